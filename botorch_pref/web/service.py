@@ -1,4 +1,4 @@
-"""Calls of the page and the widget in terms of JSON, and the desk that asks raters."""
+"""Calls that the page and the widget make, in terms of JSON, and who is asked what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import time
 import unicodedata
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -24,7 +24,6 @@ from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
-from botorch_pref.web.rendering import check_looks
 from botorch_pref.web.worker import JSON, ModelWorker
 
 # --- What is given
@@ -105,17 +104,6 @@ def given_keywords(given: Mapping[str, Any]) -> JSON:
     return said
 
 
-def given_options(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Designs of a person's own."""
-    options = given.get("options")
-    if isinstance(options, list) and all(isinstance(one, Mapping) for one in options):
-        return options
-    raise ExperimentError(
-        "options is no list of designs; give two or more, each the values of its "
-        "parameters by name."
-    )
-
-
 class AnswerConflictError(ExperimentError):
     """Answer to a question that has another answer or rater, or an undo too late."""
 
@@ -187,13 +175,22 @@ def ask_once(
     return experiment.ask(options=options, rater=rater)
 
 
-# --- The desk
+# --- The service
+
+READS = ("question", "progress", "history", "form", "findings")
+WRITES = ("answer", "skip", "undo", "own", "claim")
+"""What a page or a widget may call: methods of `PreferenceService`."""
 
 AHEAD = 1
 """Questions asked for a rater beyond the one on display."""
 
 MAX_RATERS = 500
 """People who are asked: a name costs two questions, and anybody can make names up."""
+
+_AT_ONCE = 0.05
+"""Seconds for which every call waits until the options are drawn."""
+
+_ANSWERED = "This question has an answer already, which is kept."
 
 
 @dataclass
@@ -227,29 +224,41 @@ def _without(questions: deque[Question], index: int) -> deque[Question]:
     return deque(question for question in questions if question.index != index)
 
 
-_ANSWERED = "This question has an answer already, which is kept."
+class PreferenceService:
+    """Service of an experiment to a page or a widget: JSON in, JSON out.
 
-
-class QuestionDesk:
-    """Desk of an experiment: one question at a time for each rater.
-
-    Questions are asked ahead in a thread, so that the next one is there at once. An
+    Each rater is asked one question at a time. Questions that are pending come first;
+    further ones are asked ahead in a thread, so that the next one is there at once. An
     answer is stored before the call returns; the same answer again changes nothing.
     Threads may use it at once.
 
-    Questions that are pending come first. The worker chooses further ones, for each of
-    which ``prepare`` is called before it is on the desk.
+    ``apart`` says whether models are fitted in a process of their own. Of the others
+    see `make_app`, and `Presenter`.
     """
 
     def __init__(
         self,
         experiment: PreferenceExperiment,
-        worker: ModelWorker,
-        prepare: Callable[[Question], object],
+        address: rendering.MediaAddress,
+        *,
+        show: rendering.Show | rendering.NumberTable | None = None,
+        kinds: Collection[str] | None = None,
+        size: int | None = None,
+        apart: bool = True,
     ) -> None:
-        self.experiment = experiment
-        self._worker = worker
-        self._prepare = prepare
+        if size is None:
+            # The usual number, or 2 where no wanted kind is of more.
+            of_many = kinds is None or {"best", "ranking"} & set(kinds)
+            size = experiment.default_size if of_many else 2
+        size = given_integer("size", size, 2, MOST_OPTIONS)
+        space = experiment.experiment.search_space
+        units = show.units if isinstance(show, rendering.NumberTable) else {}
+        self.experiment, self.name = experiment, experiment.log.name
+        self._form = rendering.design_form(space, units)
+        # Questions of a person's own may show another number of options.
+        self._kinds = {size: rendering.offered_kinds(experiment, size, kinds)}
+        self._presenter = rendering.Presenter(space, show, address)
+        self._worker = ModelWorker(experiment, size, apart)
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
         # Questions of nobody in particular: the first who comes gets them.
         self._unowned: deque[Question] = deque()
@@ -262,7 +271,241 @@ class QuestionDesk:
         self._at_work = self._closing = False
         self._put_away_so_far = 0
 
-    def question(self, rater: str | None, patience: float) -> Question | None:
+    def open(self) -> None:
+        """Prepares the process that the first rater would wait for."""
+        self._worker.prepare(num_raters=1)
+
+    def close(self) -> None:
+        """Asks and draws no more; what is being chosen is given up."""
+        with self._changed:
+            self._closing = True
+        self._worker.close()
+        self._thread.shutdown(cancel_futures=True)
+        self._presenter.close()
+
+    # What a page or a widget calls.
+
+    def question(self, given: Mapping[str, Any]) -> JSON:
+        """The question that a rater is asked now, if it is there in time."""
+        rater, until = self._asker(given), time.monotonic() + given_patience(given)
+        question = self._next_question(rater, until - time.monotonic())
+        return self._asked(rater, question, until - time.monotonic())
+
+    def answer(self, given: Mapping[str, Any]) -> JSON:
+        """Stores an answer, to this ``experiment`` where its name is given."""
+        rater, index = given_rater(given), given.get("question")
+        about = given.get("experiment", self.name)
+        if about != self.name:
+            raise ExperimentError(
+                f"This answer is to a question of the experiment {str(about)[:100]}. "
+                f"This page asks about {self.name} now."
+            )
+        said, place = given_keywords(given), self._place_of(rater, index)
+        try:
+            try:
+                self.experiment.tell(index, rater=rater, **said)
+            except StorageError:
+                # Another process has written, which the experiment has read by now.
+                self.experiment.tell(index, rater=rater, **said)
+        except ExperimentError as error:
+            if not is_answered(self.experiment.log, index):
+                raise
+            self._put_away(index)
+            raise AnswerConflictError(_ANSWERED) from error
+        with self._changed:
+            place.present.skipped.clear()
+        self._put_away(index)
+        return {"stored": index, "next": self._next(rater)}
+
+    def claim(self, given: Mapping[str, Any]) -> JSON:
+        """Hands a rater the questions that were asked before the name was known.
+
+        Another page that has one of them on display without a name may still answer it:
+        the first answer counts.
+        """
+        rater = given_rater(given)
+        if rater is None:
+            raise ExperimentError("rater is missing; give the name that was entered.")
+        with self._changed:
+            place, nameless = self._place(rater), self._places.pop(None, None)
+            if nameless is not None:
+                place.questions.extendleft(reversed(nameless.questions))
+                place.skipped.extend(nameless.skipped)
+                nameless.heir = place
+            self._ask_ahead()
+        return self._asked(rater, self._next_question(rater, patience=0.0))
+
+    def skip(self, given: Mapping[str, Any]) -> JSON:
+        """Withdraws a question that is not to be answered; again, nothing changes."""
+        rater, index = given_rater(given), given.get("question")
+        place = self._place_of(rater, index)
+        with self._changed:
+            # A page that was open before a restart comes with its question first.
+            self._give_unowned(place)
+        skipped = withdraw_unanswered(self.experiment, index)
+        with self._changed:
+            # Two taps at once skip it once.
+            for question in place.present.questions:
+                if skipped and question.index == index:
+                    place.present.skipped.append(question)
+        self._put_away(index)
+        if not skipped:
+            raise AnswerConflictError(_ANSWERED)
+        return {"skipped": index, "next": self._next(rater)}
+
+    def undo(self, given: Mapping[str, Any]) -> JSON:
+        """Takes back what a rater did last, and puts the question on display again.
+
+        With the number of that question, once however often the call arrives; by
+        default it is the last one, which is another one when this is called again.
+        """
+        rater, index = given_rater(given), given.get("question")
+        with self._changed:
+            place = self._place(rater)
+        index = self._last(rater) if index is None else index
+        if index is None:
+            raise ExperimentError(
+                "There is no answer of yours to undo; one that was given under a name "
+                "is undone under that name."
+            )
+        question = undo_once(self.experiment, rater, index)
+        self._display(place, question)
+        return self._asked(rater, question, PATIENCE)
+
+    def own(self, given: Mapping[str, Any]) -> JSON:
+        """A question about designs of a rater's own, which is on display at once."""
+        rater, options = self._asker(given), given.get("options")
+        if not isinstance(options, list) or not all(
+            isinstance(one, Mapping) for one in options
+        ):
+            raise ExperimentError(
+                "options is no list of designs; give two or more, each the values of "
+                "its parameters by name."
+            )
+        with self._changed:
+            place = self._place(rater)
+        log = self.experiment.log
+        designs = own_options(log.space, log.catalogue, options)
+        rendering.check_looks(log.space, designs)
+        question = ask_once(self.experiment, rater, designs)
+        self._display(place, question)
+        return self._asked(rater, question, PATIENCE)
+
+    def progress(self, given: Mapping[str, Any]) -> JSON:
+        """How many answers there are, in all and of the rater, and whose."""
+        rater, experiment = given_rater(given), self.experiment
+        answers = [*experiment.log.answers()]
+        return {
+            "name": self.name,
+            "answered": len(answers),
+            "yours": sum(one.rater == rater for one in answers),
+            "pending": len(experiment.pending),
+            "initial": experiment.settings.initial,
+            "raters": sorted({one.rater for one in answers if one.rater is not None}),
+        }
+
+    def history(self, given: Mapping[str, Any]) -> JSON:
+        """The last fifty answers of a rater, the latest first."""
+        rater = given_rater(given)
+        mine = (one for one in self.experiment.log.answers() if one.rater == rater)
+        return {"answers": [self._answered(one) for one in islice(mine, 50)]}
+
+    def form(self, given: Mapping[str, Any]) -> JSON:
+        """The form for a design of one's own."""
+        return {"fields": self._form}
+
+    def findings(self, given: Mapping[str, Any]) -> JSON:
+        """Findings from the answers, for the person who runs the experiment.
+
+        The recommended option is ``shown`` as questions show it; without it where the
+        user's function fails, which its questions say.
+        """
+        found = self._worker.findings()
+        where = found["recommended"]
+        question = self.experiment.question(where["question"])
+        with suppress(ExperimentError):
+            shown = self._presenter.shown(question) or []
+            found["recommended"] = {**where, "shown": shown[where["place"]]}
+        return found
+
+    def media(self, index: int, option: int, part: int) -> rendering.Media:
+        """A picture, a sound or a film: one part of an option as it is shown."""
+        found = self._presenter.contents(self.experiment.question(index)) or []
+        shown = found[option] if option < len(found) else ()
+        if part < len(shown) and isinstance(media := shown[part], rendering.Media):
+            return media
+        raise ExperimentError("There is no such picture, sound or film.")
+
+    # What is replied.
+
+    def _asker(self, given: Mapping[str, Any]) -> str | None:
+        """The name of the rater who asks for a question."""
+        rater = given_rater(given)
+        if rater is None and self.experiment.settings.raters == SHARE:
+            raise rendering.AskError(
+                "Everybody here is asked under a name.", needs="name"
+            )
+        return rater
+
+    def _next(self, rater: str | None) -> JSON | None:
+        """The next question if it is there at once; else None."""
+        try:
+            found = self._asked(rater, self._next_question(rater, patience=0.0))
+            return None if found["question"] is None else found
+        # The answer is stored; the call for the next question says what is wrong.
+        except BotorchPrefError:
+            return None
+
+    def _asked(
+        self, rater: str | None, question: Question | None, patience: float = 0.0
+    ) -> JSON:
+        """A question as the page takes it, if it can be shown within the patience."""
+        shown = None
+        if question is not None:
+            try:
+                shown = self._presenter.shown(question, max(patience, _AT_ONCE))
+            except ExperimentError as error:
+                index = question.index
+                raise rendering.AskError(str(error), question=index) from error
+        if question is None or shown is None:
+            with self._changed:
+                since = self._place(rater).waiting_since
+            waited = 0.0 if since is None else time.monotonic() - since
+            return {"question": None, "waited": round(waited, 1)}
+        size = len(question.options)
+        if size not in self._kinds:
+            self._kinds[size] = rendering.offered_kinds(self.experiment, size)
+        return {
+            "question": question.index,
+            "experiment": self.name,
+            "options": list(question.options),
+            "shown": shown,
+            "kinds": self._kinds[size],
+            "levels": self.experiment.num_levels,
+            "rater": rater,
+            "last": self._last(rater),
+        }
+
+    def _answered(self, answer: Event) -> JSON:
+        question = self.experiment.question(answer.question)
+        titles = self.experiment.titles
+        try:
+            shown = self._presenter.shown(question)
+        except ExperimentError as error:
+            # It could be shown when it was answered.
+            shown = [[rendering.text_content(str(error))] for _ in question.options]
+        return {
+            "question": question.index,
+            "options": list(question.options),
+            "titles": [titles[name] for name in question.names],
+            "shown": shown,
+            "said": answer.said,
+            "time": answer.time,
+        }
+
+    # Who is asked what.
+
+    def _next_question(self, rater: str | None, patience: float) -> Question | None:
         """The question that a rater is asked now; the same until it is answered.
 
         None if it is still being chosen after ``patience`` seconds. Raises the reason
@@ -279,66 +522,12 @@ class QuestionDesk:
             )
             if place.questions:
                 return place.questions[0]
-            if place.error is not None:
-                error, place.error = place.error, None
+            error, place.error = place.error, None
+            if error is not None:
                 raise error
             return None
 
-    def waited(self, rater: str | None) -> float:
-        """Seconds for which a rater has waited for a question."""
-        with self._changed:
-            since = self._place(rater).waiting_since
-            return 0.0 if since is None else time.monotonic() - since
-
-    def answer(self, rater: str | None, index: Any, said: Mapping[str, Any]) -> None:
-        """Stores an answer, by keywords of ``tell``, once however often it arrives."""
-        place = self._place_of(rater, index)
-        try:
-            try:
-                self.experiment.tell(index, rater=rater, **said)
-            except StorageError:
-                # Another process has written, which the experiment has read by now.
-                self.experiment.tell(index, rater=rater, **said)
-        except ExperimentError as error:
-            if not is_answered(self.experiment.log, index):
-                raise
-            self._put_away(index)
-            raise AnswerConflictError(_ANSWERED) from error
-        with self._changed:
-            place.present.skipped.clear()
-        self._put_away(index)
-
-    def claim(self, rater: str) -> None:
-        """Hands a rater the questions that were asked before the name was known.
-
-        Another page that has one of them on display without a name may still answer it:
-        the first answer counts.
-        """
-        with self._changed:
-            place, nameless = self._place(rater), self._places.pop(None, None)
-            if nameless is not None:
-                place.questions.extendleft(reversed(nameless.questions))
-                place.skipped.extend(nameless.skipped)
-                nameless.heir = place
-            self._ask_ahead()
-
-    def skip(self, rater: str | None, index: Any) -> None:
-        """Withdraws a question. Skipping it again changes nothing."""
-        place = self._place_of(rater, index)
-        with self._changed:
-            # A page that was open before a restart comes with its question first.
-            self._give_unowned(place)
-        skipped = withdraw_unanswered(self.experiment, index)
-        with self._changed:
-            # Two taps at once skip it once.
-            for question in place.present.questions:
-                if skipped and question.index == index:
-                    place.present.skipped.append(question)
-        self._put_away(index)
-        if not skipped:
-            raise AnswerConflictError(_ANSWERED)
-
-    def last(self, rater: str | None) -> int | None:
+    def _last(self, rater: str | None) -> int | None:
         """The number of the question that a rater answered or skipped last.
 
         See `answer_to_undo` for when it is None.
@@ -349,43 +538,62 @@ class QuestionDesk:
                 return skipped[-1].index
         return answer_to_undo(self.experiment.log, rater)
 
-    def undo(self, rater: str | None, index: Any = None) -> Question:
-        """Takes back what a rater did last, and puts the question on display again.
-
-        With the number of that question, once however often the call arrives; by
-        default it is the `last` one, which is another one when this is called again.
-        """
+    def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
+        """The place of a rater who answers or skips a question that is no other's."""
+        self.experiment.question(index)
         with self._changed:
             place = self._place(rater)
-        index = self.last(rater) if index is None else index
-        if index is None:
-            raise ExperimentError(
-                "There is no answer of yours to undo; one that was given under a name "
-                "is undone under that name."
-            )
-        question = undo_once(self.experiment, rater, index)
-        self._display(place, question)
-        return question
+            asked = [q for place in self._places.values() for q in place.questions]
+            # A question of nobody in particular is for the first who answers it.
+            if any(q.index == index and q.rater not in (None, rater) for q in asked):
+                raise AnswerConflictError("This question was asked of somebody else.")
+            return place
 
-    def ask_own(
-        self, rater: str | None, options: Sequence[Mapping[str, Any]]
-    ) -> Question:
-        """A question about designs of a rater's own, which is on display at once."""
+    def _display(self, place: RaterPlace, question: Question) -> None:
+        """Puts a question without an answer on display."""
         with self._changed:
-            place = self._place(rater)
-        log = self.experiment.log
-        designs = own_options(log.space, log.catalogue, options)
-        check_looks(log.space, designs)
-        question = ask_once(self.experiment, rater, designs)
-        self._display(place, question)
-        return question
+            place, index = place.present, question.index
+            self._unowned = _without(self._unowned, index)
+            place.questions = _without(place.questions, index)
+            place.questions.appendleft(question)
+            place.skipped = [one for one in place.skipped if one.index != index]
+            self._changed.notify_all()
 
-    def close(self) -> None:
-        """Asks no more; what the process of models is choosing is given up."""
+    def _put_away(self, index: int) -> None:
+        """Takes back a question, and sees to it that others are asked."""
         with self._changed:
-            self._closing = True
-        self._worker.close()
-        self._thread.shutdown(cancel_futures=True)
+            for place in self._places.values():
+                place.questions = _without(place.questions, index)
+                # A question that could not be asked beside this one may be now.
+                place.error = None
+            self._unowned = _without(self._unowned, index)
+            self._put_away_so_far += 1
+            self._ask_ahead()
+
+    def _ask(self) -> None:
+        """Asks until every rater has enough, in the thread."""
+        while True:
+            with self._changed:
+                found = self._in_need()
+                if found is None or self._closing:
+                    self._at_work = False
+                    return
+                before, num_raters = self._put_away_so_far, len(self._places)
+            rater, place = found
+            try:
+                question = self._worker.ask(rater, num_raters)
+                self._presenter.prepare(question)
+            # The rater who waits is told the reason; nobody waits for this thread.
+            except Exception as error:
+                with self._changed:
+                    if before == self._put_away_so_far:
+                        place.present.error = error
+                    self._changed.notify_all()
+                continue
+            with self._changed:
+                place.present.questions.append(question)
+                place.present.waiting_since = None
+                self._changed.notify_all()
 
     # The lock is held by all that call what follows.
 
@@ -418,267 +626,3 @@ class QuestionDesk:
 
         needy = (one for one in self._places.items() if one[1].in_need)
         return min(needy, key=turn, default=None)
-
-    # These take the lock.
-
-    def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
-        """The place of a rater who answers or skips a question that is no other's."""
-        self.experiment.question(index)
-        with self._changed:
-            place = self._place(rater)
-            asked = [q for place in self._places.values() for q in place.questions]
-            # A question of nobody in particular is for the first who answers it.
-            if any(q.index == index and q.rater not in (None, rater) for q in asked):
-                raise AnswerConflictError("This question was asked of somebody else.")
-            return place
-
-    def _display(self, place: RaterPlace, question: Question) -> None:
-        """Puts a question without an answer on display."""
-        with self._changed:
-            place, index = place.present, question.index
-            self._unowned = _without(self._unowned, index)
-            place.questions = _without(place.questions, index)
-            place.questions.appendleft(question)
-            place.skipped = [one for one in place.skipped if one.index != index]
-            self._changed.notify_all()
-
-    def _put_away(self, index: int) -> None:
-        """Takes a question off the desk, and sees to it that others are asked."""
-        with self._changed:
-            for place in self._places.values():
-                place.questions = _without(place.questions, index)
-                # A question that could not be asked beside this one may be now.
-                place.error = None
-            self._unowned = _without(self._unowned, index)
-            self._put_away_so_far += 1
-            self._ask_ahead()
-
-    def _ask(self) -> None:
-        """Asks until every rater has enough, in the thread."""
-        while True:
-            with self._changed:
-                found = self._in_need()
-                if found is None or self._closing:
-                    self._at_work = False
-                    return
-                before, num_raters = self._put_away_so_far, len(self._places)
-            rater, place = found
-            try:
-                question = self._worker.ask(rater, num_raters)
-                self._prepare(question)
-            # The rater who waits is told the reason; nobody waits for this thread.
-            except Exception as error:
-                with self._changed:
-                    if before == self._put_away_so_far:
-                        place.present.error = error
-                    self._changed.notify_all()
-                continue
-            with self._changed:
-                place.present.questions.append(question)
-                place.present.waiting_since = None
-                self._changed.notify_all()
-
-
-# --- The service
-
-READS = ("question", "progress", "history", "form", "findings")
-WRITES = ("answer", "skip", "undo", "own", "claim")
-"""What a page or a widget may call: methods of `PreferenceService`."""
-
-_AT_ONCE = 0.05
-"""Seconds for which every call waits until the options are drawn."""
-
-
-class PreferenceService:
-    """Service of an experiment to a page or a widget: JSON in, JSON out.
-
-    ``apart`` says whether models are fitted in a process of their own. Of the others
-    see `make_app`, and `Presenter`.
-    """
-
-    def __init__(
-        self,
-        experiment: PreferenceExperiment,
-        address: rendering.MediaAddress,
-        *,
-        show: rendering.Show | rendering.NumberTable | None = None,
-        kinds: Collection[str] | None = None,
-        size: int | None = None,
-        apart: bool = True,
-    ) -> None:
-        if size is None:
-            # The usual number, or 2 where no wanted kind is of more.
-            of_many = kinds is None or {"best", "ranking"} & set(kinds)
-            size = experiment.default_size if of_many else 2
-        size = given_integer("size", size, 2, MOST_OPTIONS)
-        space = experiment.experiment.search_space
-        units = show.units if isinstance(show, rendering.NumberTable) else {}
-        self.name = experiment.experiment.name
-        self._form = rendering.design_form(space, units)
-        # Questions of a person's own may show another number of options.
-        self._kinds = {size: rendering.offered_kinds(experiment, size, kinds)}
-        self._num_levels = experiment.num_levels
-        self._presenter = rendering.Presenter(space, show, address)
-        self._worker = ModelWorker(experiment, size, apart)
-        self._desk = QuestionDesk(experiment, self._worker, self._presenter.prepare)
-
-    def open(self) -> None:
-        """Prepares the process that the first rater would wait for."""
-        self._worker.prepare(num_raters=1)
-
-    def close(self) -> None:
-        """Ends what chooses questions and what draws options."""
-        self._desk.close()
-        self._presenter.close()
-
-    def question(self, given: Mapping[str, Any]) -> JSON:
-        """The question that a rater is asked now, if it is there in time."""
-        rater, until = self._asker(given), time.monotonic() + given_patience(given)
-        question = self._desk.question(rater, until - time.monotonic())
-        return self._asked(rater, question, until - time.monotonic())
-
-    def claim(self, given: Mapping[str, Any]) -> JSON:
-        """Hands a rater the question that was asked before the name was known."""
-        rater = given_rater(given)
-        if rater is None:
-            raise ExperimentError("rater is missing; give the name that was entered.")
-        self._desk.claim(rater)
-        return self._asked(rater, self._desk.question(rater, patience=0.0))
-
-    def answer(self, given: Mapping[str, Any]) -> JSON:
-        """Stores an answer, to this ``experiment`` where its name is given."""
-        rater, index = given_rater(given), given.get("question")
-        about = given.get("experiment", self.name)
-        if about != self.name:
-            raise ExperimentError(
-                f"This answer is to a question of the experiment {str(about)[:100]}. "
-                f"This page asks about {self.name} now."
-            )
-        self._desk.answer(rater, index, given_keywords(given))
-        return {"stored": index, "next": self._next(rater)}
-
-    def skip(self, given: Mapping[str, Any]) -> JSON:
-        """Withdraws a question that is not to be answered."""
-        rater, index = given_rater(given), given.get("question")
-        self._desk.skip(rater, index)
-        return {"skipped": index, "next": self._next(rater)}
-
-    def undo(self, given: Mapping[str, Any]) -> JSON:
-        """Takes back what a rater did last; with the number of that question, once."""
-        rater = given_rater(given)
-        undone = self._desk.undo(rater, given.get("question"))
-        return self._asked(rater, undone, PATIENCE)
-
-    def own(self, given: Mapping[str, Any]) -> JSON:
-        """A question about designs of a rater's own."""
-        rater = self._asker(given)
-        own = self._desk.ask_own(rater, given_options(given))
-        return self._asked(rater, own, PATIENCE)
-
-    def progress(self, given: Mapping[str, Any]) -> JSON:
-        """How many answers there are, in all and of the rater, and whose."""
-        rater, experiment = given_rater(given), self._desk.experiment
-        answers = [*experiment.log.answers()]
-        return {
-            "name": self.name,
-            "answered": len(answers),
-            "yours": sum(one.rater == rater for one in answers),
-            "pending": len(experiment.pending),
-            "initial": experiment.settings.initial,
-            "raters": sorted({one.rater for one in answers if one.rater is not None}),
-        }
-
-    def history(self, given: Mapping[str, Any]) -> JSON:
-        """The last fifty answers of a rater, the latest first."""
-        rater = given_rater(given)
-        answers = self._desk.experiment.log.answers()
-        mine = (one for one in answers if one.rater == rater)
-        return {"answers": [self._answered(one) for one in islice(mine, 50)]}
-
-    def form(self, given: Mapping[str, Any]) -> JSON:
-        """The form for a design of one's own."""
-        return {"fields": self._form}
-
-    def findings(self, given: Mapping[str, Any]) -> JSON:
-        """Findings from the answers, for the person who runs the experiment.
-
-        The recommended option is ``shown`` as questions show it; without it where the
-        user's function fails, which its questions say.
-        """
-        found = self._worker.findings()
-        where = found["recommended"]
-        question = self._desk.experiment.question(where["question"])
-        with suppress(ExperimentError):
-            shown = self._presenter.shown(question) or []
-            found["recommended"] = {**where, "shown": shown[where["place"]]}
-        return found
-
-    def media(self, index: int, option: int, part: int) -> rendering.Media:
-        """A picture, a sound or a film: one part of an option as it is shown."""
-        found = self._presenter.contents(self._desk.experiment.question(index)) or []
-        shown = found[option] if option < len(found) else ()
-        if part < len(shown) and isinstance(media := shown[part], rendering.Media):
-            return media
-        raise ExperimentError("There is no such picture, sound or film.")
-
-    def _asker(self, given: Mapping[str, Any]) -> str | None:
-        """The name of the rater who asks for a question."""
-        rater = given_rater(given)
-        if rater is None and self._desk.experiment.settings.raters == SHARE:
-            raise rendering.AskError(
-                "Everybody here is asked under a name.", needs="name"
-            )
-        return rater
-
-    def _next(self, rater: str | None) -> JSON | None:
-        """The next question if it is there at once; else None."""
-        try:
-            found = self._asked(rater, self._desk.question(rater, patience=0.0))
-            return None if found["question"] is None else found
-        # The answer is stored; the call for the next question says what is wrong.
-        except BotorchPrefError:
-            return None
-
-    def _asked(
-        self, rater: str | None, question: Question | None, patience: float = 0.0
-    ) -> JSON:
-        """A question as the page takes it, if it can be shown within the patience."""
-        shown = None
-        if question is not None:
-            try:
-                shown = self._presenter.shown(question, max(patience, _AT_ONCE))
-            except ExperimentError as error:
-                index = question.index
-                raise rendering.AskError(str(error), question=index) from error
-        if question is None or shown is None:
-            return {"question": None, "waited": round(self._desk.waited(rater), 1)}
-        size = len(question.options)
-        if size not in self._kinds:
-            self._kinds[size] = rendering.offered_kinds(self._desk.experiment, size)
-        return {
-            "question": question.index,
-            "experiment": self.name,
-            "options": list(question.options),
-            "shown": shown,
-            "kinds": self._kinds[size],
-            "levels": self._num_levels,
-            "rater": rater,
-            "last": self._desk.last(rater),
-        }
-
-    def _answered(self, answer: Event) -> JSON:
-        experiment = self._desk.experiment
-        question = experiment.question(answer.question)
-        try:
-            shown = self._presenter.shown(question)
-        except ExperimentError as error:
-            # It could be shown when it was answered.
-            shown = [[rendering.text_content(str(error))] for _ in question.options]
-        return {
-            "question": question.index,
-            "options": list(question.options),
-            "titles": [experiment.titles[name] for name in question.names],
-            "shown": shown,
-            "said": answer.said,
-            "time": answer.time,
-        }
