@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -426,8 +427,9 @@ class Log:
 
     def answers(self) -> Iterator[Event]:
         """Answers that stand, neither withdrawn nor undone, the latest first."""
-        for event in reversed(self.events):
-            if self.questions[event.question].standing is event:
+        events, questions = self.events, self.questions
+        for event in reversed(events):
+            if questions[event.question].standing is event:
                 yield event
 
     def last_answer(self, rater: str | None) -> Event | None:
@@ -477,10 +479,12 @@ class Log:
 
     def forget(self, since: int) -> None:
         """Takes back the events from a number on."""
-        events = self.events[:since]
-        self._begin()
-        for event in events:
-            self.append(event)
+        before = copy(self)
+        before._begin()
+        for event in self.events[:since]:
+            before.append(event)
+        # At once, for threads that read.
+        vars(self).update(vars(before))
 
     def append(self, event: Event) -> None:
         """Adds an event that is known to be right."""
