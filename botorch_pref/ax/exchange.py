@@ -181,10 +181,6 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
         if "expression_str" in fields:
             constant, weights = linear_form(fields["expression_str"], names)
             fields["expression_str"] = sum_text((constant, by_name(weights)))
-        if fields.get("dependent_parameters") is not None:
-            pairs = fields["dependent_parameters"]
-            on = [[value, [rename.get(n, n) for n in named]] for value, named in pairs]
-            fields["dependent_parameters"] = on
         parameters.append(fields)
     parsed = [LinearConstraint.parsed(text, names) for text in definition.constraints]
     renamed = [LinearConstraint(by_name(c.constraint_dict), c.bound) for c in parsed]

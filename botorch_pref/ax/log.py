@@ -146,20 +146,14 @@ def stored_parameters(parameters: object, constraints: object) -> list[dict[str,
     stored = []
     for config in checked_space(parameters, constraints):
         (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
-        fields = {"kind": kind, **asdict(config)}
-        if fields.get("dependent_parameters") is not None:
-            # JSON's keys are texts, and these are values of any kind.
-            pairs = fields["dependent_parameters"].items()
-            fields["dependent_parameters"] = [[v, [*names]] for v, names in pairs]
-        stored.append(fields)
+        stored.append({"kind": kind, **asdict(config)})
     return stored
 
 
 def _parameter_from_json(stored: dict[str, Any]) -> ParameterConfig:
-    # JSON has neither tuples nor keys that are no texts.
-    for field_name, of_pairs in (("bounds", tuple), ("dependent_parameters", dict)):
-        if stored.get(field_name) is not None:
-            stored[field_name] = of_pairs(stored[field_name])
+    if stored.get("bounds") is not None:
+        # JSON has no tuples.
+        stored["bounds"] = tuple(stored["bounds"])
     config: ParameterConfig = _CONFIGS[stored.pop("kind")](**stored)
     return config
 

@@ -208,6 +208,11 @@ def check_config(config: Any) -> None:
         # Ax takes several values that are one, and fails later.
         if len(values) > 1 and all(value == values[0] for value in values):
             raise wrong(where, values, "different ones")
+        if config.dependent_parameters:
+            raise ExperimentError(
+                f"{config.name!r} has dependent_parameters, and every design has all "
+                "parameters here; create an experiment for each of its values."
+            )
 
 
 def _check_range(config: RangeParameterConfig) -> None:
@@ -287,8 +292,7 @@ def shown_constraint(constraint: ParameterConstraint) -> str:
     for name, weight in sorted(weights, key=lambda term: term[1] < 0):
         times = "" if abs(weight) == 1 else f"{abs(weight):g} * "
         text += f" {'-' if weight < 0 else '+'} {times}{name}"
-    relation = "==" if constraint.is_equality else "<="
-    return f"{text.removeprefix(' + ').strip()} {relation} {constraint.bound:g}"
+    return f"{text.removeprefix(' + ').strip()} <= {constraint.bound:g}"
 
 
 def constrained_names(space: SearchSpace) -> set[str]:
@@ -391,9 +395,8 @@ def _solved(
         size = max(map(abs, row), default=0.0) or 1.0
         moved = sum(weight * offset[name] for name, weight in weights.items())
         bound = (constraint.bound - moved) / size
-        least = bound if constraint.is_equality else -math.inf
         row = [number / size for number in row]
-        rows.append(optimize.LinearConstraint(row, least, bound))
+        rows.append(optimize.LinearConstraint(row, -math.inf, bound))
     return optimize.milp(
         [sign * float(name == wanted) for name, _ in columns],
         bounds=optimize.Bounds(0, most),
