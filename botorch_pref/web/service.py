@@ -296,7 +296,8 @@ class PreferenceService:
 
     def answer(self, given: Mapping[str, Any]) -> JSON:
         """Stores an answer, to this ``experiment`` where its name is given."""
-        rater, index = given_rater(given), given.get("question")
+        rater = given_rater(given)
+        index: Any = given.get("question")
         about = given.get("experiment", self.name)
         if about != self.name:
             raise ExperimentError(
@@ -340,7 +341,8 @@ class PreferenceService:
 
     def skip(self, given: Mapping[str, Any]) -> JSON:
         """Withdraws a question that is not to be answered; again, nothing changes."""
-        rater, index = given_rater(given), given.get("question")
+        rater = given_rater(given)
+        index: Any = given.get("question")
         place = self._place_of(rater, index)
         with self._changed:
             # A page that was open before a restart comes with its question first.
@@ -362,7 +364,8 @@ class PreferenceService:
         With the number of that question, once however often the call arrives; by
         default it is the last one, which is another one when this is called again.
         """
-        rater, index = given_rater(given), given.get("question")
+        rater = given_rater(given)
+        index: Any = given.get("question")
         with self._changed:
             place = self._place(rater)
         index = self._last(rater) if index is None else index
