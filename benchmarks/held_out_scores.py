@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import InputStandardize, Normalize
+from choice_scores import HeldOut
 from report import seconds
 from torch import Generator, Tensor
 
 from botorch_pref import PlackettLuceRegression, PreferenceMarginalLogLikelihood
-from botorch_pref.commands.choices import HeldOut
 from botorch_pref.datasets import FeedbackData, assign_folds
 from botorch_pref.models import PreferenceGP
 

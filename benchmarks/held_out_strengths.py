@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import torch
+from choice_scores import fit_bradley_terry
 from held_out_scores import Predict, Prediction, fitted, rater_folds, score_rows
 from published_answers import load_bigrams
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from botorch_pref import EPPreferenceGP, LaplacePreferenceGP
-from botorch_pref.commands.choices import fit_bradley_terry
 from botorch_pref.datasets import FeedbackData
 from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.feedback import Comparisons, Strengths

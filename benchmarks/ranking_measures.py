@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
-from botorch_pref.commands.choices import RankingFold
-from botorch_pref.datasets import FeedbackData
+from botorch_pref.datasets import ComparisonData, FeedbackData, assign_folds
 from botorch_pref.datasets.data import check_num_folds
+
+
+class RankingFold(NamedTuple):
+    """Rows of the answers to learn from, and of those held out."""
+
+    train: Tensor
+    test: Tensor
+
+
+def folds_by_sets(
+    data: ComparisonData | FeedbackData[Any], num_folds: int, generator: Generator
+) -> list[RankingFold]:
+    r"""Folds of the answers; items appear on both sides.
+
+    The :math:`\mathcal L` partition of Guo et al. (2020), section 5.2. Answers of one
+    rater, where raters are known, fall in one fold.
+    """
+    folds = assign_folds(data, num_folds, generator)
+    sides = ((folds != number, folds == number) for number in range(num_folds))
+    return [RankingFold(*(side.nonzero()[:, 0] for side in both)) for both in sides]
 
 
 def folds_by_samples(

@@ -26,8 +26,10 @@ from typing import Any, NamedTuple
 
 import torch
 from ranking_measures import (
+    RankingFold,
     comparison_auc,
     folds_by_samples,
+    folds_by_sets,
     item_values,
     top_k_value,
 )
@@ -43,7 +45,6 @@ from report import seconds, start
 from torch import Generator, Tensor
 
 from botorch_pref import PlackettLuceRegression, Rankings
-from botorch_pref.commands.choices import RankingFold, folds_by_sets
 from botorch_pref.datasets import (
     FeedbackData,
     load_car,

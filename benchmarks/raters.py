@@ -19,13 +19,13 @@ from collections.abc import Callable
 
 import torch
 from botorch.fit import fit_gpytorch_mll
+from choice_scores import HeldOut, bradley_terry, coin
 from gpytorch.kernels import Kernel
 from published_answers import load_cars
 from report import print_table, seconds, start
 from torch import Generator, Tensor
 
 from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.commands.choices import HeldOut, bradley_terry, coin
 from botorch_pref.datasets import ComparisonData, assign_folds
 from botorch_pref.models import rater_covar_module
 

@@ -7,6 +7,7 @@ import math
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,50 +25,41 @@ NUM_RANDOM_DUELS = 5
 # Thousands of real choices at human noise: exactness costs minutes and shows nowhere.
 DATA_MODEL = "ep"
 
-# The options that each way to run takes; any other is refused rather than ignored.
-OPTIMISE = {*DEFAULTS, "out"}
-DATA = {"data", "model", "seed", "out"}
+# Other options have no meaning for a table of choices.
+OF_DATA = {"data", "model", "seed", "out"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; the exit status is 2 for input that cannot be used."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if arguments[:1] == ["serve"]:
-        # Imports take seconds: each command makes its own, and serve says so before.
-        from botorch_pref.commands.serve import serve
-
-        return _guarded(serve, arguments[1:])
-    if arguments[:1] == ["rank"]:
-        return _guarded(_rank, arguments[1:])
+    if arguments[:1] in (["serve"], ["rank"]):
+        return _guarded(_command, arguments)
     parser = _make_parser()
     given = vars(parser.parse_args(arguments))
-    taken = DATA if "data" in given else OPTIMISE
-    for name in given.keys() - taken:
+    for name in given.keys() - OF_DATA if "data" in given else ():
         parser.error(f"--{name} has no meaning together with --data")
     return _guarded(_run, given)
 
 
-def _rank(arguments: Sequence[str]) -> None:
-    # Imported here, so that a missing extra ends in a message like any other error.
-    from botorch_pref.commands.rank import rank
-
-    rank(arguments)
+def _command(arguments: list[str]) -> None:
+    # Imports take seconds: each command makes its own, and serve says so before. A
+    # missing extra ends in a message like any other error.
+    name, *rest = arguments
+    getattr(import_module(f"botorch_pref.commands.{name}"), name)(rest)
 
 
 def _guarded(run: Callable[[T], None], given: T) -> int:
     try:
         run(given)
         return 0
-    except OSError as error:
-        failure: Exception = error
     except Exception as error:
-        from botorch_pref.errors import BotorchPrefError
+        if not isinstance(error, OSError):
+            from botorch_pref.errors import BotorchPrefError
 
-        if not isinstance(error, BotorchPrefError):
-            raise
-        failure = error
-    print(f"botorch_pref: error: {failure}", file=sys.stderr)
-    return 2
+            if not isinstance(error, BotorchPrefError):
+                raise
+        print(f"botorch_pref: error: {error}", file=sys.stderr)
+        return 2
 
 
 def _run(given: dict[str, Any]) -> None:
@@ -130,15 +122,13 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _positive_int(text: str) -> int:
-    value = int(text)
-    if value < 1:
+    if (value := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return value
 
 
 def _variance(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value < math.inf:
+    if not 0.0 <= (value := float(text)) < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a finite variance >= 0")
     return value
 

@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
-from botorch.models import PairwiseGP
 from torch.special import log_ndtr
 
-from benchmarks.ranking_measures import folds_by_samples
+from benchmarks.choice_scores import HeldOut, fit_bradley_terry
+from benchmarks.ranking_measures import folds_by_samples, folds_by_sets
 from botorch_pref import (
     Choices,
     Comparisons,
@@ -17,29 +17,28 @@ from botorch_pref import (
 from botorch_pref.commands import choices as module
 from botorch_pref.commands.choices import (
     RIDGE,
-    HeldOut,
-    RankingFold,
-    bradley_terry,
     clustered_mean,
-    coin,
-    cross_validate,
-    fit_bradley_terry,
+    explain_choices,
+    fit_linear,
     fit_pairwise_gp,
     fit_preference_gp,
-    folds_by_sets,
-    predict_with,
+    held_out,
 )
 from botorch_pref.datasets import ComparisonData, FeedbackData
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP
 
 
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 def test_no_weight_is_more_probable_in_any_units() -> None:
     """What is left to go is Newton's step, by automatic derivatives."""
-    generator = torch.Generator().manual_seed(4)
+    draws = generator(4)
     weights = torch.tensor([3.0, -0.5, 0.1, 0.0]).double()
-    differences = torch.randn(3000, 4, generator=generator).double()
-    wins = torch.rand(3000, generator=generator) < torch.sigmoid(differences @ weights)
+    differences = torch.randn(3000, 4, generator=draws).double()
+    wins = torch.rand(3000, generator=draws) < torch.sigmoid(differences @ weights)
     differences = torch.where(wins[:, None], differences, -differences)
     units = torch.tensor([100.0, 0.01, 1.0, 3.0]).double()
     scale = differences.square().mean(0).sqrt()
@@ -67,14 +66,6 @@ def scores_of(probabilities: list[float]) -> HeldOut:
     return HeldOut(values, torch.arange(len(values)))
 
 
-def thirds() -> list[RankingFold]:
-    fold = torch.arange(12) % 3
-    return [
-        RankingFold((fold != k).nonzero()[:, 0], (fold == k).nonzero()[:, 0])
-        for k in range(3)
-    ]
-
-
 def numbers(raters: torch.Tensor | None = None) -> ComparisonData:
     items = torch.arange(24.0).double().reshape(12, 2)
     return ComparisonData.from_pairs(items[:, :1], items[:, 1:], ("size",), raters)
@@ -85,12 +76,6 @@ def test_scores_by_hand() -> None:
     by_hand = -(math.log(0.8) + math.log(0.5) + math.log(0.1) + math.log(0.6)) / 4
     assert scores.log_loss == pytest.approx(by_hand)
     assert scores.accuracy == pytest.approx(2.5 / 4)
-
-
-def test_a_coin_scores_log_two_and_one_half() -> None:
-    scores = cross_validate(numbers(), thirds(), coin)
-    assert scores.log_loss == pytest.approx(math.log(2))
-    assert scores.accuracy == 0.5
 
 
 def test_gain_is_positive_where_the_first_is_better() -> None:
@@ -108,32 +93,42 @@ def test_error_of_singletons_is_the_usual_one_and_copies_do_not_shrink_it() -> N
     assert clustered_mean(values, torch.zeros(50, dtype=torch.long))[1] == math.inf
 
 
+class Spy:
+    """A model by which the size of the first item is the odds of its victory."""
+
+    def __init__(self, learned: set[float]) -> None:
+        self.learned = learned
+
+    def eval(self) -> "Spy":
+        return self
+
+    def duel_probability(self, X1, X2, observation_noise: bool) -> torch.Tensor:
+        assert not self.learned & {*X1.flatten().tolist(), *X2.flatten().tolist()}
+        return X1[:, 0] / (X1[:, 0] + X2[:, 0])
+
+
 def test_no_answer_of_a_fold_is_learnt_from() -> None:
-    data = numbers(torch.arange(12) // 2)
-    seen: list[set[float]] = []
+    data = numbers()
+    folds = torch.arange(12) % 3
+    learned = [(folds != k).nonzero()[:, 0] for k in range(3)]
+    sizes: list[int] = []
 
-    def spy(
-        train: ComparisonData, first: torch.Tensor, second: torch.Tensor
-    ) -> torch.Tensor:
-        learnt = set(train.winners.flatten().tolist())
-        asked = set(first.flatten().tolist())
-        assert not learnt & asked
-        assert len(learnt) + len(asked) == len(data)
-        seen.append(asked)
-        return -first[:, 0]
+    def spy(train: ComparisonData) -> Spy:
+        sizes.append(len(train))
+        return Spy({*train.datapoints.flatten().tolist()})
 
-    scores = cross_validate(data, thirds(), spy)
-    assert len(seen) == 3
-    assert torch.equal(scores.log_probability, -data.winners[:, 0])
-    assert scores.groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    found = held_out(data, folds, learned, spy)
+    assert sizes == [8, 8, 8]
+    first, second = data.winners[:, 0], data.losers[:, 0]
+    assert torch.allclose(found.exp(), first / (first + second))
 
 
 def choices(m: int = 40) -> ComparisonData:
     """Answers of a noisy judge who likes the first feature and ignores the second."""
-    generator = torch.Generator().manual_seed(0)
-    items = torch.rand(m, 2, 2, generator=generator).double()
+    draws = generator()
+    items = torch.rand(m, 2, 2, generator=draws).double()
     items = items * torch.tensor([50.0, 0.1]) + torch.tensor([10.0, 3.0])
-    noise = 5 * torch.randn(m, 2, generator=generator)
+    noise = 5 * torch.randn(m, 2, generator=draws)
     order = (items[..., 0] + noise).argsort(dim=-1, descending=True)
     items = items.gather(1, order[..., None].expand(-1, -1, 2))
     return ComparisonData.from_pairs(items[:, 0], items[:, 1], ("size", "colour"))
@@ -141,14 +136,9 @@ def choices(m: int = 40) -> ComparisonData:
 
 @pytest.mark.parametrize("model_class", [EPPreferenceGP, LaplacePreferenceGP])
 def test_our_models_learn_the_preference(model_class: type) -> None:
-    fit = lambda train: fit_preference_gp(  # noqa: E731
-        model_class, train, torch.Generator().manual_seed(1)
-    )
+    model = fit_preference_gp(model_class, choices(), generator(1))
     large, small = torch.tensor([[55.0, 3.05], [15.0, 3.0]]).double()[:, None]
-    won = predict_with(fit)(choices(), large, small)
-    lost = predict_with(fit)(choices(), small, large)
-    assert won.exp() > 0.9
-    assert torch.allclose(won.exp() + lost.exp(), torch.ones(1).double())
+    assert model.duel_probability(large, small, observation_noise=True) > 0.9
 
 
 def test_the_posterior_uses_more_answers_than_learning(
@@ -156,7 +146,7 @@ def test_the_posterior_uses_more_answers_than_learning(
 ) -> None:
     monkeypatch.setattr(module, "MAX_LEARN", 10)
     data = choices()
-    model = fit_preference_gp(EPPreferenceGP, data, torch.Generator().manual_seed(1))
+    model = fit_preference_gp(EPPreferenceGP, data, generator(1))
     assert model.comparisons is not None
     assert len(model.comparisons) == len(data)
     scale = model.covar_module.outputscale.item()
@@ -166,20 +156,15 @@ def test_the_posterior_uses_more_answers_than_learning(
 
 def test_pairwise_gp_answers_by_its_own_likelihood() -> None:
     data = choices(15)
-    fitted: list[PairwiseGP] = []
-
-    def fit(train: ComparisonData) -> PairwiseGP:
-        fitted.append(fit_pairwise_gp(train))
-        return fitted[0]
-
-    first, second = data.winners[:3] + 0.5, data.losers[:3]
-    log_probability = predict_with(fit)(data, first, second)
-    for row in range(3):
-        posterior = fitted[0].posterior(torch.stack([first[row], second[row]]))
-        draws = posterior.rsample(torch.Size([20_000])).squeeze(-1).detach()
+    model = fit_pairwise_gp(data)
+    rows = torch.arange(15)
+    found = held_out(data, rows // 5, [rows] * 3, lambda train: model)
+    for row in (0, 7, 14):
+        pair = torch.stack([data.winners[row], data.losers[row]])
+        draws = model.posterior(pair).rsample(torch.Size([20_000])).squeeze(-1).detach()
         each = log_ndtr((draws[:, 0] - draws[:, 1]) / 2**0.5).exp()
         error = 4 * float(each.std()) / 20_000**0.5
-        assert abs(float(log_probability[row].exp() - each.mean())) < error
+        assert abs(float(found[row].exp() - each.mean())) < error
 
 
 def test_ties_are_learned_from_and_not_scored() -> None:
@@ -190,41 +175,45 @@ def test_ties_are_learned_from_and_not_scored() -> None:
         data.winners, data.losers, data.feature_names, tie=tie
     )
     assert torch.equal(tied.decided, ~tie)
-    generator = torch.Generator().manual_seed(1)
-    model = fit_preference_gp(EPPreferenceGP, tied, generator)
-    either = sum(
-        model.duel_probability(*pair, observation_noise=True)
-        for pair in ((tied.winners, tied.losers), (tied.losers, tied.winners))
+    model = fit_preference_gp(EPPreferenceGP, tied, generator(1))
+    pair = tied.winners, tied.losers
+    won, lost = (
+        model.duel_probability(*each, observation_noise=True)
+        for each in (pair, pair[::-1])
     )
     # Half of the answers were ties, and what is left is their probability.
-    assert (either[tie] < 0.9).all()
-    fit = lambda train: model  # noqa: E731
-    first, second = tied.winners, tied.losers
-    won = predict_with(fit)(tied, first, second).exp()
-    lost = predict_with(fit)(tied, second, first).exp()
+    assert ((won + lost)[tie] < 0.9).all()
+    halves = torch.arange(len(tied)) // (len(tied) // 2)
+    learned = [(halves != k).nonzero()[:, 0] for k in range(2)]
+    found = held_out(tied, halves, learned, lambda train: model)
     # Given that one of them wins, one of them does.
-    assert torch.allclose(won + lost, torch.ones(len(tied)).double())
+    assert torch.allclose(found.exp()[~tie], (won / (won + lost))[~tie])
+    assert found[tie].isnan().all()
     # Without its ties the same table has the same scores.
-    halves = torch.arange(len(tied)).split(len(tied) // 2)
-    folds = [RankingFold(halves[1 - k], halves[k]) for k in range(2)]
-    score = cross_validate(tied, folds, bradley_terry)
-    places = torch.full((len(tied),), -1)
-    places[~tie] = torch.arange(int((~tie).sum()))
-    left = [RankingFold(*(places[r][places[r] >= 0] for r in fold)) for fold in folds]
-    expected = cross_validate(tied.subset(~tie), left, bradley_terry)
-    assert torch.allclose(score.log_probability, expected.log_probability)
-    every = ComparisonData.from_pairs(
-        data.winners, data.losers, data.feature_names, tie=tie | ~tie
-    )
+    score = held_out(tied, halves, learned, fit_linear)
+    places = (~tie).cumsum(0) - 1
+    left = [places[rows[~tie[rows]]] for rows in learned]
+    expected = held_out(tied.subset(~tie), halves[~tie], left, fit_linear)
+    assert torch.allclose(score[~tie], expected)
+
+
+def test_bradley_terry_is_nearly_the_most_probable_weights() -> None:
+    data = choices(400)
+    weights = fit_bradley_terry(data.winners - data.losers)
+    logits = (data.winners - data.losers) @ weights
+    first, second = data.winners, data.losers
+    found = fit_linear(data).duel_probability(first, second, observation_noise=True)
+    assert (found - torch.sigmoid(logits)).abs().max() < 0.02
+
+
+def test_a_table_of_ties_is_refused(tmp_path) -> None:
+    table = tmp_path / "ties.csv"
+    table.write_text("winner_a,loser_a,tie\n1,2,1\n2,3,1\n")
     with pytest.raises(FeedbackError, match="every answer is a tie"):
-        cross_validate(every, folds, bradley_terry)
+        explain_choices(str(table), "ep", 0, tmp_path)
 
 
 ITEMS, FOLDS = 9, 3
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def table(feedback, raters=None) -> FeedbackData:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ax.core.parameter import ParameterType
-from ax.core.search_space import SearchSpace
 from pandas import DataFrame, read_csv
 
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.given import finite_number, is_missing, written
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
-from botorch_pref.ax.log import Draft, Event, Log, LoggedQuestion
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import record
 from botorch_pref.ax.space.options import own_design
@@ -28,8 +27,8 @@ _SIDES = ("winner", "loser")
 _CIRCUMSTANCES = ("rater", "note", "seconds")
 """Columns of who answered and how, which may be left out or empty."""
 
-_KIND_COLUMNS = {kind.metric: kind.field for kind in KINDS} | {INVALID.metric: "valid"}
-"""The column of each metric in a table with a row for each option."""
+_KIND_COLUMNS = {kind: kind.field for kind in KINDS} | {INVALID: "valid"}
+"""The column of each kind in a table with a row for each option."""
 
 _FIRST = ("question", "option", "name")
 """The columns of such a table before those of parameters."""
@@ -47,102 +46,125 @@ _TRUTHS |= {"0.0": False, "": False}
 Row = tuple[str, Mapping[Hashable, Any]]
 """A row of a table, after the text that names it in messages."""
 
-
-class TableRow(NamedTuple):
-    """An answer of a table, and the texts that name its places in messages.
-
-    ``options`` are designs or ids of a catalogue, the winner of a duel first; ``said``
-    has fields of `Answer` and circumstances.
-    """
-
-    where: str
-    options: list[Any]
-    sources: list[str]
-    said: dict[str, Any]
+Asked = tuple[str, list[tuple[str, Any]], dict[str, Any]]
+"""An answer of a table: the text that names it in messages, its options, each after the
+text that names it, and what was said: fields of `Answer` and circumstances."""
 
 
 def record_table(
-    draft: Draft, answers: DataFrame | str | Path, items: DataFrame | None
-) -> list[int]:
-    """Records the answers of a table in its order; returns the questions' numbers.
+    log: Log, answers: DataFrame | str | Path, items: DataFrame | None
+) -> None:
+    """Records the answers of a table in its order.
 
     A table with the columns ``question`` and ``option`` has a row for each option, as
     `answer_table` makes it; others have a row for each duel.
     """
-    log, recorded = draft.log, list[int]()
-    for row in _table_rows(answers, items, log):
+    table, name, from_file = answers, "the answers", isinstance(answers, str | Path)
+    if isinstance(answers, str | Path):
+        name = Path(answers).name
         try:
-            recorded.append(record(draft, row.options, row.said))
-        except ExperimentError as error:
-            raise ExperimentError(f"{_wrong_place(row, log)}: {error}") from error
-    if not recorded:
+            table = csv_table(file_content(Path(answers)).decode("utf-8-sig"))
+        except (OSError, ValueError) as error:
+            why = str(error).strip()
+            raise ExperimentError(f"{answers} cannot be read: {why}") from error
+    if not isinstance(table, DataFrame):
+        raise ExperimentError(
+            f"answers is a {type(answers).__name__}; give a table of pandas, or the "
+            "path of a CSV file."
+        )
+    if table.empty:
         raise ExperimentError("The table of answers has no rows; give one an answer.")
-    return recorded
-
-
-def _wrong_place(row: TableRow, log: Log) -> str:
-    for source, option in zip(row.sources, row.options, strict=True):
-        try:
-            own_design(log.space, log.catalogue, option)
-        except ExperimentError:
-            return source
-    return row.where
-
-
-def _table_rows(
-    answers: DataFrame | str | Path, items: DataFrame | None, log: Log
-) -> Iterator[TableRow]:
-    from_file = isinstance(answers, str | Path)
-    table = _table(answers)
-    records = table.to_dict("records")
     labels = map(repr, table.index)
-    name = Path(answers).name if isinstance(answers, str | Path) else "the answers"
-    rows = [(f"Row {k} of {name}", row) for k, row in zip(labels, records, strict=True)]
-    space, has_ids = log.space, log.catalogue is not None
-    texts_of = space if from_file else None
-    if {"question", "option"} <= {*table.columns}:
-        if items is not None:
-            raise ExperimentError(
-                "The answers have a row for each option, with its parameters; leave "
-                "out items."
-            )
-        columns = _parameter_columns(space)
-        _check_known(table, [*_FIRST, *columns.values(), *_BESIDE])
-        by_id = has_ids and "name" in table.columns
-        for named, in_order in _questions(rows):
-            designs = [
-                row["name"] if by_id else _design(where, row, columns, texts_of)
-                for where, row in in_order
-            ]
-            sources = [where for where, _ in in_order]
-            yield TableRow(named, designs, sources, _said_of_options(named, in_order))
-        return
+    records = zip(labels, table.to_dict("records"), strict=True)
+    rows = [(f"Row {label} of {name}", row) for label, row in records]
+    of_options = {"question", "option"} <= {*table.columns}
+    read = _asked_of_options if of_options else _asked_of_duels
+    for where, options, said in read(log, table, rows, items, from_file):
+        try:
+            record(log, [option for _, option in options], said)
+        except ExperimentError as error:
+            for source, option in options:
+                try:
+                    own_design(log.space, log.catalogue, option)
+                except ExperimentError:
+                    where = source
+                    break
+            raise ExperimentError(f"{where}: {error}") from error
+
+
+def _asked_of_options(
+    log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
+) -> Iterator[Asked]:
+    """The questions of a table with a row for each option."""
     if items is not None:
-        _check_items(items)
-    _check_columns(table, items is not None or has_ids, space)
-    if items is not None and from_file:
-        # A file has the names of items as texts.
-        items = items.set_axis([str(label) for label in items.index])
+        raise ExperimentError(
+            "The answers have a row for each option, with its parameters; leave out "
+            "items."
+        )
+    columns = _parameter_columns(log)
+    _check_known(table, [*_FIRST, *columns.values(), *_BESIDE])
+    by_id = log.catalogue is not None and "name" in table.columns
+    questions: dict[Any, list[Row]] = {}
     for where, row in rows:
-        if items is not None:
-            options = [_item(where, row, side, items) for side in _SIDES]
-        elif has_ids:
-            options = [row[side] for side in _SIDES]
-        else:
-            sides = [{n: f"{side}_{n}" for n in space.parameters} for side in _SIDES]
-            options = [_design(where, row, side, texts_of) for side in sides]
+        questions.setdefault(row["question"], []).append((where, row))
+    for number, found in questions.items():
+        named = f"{found[0][0]} (question {number!r})"
+        in_order = [found[i] for i in _order(named, "option", found)]
+        options = [
+            (at, row["name"] if by_id else _design(log, at, row, columns, from_file))
+            for at, row in in_order
+        ]
+        yield named, options, _said_of_options(named, in_order)
+
+
+def _asked_of_duels(
+    log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
+) -> Iterator[Asked]:
+    """The questions of a table with a row for each duel."""
+    _check_items(items)
+    known = [f"{side}_{name}" for side in _SIDES for name in log.space.parameters]
+    by_name = items is not None or log.catalogue is not None
+    if by_name:
+        known = [*_SIDES]
+        if missing := [side for side in _SIDES if side not in table.columns]:
+            raise ExperimentError(
+                f"The answers have no column {', '.join(missing)}, but "
+                f"{', '.join(map(str, table.columns))}; add it."
+            )
+    instead = "" if by_name else ", or winner and loser with items="
+    _check_known(table, [*known, "tie", *_CIRCUMSTANCES], instead)
+    # A file has the names of items as texts.
+    designs = {
+        str(label) if from_file else label: {str(n): value for n, value in row.items()}
+        for label, row in (items.iterrows() if isinstance(items, DataFrame) else ())
+    }
+
+    def option(where: str, row: Mapping[Hashable, Any], side: str) -> Any:
+        if not by_name:
+            columns = {name: f"{side}_{name}" for name in log.space.parameters}
+            return _design(log, where, row, columns, from_file)
+        if items is None:
+            return row[side]
+        if row[side] not in designs:
+            raise ExperimentError(
+                f"{where} has the {side} {row[side]!r}, which is no item; give a name "
+                "of the index of items."
+            )
+        return designs[row[side]]
+
+    for where, row in rows:
+        options = [(f"{where} ({side})", option(where, row, side)) for side in _SIDES]
         said = {"tie": True} if _truth(where, row, "tie") else {"winner": 0}
-        sources = [f"{where} ({side})" for side in _SIDES]
-        yield TableRow(where, options, sources, {**said, **_circumstances(row)})
+        yield where, options, {**said, **_circumstances(row)}
 
 
 def _check_items(items: object) -> None:
-    if not isinstance(items, DataFrame):
+    if items is not None and not isinstance(items, DataFrame):
         raise ExperimentError(
             f"items is a {type(items).__name__}; give a table of pandas, whose index "
             "has the names of the items."
         )
-    if not items.index.is_unique:
+    if items is not None and not items.index.is_unique:
         twice = items.index[items.index.duplicated()][0]
         places = [i for i, label in enumerate(items.index) if label == twice]
         raise ExperimentError(
@@ -181,34 +203,6 @@ def csv_table(text: str) -> DataFrame:
     return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
 
 
-def _table(answers: DataFrame | str | Path) -> DataFrame:
-    if isinstance(answers, DataFrame):
-        return answers
-    if not isinstance(answers, str | Path):
-        raise ExperimentError(
-            f"answers is a {type(answers).__name__}; give a table of pandas, or the "
-            "path of a CSV file."
-        )
-    try:
-        return csv_table(file_content(Path(answers)).decode("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        said = str(error).strip()
-        raise ExperimentError(f"{answers} cannot be read: {said}") from error
-
-
-def _check_columns(table: DataFrame, named: bool, space: SearchSpace) -> None:
-    known = [f"{side}_{name}" for side in _SIDES for name in space.parameters]
-    if named:
-        known = [*_SIDES]
-        if missing := [side for side in _SIDES if side not in table.columns]:
-            raise ExperimentError(
-                f"The answers have no column {', '.join(missing)}, but "
-                f"{', '.join(map(str, table.columns))}; add it."
-            )
-    instead = "" if named else ", or winner and loser with items="
-    _check_known(table, [*known, "tie", *_CIRCUMSTANCES], instead)
-
-
 def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> None:
     columns = [*table.columns]
     if unknown := [column for column in columns if column not in known]:
@@ -222,71 +216,66 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
         )
 
 
-def _design(
-    where: str,
-    row: Mapping[Hashable, Any],
-    columns: Mapping[str, str],
-    texts_of: SearchSpace | None,
-) -> dict[str, Any]:
-    """A design of a row, as far as the row has it.
-
-    Cells are values, or texts of values of a space; empty texts are none then.
-    """
-    design = {name: row[column] for name, column in columns.items() if column in row}
-    if texts_of is None:
-        return design
-    kinds = {name: p.parameter_type for name, p in texts_of.parameters.items()}
+def _parameter_columns(log: Log) -> dict[str, str]:
+    """The column of each parameter in a table with a row for each option."""
     return {
-        name: _read(f"{where}, column {columns[name]}", kinds[name], cell)
-        for name, cell in design.items()
-        if cell != "" or kinds[name] is ParameterType.STRING
+        name: f"{name}_parameter" if name in (*_FIRST, *_BESIDE) else name
+        for name in log.space.parameters
     }
 
 
-def _read(where: str, kind: ParameterType, cell: str) -> Any:
-    """The value of a text."""
-    if kind is ParameterType.STRING:
-        return cell
-    if kind is ParameterType.BOOL:
-        if cell.lower() in _TRUTHS:
-            return _TRUTHS[cell.lower()]
-        raise ExperimentError(f"{where}, is {written(cell)}; give true or false.")
-    try:
-        return _number(cell)
-    except ValueError as error:
-        raise ExperimentError(f"{where}, is {written(cell)}; give a number.") from error
-
-
-def _number(text: str) -> int | float:
-    """The number that a text says to everybody; to Python alone, 1_0 is ten."""
-    if "_" in text:
-        raise ValueError(f"{text!r:.80} is no number")
-    # Not every integer can be a float.
-    return int(text) if text.lstrip("+-").isdecimal() else float(text)
-
-
-def _item(
-    where: str, row: Mapping[Hashable, Any], side: str, items: DataFrame
+def _design(
+    log: Log,
+    where: str,
+    row: Mapping[Hashable, Any],
+    columns: Mapping[str, str],
+    from_file: bool,
 ) -> dict[str, Any]:
-    if row[side] not in items.index:
-        raise ExperimentError(
-            f"{where} has the {side} {row[side]!r}, which is no item; give a name of "
-            "the index of items."
+    """A design of a row, as far as the row has it.
+
+    Cells of a file are texts of values; empty ones are none unless texts are values.
+    """
+    found = {name: row[column] for name, column in columns.items() if column in row}
+    if not from_file:
+        return found
+    design: dict[str, Any] = {}
+    for name, cell in found.items():
+        kind, known = (
+            log.space.parameters[name].parameter_type,
+            _TRUTHS.get(cell.lower()),
         )
-    return {str(name): value for name, value in items.loc[row[side]].items()}
+        if kind is ParameterType.STRING:
+            design[name] = cell
+        elif cell != "":
+            design[name] = known if kind is ParameterType.BOOL else _number(cell)
+            if design[name] is None:
+                wanted = "true or false" if kind is ParameterType.BOOL else "a number"
+                raise ExperimentError(
+                    f"{where}, column {columns[name]}, is {written(cell)}; give "
+                    f"{wanted}."
+                )
+    return design
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a text says to everybody; to Python alone, 1_0 is ten."""
+    with suppress(ValueError):
+        if "_" not in text:
+            # Not every integer can be a float.
+            return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    return None
 
 
 def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     """Rater, note and seconds of a row, where they are there."""
     known = {n: row[n] for n in _CIRCUMSTANCES if not _is_empty(row.get(n))}
-    rater = known.get("rater")
+    rater, seconds = known.get("rater"), known.get("seconds")
     if rater is not None:
         # A column of numbers with gaps has made a fraction of a whole one.
         whole = isinstance(rater, float) and rater.is_integer()
         known["rater"] = str(int(rater) if whole else rater)
-    if isinstance(seconds := known.get("seconds"), str):
-        with suppress(ValueError):
-            known["seconds"] = _number(seconds)
+    if isinstance(seconds, str) and (number := _number(seconds)) is not None:
+        known["seconds"] = number
     return known
 
 
@@ -306,25 +295,6 @@ def _truth(where: str, row: Mapping[Hashable, Any], column: str) -> bool:
     return bool(known)
 
 
-def _questions(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each question in the order of its options, after the place of it."""
-    questions: dict[Any, list[Row]] = {}
-    for where, row in rows:
-        questions.setdefault(row["question"], []).append((where, row))
-    for number, found in questions.items():
-        named = f"{found[0][0]} (question {number!r})"
-        places = _places(named, "option", found)
-        yield named, [found[i] for i in sorted(places, key=places.__getitem__)]
-
-
-def _parameter_columns(space: SearchSpace) -> dict[str, str]:
-    """The column of each parameter in a table with a row for each option."""
-    return {
-        name: f"{name}_parameter" if name in (*_FIRST, *_BESIDE) else name
-        for name in space.parameters
-    }
-
-
 def _said_of_options(where: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Fields of `Answer` and circumstances by the rows of a question."""
     for column in (*_CIRCUMSTANCES, "cannot_compare"):
@@ -336,11 +306,10 @@ def _said_of_options(where: str, rows: Sequence[Row]) -> dict[str, Any]:
             )
     first = rows[0][1]
     said = _circumstances(first)
-    valid = _numbers(_KIND_COLUMNS[INVALID.metric], rows)
-    failed = tuple(place for place, value in valid.items() if value == 0)
+    valid = _numbers(_KIND_COLUMNS[INVALID], rows)
+    failed = [place for place, value in valid.items() if value == 0]
     shown = ShownOptions(len(rows), failed)
-    for kind in KINDS:
-        column = _KIND_COLUMNS[kind.metric]
+    for kind, column in _KIND_COLUMNS.items():
         values = _numbers(column, rows)
         if not values:
             continue
@@ -353,13 +322,12 @@ def _said_of_options(where: str, rows: Sequence[Row]) -> dict[str, Any]:
     if _truth(where, first, "cannot_compare"):
         said["cannot_compare"] = True
     if any(not _is_empty(row.get("shown")) for _, row in rows):
-        order = _places(where, "shown", rows)
-        said["order"] = sorted(order, key=order.__getitem__)
+        said["order"] = _order(where, "shown", rows)
     return said
 
 
-def _places(where: str, column: str, rows: Sequence[Row]) -> dict[int, float]:
-    """A column that counts the rows of a question, in any order."""
+def _order(where: str, column: str, rows: Sequence[Row]) -> list[int]:
+    """The places of rows in the order of a column that counts them."""
     found = _numbers(column, rows)
     if sorted(found.values()) != [*range(len(rows))]:
         raise ExperimentError(
@@ -367,7 +335,7 @@ def _places(where: str, column: str, rows: Sequence[Row]) -> dict[int, float]:
             "options of a question from 0, and give each question a number of its own "
             "where tables were put together."
         )
-    return found
+    return sorted(found, key=found.__getitem__)
 
 
 def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
@@ -375,17 +343,14 @@ def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
     found = {}
     for place, (where, row) in enumerate(rows):
         cell = row.get(column)
-        if _is_empty(cell):
-            continue
-        try:
+        if not _is_empty(cell):
             number = finite_number(_number(cell) if isinstance(cell, str) else cell)
-        except ValueError:
-            number = None
-        if number is None:
-            raise ExperimentError(
-                f"{where} has the {column} {written(cell)}; give a number, or nothing."
-            )
-        found[place] = number
+            if number is None:
+                raise ExperimentError(
+                    f"{where} has the {column} {written(cell)}; give a number, or "
+                    "nothing."
+                )
+            found[place] = number
     return found
 
 
@@ -404,33 +369,28 @@ def answer_table(log: Log) -> DataFrame:
         each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
         that failed. Cells of which nothing was said are empty.
     """
-    names = _parameter_columns(log.space)
-    rows: list[dict[str, Any]] = []
+    columns, rows = _parameter_columns(log), []
     for question in log.questions:
-        if question.standing is not None:
-            rows += _rows(question, question.standing, names)
-    return DataFrame(rows, columns=[*_FIRST, *names.values(), *_BESIDE])
-
-
-def _rows(
-    question: LoggedQuestion, told: Event, names: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """The rows of a question, one for each option."""
-    values = Answer(**told.said).rows(len(question.options))
-    order, nothing = question.display, told.what.get("cannot_compare", False)
-    return [
-        {
-            **dict.fromkeys(_BESIDE),
-            "question": question.index,
-            "option": place,
-            "name": option.name,
-            **{names[name]: value for name, value in option.parameters.items()},
-            "chosen_by": question.asked["chosen_by"],
-            **{name: told.what.get(name) for name in _CIRCUMSTANCES},
-            "shown": None if order is None else order.index(place),
-            "time": told.time,
-            "cannot_compare": nothing,
-            **{_KIND_COLUMNS[metric]: by.get(place) for metric, by in values.items()},
-        }
-        for place, option in enumerate(question.options)
-    ]
+        told, order = question.standing, question.display
+        if told is None:
+            continue
+        values = Answer(**told.said).rows(len(question.options))
+        rows += [
+            {
+                "question": question.index,
+                "option": place,
+                "name": option.name,
+                **{columns[name]: v for name, v in option.parameters.items()},
+                "chosen_by": question.asked["chosen_by"],
+                **{name: told.what.get(name) for name in _CIRCUMSTANCES},
+                "shown": None if order is None else order.index(place),
+                "time": told.time,
+                "cannot_compare": told.what.get("cannot_compare", False),
+                **{
+                    column: values.get(kind.metric, {}).get(place)
+                    for kind, column in _KIND_COLUMNS.items()
+                },
+            }
+            for place, option in enumerate(question.options)
+        ]
+    return DataFrame(rows, columns=[*_FIRST, *columns.values(), *_BESIDE])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from inspect import signature
 from typing import Any
 
@@ -17,15 +17,10 @@ from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
-from botorch_pref.ax.naming import class_named, duel_classes, model_classes
+from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.settings import (
-    SHORT_WALKS,
-    ParameterConfig,
-    Settings,
-    new_experiment,
-)
-from botorch_pref.ax.space.catalogue import catalogue_parameters
+from botorch_pref.ax.settings import SHORT_WALKS, ParameterConfig, Settings
+from botorch_pref.ax.space.options import catalogue_parameters
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP
 
@@ -54,11 +49,6 @@ def new_log(
         # Every row is a design of its own.
         settings.setdefault("smallest_difference", 0.0)
     chosen = Settings.from_arguments(settings)
-    blank = new_experiment(
-        name, parameters, parameter_constraints, num_levels, chosen, rows
-    )
-    # With the baseline as a design of the space has it.
-    chosen = Settings.of(blank)
     definition = Definition(
         name,
         now(),
@@ -68,35 +58,37 @@ def new_log(
         asdict(chosen),
         None if rows is None else rows.to_property(),
     )
-    log = Log(definition.read_back())
+    # With the baseline as a design of the space has it.
+    settings = asdict(Log(definition).settings)
+    log = Log(replace(definition, settings=settings).read_back())
     check_taken(chosen, Answer(winner=0), 2, num_levels)
     check_options(chosen)
     check_first_question(log)
     return log
 
 
-_FIT = (
+_FIT = [
     "closure_kwargs",
     "max_attempts",
     "optimizer_kwargs",
     "pick_best_of_all_attempts",
-)
+]
 """What can be stored of the arguments of ``fit_gpytorch_mll``, which ignores others."""
 
-_OPTIMIZER = (
+_OPTIMIZER = [
     "num_restarts",
     "options",
     "raw_samples",
     "retry_on_optimization_warning",
     "sequential",
     "timeout_sec",
-)
+]
 """What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""
 
 
 def check_options(settings: Settings) -> None:
     """Checks options that would fail, or do nothing, when the model first chooses."""
-    model_class: Any = class_named(settings.model, model_classes(), "model")
+    model_class: Any = model_classes()[settings.model]
     of_fit: Iterable[str] = _FIT
     if is_fully_bayesian(model_class):
         ours = {"model", "disable_progbar"}

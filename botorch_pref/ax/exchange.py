@@ -19,12 +19,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from botorch_pref.ax.answer_table import csv_table
-from botorch_pref.ax.given import is_text, written
+from botorch_pref.ax.given import is_text, wrong
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
     COLUMNS,
     Definition,
-    Draft,
     Event,
     Log,
     LoggedQuestion,
@@ -86,11 +85,8 @@ def read_file(path: Path, name: str | None) -> Log:
             "PreferenceExperiment.resume, and copy it by its copy."
         )
     try:
-        text = content.decode()
-        if path.suffix == ".csv":
-            definition, rows, head = _of_csv(text)
-        else:
-            definition, rows, head = _of_json(text)
+        stored = (_of_csv if path.suffix == ".csv" else _of_json)(content.decode())
+        definition, head = Definition(**stored["definition"]), stored["head"]
     # A file that is cut off or no log fails in all kinds of ways.
     except Exception as error:
         raise StorageError(
@@ -100,24 +96,25 @@ def read_file(path: Path, name: str | None) -> Log:
         ) from error
     try:
         log = Log(definition)
-        log.append_stored(rows)
+        log.append_stored(stored["events"])
+        if log.head != head:
+            raise StorageError(
+                f"its {len(log.events)} events or its definition are not all that was "
+                "written."
+            )
     except (ExperimentError, StorageError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
-    if log.head != head:
-        raise StorageError(
-            f"{path} is damaged: its {len(log.events)} events or its definition are "
-            "not all that was written."
-        )
     return log if name in (None, log.name) else retold(log, name)
 
 
-def _of_json(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
-    stored = json.loads(text)
-    rows = [{**row, "what": json_text(row["what"])} for row in stored["events"]]
-    return Definition(**stored["definition"]), rows, stored["head"]
+def _of_json(text: str) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(text)
+    for row in stored["events"]:
+        row["what"] = json_text(row["what"])
+    return stored
 
 
-def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
+def _of_csv(text: str) -> dict[str, Any]:
     table = csv_table(text)
     if "kind" not in table.columns:
         raise ValueError(
@@ -127,11 +124,11 @@ def _of_csv(text: str) -> tuple[Definition, list[dict[str, Any]], str]:
     first, *rows = table.to_dict("records")
     if first["kind"] != _CREATED:
         raise ValueError(f"its first row is {first}")
-    definition = Definition(**json.loads(first["what"]))
     for row in rows:
         row["rater"] = row["rater"] or None
         row |= {key: int(row[key]) for key in ("number", "question")}
-    return definition, rows, first["before"]
+    definition = json.loads(first["what"])
+    return {"definition": definition, "events": rows, "head": first["before"]}
 
 
 def retold(
@@ -146,10 +143,8 @@ def retold(
     if not isinstance(given, Mapping) or not all(
         is_text(each) and each for pair in given.items() for each in pair
     ):
-        raise ExperimentError(
-            f"rename is {written(rename)}; give a dictionary of new names of "
-            "parameters by their old ones."
-        )
+        wanted = "a dictionary of new names of parameters by their old ones"
+        raise wrong("rename", rename, wanted)
     new_names = dict(given)
     target = _renamed(log.definition, new_names)
     if parameters is not None:
@@ -172,63 +167,49 @@ def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
             f"rename has {', '.join(map(repr, unknown))}; the parameters are "
             f"{', '.join(names)}."
         )
-
-    def new(name: str) -> str:
-        return rename.get(name, name)
+    definition = replace(definition, created=now())
+    if not rename:
+        return definition
 
     def by_name(given: Any) -> Any:
-        named = isinstance(given, dict)
-        return {new(name): v for name, v in given.items()} if named else given
+        named = isinstance(given, Mapping)
+        return {rename.get(n, n): v for n, v in given.items()} if named else given
 
     parameters = []
     for stored in definition.parameters:
-        fields = {**stored, "name": new(stored["name"])}
+        fields = {**stored, "name": rename.get(stored["name"], stored["name"])}
         if "expression_str" in fields:
-            form = linear_form(fields["expression_str"], names)
-            fields["expression_str"] = sum_text((form[0], by_name(form[1])))
-        if fields.get("dependent_parameters") is not None:
-            pairs = fields["dependent_parameters"]
-            fields["dependent_parameters"] = [[v, [*map(new, on)]] for v, on in pairs]
+            constant, weights = linear_form(fields["expression_str"], names)
+            fields["expression_str"] = sum_text((constant, by_name(weights)))
         parameters.append(fields)
     parsed = [LinearConstraint.parsed(text, names) for text in definition.constraints]
-    constraints = [
-        LinearConstraint(by_name(c.constraint_dict), c.bound)._constraint_str
-        for c in parsed
-    ]
-    settings = dict(definition.settings)
-    for key in ("baseline", "smallest_difference"):
-        settings[key] = by_name(settings[key])
-    catalogue = definition.catalogue
+    renamed = [LinearConstraint(by_name(c.constraint_dict), c.bound) for c in parsed]
+    settings, catalogue = definition.settings, definition.catalogue
+    told = {key: by_name(settings[key]) for key in ("baseline", "smallest_difference")}
     if catalogue is not None:
         catalogue = {**catalogue, "columns": by_name(catalogue["columns"])}
     return replace(
         definition,
-        created=now(),
         parameters=parameters,
-        constraints=constraints if rename else definition.constraints,
-        settings=settings,
+        constraints=[constraint._constraint_str for constraint in renamed],
+        settings={**settings, **told},
         catalogue=catalogue,
     )
 
 
-def add_events(log: Log, source: Log, rename: Mapping[str, str] = {}) -> list[Event]:
-    """Adds the events of another log to a log in memory, each of them once.
-
-    Returns the events that were added, as they are in the log now.
-    """
+def add_events(log: Log, source: Log, rename: Mapping[str, str] = {}) -> None:
+    """Adds the events of another log to a log, each of them once."""
 
     def option(parameters: Mapping[str, Any]) -> dict[str, Any]:
         renamed = {rename.get(name, name): v for name, v in parameters.items()}
         return dict(own_design(log.space, log.catalogue, renamed))
 
     retelling = Retelling(log, option, _shared_questions(log, source))
-    added: list[Event] = []
     for event in source.events:
         try:
-            added += retelling.add(event)
+            retelling.add(event)
         except (ExperimentError, StorageError) as error:
             raise _refused(source, event, error) from error
-    return added
 
 
 def _refused(source: Log, event: Event, error: Exception) -> ExperimentError:
@@ -238,12 +219,9 @@ def _refused(source: Log, event: Event, error: Exception) -> ExperimentError:
     )
 
 
-def merged(log: Log, other: Log) -> Draft:
-    """What another log adds to a log, see `PreferenceExperiment.merge`."""
-    together = Log(log.definition)
-    together.append(log.events)
-    draft = Draft(log)
-    draft.events = add_events(together, other)
+def merge(log: Log, other: Log) -> None:
+    """Adds what another log has, see `PreferenceExperiment.merge`."""
+    add_events(log, other)
     for asked in other.questions:
         if (told := asked.standing) is not None:
             try:
@@ -251,7 +229,6 @@ def merged(log: Log, other: Log) -> Draft:
                 taken(log, len(asked.options), told.what)
             except ExperimentError as error:
                 raise _refused(other, told, error) from error
-    return draft
 
 
 def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
@@ -292,31 +269,26 @@ def save_to_ax(experiment: Experiment, place: str) -> None:
             text = json.dumps(object_to_json(experiment))
             replace_file(Path(place), text.encode())
             return
+        from ax.storage.sqa_store.db import Base
+        from ax.storage.sqa_store.encoder import Encoder
+        from ax.storage.sqa_store.sqa_classes import SQAExperiment
+        from ax.storage.sqa_store.sqa_config import SQAConfig
+
+        name = experiment.name
         url = place if "://" in place else f"sqlite:///{Path(place).absolute()}"
-        _save_to_database(experiment, url)
-
-
-def _save_to_database(experiment: Experiment, url: str) -> None:
-    from ax.storage.sqa_store.db import Base
-    from ax.storage.sqa_store.encoder import Encoder
-    from ax.storage.sqa_store.sqa_classes import SQAExperiment
-    from ax.storage.sqa_store.sqa_config import SQAConfig
-
-    try:
-        engine = create_engine(url)
-        with engine.begin() as connection:
-            Base.metadata.create_all(connection)
-        # Ax's functions of saving use a session of the whole process.
-        with Session(engine) as session, session.begin():
-            names = select(SQAExperiment.name)
-            if experiment.name in session.execute(names).scalars():
-                raise StorageError(
-                    f"There is an experiment {experiment.name!r} of Ax's already; name "
-                    "another storage."
-                )
-            session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
-        engine.dispose()
-    except (SQLAlchemyError, AxError, ModuleNotFoundError) as error:
-        raise StorageError(
-            f"Cannot save {experiment.name!r} to Ax's storage: {error}"
-        ) from error
+        try:
+            engine = create_engine(url)
+            Base.metadata.create_all(engine)
+            # Ax's functions of saving use a session of the whole process.
+            with Session(engine) as session, session.begin():
+                if name in session.execute(select(SQAExperiment.name)).scalars():
+                    raise StorageError(
+                        f"There is an experiment {name!r} of Ax's already; name "
+                        "another storage."
+                    )
+                session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
+            engine.dispose()
+        except (SQLAlchemyError, AxError, ModuleNotFoundError) as error:
+            raise StorageError(
+                f"Cannot save {name!r} to Ax's storage: {error}"
+            ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -19,11 +19,15 @@ from botorch_pref.ax.answer_table import answer_table, record_table
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.asking import chosen_question, derived_seed, usual_size
-from botorch_pref.ax.generation.strategy import preference_generation_strategy
+from botorch_pref.ax.generation.asking import (
+    chosen_question,
+    derived_seed,
+    preference_generation_strategy,
+    usual_size,
+)
 from botorch_pref.ax.given import given_integer, given_path, given_truth, written
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
-from botorch_pref.ax.log import TOLD, UNDONE, WITHDRAWN, Chosen, Draft, Log
+from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
 from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.registration import register_classes
@@ -273,19 +277,14 @@ class PreferenceExperiment:
             chosen = chosen_question(self._kept.projection, size, rater)
         else:
             chosen = Chosen(own_options(self.log.space, self.log.catalogue, options))
-        return self._ask_about(chosen, rater)
+        return self._added(lambda log: log.ask(chosen, rater))[0]
 
-    def _ask_about(self, chosen: Chosen, rater: str | None) -> Question:
-        """Asks about options that were chosen."""
-        draft = Draft(self.log)
-        index = draft.ask(chosen, rater)
-        return self._kept_questions(draft, [index])[0]
-
-    def _kept_questions(self, draft: Draft, indices: list[int]) -> list[Question]:
-        """Questions of a draft, which is kept."""
-        self._kept.keep(draft)
-        log = draft.log
-        return [Question.of_logged(log, log.questions[index]) for index in indices]
+    def _added(self, change: Callable[[Log], object]) -> list[Question]:
+        """Questions that a change of the log adds, which are kept."""
+        with self._kept.change() as log:
+            before = len(log.questions)
+            change(log)
+        return [Question.of_logged(log, asked) for asked in log.questions[before:]]
 
     @one_at_a_time
     def tell(
@@ -314,14 +313,10 @@ class PreferenceExperiment:
                 or was asked of somebody else, this cannot be an answer to it, or the
                 model takes no such answer.
         """
-        log = self.log
-        asked = telling.asked_question(log, question)
         around = {"rater": rater, "note": note, "seconds": seconds, "order": order}
-        what = telling.new_answer(log, asked, {**said, **around})
-        if what is not None:
-            draft = Draft(log)
-            draft.add(asked.index, TOLD, **what)
-            self._kept.keep(draft)
+        with self._kept.change() as log:
+            asked = telling.asked_question(log, question)
+            telling.tell(log, asked, {**said, **around})
 
     @one_at_a_time
     def record(
@@ -345,9 +340,8 @@ class PreferenceExperiment:
             ExperimentError: The search space does not have these designs, or this
                 cannot be an answer about them.
         """
-        draft = Draft(self.log)
-        index = telling.record(draft, options, {"rater": rater, **said})
-        return self._kept_questions(draft, [index])[0]
+        said = {"rater": rater, **said}
+        return self._added(lambda log: telling.record(log, options, said))[0]
 
     @one_at_a_time
     def record_table(
@@ -370,8 +364,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: A column, or a row, says what cannot be; names it.
         """
-        draft = Draft(self.log)
-        return self._kept_questions(draft, record_table(draft, answers, items))
+        return self._added(lambda log: record_table(log, answers, items))
 
     @one_at_a_time
     def undo(self, *, rater: str | None = None) -> Question:
@@ -389,13 +382,13 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no answer left.
         """
-        draft = Draft(self.log)
-        last = draft.log.last_answer(checked_rater(rater))
-        if last is None:
-            whose = "" if rater is None else f" of {rater!r}"
-            raise ExperimentError(f"There is no answer{whose} that could be undone.")
-        draft.add(last.question, UNDONE)
-        return self._kept_questions(draft, [last.question])[0]
+        with self._kept.change() as log:
+            last = log.last_answer(checked_rater(rater))
+            if last is None:
+                of = "" if rater is None else f" of {rater!r}"
+                raise ExperimentError(f"There is no answer{of} that could be undone.")
+            log.add(last.question, UNDONE)
+        return self.question(last.question)
 
     @one_at_a_time
     def withdraw(self, question: Question | int) -> None:
@@ -407,11 +400,10 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no such question.
         """
-        draft = Draft(self.log)
-        asked = telling.asked_question(draft.log, question)
-        if not asked.withdrawn:
-            draft.add(asked.index, WITHDRAWN)
-            self._kept.keep(draft)
+        with self._kept.change() as log:
+            asked = telling.asked_question(log, question)
+            if not asked.withdrawn:
+                log.add(asked.index, WITHDRAWN)
 
     @one_at_a_time
     def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
@@ -599,9 +591,5 @@ class PreferenceExperiment:
                 f"other is {written(other)}; give a PreferenceExperiment, as resume "
                 "returns one."
             )
-        log = self.log
-        before = len(log.questions)
-        draft = exchange.merged(log, other.log)
-        if draft.events:
-            self._kept.keep(draft)
-        return [Question.of_logged(log, asked) for asked in log.questions[before:]]
+        source = other.log
+        return self._added(lambda log: exchange.merge(log, source))

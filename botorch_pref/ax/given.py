@@ -18,20 +18,23 @@ _MOST = 2**63 - 1
 """The largest integer that databases keep as one."""
 
 
+def wrong(argument: str, given: object, wanted: str) -> ExperimentError:
+    """The error of an argument, which says what to give instead."""
+    return ExperimentError(f"{argument} is {written(given)}; give {wanted}.")
+
+
 def given_truth(argument: str, given: object) -> bool:
     """A boolean; texts are refused, of which ``"no"`` would be true in a condition."""
     if not is_bool(given):
-        raise ExperimentError(f"{argument} is {written(given)}; give True or False.")
+        raise wrong(argument, given, "True or False")
     return bool(given)
 
 
 def given_integer(argument: str, given: Any, least: int, most: int = _MOST) -> int:
     """An integer, of Python."""
     if not is_integer(given) or not least <= int(given) <= most:
-        raise ExperimentError(
-            f"{argument} is {written(given)}; give an integer of at least {least}"
-            f"{'' if most == _MOST else f' and at most {most}'}."
-        )
+        limit = "" if most == _MOST else f" and at most {most}"
+        raise wrong(argument, given, f"an integer of at least {least}{limit}")
     return int(given)
 
 
@@ -54,19 +57,14 @@ def finite_number(given: Any) -> float | None:
 def given_path(argument: str, given: object) -> Path:
     """The path of a file."""
     if not isinstance(given, str | Path):
-        raise ExperimentError(f"{argument} is {written(given)}; give a path.")
+        raise wrong(argument, given, "a path")
     return Path(given)
 
 
 def is_text(given: object) -> bool:
     """Whether something is a text that files and databases can keep."""
-    if not isinstance(given, str):
-        return False
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    # Halves of characters, which have no encoding, are lost.
+    return isinstance(given, str) and given.encode(errors="ignore").decode() == given
 
 
 def is_missing(given: Any) -> bool:
@@ -98,40 +96,35 @@ def given_options(argument: str, given: object) -> dict[str, Any]:
     Options that cannot be stored are refused here, not when a model first needs them.
     """
     if not isinstance(given, Mapping):
-        raise ExperimentError(
-            f"{argument} is {given!r}; give a dictionary of options by name."
-        )
-    found = _plain(argument, given)
-    assert isinstance(found, dict)
+        raise wrong(argument, given, "a dictionary of options by name")
+    found: dict[str, Any] = _plain(argument, given)
     return found
 
 
 def _plain(where: str, given: Any) -> Any:
     if given is None or isinstance(given, str):
         return given
+    if is_bool(given):
+        return bool(given)
     if isinstance(given, type):
         return given.__name__
-    for recognises, make in ((is_bool, bool), (is_integer, int), (is_float, float)):
-        if recognises(given):
-            if finite_number(given) is None and not is_bool(given):
-                raise ExperimentError(
-                    f"{where} is {written(given)}; give a finite number."
-                )
-            return make(given)
+    if is_integer(given) or is_float(given):
+        if finite_number(given) is None:
+            raise wrong(where, given, "a finite number")
+        return int(given) if is_integer(given) else float(given)
     if isinstance(given, Mapping):
-        named = {_name(where, key): value for key, value in given.items()}
-        return {name: _plain(f"{where}[{name!r}]", v) for name, v in named.items()}
+        plain = {}
+        for key, value in given.items():
+            name = key.__name__ if isinstance(key, type) else key
+            if not isinstance(name, str):
+                raise ExperimentError(
+                    f"{where} has an option {name!r}; name it by a text."
+                )
+            plain[name] = _plain(f"{where}[{name!r}]", value)
+        return plain
     if isinstance(given, Sequence):
         return [_plain(f"{where}[{i}]", value) for i, value in enumerate(given)]
     raise ExperimentError(
         f"{where} is {given!r}, which cannot be stored; give numbers, texts and lists, "
         "and what is made of them by name: {'its name': {'option': value}}."
     )
-
-
-def _name(where: str, given: object) -> str:
-    if isinstance(given, type):
-        return given.__name__
-    if not isinstance(given, str):
-        raise ExperimentError(f"{where} has an option {given!r}; name it by a text.")
-    return given

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import wraps
 from threading import RLock
@@ -15,7 +15,6 @@ from botorch_pref.ax.log import (
     VERSION,
     Chosen,
     Definition,
-    Draft,
     Event,
     Log,
     LoggedQuestion,
@@ -31,7 +30,7 @@ from botorch_pref.ax.settings import (
     check_same_space,
     check_with_parameters,
 )
-from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 
 P = ParamSpec("P")
@@ -76,8 +75,8 @@ class KeptLog:
         self, log: Log, store: LogStore | None, damage: Sequence[str] = ()
     ) -> None:
         self.damage = [*damage]
-        self._log = log
-        self._store = store
+        self.place = "memory, to be read" if store is None else store.shown_url
+        self._log, self._store = log, store
         self._projection = Projection(log)
         self._is_stored = True
 
@@ -93,20 +92,11 @@ class KeptLog:
         """A log that was kept, see `PreferenceExperiment.resume`."""
         check_with_parameters(parameters, constraints)
         if read_only:
-            given = None
-            if parameters is not None:
-                given = stored_parameters(parameters, constraints)
-            log, damage = good_part(store, name, given, constraints)
-            return cls(log, None, damage)
+            return cls(*good_part(store, name, parameters, constraints))
         log = checked_log(store, name)
         if parameters is not None:
             check_same_space(log.blank, parameters, constraints)
         return cls(log, store)
-
-    @property
-    def place(self) -> str:
-        """Where the log is kept, to show."""
-        return "memory, to be read" if self._store is None else self._store.shown_url
 
     @property
     def log(self) -> Log:
@@ -148,19 +138,26 @@ class KeptLog:
             raise
         return self._store
 
-    def keep(self, draft: Draft) -> None:
-        """Writes what follows the log, and adds it to it; or neither."""
-        store = self.check_writable()
-        self._is_stored = False
+    @contextmanager
+    def change(self) -> Iterator[Log]:
+        """The log, to be added to: what was added is kept in the end, or forgotten."""
+        log = self.log
+        since, head = len(log.events), log.head
         try:
-            store.append(draft.log, draft.events)
+            yield log
+            if events := log.events[since:]:
+                store = self.check_writable()
+                self._is_stored = False
+                store.append(log.name, head, events)
+                self._is_stored = True
         except BaseException:
-            # The first error is worth more; the next use raises that of reading.
-            with suppress(Exception):
-                self._read_again()
+            if len(log.events) > since:
+                log.forget(since)
+            if not self._is_stored:
+                # The first error is worth more; the next use raises that of reading.
+                with suppress(Exception):
+                    self._read_again()
             raise
-        draft.log.append(draft.events)
-        self._is_stored = True
 
     def _read_again(self) -> None:
         """Reads what follows the log, or all of it if another one is stored."""
@@ -180,8 +177,7 @@ def checked_log(store: LogStore, name: str) -> Log:
     """The log of an experiment as it was last kept, checked to be complete."""
     record, rows = store.read(name)
     try:
-        definition = definition_of(record)
-        log = Log(definition)
+        log = Log(definition_of(record))
         log.append_stored(rows)
         _check_head(log, record)
     # Data that are damaged fail in all kinds of ways.
@@ -207,38 +203,43 @@ def _check_head(log: Log, record: Row) -> None:
         )
 
 
+_PARTS: dict[str, Any] = {
+    **{"parameters": list, "constraints": list, "settings": dict},
+    **{"num_levels": int | None, "catalogue": dict | None},
+}
+"""The parts of a definition that are kept as JSON, and what they are."""
+
+
 def good_part(
     store: LogStore,
     name: str,
-    parameters: list[dict[str, Any]] | None = None,
+    parameters: Sequence[ParameterConfig] | None = None,
     constraints: Sequence[str] = (),
-) -> tuple[Log, list[str]]:
+) -> tuple[Log, None, list[str]]:
     """The good part of the log of a damaged experiment.
 
-    Returns a log of the events that are what was written and can have happened, and
-    what was left out or replaced, a line each. Where a question is missing, later ones
-    have lower numbers.
+    Returns a log of the events that are what was written and can have happened, no
+    store, and what was left out or replaced, a line each. Where a question is missing,
+    later ones have lower numbers. Parameters that are given replace stored ones.
     """
+    given: dict[str, Any] = {}
+    if parameters is not None:
+        given["parameters"] = stored_parameters(parameters, constraints)
+        given["constraints"] = [*constraints]
     try:
-        return checked_log(store, name), []
+        return checked_log(store, name), None, []
     except StorageError as error:
         refusal = error
     record, rows, damage = store.read_what_can_be(name)
-    definition = _good_definition(record, damage)
-    if parameters is not None:
-        definition = replace(
-            definition, parameters=parameters, constraints=[*constraints]
-        )
-    log = _log_of_good_settings(definition, damage)
-    retelling = Retelling(log)
-    number, head = 0, None
+    log = _good_log(record, given, damage)
+    retelling, number, head = Retelling(log), 0, None
     for row in rows:
         found = row["number"]
         if isinstance(found, int) and found >= number:
-            if found == number + 1:
-                damage.append(f"Event {number} is missing.")
-            elif found > number:
-                damage.append(f"Events {number} to {found - 1} are missing.")
+            if found > number:
+                lost = f"Events {number} to {found - 1} are missing."
+                one = f"Event {number} is missing."
+                damage.append(one if found == number + 1 else lost)
             number = found + 1
         try:
             event = Event.of_row(row)
@@ -249,49 +250,39 @@ def good_part(
                 )
             retelling.add(event)
         except StorageError as error:
-            damage.append(f"Event {row['number']!r} is left out: {error}.")
+            damage.append(f"Event {found!r} is left out: {error}.")
         head = row["checksum"]
     written = record["events"]
     if not isinstance(written, int) or number < written:
         damage.append(f"{number} events were found, and {written!r} were written.")
-    if not damage:
-        damage.append(
-            f"Nothing is left out, and something differs: {refusal.__cause__}"
-        )
-    return log, damage
+    nothing = f"Nothing is left out, and something differs: {refusal.__cause__}"
+    return log, None, damage or [nothing]
 
 
-_PARTS: dict[str, Any] = {
-    **{"parameters": list, "constraints": list, "settings": dict},
-    **{"num_levels": int | None, "catalogue": dict | None},
-}
-"""The parts of a definition that are kept as JSON, and what they are."""
+def _good_log(record: Row, given: dict[str, Any], damage: list[str]) -> Log:
+    """An empty log of the parts of a definition that can be read or are given.
 
-
-def _good_definition(record: Row, damage: list[str]) -> Definition:
-    """The parts of a definition that can be read; nothing in the place of others."""
+    Settings that cannot be are those by default.
+    """
     try:
-        return definition_of(record)
+        definition = definition_of(record)
     except (StorageError, TypeError) as error:
         damage.append(f"The definition is damaged: {error}")
-    good: dict[str, Any] = {}
-    for key, kind in _PARTS.items():
-        try:
-            found = json_value(record[key])
-            if not isinstance(found, kind):
-                raise StorageError(f"it is {found!r:.80}")
-            if key == "catalogue" and found is not None:
-                Catalogue.of_property(found)
-        # A damaged value can lead to any error.
-        except Exception as error:
-            damage.append(f"The {key} cannot be read: {error}.")
-            found = None if isinstance(None, kind) else kind()
-        good[key] = found
-    return Definition(str(record["name"]), str(record["created"]), **good)
-
-
-def _log_of_good_settings(definition: Definition, damage: list[str]) -> Log:
-    """An empty log with the settings that were stored, or else those by default."""
+        good: dict[str, Any] = {}
+        for key, kind in _PARTS.items():
+            try:
+                found = json_value(record[key])
+                if not isinstance(found, kind):
+                    raise StorageError(f"it is {found!r:.80}")
+                if key == "catalogue" and found is not None:
+                    Catalogue.of_property(found)
+            # A damaged value can lead to any error.
+            except Exception as error:
+                damage.append(f"The {key} cannot be read: {error}.")
+                found = None if isinstance(None, kind) else kind()
+            good[key] = found
+        definition = Definition(str(record["name"]), str(record["created"]), **good)
+    definition = replace(definition, **given)
     with suppress(Exception):
         return Log(definition)
     try:
@@ -319,33 +310,25 @@ class Retelling:
         self,
         log: Log,
         option: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
-        shared: Mapping[int, tuple[int, int]] | None = None,
+        shared: Mapping[int, tuple[int, int]] = {},
     ) -> None:
         self._log = log
         self._option = option
-        self._numbers = {there: here for there, (here, _) in (shared or {}).items()}
-        self._known = {there: count for there, (_, count) in (shared or {}).items()}
+        self._numbers = {there: here for there, (here, _) in shared.items()}
+        self._known = {there: count for there, (_, count) in shared.items()}
 
-    def add(self, event: Event) -> list[Event]:
-        """Tells the next event again; returns it, or nothing if the log had it."""
+    def add(self, event: Event) -> None:
+        """Tells the next event again, unless the log has it."""
         if self._known.get(event.question):
             self._known[event.question] -= 1
-            return []
-        draft = Draft(self._log, time=event.time)
-        if event.kind == ASKED:
-            self._ask(draft, event)
-        elif event.question in self._numbers:
-            draft.add(self._numbers[event.question], event.kind, **event.what)
-        else:
-            raise StorageError(f"question {event.question} is not there")
-        self._log.check(draft.events[0])
-        if event.kind == ASKED:
-            self._numbers[event.question] = draft.events[0].question
-        self._log.append(draft.events)
-        return draft.events
-
-    def _ask(self, draft: Draft, event: Event) -> None:
-        if event.question in self._numbers:
+            return
+        here = self._numbers.get(event.question)
+        if event.kind != ASKED:
+            if here is None:
+                raise StorageError(f"question {event.question} is not there")
+            self._log.add(here, event.kind, event.what, event.time)
+            return
+        if here is not None:
             raise StorageError(f"question {event.question} was asked before")
         try:
             what = dict(event.what)
@@ -353,9 +336,12 @@ class Retelling:
             rater, repeats = what.pop("rater", None), what.pop("repeats", None)
             # Names are made of the order in which they were chosen.
             asked = LoggedQuestion(event.question, options, [event])
-            chosen = [self._option(each.parameters) for each in asked.as_chosen]
-            again = self._numbers.get(repeats)
-            draft.ask(Chosen(chosen, repeats=again, **what), rater)
+            again = [self._option(each.parameters) for each in asked.as_chosen]
+            chosen = Chosen(again, repeats=self._numbers.get(repeats), **what)
+            told = self._log.ask(chosen, rater, event.time)
+        except StorageError:
+            raise
         # Damaged data fail in all kinds of ways.
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(f"its options cannot be shown here ({error})") from error
+        self._numbers[event.question] = told.question

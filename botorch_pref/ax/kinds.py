@@ -8,8 +8,8 @@ values, from the values back to what was said, and to the feedback that models t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any
 
@@ -21,7 +21,7 @@ from pandas.api.types import is_integer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from botorch_pref.ax.given import finite_number, written
+from botorch_pref.ax.given import finite_number, written, wrong
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import (
     Choices,
@@ -43,7 +43,7 @@ DECIMALS = 10
 Values = dict[int, float]
 """The values of one answer, by the place of the option or by datapoint."""
 
-Groups = Iterable[tuple[int, Values]]
+Groups = Sequence[tuple[int, Values]]
 """Each trial that has data of a metric, with its values by datapoint."""
 
 Pairs = list[tuple[int, int]]
@@ -58,7 +58,7 @@ class ShownOptions:
     """
 
     num_options: int
-    invalid: tuple[int, ...] = ()
+    invalid: Sequence[int] = ()
     num_levels: int | None = None
 
     @property
@@ -66,24 +66,69 @@ class ShownOptions:
         """The places of the options that did not fail."""
         return [i for i in range(self.num_options) if i not in self.invalid]
 
-    def compared(self, field: str) -> list[int]:
+    def compared(self, field: str, pair: bool = False) -> list[int]:
         """Places of the options that ``field`` compares: two or more valid ones."""
         if len(self.valid) < 2:
             raise ExperimentError(
                 f"The answer says {field}, but {len(self.valid)} of the options are "
                 "valid; leave out what compares them."
             )
-        return self.valid
-
-    def pair(self, field: str) -> list[int]:
-        """Places of the two options that ``field`` compares."""
-        compared = self.compared(field)
-        if len(compared) != 2:
+        if pair and len(self.valid) != 2:
             raise ExperimentError(
-                f"{field} is about two options, and there are {len(compared)}; give "
+                f"{field} is about two options, and there are {len(self.valid)}; give "
                 "best or ranking."
             )
-        return compared
+        return self.valid
+
+    def places(
+        self, field: str, given: object, allowed: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Places of options, each of which is allowed and named once."""
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise wrong(field, given, "a list of options, counted from 0")
+        for place in given:
+            if is_integer(place) and int(place) in self.invalid:
+                raise ExperimentError(
+                    f"{field} names option {place}, which failed by invalid="
+                    f"{list(self.invalid)}; compare the others."
+                )
+            if not is_integer(place) or place not in allowed:
+                raise ExperimentError(
+                    f"{field} names option {written(place)}, which is not one of "
+                    f"{list(allowed)}; options are counted from 0 in the order shown."
+                )
+        if len(set(given)) < len(given):
+            raise ExperimentError(f"{field} is {list(given)}; name each option once.")
+        return tuple(int(place) for place in given)
+
+    def each(
+        self, field: str, given: object, checked: Callable[[str, Any], float]
+    ) -> dict[str, Any]:
+        """A value for each option, or None for an option that was given none."""
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise wrong(field, given, "a list, one for each option")
+        nothing = all(value is None for value in given)
+        if len(given) != self.num_options or nothing:
+            raise ExperimentError(
+                f"{field} is {written(list(given))}, and there were {self.num_options} "
+                "options; give one for each, or None."
+            )
+        values = (None if value is None else checked(field, value) for value in given)
+        return {field: tuple(values)}
+
+    def level(self, field: str, given: Any) -> int:
+        """A level of the scale."""
+        if self.num_levels is None:
+            raise ExperimentError(
+                "The experiment has no scale of levels; create it with num_levels=, or "
+                "give ratings between 0 and 1."
+            )
+        if not is_integer(given) or given not in range(self.num_levels):
+            raise ExperimentError(
+                f"{field} holds {written(given)}; levels go from 0 to "
+                f"{self.num_levels - 1}."
+            )
+        return int(given)
 
 
 @dataclass(frozen=True)
@@ -109,34 +154,19 @@ class AnswerKind:
     feedback: Callable[[Groups, int | None], Feedback]
 
 
-def checked_places(
-    field: str, given: object, allowed: Sequence[int], failed: Sequence[int] = ()
-) -> tuple[int, ...]:
-    """Places of options, each of which is allowed and named once."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ExperimentError(
-            f"{field} is {written(given)}; give a list of options, counted from 0."
-        )
-    for place in given:
-        if is_integer(place) and int(place) in failed:
-            raise ExperimentError(
-                f"{field} names option {place}, which failed by invalid="
-                f"{list(failed)}; compare the others."
-            )
-        if not is_integer(place) or place not in allowed:
-            raise ExperimentError(
-                f"{field} names option {written(place)}, which is not one of "
-                f"{list(allowed)}; options are counted from 0 in the order shown."
-            )
-    if len(set(given)) < len(given):
-        raise ExperimentError(f"{field} is {list(given)}; name each option once.")
-    return tuple(int(place) for place in given)
+def _fraction(field: str, given: Any) -> float:
+    """A number strictly between 0 and 1, rounded as Ax stores it."""
+    number = finite_number(given)
+    if number is None:
+        raise ExperimentError(f"{field} holds {written(given)}; give a finite number.")
+    if not 0 < (value := round(number, DECIMALS)) < 1:
+        raise ExperimentError(f"{field} holds {given}, which is not between 0 and 1.")
+    return value
 
 
 def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    pair = shown.pair("winner")
-    (winner,) = checked_places("winner", [given], pair, shown.invalid)
-    return {"winner": winner}
+    pair = shown.compared("winner", pair=True)
+    return {"winner": shown.places("winner", [given], pair)[0]}
 
 
 def _checked_tie(given: Any, shown: ShownOptions) -> dict[str, Any]:
@@ -148,14 +178,14 @@ def _checked_tie(given: Any, shown: ShownOptions) -> dict[str, Any]:
 def _checked_best(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """The best option; of two it is the winner."""
     compared = shown.compared("best")
-    (best,) = checked_places("best", [given], compared, shown.invalid)
+    (best,) = shown.places("best", [given], compared)
     return {"winner" if len(compared) == 2 else "best": best}
 
 
 def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """All valid options, best first; the first of two is the winner."""
     compared = shown.compared("ranking")
-    ranking = checked_places("ranking", given, compared, shown.invalid)
+    ranking = shown.places("ranking", given, compared)
     if len(ranking) != len(compared):
         raise ExperimentError(
             f"ranking is {list(ranking)}; name all of {compared}, best first."
@@ -164,194 +194,63 @@ def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
 
 
 def _checked_strength(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    shown.pair("strength")
-    return {"strength": _checked_fraction("strength", given, shown)}
+    shown.compared("strength", pair=True)
+    return {"strength": _fraction("strength", given)}
 
 
 def _checked_invalid(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    failed = checked_places("invalid", given, range(shown.num_options))
+    failed = shown.places("invalid", given, range(shown.num_options))
     return {"invalid": tuple(sorted(failed))}
 
 
-def _checked_ratings(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    return _checked_values("ratings", _checked_fraction, given, shown)
-
-
-def _checked_levels(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    return _checked_values("levels", _checked_level, given, shown)
-
-
-def _checked_values(
-    field: str,
-    checked_value: Callable[[str, Any, ShownOptions], float],
-    given: Any,
-    shown: ShownOptions,
-) -> dict[str, Any]:
-    """A value for each option, or None for an option that was given none."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ExperimentError(
-            f"{field} is {written(given)}; give a list, one for each option."
-        )
-    nothing = all(value is None for value in given)
-    if len(given) != shown.num_options or nothing:
-        raise ExperimentError(
-            f"{field} is {written(list(given))}, and there were {shown.num_options} "
-            "options; give one for each, or None."
-        )
-    values = (None if v is None else checked_value(field, v, shown) for v in given)
-    return {field: tuple(values)}
-
-
-def _checked_fraction(field: str, given: Any, shown: ShownOptions) -> float:
-    """A number strictly between 0 and 1, rounded as Ax stores it."""
-    number = finite_number(given)
-    if number is None:
-        raise ExperimentError(f"{field} holds {written(given)}; give a finite number.")
-    if not 0 < (value := round(number, DECIMALS)) < 1:
-        raise ExperimentError(f"{field} holds {given}, which is not between 0 and 1.")
-    return value
-
-
-def _checked_level(field: str, given: Any, shown: ShownOptions) -> int:
-    if shown.num_levels is None:
-        raise ExperimentError(
-            "The experiment has no scale of levels; create it with num_levels=, or "
-            "give ratings between 0 and 1."
-        )
-    if not is_integer(given) or given not in range(shown.num_levels):
-        raise ExperimentError(
-            f"{field} holds {written(given)}; levels go from 0 to "
-            f"{shown.num_levels - 1}."
-        )
-    return int(given)
-
-
 def _one_for(said: int, shown: ShownOptions) -> Values:
-    """1 for the option that was named, 0 for the others that did not fail."""
     return {place: float(place == said) for place in shown.valid}
 
 
-def _named(values: Values, shown: ShownOptions) -> int:
+def _largest(values: Values, shown: ShownOptions) -> int:
     return max(values, key=values.__getitem__)
-
-
-def _one_for_each(said: bool, shown: ShownOptions) -> Values:
-    return dict.fromkeys(shown.valid, 1.0)
-
-
-def _true(values: Values, shown: ShownOptions) -> bool:
-    return True
-
-
-def _ranks(said: Sequence[int], shown: ShownOptions) -> Values:
-    """1 for the best, 2 for the next."""
-    return {place: float(rank + 1) for rank, place in enumerate(said)}
-
-
-def _in_order(values: Values, shown: ShownOptions) -> list[int]:
-    return sorted(values, key=values.__getitem__)
-
-
-def _shares(said: float, shown: ShownOptions) -> Values:
-    return dict(zip(shown.valid, (said, round(1 - said, DECIMALS)), strict=True))
-
-
-def _first(values: Values, shown: ShownOptions) -> float:
-    return values[min(values)]
-
-
-def _zero_for(said: Sequence[int], shown: ShownOptions) -> Values:
-    """0 for the options that failed, 1 for the others."""
-    return {place: float(place not in said) for place in range(shown.num_options)}
-
-
-def _zeros(values: Values, shown: ShownOptions) -> tuple[int, ...]:
-    return tuple(place for place, value in values.items() if value == 0)
 
 
 def _known(said: Sequence[float | None], shown: ShownOptions) -> Values:
     return {place: float(v) for place, v in enumerate(said) if v is not None}
 
 
-def _with_gaps(values: Values, shown: ShownOptions) -> list[float | None]:
-    return [values.get(place) for place in range(shown.num_options)]
+def _sets(metric: str, groups: Groups, order: int, pair: bool = False) -> Tensor:
+    """The datapoints of each trial, ``m x k``, padded with -1.
 
-
-def _whole_with_gaps(values: Values, shown: ShownOptions) -> list[float | None]:
-    return _with_gaps({place: int(v) for place, v in values.items()}, shown)
-
-
-def _pair_of(metric: str, trial: int, values: Values) -> list[int]:
-    """The two datapoints of a trial."""
-    if len(values) != 2:
-        raise ExperimentError(
-            f"Trial {trial} has data of {metric} for {len(values)} arms; it takes two."
-        )
-    return [*values]
+    They are in the order of their values: rising (1), falling (-1), or as they are (0).
+    """
+    rows = []
+    for trial, values in groups:
+        if len(values) < 2 or (pair and len(values) > 2):
+            raise ExperimentError(
+                f"Trial {trial} has data of {metric} for {len(values)} arms; it takes "
+                f"two{'' if pair else ' or more'}."
+            )
+        rows.append(torch.tensor(sorted(values, key=lambda i: order * values[i])))
+    return pad_sequence(rows, batch_first=True, padding_value=-1)
 
 
 def _duels(groups: Groups, num_levels: int | None) -> Comparisons:
-    pairs = []
+    pairs = _sets(OBJECTIVE, groups, -1, pair=True)
     for trial, values in groups:
-        pair = _pair_of(OBJECTIVE, trial, values)
         if sorted(values.values()) != [0.0, 1.0]:
             raise ExperimentError(
                 f"Trial {trial} has {sorted(values.values())} as {OBJECTIVE}; give 1 "
                 f"to the winner and 0 to the loser, and data of {TIE.metric} to a tie."
             )
-        pairs.append(sorted(pair, key=values.__getitem__, reverse=True))
-    return Comparisons(torch.tensor(pairs))
-
-
-def tied_in_turn(values: Values) -> list[Values]:
-    """A tie of all options as ties of each with the next, of the last with the first.
-
-    In answers of a Thurstone's person, who hears each option once and finds all of them
-    within a threshold, there is about as much as in this ring, and less than in ties of
-    all pairs, each of which would be heard anew (`docs/feedback.md`).
-    """
-    places = [*values]
-    if len(places) <= 2:
-        return [values]
-    turn = zip(places, [*places[1:], places[0]], strict=True)
-    return [{place: values[place] for place in pair} for pair in turn]
-
-
-def _ties(groups: Groups, num_levels: int | None) -> Comparisons:
-    ties = [_pair_of(TIE.metric, trial, values) for trial, values in groups]
-    return Comparisons(None, torch.tensor(ties))
+    return Comparisons(pairs)
 
 
 def _choices(groups: Groups, num_levels: int | None) -> Choices:
-    sets = _sorted_sets(BEST.metric, groups, reverse=True)
+    sets = _sets(BEST.metric, groups, -1)
     return Choices(sets, sets[:, 0])
 
 
-def _rankings(groups: Groups, num_levels: int | None) -> Rankings:
-    return Rankings(_sorted_sets(RANKING.metric, groups, reverse=False))
-
-
-def _sorted_sets(metric: str, groups: Groups, reverse: bool) -> Tensor:
-    """The datapoints of each trial by their values, ``m x k``, padded with -1."""
-    rows = []
-    for trial, values in groups:
-        if len(values) < 2:
-            raise ExperimentError(
-                f"Trial {trial} has data of {metric} for {len(values)} arms; it takes "
-                "two or more."
-            )
-        in_order = sorted(values, key=values.__getitem__, reverse=reverse)
-        rows.append(torch.tensor(in_order))
-    return pad_sequence(rows, batch_first=True, padding_value=-1)
-
-
 def _strengths(groups: Groups, num_levels: int | None) -> Strengths:
-    found = [(_pair_of(STRENGTH.metric, t, values), values) for t, values in groups]
-    strengths = [values[pair[0]] for pair, values in found]
-    return Strengths(
-        torch.tensor([pair for pair, _ in found]),
-        torch.tensor(strengths, dtype=torch.float64),
-    )
+    pairs = _sets(STRENGTH.metric, groups, 0, pair=True)
+    first = [next(iter(values.values())) for _, values in groups]
+    return Strengths(pairs, torch.tensor(first, dtype=torch.float64))
 
 
 def _points_and_values(groups: Groups) -> tuple[Tensor, Tensor]:
@@ -366,10 +265,6 @@ def _validity(groups: Groups, num_levels: int | None) -> Validity:
     return Validity(points, values > 0.5)
 
 
-def _ratings(groups: Groups, num_levels: int | None) -> Ratings:
-    return Ratings(*_points_and_values(groups))
-
-
 def _levels(groups: Groups, num_levels: int | None) -> OrdinalRatings:
     if num_levels is None:
         raise ExperimentError(
@@ -380,26 +275,65 @@ def _levels(groups: Groups, num_levels: int | None) -> OrdinalRatings:
     return OrdinalRatings(points, levels.round().long(), num_levels)
 
 
-# Field, metric, checked, encode, said_by and feedback of each.
-WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _named, _duels)
-TIE = AnswerKind("tie", "preference_tie", _checked_tie, _one_for_each, _true, _ties)
-BEST = AnswerKind(
-    "best", "preference_choice", _checked_best, _one_for, _named, _choices
+WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _largest, _duels)
+TIE: AnswerKind = AnswerKind(
+    "tie",
+    "preference_tie",
+    checked=_checked_tie,
+    encode=lambda said, shown: dict.fromkeys(shown.valid, 1.0),
+    said_by=lambda values, shown: True,
+    feedback=lambda groups, _: Comparisons(None, _sets(TIE.metric, groups, 0, True)),
 )
-RANKING = AnswerKind(
-    "ranking", "preference_rank", _checked_ranking, _ranks, _in_order, _rankings
+BEST = AnswerKind(
+    "best", "preference_choice", _checked_best, _one_for, _largest, _choices
+)
+RANKING: AnswerKind = AnswerKind(
+    "ranking",
+    "preference_rank",
+    checked=_checked_ranking,
+    # 1 for the best, 2 for the next.
+    encode=lambda said, shown: {i: float(rank) for rank, i in enumerate(said, 1)},
+    said_by=lambda values, shown: sorted(values, key=values.__getitem__),
+    feedback=lambda groups, _: Rankings(_sets(RANKING.metric, groups, 1)),
 )
 STRENGTH = AnswerKind(
-    "strength", "preference_strength", _checked_strength, _shares, _first, _strengths
+    "strength",
+    "preference_strength",
+    checked=_checked_strength,
+    encode=lambda said, shown: dict(
+        zip(shown.valid, (said, round(1 - said, DECIMALS)), strict=True)
+    ),
+    said_by=lambda values, shown: values[min(values)],
+    feedback=_strengths,
 )
 INVALID = AnswerKind(
-    "invalid", "preference_valid", _checked_invalid, _zero_for, _zeros, _validity
+    "invalid",
+    "preference_valid",
+    checked=_checked_invalid,
+    # 0 for the options that failed, 1 for the others.
+    encode=lambda said, shown: {
+        place: float(place not in said) for place in range(shown.num_options)
+    },
+    said_by=lambda values, shown: tuple(i for i, v in values.items() if v == 0),
+    feedback=_validity,
 )
 RATINGS = AnswerKind(
-    "ratings", "preference_rating", _checked_ratings, _known, _with_gaps, _ratings
+    "ratings",
+    "preference_rating",
+    checked=lambda given, shown: shown.each("ratings", given, _fraction),
+    encode=_known,
+    said_by=lambda values, shown: [values.get(i) for i in range(shown.num_options)],
+    feedback=lambda groups, _: Ratings(*_points_and_values(groups)),
 )
 LEVELS = AnswerKind(
-    "levels", "preference_level", _checked_levels, _known, _whole_with_gaps, _levels
+    "levels",
+    "preference_level",
+    checked=lambda given, shown: shown.each("levels", given, shown.level),
+    encode=_known,
+    said_by=lambda values, shown: [
+        int(values[i]) if i in values else None for i in range(shown.num_options)
+    ],
+    feedback=_levels,
 )
 
 COMPARING = (WINNER, TIE, BEST, RANKING, STRENGTH)
@@ -414,7 +348,7 @@ def preferred(said: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
 
     The answer is as ``Answer.given`` has it.
     """
-    shown = ShownOptions(num_options, tuple(said.get(INVALID.field, ())))
+    shown = ShownOptions(num_options, said.get(INVALID.field, ()))
     for kind in COMPARING:
         if kind.field in said:
             values = kind.encode(said[kind.field], shown)
@@ -448,3 +382,67 @@ def number_of_levels(experiment: Experiment) -> int | None:
     """Number of levels of the scale of Ax's experiment; None without a scale."""
     metric = experiment.metrics.get(LEVELS.metric)
     return None if metric is None else metric.properties.get(_NUM_LEVELS)
+
+
+def feedback_blocks(
+    told: Mapping[int, Mapping[str, Values]],
+    num_levels: int | None,
+    positions: Mapping[int, Mapping[int, float]] | None = None,
+) -> list[Feedback]:
+    """Answers in containers, one for each class of feedback.
+
+    ``told`` has the data of each trial by the name of the metric, ``positions`` those
+    of its datapoints; it is None where positions do not count.
+    """
+    blocks: dict[type[Feedback], Feedback] = {}
+    for kind in KINDS:
+        found = [
+            (t, rows[kind.metric]) for t, rows in told.items() if kind.metric in rows
+        ]
+        if kind is TIE:
+            found = [(t, two) for t, values in found for two in tied_in_turn(values)]
+        if found:
+            block = kind.feedback(found, num_levels)
+            if positions is not None:
+                block = with_positions(block, [positions.get(t, {}) for t, _ in found])
+            earlier = blocks.get(type(block))
+            joined = block if earlier is None else earlier.followed_by(block)
+            blocks[type(block)] = joined
+    return [*blocks.values()]
+
+
+def tied_in_turn(values: Values) -> list[Values]:
+    """A tie of all options as ties of each with the next, of the last with the first.
+
+    In answers of a Thurstone's person, who hears each option once and finds all of them
+    within a threshold, there is about as much as in this ring, and less than in ties of
+    all pairs, each of which would be heard anew (`docs/feedback.md`).
+    """
+    places = [*values]
+    if len(places) <= 2:
+        return [values]
+    turn = zip(places, [*places[1:], places[0]], strict=True)
+    return [{place: values[place] for place in pair} for pair in turn]
+
+
+def position(rank: int, num_options: int) -> float:
+    """Position of an option on display: from 1/2 for the first to -1/2 for the last."""
+    return 0.5 - rank / (num_options - 1)
+
+
+def with_positions(
+    block: Feedback, positions: Sequence[Mapping[int, float]]
+) -> Feedback:
+    """Answers that compare, with positions of their options as a covariate.
+
+    ``positions`` has those of each answer by datapoint; one that is not known is 0.
+    """
+    if not isinstance(block, Comparisons | Choices | Rankings):
+        return block
+    (sets, *_), *_ = block.tables.values()
+    numbered = zip(positions, getattr(block, sets).tolist(), strict=True)
+    rows: list[Any] = [[[at.get(i, 0.0)] for i in options] for at, options in numbered]
+    covariates = torch.tensor(rows, dtype=torch.float64)
+    if isinstance(block, Comparisons):
+        covariates = covariates[:, 0] - covariates[:, 1]
+    return replace(block, covariates=covariates)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -33,7 +34,7 @@ from botorch_pref.ax.settings import (
     checked_space,
     new_experiment,
 )
-from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 
 VERSION = 3
@@ -145,22 +146,15 @@ def stored_parameters(parameters: object, constraints: object) -> list[dict[str,
     stored = []
     for config in checked_space(parameters, constraints):
         (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
-        fields = {"kind": kind, **asdict(config)}
-        if fields.get("dependent_parameters") is not None:
-            # JSON's keys are texts, and these are values of any kind.
-            pairs = fields["dependent_parameters"].items()
-            fields["dependent_parameters"] = [[v, [*names]] for v, names in pairs]
-        stored.append(fields)
+        stored.append({"kind": kind, **asdict(config)})
     return stored
 
 
 def _parameter_from_json(stored: dict[str, Any]) -> ParameterConfig:
-    kind = stored.pop("kind")
-    # JSON has neither tuples nor keys that are no texts.
-    for field_name, of_pairs in (("bounds", tuple), ("dependent_parameters", dict)):
-        if stored.get(field_name) is not None:
-            stored[field_name] = of_pairs(stored[field_name])
-    config: ParameterConfig = _CONFIGS[kind](**stored)
+    if stored.get("bounds") is not None:
+        # JSON has no tuples.
+        stored["bounds"] = tuple(stored["bounds"])
+    config: ParameterConfig = _CONFIGS[stored.pop("kind")](**stored)
     return config
 
 
@@ -374,25 +368,24 @@ class Log:
                 f"this package reads version {VERSION}; use the package that wrote it."
             )
         self.definition = definition
+        self.name = definition.name
         self.blank = definition.made()
         self.space = self.blank.search_space
         # With the baseline as a design of the space has it.
         self.settings = Settings.of(self.blank)
         self.catalogue = Catalogue.of(self.blank)
         self.num_levels = definition.num_levels
+        self._start = definition.checksum()
+        self._begin()
+
+    def _begin(self) -> None:
         self.events: list[Event] = []
         self.questions: list[LoggedQuestion] = []
         self.names: dict[str, str] = {}
         self.titles: dict[str, str] = {}
         self.raters: dict[str, int] = {}
         self.position = 0
-        self._start = definition.checksum()
         self._parameters: dict[str, TParameterization] = {}
-
-    @property
-    def name(self) -> str:
-        """Name of the experiment."""
-        return self.definition.name
 
     @property
     def head(self) -> str:
@@ -428,8 +421,9 @@ class Log:
 
     def answers(self) -> Iterator[Event]:
         """Answers that stand, neither withdrawn nor undone, the latest first."""
-        for event in reversed(self.events):
-            if self.questions[event.question].standing is event:
+        events, questions = self.events, self.questions
+        for event in reversed(events):
+            if questions[event.question].standing is event:
                 yield event
 
     def last_answer(self, rater: str | None) -> Event | None:
@@ -437,28 +431,73 @@ class Log:
         found = (event for event in self.answers() if rater in (None, event.rater))
         return next(found, None)
 
-    def append(self, events: Iterable[Event]) -> None:
-        """Adds events that were checked when they were made."""
-        for event in events:
-            if event.kind != ASKED:
-                self.questions[event.question].events.append(event)
-                if event.kind == TOLD and event.rater is not None:
-                    self.raters.setdefault(event.rater, len(self.raters))
-            else:
-                used = event.what.get("generated", {}).get("position", 0)
-                self.position = max(self.position, used)
-                options = tuple(Option(**option) for option in event.what["options"])
-                question = LoggedQuestion(event.question, options, [event])
-                self.questions.append(question)
-                for place, option in enumerate(options):
-                    if option.name not in self._parameters:
-                        self._parameters[option.name] = option.parameters
-                        title = option_title(event.question, place)
-                        is_row = self.catalogue is not None
-                        self.titles[option.name] = option.name if is_row else title
-                        key = json_text(option.parameters, any_order=True)
-                        self.names[key] = option.name
-            self.events.append(event)
+    def ask(
+        self, chosen: Chosen, rater: str | None = None, time: str | None = None
+    ) -> Event:
+        """Asks about options, see `add`; one that was shown before keeps its name."""
+        index, named = len(self.questions), []
+        for place, option in enumerate(chosen.options):
+            name = self.name_of(option)
+            if name is None and self.catalogue is not None:
+                name = self.catalogue.id_of(option)
+            in_order = {n: option[n] for n in self.space.parameters if n in option}
+            named.append({"name": name or f"{index}_{place}", "parameters": in_order})
+        places = chosen.places
+        what = {
+            "options": named if places is None else [named[place] for place in places],
+            "chosen_by": chosen.chosen_by,
+            "places": None if places is None else [*places],
+            "rater": rater,
+            "repeats": chosen.repeats,
+            "generated": chosen.generated,
+            "elsewhere": chosen.elsewhere or None,
+        }
+        known = {key: value for key, value in what.items() if value is not None}
+        return self.add(index, ASKED, known, time)
+
+    def add(
+        self,
+        question: int,
+        kind: str,
+        what: Mapping[str, Any] = {},
+        time: str | None = None,
+    ) -> Event:
+        """Adds what happened to a question, now, or at a time: then it is checked."""
+        event = Event(len(self.events), question, kind, time or now(), what, self.head)
+        # In memory as it will be read again.
+        event = Event.of_row(event.to_row())
+        if time is not None:
+            self.check(event)
+        self.append(event)
+        return event
+
+    def forget(self, since: int) -> None:
+        """Takes back the events from a number on."""
+        before = copy(self)
+        before._begin()
+        for event in self.events[:since]:
+            before.append(event)
+        # At once, for threads that read.
+        vars(self).update(vars(before))
+
+    def append(self, event: Event) -> None:
+        """Adds an event that is known to be right."""
+        self.events.append(event)
+        if event.kind != ASKED:
+            self.questions[event.question].events.append(event)
+            if event.kind == TOLD and event.rater is not None:
+                self.raters.setdefault(event.rater, len(self.raters))
+            return
+        used = event.what.get("generated", {}).get("position", 0)
+        self.position = max(self.position, used)
+        options = tuple(Option(**option) for option in event.what["options"])
+        self.questions.append(LoggedQuestion(event.question, options, [event]))
+        for place, option in enumerate(options):
+            if option.name not in self._parameters:
+                self._parameters[option.name] = option.parameters
+                title = option_title(event.question, place)
+                self.titles[option.name] = option.name if self.catalogue else title
+                self.names[json_text(option.parameters, any_order=True)] = option.name
 
     def append_stored(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Adds events that were stored, each checked to be what was written."""
@@ -475,7 +514,7 @@ class Log:
                 raise StorageError(
                     f"Event {row['number']!r} of {self.name!r} is damaged: {error}."
                 ) from error
-            self.append([event])
+            self.append(event)
 
     def check(self, event: Event) -> None:
         """Checks that an event can have happened next, whatever its checksum."""
@@ -484,7 +523,10 @@ class Log:
             if event.kind == ASKED:
                 self._check_options(event)
             elif event.kind == TOLD:
-                self._check_answer(event)
+                size = len(self.questions[event.question].options)
+                answer, around = checked_told(size, self.num_levels, event.what)
+                if {**answer.given(), **around} != event.what:
+                    raise StorageError(f"{dict(event.what)} is no answer to it")
             elif event.what:
                 raise StorageError(f"it says {dict(event.what)}")
         # Damaged data fail in all kinds of ways.
@@ -507,11 +549,10 @@ class Log:
 
     def _check_options(self, event: Event) -> None:
         checked_rater(event.rater)
-        options, space = event.what["options"], self.space
-        names = [option["name"] for option in options]
-        if len(options) < 2 or len({*names}) < len(names):
+        names = [option["name"] for option in event.what["options"]]
+        if len(names) < 2 or len({*names}) < len(names):
             raise StorageError(f"it shows {names}")
-        for option in options:
+        for option in event.what["options"]:
             name, parameters = option["name"], option["parameters"]
             if not isinstance(name, str) or not name:
                 raise StorageError(f"it shows an option named {name!r}")
@@ -522,72 +563,7 @@ class Log:
                 raise StorageError(f"{name!r} is the name of another option")
             numbers = [v for v in parameters.values() if isinstance(v, float)]
             finite = all(map(math.isfinite, numbers))
-            if not finite or not space.check_membership(parameters):
+            if not finite or not self.space.check_membership(parameters):
                 raise StorageError(f"{parameters} is not in the search space")
-            rows = None if self.catalogue is None else self.catalogue.rows
-            if rows is not None and rows.get(name) != parameters:
+            if self.catalogue and self.catalogue.rows.get(name) != parameters:
                 raise StorageError(f"{name!r}, {parameters}, is no row of its table")
-
-    def _check_answer(self, event: Event) -> None:
-        size = len(self.questions[event.question].options)
-        answer, around = checked_told(size, self.num_levels, event.what)
-        if {**answer.given(), **around} != event.what:
-            raise StorageError(f"{dict(event.what)} is no answer to it")
-
-
-class Draft:
-    """Events that are to follow a log, which is not changed.
-
-    Each has the ``time`` that is given, or the time at which it is added.
-    """
-
-    def __init__(self, log: Log, time: str | None = None) -> None:
-        self.log = log
-        self._time = time
-        self.events: list[Event] = []
-        self._names: dict[str, str] = {}
-        self._head = log.head
-        self._questions = len(log.questions)
-
-    def ask(self, chosen: Chosen, rater: str | None = None) -> int:
-        """Asks about options; returns the number of the question."""
-        index = self._questions
-        self._questions += 1
-        in_order = self.log.space.parameters
-        named = [
-            {
-                "name": self._name(index, place, option),
-                "parameters": {n: option[n] for n in in_order if n in option},
-            }
-            for place, option in enumerate(chosen.options)
-        ]
-        places = chosen.places
-        what = {
-            "options": named if places is None else [named[place] for place in places],
-            "chosen_by": chosen.chosen_by,
-            "places": None if places is None else [*places],
-            "rater": rater,
-            "repeats": chosen.repeats,
-            "generated": chosen.generated,
-            "elsewhere": chosen.elsewhere or None,
-        }
-        self.add(index, ASKED, **{k: v for k, v in what.items() if v is not None})
-        return index
-
-    def _name(self, index: int, place: int, option: TParameterization) -> str:
-        """The name of an option; one that was shown before keeps its name."""
-        key = json_text(option, any_order=True)
-        name = self.log.names.get(key) or self._names.get(key)
-        if name is None and self.log.catalogue is not None:
-            name = self.log.catalogue.id_of(option)
-        self._names[key] = name or f"{index}_{place}"
-        return self._names[key]
-
-    def add(self, question: int, kind: str, **what: Any) -> None:
-        """Adds what happened to a question."""
-        number = len(self.log.events) + len(self.events)
-        event = Event(number, question, kind, self._time or now(), what, self._head)
-        # In memory as it will be read again.
-        event = Event.of_row(event.to_row())
-        self._head = event.checksum
-        self.events.append(event)

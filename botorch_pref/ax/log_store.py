@@ -52,26 +52,42 @@ def replace_file(path: Path, content: bytes) -> None:
                 f"Cannot write {path}: there is no folder {target.parent}; make it "
                 "first."
             )
+        before = None
+        with suppress(FileNotFoundError):
+            before = target.stat()
+            _check_replaceable(target, before)
         # Nobody can have planted anything there.
         part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
-        before = _status(target)
+        mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
         try:
-            _write_new(part, content, before)
+            with open(
+                part, "xb", opener=lambda p, flags: os.open(p, flags, mode)
+            ) as file:
+                if before is not None:
+                    if hasattr(os, "chown"):
+                        # Only an administrator can give files away.
+                        with suppress(PermissionError):
+                            os.chown(part, before.st_uid, before.st_gid)
+                    part.chmod(mode)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-        _keep_names(target.parent)
+        if os.name != "nt":
+            # The file has its name after a loss of power, too.
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     # A name that cannot be one is a ValueError.
     except (OSError, ValueError) as error:
         raise StorageError(f"Cannot write {path}: {error}") from error
 
 
-def _status(target: Path) -> os.stat_result | None:
-    """Status of a file that may be replaced; None if there is none."""
-    try:
-        found = target.stat()
-    except FileNotFoundError:
-        return None
+def _check_replaceable(target: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "It is no file", str(target))
     if not _is_writable(target, found):
@@ -81,34 +97,6 @@ def _status(target: Path) -> os.stat_result | None:
             raise FileExistsError(
                 errno.EEXIST, "It is a database; name another file", str(target)
             )
-    return found
-
-
-def _write_new(part: Path, content: bytes, before: os.stat_result | None) -> None:
-    mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
-    with open(
-        part, "xb", opener=lambda name, flags: os.open(name, flags, mode)
-    ) as file:
-        if before is not None:
-            if hasattr(os, "chown"):
-                # Only an administrator can give files away.
-                with suppress(PermissionError):
-                    os.chown(part, before.st_uid, before.st_gid)
-            part.chmod(mode)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _keep_names(folder: Path) -> None:
-    """Waits until a renamed file has its name after a loss of power, too."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _METADATA = sa.MetaData()
@@ -157,14 +145,22 @@ class LogStore:
     """Database of logs; every write is kept whole or not at all."""
 
     def __init__(self, place: str | Path) -> None:
-        self._url = _url_of(place)
+        if not isinstance(place, str | Path) or not str(place):
+            raise StorageError(
+                f"storage is {place!r}; give a path or the URL of a database."
+            )
         self.path: Path | None = None
         try:
-            if self._url.get_backend_name() == "sqlite":
-                self.path, self._engine = _sqlite_engine(self._url)
+            url = make_url(str(place)) if "://" in str(place) else None
+            url = url or URL.create("sqlite", database=str(place))
+            # Without a password.
+            self.shown_url = url.render_as_string(hide_password=True)
+            if url.get_backend_name() == "sqlite":
+                self.path, self._engine = _sqlite_engine(url)
+                self.shown_url = str(self.path)
             else:
                 # A connection for each transaction: none is left open.
-                self._engine = sa.create_engine(self._url, poolclass=NullPool)
+                self._engine = sa.create_engine(url, poolclass=NullPool)
         except ModuleNotFoundError as error:
             raise StorageError(
                 f"storage= needs the driver {error.name}, which is not installed; "
@@ -172,13 +168,6 @@ class LogStore:
             ) from error
         except SQLAlchemyError as error:
             raise StorageError(f"storage= is no database: {error}") from error
-
-    @property
-    def shown_url(self) -> str:
-        """The path or the URL of the database, without a password."""
-        if self.path is not None:
-            return str(self.path)
-        return self._url.render_as_string(hide_password=True)
 
     def create(self, log: Log) -> None:
         """Keeps a new experiment."""
@@ -207,15 +196,15 @@ class LogStore:
             assert made.inserted_primary_key is not None
             _insert(connection, made.inserted_primary_key[0], log.events)
 
-    def append(self, log: Log, events: Sequence[Event]) -> None:
-        """Keeps events, all of them or none."""
-        name, last, table = log.name, events[-1], EXPERIMENTS.c
+    def append(self, name: str, head: str, events: Sequence[Event]) -> None:
+        """Keeps events that follow the one with the checksum ``head``, all or none."""
+        last, table = events[-1], EXPERIMENTS.c
         with self._transaction(f"write to {name!r}", writes=True) as connection:
             record = self._record(connection, name)
             # A row that another writer has locked is waited for.
             moved = connection.execute(
                 EXPERIMENTS.update()
-                .where(table.name == name, table.head == log.head)
+                .where(table.name == name, table.head == head)
                 .values(events=last.number + 1, head=last.checksum)
             )
             if moved.rowcount != 1:
@@ -288,15 +277,13 @@ class LogStore:
             ) from error
         except OSError as error:
             raise StorageError(f"Cannot {what}: {error}") from error
+        why = None
         if not stat.S_ISREG(found.st_mode):
-            raise StorageError(
-                f"Cannot {what}: {self.path} is no regular file; name one."
-            )
-        if writes and not _is_writable(self.path, found):
-            raise StorageError(
-                f"Cannot {what}: {self.path} is read-only, and it is left as it is; "
-                "change its mode, or write a copy."
-            )
+            why = "no regular file; name one"
+        elif writes and not _is_writable(self.path, found):
+            why = "read-only, and it is left as it is; change its mode, or write a copy"
+        if why is not None:
+            raise StorageError(f"Cannot {what}: {self.path} is {why}.")
 
     @contextmanager
     def _transaction(self, what: str, writes: bool = False) -> Iterator[Connection]:
@@ -335,38 +322,27 @@ def _is_writable(path: Path, found: os.stat_result) -> bool:
     return bool(found.st_mode & 0o222) and os.access(path, os.W_OK)
 
 
-def _url_of(place: object) -> URL:
-    if not isinstance(place, str | Path) or not str(place):
-        raise StorageError(
-            f"storage is {place!r}; give a path or the URL of a database."
-        )
-    if "://" in str(place):
-        try:
-            return make_url(str(place))
-        except SQLAlchemyError as error:
-            raise StorageError(f"storage= is no database: {error}") from error
-    return URL.create("sqlite", database=str(place))
-
-
 def _checked_path(name: str) -> Path:
     """The path of a file that can be there."""
     # Of the folder of this moment.
-    path = Path(name).absolute()
+    path, why = Path(name).absolute(), None
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()
     except (OSError, ValueError) as error:
         raise StorageError(f"{name!r} can name no file: {error}") from error
     if path.is_dir():
-        raise StorageError(f"{path} is a folder; name a file in it.")
-    if not path.parent.is_dir():
-        raise StorageError(f"There is no folder {path.parent}; make it first.")
-    if path.suffix == ".json":
-        raise StorageError(
+        why = f"{path} is a folder; name a file in it."
+    elif not path.parent.is_dir():
+        why = f"There is no folder {path.parent}; make it first."
+    elif path.suffix == ".json":
+        why = (
             f"{path} would be a JSON file, and experiments are kept in databases; give "
             "another name, as espresso.db. PreferenceExperiment.read makes an "
             "experiment of what write_json wrote."
         )
+    if why is not None:
+        raise StorageError(why)
     return path
 
 

@@ -62,90 +62,79 @@ def _exported(base: Any, *modules: ModuleType) -> dict[str, type[Any]]:
     return {name: cls for name, cls in classes.items() if issubclass(cls, base)}
 
 
-Option = Callable[[object], object]
-"""From an option as it is stored to what a constructor takes."""
+def named(
+    given: object,
+    classes: Mapping[str, type[Any]],
+    noun: str,
+    own: Callable[[type[Any]], dict[str, Any]] = lambda cls: {},
+) -> Any:
+    """An object of one of some classes, by its name, or its name with options.
 
-
-def class_and_options(
-    given: object, classes: Mapping[str, type[T]], noun: str
-) -> tuple[type[T], Any]:
-    """A class by its name, and the options that go with it."""
-    named = {given: {}} if isinstance(given, str) else given
-    if not isinstance(named, Mapping) or len(named) != 1:
+    Options are numbers, lists of numbers, or further objects by name: of the same
+    classes, or priors and constraints of GPyTorch. A list of objects does for a sum or
+    a product. ``own`` has options of a class where none are given.
+    """
+    by_name = {given: {}} if isinstance(given, str) else given
+    if not isinstance(by_name, Mapping) or len(by_name) != 1:
         raise ExperimentError(
             f"{given!r} is no {noun}; give a name, or "
             '{"its name": {"option": value}}.'
         )
-    ((name, options),) = named.items()
-    return class_named(name, dict(classes), noun), options
+    ((name, options),) = by_name.items()
+    cls: Any = class_named(name, dict(classes), noun)
 
+    def option(value: Any) -> Any:
+        name = next(iter(value), None) if isinstance(value, Mapping) else value
+        if isinstance(name, str) and name in classes:
+            return named(value, classes, noun, own)
+        if isinstance(value, list):
+            return torch.tensor(value, dtype=torch.float64)
+        if not isinstance(value, str | Mapping):
+            return value
+        parts = _exported((Prior, Interval), priors, constraints)
+        return named(value, parts, "likelihood or prior")
 
-def made(cls: type[T], options: Mapping[str, Any], option: Option) -> T:
-    """An object of a class."""
+    if isinstance(options, list):
+        return cls(*(named(one, classes, noun, own) for one in options))
     try:
-        return cls(**{key: option(value) for key, value in options.items()})
+        if not isinstance(options, Mapping):
+            raise TypeError(f"it has the options {options!r}; give them by name")
+        made = {key: option(value) for key, value in options.items()}
+        return cls(**{**own(cls), **made})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise ExperimentError(
             f"{cls.__name__} does not take {options!r}: {error}"
         ) from error
 
 
-def plain_option(value: object) -> object:
-    """An option: numbers, or a prior or a constraint of GPyTorch by name."""
-    if isinstance(value, list):
-        return torch.tensor(value, dtype=torch.float64)
-    if not isinstance(value, str | Mapping):
-        return value
-    classes = _exported((Prior, Interval), priors, constraints)
-    return _of_name(value, classes)
-
-
-def _of_name(given: object, classes: Mapping[str, type[T]]) -> T:
-    """A likelihood, a prior or a constraint from its name, or its name with options."""
-    cls, options = class_and_options(given, classes, "likelihood or prior")
-    return made(cls, options, plain_option)
-
-
 def kernel_named(given: object, dim: int) -> Kernel:
     """A kernel of GPyTorch, or a `DuelKernel`, of points with ``dim`` features.
 
-    It is given by its name, or its name with options: numbers, lists of numbers,
-    priors, constraints and kernels by name, with options again; or of a sum or product
-    the list of its kernels:
+    It is given as to `named`:
     ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``. Kernels have a
     lengthscale for each feature, unless ``ard_num_dims`` says otherwise.
     """
-    classes: dict[str, type[Kernel]] = _exported(Kernel, kernels)
-    classes[DuelKernel.__name__] = DuelKernel
-    cls, options = class_and_options(given, classes, "kernel")
+    classes = _exported(Kernel, kernels) | {DuelKernel.__name__: DuelKernel}
 
-    def option(value: object) -> object:
-        name = next(iter(value), None) if isinstance(value, Mapping) else value
-        named = isinstance(name, str) and name in classes
-        return kernel_named(value, dim) if named else plain_option(value)
+    def own(cls: type[Kernel]) -> dict[str, Any]:
+        if cls is DuelKernel:
+            return {"dim": dim}
+        return {"ard_num_dims": dim} if cls.has_lengthscale else {}
 
-    if isinstance(options, list):
-        return cls(*(kernel_named(one, dim) for one in options))
-    if not isinstance(options, Mapping):
-        raise ExperimentError(
-            f"{cls.__name__} has the options {options!r}; give them by name."
-        )
-    own: dict[str, Any] = {"ard_num_dims": dim} if cls.has_lengthscale else {}
-    if cls is DuelKernel:
-        own = {"dim": dim}
-    return made(cls, {**own, **options}, option)
+    kernel: Kernel = named(given, classes, "kernel", own)
+    return kernel
 
 
 def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
     """Likelihoods by kind of answer, as models take them."""
-    classes = registered_likelihoods()
+    classes, noun = registered_likelihoods(), "likelihood or prior"
     if isinstance(given, Mapping) and not given.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
         return {
-            class_named(kind, kinds, "kind of answer"): _of_name(one, classes)
+            class_named(kind, kinds, "kind of answer"): named(one, classes, noun)
             for kind, one in given.items()
         }
-    one = _of_name(given, classes)
+    one = named(given, classes, noun)
     return dict.fromkeys(one.explains, one)
 
 
@@ -171,19 +160,18 @@ def model_arguments(
     if isinstance(kernel, str | Mapping):
         made_kernel = kernel_named(kernel, dataset.X.shape[-1])
         arguments["covar_module"] = made_kernel.to(dataset.X)
-    kinds = {type(block) for block in arguments.get("feedback", ())}
-    named = arguments.get("likelihood", {})
-    if isinstance(named, Mapping) and Comparisons not in named:
-        beside = ties_beside_sets(model_class, arguments.get("feedback", ()))
-        if beside:
-            arguments["likelihood"] = {**beside, **named}
-    compared = "comparisons" in arguments or kinds & {Comparisons, Choices, Rankings}
+    blocks = arguments.get("feedback", ())
     given = arguments.get("likelihood") or {}
-    if compared or not kinds or not isinstance(given, Mapping):
-        return arguments
-    if issubclass(model_class, PreferenceGP):
-        duels = model_class.default_likelihoods[Comparisons].default_for(None)
-        arguments["likelihood"] = {Comparisons: duels, **given}
+    if isinstance(given, Mapping) and Comparisons not in given:
+        beside = ties_beside_sets(model_class, blocks)
+        kinds = {type(block) for block in blocks}
+        judged = kinds and not kinds & {Comparisons, Choices, Rankings}
+        judged = judged and "comparisons" not in arguments
+        if judged and issubclass(model_class, PreferenceGP):
+            duels = model_class.default_likelihoods[Comparisons].default_for(None)
+            beside = {Comparisons: duels}
+        if beside:
+            arguments["likelihood"] = {**beside, **given}
     return arguments
 
 
@@ -199,9 +187,8 @@ def ties_beside_sets(
     duels = blocks.get(Comparisons)
     default = getattr(model_class, "default_likelihoods", {}).get(Comparisons)
     has_ties = isinstance(duels, Comparisons) and duels.ties is not None
-    if not has_ties or default is not PairwiseProbitLikelihood:
-        return {}
-    if not blocks.keys() & {Choices, Rankings}:
+    has_sets = bool(blocks.keys() & {Choices, Rankings})
+    if not (has_ties and has_sets and default is PairwiseProbitLikelihood):
         return {}
     likelihood = default.default_for(duels)
     likelihood.raw_tie_threshold.requires_grad_(False)

@@ -10,7 +10,7 @@ from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers import check_taken, checked_told
 from botorch_pref.ax.given import written
-from botorch_pref.ax.log import TOLD, Chosen, Draft, Log, LoggedQuestion
+from botorch_pref.ax.log import TOLD, Chosen, Log, LoggedQuestion
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import ExperimentError
@@ -88,14 +88,11 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
     return found
 
 
-def new_answer(
-    log: Log, asked: LoggedQuestion, given: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Checks an answer to a question, and makes the part of the event that says it.
+def tell(log: Log, asked: LoggedQuestion, given: Mapping[str, Any]) -> None:
+    """Adds an answer to a question, unless it has this one already.
 
     ``given`` has fields of `Answer` and `CIRCUMSTANCES`; without a rater, the person
-    answers who was asked. None is returned where the question has this answer already,
-    of the same rater, with the same note.
+    answers who was asked. The same answer has the same rater and the same note.
     """
     if given.get("rater") is None:
         given = {**given, "rater": asked.rater}
@@ -107,30 +104,23 @@ def new_answer(
             "options=."
         )
     if before is None:
-        return what
+        log.add(asked.index, TOLD, what)
+        return
     # It may take other seconds, and show another order, when it is told again.
-    if all(
-        what.get(name) == before.what.get(name)
-        for name in (what.keys() | before.what.keys()) - {"seconds", "order"}
-    ):
-        return None
-    raise ExperimentError(
-        f"Question {asked.index} has the answer {dict(before.what)}; withdraw it or "
-        "undo it before you give another one."
-    )
+    names = (what.keys() | before.what.keys()) - {"seconds", "order"}
+    if any(what.get(name) != before.what.get(name) for name in names):
+        raise ExperimentError(
+            f"Question {asked.index} has the answer {dict(before.what)}; withdraw it "
+            "or undo it before you give another one."
+        )
 
 
-def record(draft: Draft, options: object, given: Mapping[str, Any]) -> int:
-    """Asks about designs of `own_options`, and adds the answer from elsewhere.
-
-    ``given`` is as in `new_answer`. Returns the number of the question.
-    """
-    log = draft.log
+def record(log: Log, options: object, given: Mapping[str, Any]) -> None:
+    """Asks about designs of `own_options`, and adds the answer from elsewhere."""
     designs = own_options(log.space, log.catalogue, options)
     what = taken(log, len(designs), given)
-    index = draft.ask(Chosen(designs, elsewhere=True), what.get("rater"))
-    draft.add(index, TOLD, **what)
-    return index
+    asked = log.ask(Chosen(designs, elsewhere=True), what.get("rater"))
+    log.add(asked.question, TOLD, what)
 
 
 def taken(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:

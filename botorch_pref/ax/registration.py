@@ -27,7 +27,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 from botorch_pref.ax import naming
 from botorch_pref.ax.generation import numbers
 from botorch_pref.ax.generation.adapter import PreferenceAcquisition, PreferenceAdapter
-from botorch_pref.ax.generation.strategy import PreferenceGenerators, SpreadGenerator
+from botorch_pref.ax.generation.asking import PreferenceGenerators, SpreadGenerator
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.data import FeedbackDataset

@@ -34,8 +34,11 @@ from pandas.api.types import is_integer
 from torch import Tensor
 
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.asking import derived_seed
-from botorch_pref.ax.generation.strategy import fitted_sobol_spec, model_spec
+from botorch_pref.ax.generation.asking import (
+    derived_seed,
+    fitted_sobol_spec,
+    model_spec,
+)
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log

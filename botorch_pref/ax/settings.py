@@ -28,11 +28,10 @@ from botorch_pref.ax.given import (
     given_truth,
     is_text,
     written,
+    wrong,
 )
 from botorch_pref.ax.kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
-from botorch_pref.ax.space.catalogue import PROPERTY as CATALOGUE
-from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.constraints import (
     LinearConstraint,
     check_coefficients,
@@ -43,11 +42,12 @@ from botorch_pref.ax.space.constraints import (
 )
 from botorch_pref.ax.space.options import (
     DEFAULT_SHARE,
-    SmallestDifference,
+    Catalogue,
     check_smallest_difference,
     given_difference,
     own_design,
 )
+from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.models.kernels import DuelKernel
 from botorch_pref.models.preference_gp import PreferenceGP
@@ -124,39 +124,30 @@ class Settings:
         model_class = class_named(self.model, model_classes(), "model")
         if self.acquisition is not None:
             class_named(self.acquisition, duel_classes(), "acquisition function")
-        for name, least in (("initial", 1), ("seed", 0)):
-            number = given_integer(name, getattr(self, name), least)
-            object.__setattr__(self, name, number)
-        self._check_raters(model_class)
-        biased = given_truth("position_bias", self.position_bias)
-        object.__setattr__(self, "position_bias", biased)
-        rate = finite_number(self.repeat_rate)
+        checked: dict[str, Any] = {
+            "initial": given_integer("initial", self.initial, 1),
+            "seed": given_integer("seed", self.seed, 0),
+            "position_bias": given_truth("position_bias", self.position_bias),
+            "repeat_rate": finite_number(self.repeat_rate),
+            "smallest_difference": given_difference(self.smallest_difference),
+            **{name: given_options(name, getattr(self, name)) for name in _OPTIONS},
+        }
+        rate = checked["repeat_rate"]
         if rate is None or not 0 <= rate <= 1:
+            raise wrong("repeat_rate", self.repeat_rate, "a number from 0 to 1")
+        if self.raters not in (POOL, SHARE):
+            raise wrong("raters", self.raters, f"{POOL!r} or {SHARE!r}")
+        if self.raters == SHARE and not _has_one_kernel(model_class):
             raise ExperimentError(
-                f"repeat_rate is {written(self.repeat_rate)}; give a number from 0 to "
-                "1."
+                f"{self.model} has no kernel of raters; give another model, or pool "
+                "the answers of all."
             )
-        object.__setattr__(self, "repeat_rate", rate)
-        difference = given_difference(self.smallest_difference)
-        object.__setattr__(self, "smallest_difference", difference)
-        for name in _OPTIONS:
-            object.__setattr__(self, name, given_options(name, getattr(self, name)))
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.acquisition is None and self.acquisition_options:
             raise ExperimentError(
                 f"acquisition_options has {', '.join(self.acquisition_options)}; name "
                 "the acquisition function that takes them."
-            )
-
-    def _check_raters(self, model_class: type[Model]) -> None:
-        if self.raters not in (POOL, SHARE):
-            raise ExperimentError(
-                f"raters is {self.raters!r}; give {POOL!r} or {SHARE!r}."
-            )
-        shares = issubclass(model_class, PreferenceGP)
-        if self.raters == SHARE and (not shares or model_class._is_ensemble):
-            raise ExperimentError(
-                f"{self.model} has no kernel of raters; give another model, or pool "
-                "the answers of all."
             )
 
     def acquisition_of(self, size: int) -> str:
@@ -177,17 +168,15 @@ class Settings:
                 f"{', '.join(names)}."
             )
         chosen = cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
-        model_class = class_named(chosen.model, model_classes(), "model")
-        one = issubclass(model_class, PreferenceGP) and not model_class._is_ensemble
-        if one and chosen.raters == POOL:
+        if chosen.raters == POOL and _has_one_kernel(model_classes()[chosen.model]):
             options = {"covar_module": DuelKernel.__name__, **chosen.model_options}
             chosen = replace(chosen, model_options=options)
         return chosen
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
-        """Settings of a preference experiment."""
-        return cls(**experiment._properties[PROPERTY])
+        """Settings of Ax's experiment; those by default of one that is not ours."""
+        return cls(**(experiment._properties or {}).get(PROPERTY, {}))
 
     @classmethod
     def of_stored(cls, stored: object) -> Self:
@@ -196,24 +185,20 @@ class Settings:
         Positions did not count where nothing is said of them.
         """
         names = {attribute.name for attribute in fields(cls)}
-        there = isinstance(stored, dict) and {*stored, "position_bias"} == names
-        if not isinstance(stored, dict) or not there:
-            found = sorted(stored) if isinstance(stored, dict) else stored
-            raise StorageError(
-                f"The stored settings are {found}, but must be {sorted(names)}; they "
-                "were changed or damaged."
-            )
         try:
+            if not isinstance(stored, dict) or {*stored, "position_bias"} != names:
+                raise ValueError(
+                    f"{written(stored)}, of which there are {sorted(names)}"
+                )
             return cls(**stored)
-        except (ExperimentError, TypeError) as error:
-            raise StorageError(f"The stored settings cannot be: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise StorageError(
+                f"The stored settings cannot be; they were changed or damaged: {error}"
+            ) from error
 
 
-def smallest_difference_of(experiment: Experiment) -> SmallestDifference:
-    """Smallest difference that is stored with Ax's experiment, or that by default."""
-    stored = (experiment._properties or {}).get(PROPERTY, {})
-    found: SmallestDifference = stored.get("smallest_difference", DEFAULT_SHARE)
-    return found
+def _has_one_kernel(model_class: type[Model]) -> bool:
+    return issubclass(model_class, PreferenceGP) and not model_class._is_ensemble
 
 
 ParameterConfig = RangeParameterConfig | ChoiceParameterConfig | DerivedParameterConfig
@@ -230,24 +215,24 @@ def new_experiment(
 ) -> Experiment:
     """Ax's experiment without questions, with a metric for each kind of answer."""
     if not is_text(name) or not name:
-        raise ExperimentError(f"name is {name!r}; give the experiment a name.")
+        raise wrong("name", name, "the experiment a name")
     parameters = checked_space(parameters, parameter_constraints)
     if num_levels is not None:
         num_levels = given_integer("num_levels", num_levels, 2)
     space = _search_space(parameters, parameter_constraints)
-    experiment = Experiment(search_space=space, name=name)
-    space = experiment.search_space
     check_coefficients(space)
     check_feasible(space)
     fit_ranges(space)
     check_smallest_difference(space, settings.smallest_difference)
-    for metric in new_metrics(num_levels):
-        experiment.add_metric(metric)
-    signature = experiment.metrics[OBJECTIVE].signature
-    objective = Objective(
-        expression=OBJECTIVE, metric_name_to_signature={OBJECTIVE: signature}
+    metrics = new_metrics(num_levels)
+    signatures = {m.name: m.signature for m in metrics if m.name == OBJECTIVE}
+    objective = Objective(expression=OBJECTIVE, metric_name_to_signature=signatures)
+    experiment = Experiment(
+        search_space=space,
+        name=name,
+        tracking_metrics=metrics,
+        optimization_config=OptimizationConfig(objective),
     )
-    experiment.optimization_config = OptimizationConfig(objective)
     experiment._properties[Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value] = True
     if catalogue is not None:
         experiment._properties[CATALOGUE] = catalogue.to_property()
@@ -262,15 +247,11 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
     """Parameters and constraints of the types that Ax takes."""
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
-        raise ExperimentError(
-            f"parameters is {parameters!r}; give a list of "
-            f"{', '.join(config.__name__ for config in _CONFIGS)} of ax.api.configs."
-        )
+        kinds = ", ".join(config.__name__ for config in _CONFIGS)
+        raise wrong("parameters", parameters, f"a list of {kinds} of ax.api.configs")
     listed = isinstance(parameter_constraints, Sequence)
     if not listed or isinstance(parameter_constraints, str):
-        raise ExperimentError(
-            f"parameter_constraints is {parameter_constraints!r}; give a list of texts."
-        )
+        raise wrong("parameter_constraints", parameter_constraints, "a list of texts")
     for text in parameter_constraints:
         if not isinstance(text, str):
             raise ExperimentError(
@@ -300,14 +281,13 @@ def _search_space(
             for config in configs
         ]
         parameters = [parameter_from_config(config) for config in configs]
-        constraints = [
+        limits = [
             LinearConstraint.parsed(text, names) for text in parameter_constraints
         ]
-        for constraint in constraints:
-            validate_constraint_parameters(
-                [p for p in parameters if p.name in constraint.constraint_dict]
-            )
-        return SearchSpace(parameters, [*constraints])
+        for limit in limits:
+            about = [p for p in parameters if p.name in limit.constraint_dict]
+            validate_constraint_parameters(about)
+        return SearchSpace(parameters, [*limits])
     # Ax, and SymPy that it calls, refuse with errors of all kinds.
     except Exception as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
@@ -328,11 +308,10 @@ def check_same_space(
     parameter_constraints: Sequence[str],
 ) -> None:
     """Checks that parameters and constraints are those of an experiment."""
-    name = experiment.name
-    given = new_experiment(name, parameters, parameter_constraints, None, Settings())
-    if given.search_space != experiment.search_space:
+    name, found = experiment.name, experiment.search_space
+    other = new_experiment(name, parameters, parameter_constraints, None, Settings())
+    if other.search_space != found:
         raise ExperimentError(
-            f"The search space of {experiment.name!r} is\n{experiment.search_space}\n"
-            f"and not\n{given.search_space}\nAnswers about one say nothing of the "
-            "other: create another experiment."
+            f"The search space of {name!r} is\n{found}\nand not\n{other.search_space}\n"
+            "Answers about one say nothing of the other: create another experiment."
         )

@@ -54,7 +54,16 @@ def optimise(settings: RunSettings, out: Path) -> None:
             tqdm.write(_describe(logged))
             done.append(logged)
     draw_run(settings, done, out / FIGURE_NAME)
-    _print_result(problem, done, out)
+    last = done[-1]
+    extent = torch.aminmax(problem.utility(_shown(done)))
+    share = last.regret / float(extent.max - extent.min)
+    inputs = ", ".join(f"{value:.4f}" for value in last.duel.incumbent.tolist())
+    print(f"recommended: [{inputs}] of the unit cube")
+    print(
+        f"utility {problem.best - last.regret:.4g} of at most {problem.best:.4g}, "
+        f"simple regret {last.regret:.4g}, {100 * share:.2g} % of the range shown"
+    )
+    print(f"written: {out / LOG_NAME}, {out / FIGURE_NAME}")
     print(_advice(problem, settings, done))
 
 
@@ -70,19 +79,6 @@ def _describe(logged: LoggedDuel) -> str:
         f"P(challenger wins) {duel.probability:.2f}, it {answer:4s}  "
         f"regret of the winner so far {logged.regret:.4g}"
     )
-
-
-def _print_result(problem: Problem, done: Sequence[LoggedDuel], out: Path) -> None:
-    last = done[-1]
-    extent = torch.aminmax(problem.utility(_shown(done)))
-    share = last.regret / float(extent.max - extent.min)
-    inputs = ", ".join(f"{value:.4f}" for value in last.duel.incumbent.tolist())
-    print(f"recommended: [{inputs}] of the unit cube")
-    print(
-        f"utility {problem.best - last.regret:.4g} of at most {problem.best:.4g}, "
-        f"simple regret {last.regret:.4g}, {100 * share:.2g} % of the range shown"
-    )
-    print(f"written: {out / LOG_NAME}, {out / FIGURE_NAME}")
 
 
 def _shown(done: Sequence[LoggedDuel]) -> Tensor:

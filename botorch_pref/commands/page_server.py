@@ -10,7 +10,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -36,15 +36,19 @@ EVERYWHERE = ("0.0.0.0", "::")
 def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     """Serves a page until it is stopped; prints its address."""
     torch.set_num_threads(1)
+    hosts = [given.host, *given.allow_host]
+    if given.host in EVERYWHERE:
+        name = socket.gethostname()
+        # Phones find it in their network by the second one.
+        hosts = [name, f"{name}.local", *given.allow_host]
     options: dict[str, Any] = {
         "show": _show(given),
         "kinds": None if given.kinds is None else given.kinds.split(","),
         "size": given.size,
-        "hosts": _own_names(given.host, given.allow_host),
+        "hosts": hosts,
     }
     experiment = _experiment(given, options)
-    notes = _note_warnings(given.storage, given.name)
-    token = _token(given.storage)
+    notes, token = _note_warnings(given.storage, given.name), _token(given.storage)
     app = make_app(experiment, token=token, **options)
     _print_address(given.host, listening.getsockname()[1], token)
     print(f"warnings:  {notes}, where models have any, and with the findings")
@@ -103,30 +107,28 @@ def _experiment(
 
     Where it cannot be served with these options, nothing is left behind.
     """
-    parameters = [given_parameter(one) for one in given.parameter]
-    created: dict[str, Any] = {
-        "parameters": parameters,
-        "position_bias": given.position_bias,
-    }
+    name, parameters = given.name, [given_parameter(one) for one in given.parameter]
     if parameters:
         with TemporaryDirectory() as folder:
-            trial = Path(folder, "trial.db")
-            experiment = PreferenceExperiment.create(
-                given.name, storage=trial, **created
-            )
-            make_app(experiment, **options)
-        # Either there is one already, or it cannot be kept: `resume` says which.
-        with suppress(StorageError):
-            return PreferenceExperiment.create(
-                given.name, storage=given.storage, **created
-            )
+            for storage in (Path(folder, "trial.db"), given.storage):
+                # Either there is one already, or it cannot be kept: see `resume`.
+                with suppress(StorageError):
+                    experiment = PreferenceExperiment.create(
+                        name,
+                        storage=storage,
+                        parameters=parameters,
+                        position_bias=given.position_bias,
+                    )
+                    if storage == given.storage:
+                        return experiment
+                    make_app(experiment, **options)
     experiment = PreferenceExperiment.resume(
-        given.name, storage=given.storage, parameters=parameters or None
+        name, storage=given.storage, parameters=parameters or None
     )
     if given.position_bias and not experiment.settings.position_bias:
         raise ExperimentError(
-            f"The experiment {given.name!r} was created without --position-bias: leave "
-            "it out, or give --name of a new experiment."
+            f"The experiment {name!r} was created without --position-bias: leave it "
+            "out, or give --name of a new experiment."
         )
     make_app(experiment, **options)
     return experiment
@@ -156,18 +158,16 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
         )
     ends = [end.strip() for end in values.split(":")]
     whole = all(end.removeprefix("-").isdecimal() for end in ends)
-    try:
+    kind: Any = "int" if whole else "float"
+    with suppress(ValueError, OverflowError):
         lower, upper = map(int if whole else float, ends)
-        finite = math.isfinite(lower) and math.isfinite(upper)
-    except (ValueError, OverflowError):
-        finite = False
-    if not finite:
-        raise ExperimentError(
-            f"--parameter {given!r}: the bounds {values!r} should be two finite "
-            "numbers, as in '14.0:22.0'; choices have commas between them."
-        )
-    return RangeParameterConfig(
-        name=name, parameter_type="int" if whole else "float", bounds=(lower, upper)
+        if math.isfinite(lower) and math.isfinite(upper):
+            return RangeParameterConfig(
+                name=name, parameter_type=kind, bounds=(lower, upper)
+            )
+    raise ExperimentError(
+        f"--parameter {given!r}: the bounds {values!r} should be two finite numbers, "
+        "as in '14.0:22.0'; choices have commas between them."
     )
 
 
@@ -212,15 +212,6 @@ def _print_address(host: str, port: int, token: str) -> None:
     print(f"findings:  http://{name}:{port}/report?{query}")
     if host not in EVERYWHERE:
         print("For phones in your network: --host 0.0.0.0")
-
-
-def _own_names(host: str, allowed: Sequence[str]) -> list[str]:
-    """Names under which browsers may ask for the page, beside its addresses."""
-    if host not in EVERYWHERE:
-        return [host, *allowed]
-    name = socket.gethostname()
-    # Phones find it in their network by the second one.
-    return [name, f"{name}.local", *allowed]
 
 
 def _own_address() -> str:

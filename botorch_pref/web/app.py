@@ -7,7 +7,7 @@ import hmac
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
@@ -27,11 +27,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.desk import AnswerConflictError
 from botorch_pref.web.rendering import STATIC, AskError, Media, NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
+    AnswerConflictError,
     PreferenceService,
     given_object,
     given_patience,
@@ -110,8 +110,12 @@ class Guard:
             return None
         if not self._is_allowed(scope):
             return _refused(path, 429, "Too many requests; wait a second.")
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        if not self._has_token(query, headers.get("authorization", "")):
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            query = parse_qs(scope["query_string"].decode("latin-1"))
+            given = query.get("token", [""])[0]
+        token = given.encode() if self._token is None else self._token
+        if not hmac.compare_digest(given.encode(), token):
             said = (
                 "The address has no token, or not that of this experiment; use the one "
                 "that was printed where it is served."
@@ -131,14 +135,6 @@ class Guard:
             return bool(ip_address(address or name))
         except ValueError:
             return False
-
-    def _has_token(self, query: Mapping[str, list[str]], authorization: str) -> bool:
-        if self._token is None:
-            return True
-        scheme, _, given = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            given = query.get("token", [""])[0]
-        return hmac.compare_digest(given.encode(), self._token)
 
     def _is_allowed(self, scope: Scope) -> bool:
         """Whether an address has not asked too often: a bucket that refills."""
@@ -218,30 +214,24 @@ def make_app(
         yield
         service.close()
 
-    reads = {name: partial(_read, service, name) for name in READS}
-    reads["question"] = partial(_question, service)
-    writes = {name: partial(_write, service, name) for name in WRITES}
+    media = "/media/{index:int}/{option:int}/{part:int}"
+    calls = {"GET": READS, "POST": WRITES}
     return Starlette(
         routes=[
             Route("/", _page),
             Route("/report", _page),
-            Route(
-                "/media/{index:int}/{option:int}/{part:int}", partial(_media, service)
-            ),
+            Route(media, partial(_media, service)),
             Mount("/static", StaticFiles(directory=STATIC)),
-            *(Route(f"/api/{name}", call) for name, call in reads.items()),
             *(
-                Route(f"/api/{name}", call, methods=["POST"])
-                for name, call in writes.items()
+                Route(f"/api/{name}", partial(_call, service, name), methods=[method])
+                for method, names in calls.items()
+                for name in names
             ),
         ],
         middleware=[Middleware(Guard, token=token, hosts=hosts, public="/static/")],
-        exception_handlers={
-            BotorchPrefError: _refused_call,
-            HTTPException: _refused_request,
-            ClientDisconnect: _left,
-            Exception: _failed,
-        },
+        exception_handlers=dict.fromkeys(
+            (BotorchPrefError, HTTPException, ClientDisconnect, Exception), _failed
+        ),
         lifespan=lifespan,
     )
 
@@ -250,22 +240,24 @@ async def _page(request: Request) -> Response:
     return FileResponse(STATIC / "page.html")
 
 
-async def _read(service: PreferenceService, name: str, request: Request) -> Response:
-    return await _called(service, name, dict(request.query_params))
-
-
-async def _question(service: PreferenceService, request: Request) -> Response:
-    """Waits for a question without a thread: any number of raters may."""
+async def _call(service: PreferenceService, name: str, request: Request) -> Response:
+    """Answers a call. Any number of raters may wait for a question, without threads."""
     given: dict[str, Any] = dict(request.query_params)
-    until = time.monotonic() + given_patience(given)
+    if name in WRITES:
+        given = given_object(await _body(request))
+    until = 0.0
+    if name == "question":
+        until = time.monotonic() + given_patience(given)
+        given["patience"] = 0
     while True:
-        reply = await _called(service, "question", {**given, "patience": 0})
-        if reply.status_code == 200 or time.monotonic() >= until:
-            return reply
+        found = await run_in_threadpool(getattr(service, name), given)
+        is_there = found.get("question", 0) is not None
+        if is_there or time.monotonic() >= until:
+            return JSONResponse(found, 200 if is_there else 202)
         await asyncio.sleep(_PAUSE)
 
 
-async def _write(service: PreferenceService, name: str, request: Request) -> Response:
+async def _body(request: Request) -> bytearray:
     # A form of another site cannot send this type without asking first.
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
@@ -275,14 +267,7 @@ async def _write(service: PreferenceService, name: str, request: Request) -> Res
         body += chunk
         if len(body) > MAX_BYTES:
             raise HTTPException(413, f"A request has at most {MAX_BYTES} bytes.")
-    return await _called(service, name, given_object(body))
-
-
-async def _called(
-    service: PreferenceService, name: str, given: Mapping[str, Any]
-) -> Response:
-    found = await run_in_threadpool(getattr(service, name), given)
-    return JSONResponse(found, 202 if found.get("question", 0) is None else 200)
+    return body
 
 
 async def _media(service: PreferenceService, request: Request) -> Response:
@@ -297,25 +282,19 @@ async def _media(service: PreferenceService, request: Request) -> Response:
     return FileResponse(found.data, media_type=found.mime)
 
 
-def _refused_call(request: Request, error: Exception) -> Response:
-    status = 400 if isinstance(error, ExperimentError) else 503
-    if isinstance(error, AnswerConflictError):
-        status = 409
-    details = error.details if isinstance(error, AskError) else {}
-    return JSONResponse({"error": str(error), **details}, status)
-
-
-def _refused_request(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-
-def _left(request: Request, error: Exception) -> Response:
-    """Reply that nobody hears: the client left while it was sending."""
-    return Response(status_code=400)
-
-
 def _failed(request: Request, error: Exception) -> Response:
+    """The reply to a call that failed."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    if isinstance(error, ClientDisconnect):
+        # Nobody hears it: the client left while it was sending.
+        return Response(status_code=400)
+    if isinstance(error, BotorchPrefError):
+        status = 400 if isinstance(error, ExperimentError) else 503
+        if isinstance(error, AnswerConflictError):
+            status = 409
+        details = error.details if isinstance(error, AskError) else {}
+        return JSONResponse({"error": str(error), **details}, status)
     said = (
         "Something failed where this page is served. Whoever runs the experiment finds "
         "the reason in the terminal there."

@@ -103,19 +103,11 @@ def contents_of(value: Any) -> Contents:
     """Contents that stand for what a user's function returned, see `make_app`."""
     if isinstance(value, list | tuple):
         return tuple(content for part in value for content in contents_of(part))
-    if hasattr(value, "__html__"):
-        return (_markup(value.__html__()),)
-    if isinstance(value, str):
-        return (text_content(value),)
-    if isinstance(value, bytes | bytearray):
-        return (_of_bytes(bytes(value)),)
-    if isinstance(value, Path):
-        return (_file(value),)
     if hasattr(value, "savefig"):
         stream = io.BytesIO()
         value.savefig(stream, format="png", bbox_inches="tight", dpi=160)
         return (Media("image/png", stream.getvalue()),)
-    return (_as_in_a_notebook(value),)
+    return (_content(value),)
 
 
 def text_content(text: str) -> JSON:
@@ -123,41 +115,39 @@ def text_content(text: str) -> JSON:
     return {"type": "text", "text": text}
 
 
-def _markup(html: Any) -> JSON:
-    return {"type": "markup", "html": str(html)}
-
-
-def _of_bytes(data: bytes) -> Media:
-    for beginning, start, mime in _BEGINNINGS:
-        if data.startswith(beginning, start):
-            return Media(mime, data)
-    raise ExperimentError(
-        f"show returned {len(data)} bytes that begin with {data[:8]!r}, which are no "
-        "known type of picture, sound or film; return the pathlib.Path of a file with "
-        "the suffix of its type."
-    )
-
-
-def _file(path: Path) -> Media:
-    mime = mimetypes.guess_type(path.name)[0] or ""
-    if mime.partition("/")[0] not in ("image", "audio", "video"):
+def _content(value: Any) -> Content:
+    if hasattr(value, "__html__"):
+        return {"type": "markup", "html": str(value.__html__())}
+    if isinstance(value, str):
+        return text_content(value)
+    if isinstance(value, bytes | bytearray):
+        for beginning, start, mime in _BEGINNINGS:
+            if value.startswith(beginning, start):
+                return Media(mime, bytes(value))
         raise ExperimentError(
-            f"show returned the path {str(path)!r}, which by its suffix is no picture, "
-            "sound or film."
+            f"show returned {len(value)} bytes that begin with {bytes(value[:8])!r}, "
+            "which are no known type of picture, sound or film; return the "
+            "pathlib.Path of a file with the suffix of its type."
         )
-    if not path.is_file():
-        raise ExperimentError(f"show returned the path {str(path)!r}: no such file.")
-    return Media(mime, path)
-
-
-def _as_in_a_notebook(value: Any) -> Content:
+    if isinstance(value, Path):
+        mime = mimetypes.guess_type(value.name)[0] or ""
+        if mime.partition("/")[0] not in ("image", "audio", "video"):
+            raise ExperimentError(
+                f"show returned the path {str(value)!r}, which by its suffix is no "
+                "picture, sound or film."
+            )
+        if not value.is_file():
+            raise ExperimentError(
+                f"show returned the path {str(value)!r}: no such file."
+            )
+        return Media(mime, value)
     for name, mime in _REPRESENTATIONS.items():
         drawn = getattr(value, name, lambda: None)()
         if drawn is not None:
             return Media(mime, drawn if isinstance(drawn, bytes) else drawn.encode())
     html = getattr(value, "_repr_html_", lambda: None)()
     if html is not None:
-        return _markup(html)
+        return {"type": "markup", "html": str(html)}
     raise ExperimentError(
         f"show returned {type(value).__name__}, which is neither text, markup, a "
         "picture, a sound nor a film."
@@ -193,41 +183,26 @@ class NumberTable:
 def number_tables(
     space: SearchSpace, options: Sequence[Mapping[str, Any]], units: Mapping[str, str]
 ) -> list[Contents]:
-    """The table of each option of a question."""
-    columns = [
-        _column(parameter, [option[parameter.name] for option in options], units)
-        for parameter in space.parameters.values()
-        if not isinstance(parameter, FixedParameter)
-    ]
-    rows = map(list, zip(*columns, strict=True))
-    return [({"type": "table", "rows": row},) for row in rows]
-
-
-def _column(
-    parameter: Parameter, values: Sequence[Any], units: Mapping[str, str]
-) -> list[JSON]:
-    """The row of one parameter in the table of each option.
+    """The table of each option of a question, a row for each parameter.
 
     Beside what is written: whether the options differ; ``place``, how far along its
     range the value lies; ``rank``, 1 for the largest and -1 for the smallest one.
     """
-    name, unit = named_unit(parameter.name)
-    texts = [written(parameter, value) for value in values]
-    differs = len(set(texts)) > 1
-    ranks = [0] * len(texts)
-    if differs and isinstance(parameter, RangeParameter):
-        ranks = [(v == max(values)) - (v == min(values)) for v in values]
-    return [
-        {
-            "name": name,
-            "value": text,
-            "unit": units.get(parameter.name, unit),
-            "differs": differs,
-            "place": _place(parameter, value),
-            "rank": rank,
-        }
-        for text, value, rank in zip(texts, values, ranks, strict=True)
-    ]
+    tables: list[list[JSON]] = [[] for _ in options]
+    for parameter in space.parameters.values():
+        if isinstance(parameter, FixedParameter):
+            continue
+        name, unit = named_unit(parameter.name)
+        values = [option[parameter.name] for option in options]
+        texts = [written(parameter, value) for value in values]
+        differs = len(set(texts)) > 1
+        ranked = differs and isinstance(parameter, RangeParameter)
+        for table, text, value in zip(tables, texts, values, strict=True):
+            rank = (value == max(values)) - (value == min(values)) if ranked else 0
+            row = {"name": name, "value": text, "differs": differs, "rank": rank}
+            row["unit"] = units.get(parameter.name, unit)
+            table.append({**row, "place": _place(parameter, value)})
+    return [({"type": "table", "rows": rows},) for rows in tables]
 
 
 def named_unit(name: str) -> tuple[str, str]:
@@ -371,20 +346,20 @@ class Presenter:
     def _made(self, question: Question) -> list[Contents]:
         if isinstance(self._show, NumberTable):
             return number_tables(self._space, question.options, self._show.units)
-        made = []
-        for option in question.options:
-            try:
+        made: list[Contents] = []
+        try:
+            for option in question.options:
                 made.append(contents_of(self._show(option.copy())))
-            # A user's function may raise anything; sys.exit must not end the server.
-            except (Exception, SystemExit) as error:
-                ours = isinstance(error, ExperimentError)
-                reason = f"{error}" if ours else f"{type(error).__name__}: {error}"
-                LOGGER.warning("show failed for %s: %s", option, reason)
-                raise ExperimentError(
-                    "This question cannot be shown. Skip it, and tell whoever runs the "
-                    f"experiment the reason: {reason}"
-                ) from error
-        return made
+            return made
+        # A user's function may raise anything; sys.exit must not end the server.
+        except (Exception, SystemExit) as error:
+            ours = isinstance(error, ExperimentError)
+            reason = f"{error}" if ours else f"{type(error).__name__}: {error}"
+            LOGGER.warning("show failed for %s: %s", option, reason)
+            raise ExperimentError(
+                "This question cannot be shown. Skip it, and tell whoever runs the "
+                f"experiment the reason: {reason}"
+            ) from error
 
 
 # --- Designs of one's own
@@ -450,14 +425,15 @@ def offered_kinds(
         )
     chosen: list[str] = []
     for kind, said in examples.items():
+        if kinds is not None and kind not in kinds:
+            continue
         try:
             answer = checked_answer(size, experiment.num_levels, **{kind: said})
             check_taken(experiment.settings, answer, size, experiment.num_levels)
+            chosen.append(kind)
         except ExperimentError:
-            if kind in (kinds or ()):
+            if kinds is not None:
                 raise
-        else:
-            chosen += [kind] if kinds is None or kind in kinds else []
     if kinds is not None and not set(chosen) - {"cannot_compare", "invalid"}:
         raise ExperimentError(
             f"kinds is {list(kinds)}, by which nothing can be preferred; add one of "

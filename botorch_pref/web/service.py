@@ -1,4 +1,4 @@
-"""Calls that the page and the widget make, in terms of JSON.
+"""Calls that the page and the widget make, in terms of JSON, and who is asked what.
 
 `docs/web.md` has a table of them: what each sends and gets.
 """
@@ -9,19 +9,24 @@ import json
 import math
 import time
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
+from itertools import islice
+from threading import Condition
 from typing import Any
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.given import given_integer
-from botorch_pref.ax.log import Event
+from botorch_pref.ax.kept_log import one_at_a_time
+from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
-from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.ax.space.options import own_options
+from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
-from botorch_pref.web.desk import QuestionDesk
 from botorch_pref.web.worker import JSON, ModelWorker
 
 # --- What is given
@@ -60,19 +65,19 @@ def _finite(text: str) -> float:
 
 def given_rater(given: Mapping[str, Any]) -> str | None:
     """The name of a rater; None for nobody in particular."""
-    rater = given.get("rater")
+    rater, wrong = given.get("rater"), None
     if rater is None:
         return None
     if not isinstance(rater, str):
         wrong = "is no text; enter a name."
     elif len(rater) > _LONGEST_NAME:
         wrong = f"has more than {_LONGEST_NAME} characters; enter a shorter one."
-    elif any(unicodedata.category(character) in _NO_NAME for character in rater):
+    elif {*map(unicodedata.category, rater)} & {*_NO_NAME}:
         wrong = "has characters that cannot be printed; enter it without them."
-    else:
-        # Phones differ in how they write an accent, and names in their blanks.
-        return " ".join(unicodedata.normalize("NFC", rater).split()) or None
-    raise rendering.AskError(f"The rater's name {wrong}", needs="name")
+    if wrong is not None:
+        raise rendering.AskError(f"The rater's name {wrong}", needs="name")
+    # Phones differ in how they write an accent, and names in their blanks.
+    return " ".join(unicodedata.normalize("NFC", rater).split()) or None
 
 
 def given_patience(given: Mapping[str, Any]) -> float:
@@ -99,20 +104,78 @@ def given_keywords(given: Mapping[str, Any]) -> JSON:
     note = said.get("note")
     if isinstance(note, str) and len(note) > _LONGEST_NOTE:
         raise ExperimentError(f"The note is longer than {_LONGEST_NOTE} characters.")
-    if isinstance(note, str) and any(unicodedata.category(c) == "Cs" for c in note):
-        raise ExperimentError(f"The note {note[:_LONGEST_NAME]!r} is no text.")
     return said
 
 
-def given_options(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Designs of a person's own."""
-    options = given.get("options")
-    if isinstance(options, list) and all(isinstance(one, Mapping) for one in options):
-        return options
-    raise ExperimentError(
-        "options is no list of designs; give two or more, each the values of its "
-        "parameters by name."
-    )
+class AnswerConflictError(ExperimentError):
+    """Answer to a question that has another answer or rater, or an undo too late."""
+
+
+# --- What the log says
+
+
+def answer_to_undo(log: Log, rater: str | None) -> int | None:
+    """The number of the question whose answer a rater can undo.
+
+    None if there is none, or if nobody in particular (None) asks and the last answer of
+    all is that of somebody with a name.
+    """
+    last = log.last_answer(rater)
+    return last.question if last is not None and last.rater == rater else None
+
+
+def is_answered(log: Log, index: int) -> bool:
+    """Whether there is such a question, and it has an answer that stands."""
+    asked = index in range(len(log.questions))
+    return asked and log.questions[index].standing is not None
+
+
+# --- Calls that change the log once, however often they arrive
+
+
+@one_at_a_time
+def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
+    """Withdraws a question unless it has an answer by now; whether it did."""
+    if is_answered(experiment.log, index):
+        return False
+    experiment.withdraw(index)
+    return True
+
+
+@one_at_a_time
+def undo_once(
+    experiment: PreferenceExperiment, rater: str | None, index: int
+) -> Question:
+    """Undoes the last answer of a rater, unless that has been done by now.
+
+    Returns the question, which has no answer any more; one that was skipped had none.
+    """
+    question, log = experiment.question(index), experiment.log
+    taken_back = log.questions[index].events[-1].kind in (UNDONE, WITHDRAWN)
+    if taken_back and question.rater in (None, rater):
+        return question
+    if answer_to_undo(log, rater) != index:
+        raise AnswerConflictError(
+            "You answered or skipped another question after this one, so this answer "
+            "is kept. Undo the later one first."
+        )
+    return experiment.undo(rater=rater)
+
+
+@one_at_a_time
+def ask_once(
+    experiment: PreferenceExperiment,
+    rater: str | None,
+    options: Sequence[Mapping[str, Any]],
+) -> Question:
+    """A question about these options, which is asked unless it is pending already."""
+    # The order of display does not count.
+    for pending in experiment.pending:
+        if (pending.rater, len(pending.options)) == (rater, len(options)) and all(
+            option in pending.options for option in options
+        ):
+            return pending
+    return experiment.ask(options=options, rater=rater)
 
 
 # --- The service
@@ -121,12 +184,56 @@ READS = ("question", "progress", "history", "form", "findings")
 WRITES = ("answer", "skip", "undo", "own", "claim")
 """What a page or a widget may call: methods of `PreferenceService`."""
 
+AHEAD = 1
+"""Questions asked for a rater beyond the one on display."""
+
+MAX_RATERS = 500
+"""People who are asked: a name costs two questions, and anybody can make names up."""
+
 _AT_ONCE = 0.05
 """Seconds for which every call waits until the options are drawn."""
+
+_ANSWERED = "This question has an answer already, which is kept."
+
+
+@dataclass
+class RaterPlace:
+    """Place of one rater."""
+
+    # The one that is on display, and those that follow.
+    questions: deque[Question] = field(default_factory=deque)
+    # Since the last answer, the latest last.
+    skipped: list[Question] = field(default_factory=list)
+    # By a clock that never goes back; None while there is a question.
+    waiting_since: float | None = None
+    # Why the last question could not be asked.
+    error: Exception | None = None
+    # The place that took this one over.
+    heir: RaterPlace | None = None
+
+    @property
+    def present(self) -> RaterPlace:
+        """The place that stands for this one now."""
+        return self if self.heir is None else self.heir.present
+
+    @property
+    def in_need(self) -> bool:
+        """Whether somebody is asked here, and there are too few questions."""
+        asked = self.questions or self.waiting_since is not None
+        return self.error is None and len(self.questions) < 1 + AHEAD and bool(asked)
+
+
+def _without(questions: deque[Question], index: int) -> deque[Question]:
+    return deque(question for question in questions if question.index != index)
 
 
 class PreferenceService:
     """Service of an experiment to a page or a widget: JSON in, JSON out.
+
+    Each rater is asked one question at a time. Questions that are pending come first;
+    further ones are asked ahead in a thread, so that the next one is there at once. An
+    answer is stored before the call returns; the same answer again changes nothing.
+    Threads may use it at once.
 
     ``apart`` says whether models are fitted in a process of their own. Of the others
     see `make_app`, and `Presenter`.
@@ -149,72 +256,151 @@ class PreferenceService:
         size = given_integer("size", size, 2, MOST_OPTIONS)
         space = experiment.experiment.search_space
         units = show.units if isinstance(show, rendering.NumberTable) else {}
-        self.name = experiment.experiment.name
+        self.experiment, self.name = experiment, experiment.log.name
         self._form = rendering.design_form(space, units)
         # Questions of a person's own may show another number of options.
         self._kinds = {size: rendering.offered_kinds(experiment, size, kinds)}
-        self._num_levels = experiment.num_levels
         self._presenter = rendering.Presenter(space, show, address)
         self._worker = ModelWorker(experiment, size, apart)
-        self._desk = QuestionDesk(experiment, self._worker, self._presenter.prepare)
+        self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
+        # Questions of nobody in particular: the first who comes gets them.
+        self._unowned: deque[Question] = deque()
+        for question in experiment.pending:
+            owned = question.rater is not None
+            queue = self._places[question.rater].questions if owned else self._unowned
+            queue.append(question)
+        self._changed = Condition()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
+        self._at_work = self._closing = False
+        self._put_away_so_far = 0
 
     def open(self) -> None:
         """Prepares the process that the first rater would wait for."""
         self._worker.prepare(num_raters=1)
 
     def close(self) -> None:
-        """Ends what chooses questions and what draws options."""
-        self._desk.close()
+        """Asks and draws no more; what is being chosen is given up."""
+        with self._changed:
+            self._closing = True
+        self._worker.close()
+        self._thread.shutdown(cancel_futures=True)
         self._presenter.close()
+
+    # What a page or a widget calls.
 
     def question(self, given: Mapping[str, Any]) -> JSON:
         """The question that a rater is asked now, if it is there in time."""
         rater, until = self._asker(given), time.monotonic() + given_patience(given)
-        question = self._desk.question(rater, until - time.monotonic())
+        question = self._next_question(rater, until - time.monotonic())
         return self._asked(rater, question, until - time.monotonic())
-
-    def claim(self, given: Mapping[str, Any]) -> JSON:
-        """Hands a rater the question that was asked before the name was known."""
-        rater = given_rater(given)
-        if rater is None:
-            raise ExperimentError("rater is missing; give the name that was entered.")
-        self._desk.claim(rater)
-        return self._asked(rater, self._desk.question(rater, patience=0.0))
 
     def answer(self, given: Mapping[str, Any]) -> JSON:
         """Stores an answer, to this ``experiment`` where its name is given."""
-        rater, index = given_rater(given), given.get("question")
+        rater = given_rater(given)
+        index: Any = given.get("question")
         about = given.get("experiment", self.name)
         if about != self.name:
             raise ExperimentError(
                 f"This answer is to a question of the experiment {str(about)[:100]}. "
                 f"This page asks about {self.name} now."
             )
-        self._desk.answer(rater, index, given_keywords(given))
+        said, place = given_keywords(given), self._place_of(rater, index)
+        try:
+            try:
+                self.experiment.tell(index, rater=rater, **said)
+            except StorageError:
+                # Another process has written, which the experiment has read by now.
+                self.experiment.tell(index, rater=rater, **said)
+        except ExperimentError as error:
+            if not is_answered(self.experiment.log, index):
+                raise
+            self._put_away(index)
+            raise AnswerConflictError(_ANSWERED) from error
+        with self._changed:
+            place.present.skipped.clear()
+        self._put_away(index)
         return {"stored": index, "next": self._next(rater)}
 
+    def claim(self, given: Mapping[str, Any]) -> JSON:
+        """Hands a rater the questions that were asked before the name was known.
+
+        Another page that has one of them on display without a name may still answer it:
+        the first answer counts.
+        """
+        rater = given_rater(given)
+        if rater is None:
+            raise ExperimentError("rater is missing; give the name that was entered.")
+        with self._changed:
+            place, nameless = self._place(rater), self._places.pop(None, None)
+            if nameless is not None:
+                place.questions.extendleft(reversed(nameless.questions))
+                place.skipped.extend(nameless.skipped)
+                nameless.heir = place
+            self._ask_ahead()
+        return self._asked(rater, self._next_question(rater, patience=0.0))
+
     def skip(self, given: Mapping[str, Any]) -> JSON:
-        """Withdraws a question that is not to be answered."""
-        rater, index = given_rater(given), given.get("question")
-        self._desk.skip(rater, index)
+        """Withdraws a question that is not to be answered; again, nothing changes."""
+        rater = given_rater(given)
+        index: Any = given.get("question")
+        place = self._place_of(rater, index)
+        with self._changed:
+            # A page that was open before a restart comes with its question first.
+            self._give_unowned(place)
+        skipped = withdraw_unanswered(self.experiment, index)
+        with self._changed:
+            # Two taps at once skip it once.
+            for question in place.present.questions:
+                if skipped and question.index == index:
+                    place.present.skipped.append(question)
+        self._put_away(index)
+        if not skipped:
+            raise AnswerConflictError(_ANSWERED)
         return {"skipped": index, "next": self._next(rater)}
 
     def undo(self, given: Mapping[str, Any]) -> JSON:
-        """Takes back what a rater did last; with the number of that question, once."""
+        """Takes back what a rater did last, and puts the question on display again.
+
+        With the number of that question, once however often the call arrives; by
+        default it is the last one, which is another one when this is called again.
+        """
         rater = given_rater(given)
-        undone = self._desk.undo(rater, given.get("question"))
-        return self._asked(rater, undone, PATIENCE)
+        index: Any = given.get("question")
+        with self._changed:
+            place = self._place(rater)
+        index = self._last(rater) if index is None else index
+        if index is None:
+            raise ExperimentError(
+                "There is no answer of yours to undo; one that was given under a name "
+                "is undone under that name."
+            )
+        question = undo_once(self.experiment, rater, index)
+        self._display(place, question)
+        return self._asked(rater, question, PATIENCE)
 
     def own(self, given: Mapping[str, Any]) -> JSON:
-        """A question about designs of a rater's own."""
-        rater = self._asker(given)
-        own = self._desk.ask_own(rater, given_options(given))
-        return self._asked(rater, own, PATIENCE)
+        """A question about designs of a rater's own, which is on display at once."""
+        rater, options = self._asker(given), given.get("options")
+        if not isinstance(options, list) or not all(
+            isinstance(one, Mapping) for one in options
+        ):
+            raise ExperimentError(
+                "options is no list of designs; give two or more, each the values of "
+                "its parameters by name."
+            )
+        with self._changed:
+            place = self._place(rater)
+        log = self.experiment.log
+        designs = own_options(log.space, log.catalogue, options)
+        rendering.check_looks(log.space, designs)
+        question = ask_once(self.experiment, rater, designs)
+        self._display(place, question)
+        return self._asked(rater, question, PATIENCE)
 
     def progress(self, given: Mapping[str, Any]) -> JSON:
         """How many answers there are, in all and of the rater, and whose."""
-        rater, experiment = given_rater(given), self._desk.experiment
-        answers = self._desk.answers()
+        rater, experiment = given_rater(given), self.experiment
+        answers = [*experiment.log.answers()]
         return {
             "name": self.name,
             "answered": len(answers),
@@ -227,8 +413,8 @@ class PreferenceService:
     def history(self, given: Mapping[str, Any]) -> JSON:
         """The last fifty answers of a rater, the latest first."""
         rater = given_rater(given)
-        mine = [one for one in self._desk.answers() if one.rater == rater]
-        return {"answers": [self._answered(one) for one in mine[:50]]}
+        mine = (one for one in self.experiment.log.answers() if one.rater == rater)
+        return {"answers": [self._answered(one) for one in islice(mine, 50)]}
 
     def form(self, given: Mapping[str, Any]) -> JSON:
         """The form for a design of one's own."""
@@ -242,27 +428,26 @@ class PreferenceService:
         """
         found = self._worker.findings()
         where = found["recommended"]
+        question = self.experiment.question(where["question"])
         with suppress(ExperimentError):
-            shown = self._presenter.shown(
-                self._desk.experiment.question(where["question"])
-            )
-            assert shown is not None
+            shown = self._presenter.shown(question) or []
             found["recommended"] = {**where, "shown": shown[where["place"]]}
         return found
 
     def media(self, index: int, option: int, part: int) -> rendering.Media:
         """A picture, a sound or a film: one part of an option as it is shown."""
-        found = self._presenter.contents(self._desk.experiment.question(index))
-        assert found is not None
+        found = self._presenter.contents(self.experiment.question(index)) or []
         shown = found[option] if option < len(found) else ()
         if part < len(shown) and isinstance(media := shown[part], rendering.Media):
             return media
         raise ExperimentError("There is no such picture, sound or film.")
 
+    # What is replied.
+
     def _asker(self, given: Mapping[str, Any]) -> str | None:
         """The name of the rater who asks for a question."""
         rater = given_rater(given)
-        if rater is None and self._desk.experiment.settings.raters == SHARE:
+        if rater is None and self.experiment.settings.raters == SHARE:
             raise rendering.AskError(
                 "Everybody here is asked under a name.", needs="name"
             )
@@ -271,7 +456,7 @@ class PreferenceService:
     def _next(self, rater: str | None) -> JSON | None:
         """The next question if it is there at once; else None."""
         try:
-            found = self._asked(rater, self._desk.question(rater, patience=0.0))
+            found = self._asked(rater, self._next_question(rater, patience=0.0))
             return None if found["question"] is None else found
         # The answer is stored; the call for the next question says what is wrong.
         except BotorchPrefError:
@@ -281,32 +466,35 @@ class PreferenceService:
         self, rater: str | None, question: Question | None, patience: float = 0.0
     ) -> JSON:
         """A question as the page takes it, if it can be shown within the patience."""
-        shown = None if question is None else self._shown(question, patience)
+        shown = None
+        if question is not None:
+            try:
+                shown = self._presenter.shown(question, max(patience, _AT_ONCE))
+            except ExperimentError as error:
+                index = question.index
+                raise rendering.AskError(str(error), question=index) from error
         if question is None or shown is None:
-            return {"question": None, "waited": round(self._desk.waited(rater), 1)}
+            with self._changed:
+                since = self._place(rater).waiting_since
+            waited = 0.0 if since is None else time.monotonic() - since
+            return {"question": None, "waited": round(waited, 1)}
         size = len(question.options)
         if size not in self._kinds:
-            self._kinds[size] = rendering.offered_kinds(self._desk.experiment, size)
+            self._kinds[size] = rendering.offered_kinds(self.experiment, size)
         return {
             "question": question.index,
             "experiment": self.name,
             "options": list(question.options),
             "shown": shown,
             "kinds": self._kinds[size],
-            "levels": self._num_levels,
+            "levels": self.experiment.num_levels,
             "rater": rater,
-            "last": self._desk.last(rater),
+            "last": self._last(rater),
         }
 
-    def _shown(self, question: Question, patience: float) -> list[list[JSON]] | None:
-        try:
-            return self._presenter.shown(question, max(patience, _AT_ONCE))
-        except ExperimentError as error:
-            raise rendering.AskError(str(error), question=question.index) from error
-
     def _answered(self, answer: Event) -> JSON:
-        experiment = self._desk.experiment
-        question = experiment.question(answer.question)
+        question = self.experiment.question(answer.question)
+        titles = self.experiment.titles
         try:
             shown = self._presenter.shown(question)
         except ExperimentError as error:
@@ -315,8 +503,132 @@ class PreferenceService:
         return {
             "question": question.index,
             "options": list(question.options),
-            "titles": [experiment.titles[name] for name in question.names],
+            "titles": [titles[name] for name in question.names],
             "shown": shown,
             "said": answer.said,
             "time": answer.time,
         }
+
+    # Who is asked what.
+
+    def _next_question(self, rater: str | None, patience: float) -> Question | None:
+        """The question that a rater is asked now; the same until it is answered.
+
+        None if it is still being chosen after ``patience`` seconds. Raises the reason
+        where none can be asked; the next call tries again.
+        """
+        with self._changed:
+            place = self._place(rater)
+            self._give_unowned(place)
+            if not place.questions and place.waiting_since is None:
+                place.waiting_since = time.monotonic()
+            self._ask_ahead()
+            self._changed.wait_for(
+                lambda: place.questions or place.error is not None, patience
+            )
+            if place.questions:
+                return place.questions[0]
+            error, place.error = place.error, None
+            if error is not None:
+                raise error
+            return None
+
+    def _last(self, rater: str | None) -> int | None:
+        """The number of the question that a rater answered or skipped last.
+
+        See `answer_to_undo` for when it is None.
+        """
+        with self._changed:
+            skipped = self._place(rater).skipped
+            if skipped:
+                return skipped[-1].index
+        return answer_to_undo(self.experiment.log, rater)
+
+    def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
+        """The place of a rater who answers or skips a question that is no other's."""
+        self.experiment.question(index)
+        with self._changed:
+            place = self._place(rater)
+            asked = [q for place in self._places.values() for q in place.questions]
+            # A question of nobody in particular is for the first who answers it.
+            if any(q.index == index and q.rater not in (None, rater) for q in asked):
+                raise AnswerConflictError("This question was asked of somebody else.")
+            return place
+
+    def _display(self, place: RaterPlace, question: Question) -> None:
+        """Puts a question without an answer on display."""
+        with self._changed:
+            place, index = place.present, question.index
+            self._unowned = _without(self._unowned, index)
+            place.questions = _without(place.questions, index)
+            place.questions.appendleft(question)
+            place.skipped = [one for one in place.skipped if one.index != index]
+            self._changed.notify_all()
+
+    def _put_away(self, index: int) -> None:
+        """Takes back a question, and sees to it that others are asked."""
+        with self._changed:
+            for place in self._places.values():
+                place.questions = _without(place.questions, index)
+                # A question that could not be asked beside this one may be now.
+                place.error = None
+            self._unowned = _without(self._unowned, index)
+            self._put_away_so_far += 1
+            self._ask_ahead()
+
+    def _ask(self) -> None:
+        """Asks until every rater has enough, in the thread."""
+        while True:
+            with self._changed:
+                found = self._in_need()
+                if found is None or self._closing:
+                    self._at_work = False
+                    return
+                before, num_raters = self._put_away_so_far, len(self._places)
+            rater, place = found
+            try:
+                question = self._worker.ask(rater, num_raters)
+                self._presenter.prepare(question)
+            # The rater who waits is told the reason; nobody waits for this thread.
+            except Exception as error:
+                with self._changed:
+                    if before == self._put_away_so_far:
+                        place.present.error = error
+                    self._changed.notify_all()
+                continue
+            with self._changed:
+                place.present.questions.append(question)
+                place.present.waiting_since = None
+                self._changed.notify_all()
+
+    # The lock is held by all that call what follows.
+
+    def _place(self, rater: str | None) -> RaterPlace:
+        """The place of a rater, made if there is room."""
+        if rater not in self._places and len(self._places) >= MAX_RATERS:
+            raise ExperimentError(
+                f"{MAX_RATERS} people answer already; serve the page again for others."
+            )
+        return self._places[rater]
+
+    def _give_unowned(self, place: RaterPlace) -> None:
+        """Gives a place that has no question one that is for whoever comes first."""
+        if not place.questions and self._unowned:
+            place.questions.append(self._unowned.popleft())
+
+    def _ask_ahead(self) -> None:
+        """Sets the thread to work, if there is work."""
+        self._changed.notify_all()
+        idle = not self._at_work and not self._closing
+        if idle and self._in_need() is not None:
+            self._at_work = True
+            self._thread.submit(self._ask)
+
+    def _in_need(self) -> tuple[str | None, RaterPlace] | None:
+        """The rater who has waited longest, or else one with too few questions."""
+
+        def turn(one: tuple[str | None, RaterPlace]) -> tuple[int, float]:
+            return len(one[1].questions), one[1].waiting_since or 0.0
+
+        needy = (one for one in self._places.items() if one[1].in_need)
+        return min(needy, key=turn, default=None)

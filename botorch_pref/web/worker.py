@@ -17,7 +17,6 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from ax.core.parameter import ChoiceParameter
-from ax.core.search_space import SearchSpace
 from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
@@ -43,52 +42,43 @@ LOGGER = logging.getLogger("botorch_pref.web")
 def findings_of(state: bytes) -> JSON:
     """The report of an experiment with one answer at least, and its duels, as JSON."""
     projection: Projection = pickle.loads(state)
-    report = preference_report(projection)
-    options = report.options.to_dict(orient="index")
-    space = projection.log.space
-    return {
-        "summary": [[str(k), _plain(v)] for k, v in report.summary["value"].items()],
-        "meanings": dict(report.summary["meaning"]),
-        "options": [
-            {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
-            for name, row in options.items()
-        ],
-        "recommended": _first_shown(projection.log, report.options),
-        "effects": _effects(space, report.effects),
-        "parameters": [name for name in space.parameters if name in report.options],
-        "duels": _duels(projection.log),
-        "raters": _records(report.raters, "rater"),
-        "agreement": _records(report.agreement),
-    }
-
-
-def _first_shown(log: Log, options: DataFrame) -> JSON:
-    """The question and the place in which the best judged option was first shown."""
+    report, log = preference_report(projection), projection.log
+    options, parameters = report.options, log.space.parameters
     judged = options["best"].notna()
     if "copy_of" in options:
         judged |= options["copy_of"] != ""
     best = options.index[judged][0]
-    return next(
+    # Where the best judged option was first shown.
+    recommended = next(
         {"question": question.index, "place": place}
         for question in log.questions
         for place, option in enumerate(question.options)
         if log.titles[option.name] == best
     )
-
-
-def _effects(space: SearchSpace, effects: DataFrame | None) -> list[JSON]:
-    """Each parameter with its values, and the change of utility at each of them."""
-    if effects is None:
-        return []
-    return [
-        {
-            "parameter": name,
-            "is_choice": isinstance(space.parameters[name], ChoiceParameter),
-            "log": getattr(space.parameters[name], "log_scale", False),
-            "rows": _records(table.drop(columns="parameter").reset_index(drop=True)),
-        }
-        for name, table in effects.groupby("parameter", sort=False)
-    ]
+    effects = report.effects
+    by_parameter = () if effects is None else effects.groupby("parameter", sort=False)
+    return {
+        "summary": [[str(k), _plain(v)] for k, v in report.summary["value"].items()],
+        "meanings": dict(report.summary["meaning"]),
+        "options": [
+            {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
+            for name, row in options.to_dict(orient="index").items()
+        ],
+        "recommended": recommended,
+        "effects": [
+            {
+                "parameter": name,
+                "is_choice": isinstance(parameters[name], ChoiceParameter),
+                "log": getattr(parameters[name], "log_scale", False),
+                "rows": _records(table[["value", "change", "lower", "upper"]]),
+            }
+            for name, table in by_parameter
+        ],
+        "parameters": [name for name in parameters if name in options],
+        "duels": _duels(log),
+        "raters": _records(report.raters, "rater"),
+        "agreement": _records(report.agreement),
+    }
 
 
 def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
@@ -111,17 +101,15 @@ def _plain(value: Any) -> Any:
 def _duels(log: Log) -> list[JSON]:
     """How often each pair was decided (``better``, ``worse``), and how often tied."""
     decided: Counter[tuple[str, str]] = Counter()
-    equal: Counter[tuple[str, str]] = Counter()
+    equal: Counter[tuple[str, ...]] = Counter()
     # In the order of the questions.
     for question in log.questions:
-        if question.standing is None:
-            continue
-        titles = [log.titles[option.name] for option in question.options]
-        won, tied = preferred(question.standing.said, len(titles))
-        decided.update((titles[better], titles[worse]) for better, worse in won)
-        # A tie has no first one.
-        pairs = ((titles[i], titles[j]) for i, j in tied)
-        equal.update((min(pair), max(pair)) for pair in pairs)
+        if question.standing is not None:
+            titles = [log.titles[option.name] for option in question.options]
+            won, tied = preferred(question.standing.said, len(titles))
+            decided.update((titles[better], titles[worse]) for better, worse in won)
+            # A tie has no first one.
+            equal.update(tuple(sorted((titles[i], titles[j]))) for i, j in tied)
     return [
         *({"better": b, "worse": w, "times": n} for (b, w), n in decided.items()),
         *({"tied": [*pair], "times": n} for pair, n in equal.items()),
@@ -147,7 +135,8 @@ def ask_chosen(
     experiment: PreferenceExperiment, choice: bytes, rater: str | None
 ) -> Question:
     """The question that another process has chosen, which is pending now."""
-    return experiment._ask_about(pickle.loads(choice), rater)
+    chosen = pickle.loads(choice)
+    return experiment._added(lambda log: log.ask(chosen, rater))[0]
 
 
 # --- The process

@@ -9,8 +9,7 @@ from ax.core.search_space import SearchSpace
 from showing import A, B, C, D, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, Settings
-from botorch_pref.ax.generation.asking import beside_baseline
-from botorch_pref.ax.generation.strategy import SPREAD
+from botorch_pref.ax.generation.asking import SPREAD, beside_baseline
 from botorch_pref.ax.log import Chosen
 from botorch_pref.errors import ExperimentError
 

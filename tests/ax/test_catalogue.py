@@ -13,7 +13,7 @@ from showing import A, B, tell, triangle
 
 from botorch_pref.ax import Design, PreferenceExperiment
 from botorch_pref.ax.report import NUM_CANDIDATES, candidate_points
-from botorch_pref.ax.space.catalogue import catalogue_parameters
+from botorch_pref.ax.space.options import catalogue_parameters
 from botorch_pref.errors import ExperimentError, StorageError
 
 NUM = 12

@@ -17,6 +17,7 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError, StorageError
 
 X = real("x")
+CUP = choice("cup", [40, 60, 100], is_ordered=True)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,10 @@ X = real("x")
         ({"parameters": X}, "give a list of RangeParameterConfig"),
         ({"parameters": [{"name": "x"}]}, "give a list of RangeParameterConfig"),
         ({"parameters": [X, X]}, "must be unique"),
+        (
+            {"parameters": [X, replace(CUP, dependent_parameters={40: ["x"]})]},
+            "'cup' has dependent_parameters",
+        ),
         ({"parameters": [X, replace(X, name="")]}, r"name '' at 1 .*give the"),
         ({"parameters": [replace(X, name=" ")]}, "name ' ' at 0"),
         ({"parameters": [replace(X, name=None)]}, "name None at 0"),
@@ -110,7 +115,6 @@ def test_without_ax_page_and_widget_name_their_extras(monkeypatch) -> None:
             getattr(web, name)
 
 
-CUP = choice("cup", [40, 60, 100], is_ordered=True)
 N = whole("n", 0, 3)
 
 

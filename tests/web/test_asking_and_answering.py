@@ -14,7 +14,7 @@ from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
-from botorch_pref.web import desk
+from botorch_pref.web import service
 from botorch_pref.web.worker import ModelWorker
 
 Serve = Callable[..., Page]
@@ -144,7 +144,7 @@ def test_raters_have_questions_of_their_own(page: Page, tmp_path: Path) -> None:
 def test_names_that_are_made_up_are_not_asked_for_ever(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "MAX_RATERS", 1)
+    monkeypatch.setattr(service, "MAX_RATERS", 1)
     first = page.ask("ann")
     assert "1 people" in page.get("question", 400, rater="bob")["error"]
     for call in ("skip", "claim", "answer", "undo"):

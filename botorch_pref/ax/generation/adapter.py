@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,10 @@ import torch
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
-from ax.core.base_trial import BaseTrial
 from ax.core.generator_run import ArmWeight, GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
-from ax.core.trial_status import TrialStatus
 from ax.core.types import TCandidateMetadata, TParameterization
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
@@ -30,14 +28,20 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.acquisition.base import DuelingAcquisition
-from botorch_pref.ax.answers import arms_and_raters, feedback_dataset
-from botorch_pref.ax.generation.option_space import OptionSpace, ToldApart, option_space
-from botorch_pref.ax.generation.search import QuestionSearch
-from botorch_pref.ax.kinds import OBJECTIVE, number_of_levels
-from botorch_pref.ax.projection import positions_of_trials, raters_of_trials
-from botorch_pref.ax.settings import smallest_difference_of
-from botorch_pref.ax.space.catalogue import Catalogue
-from botorch_pref.ax.space.options import column_widths
+from botorch_pref.ax.generation.search import (
+    OptionSpace,
+    QuestionSearch,
+    ToldApart,
+    option_space,
+)
+from botorch_pref.ax.kinds import OBJECTIVE
+from botorch_pref.ax.projection import (
+    arms_and_raters,
+    feedback_dataset,
+    raters_of_trials,
+)
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.options import Catalogue, column_widths
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
 from botorch_pref.models.data import FeedbackDataset
@@ -134,18 +138,8 @@ class PreferenceAdapter(TorchAdapter):
     ) -> tuple[
         list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None
     ]:
-        dataset = self._feedback_dataset(experiment_data, parameters)
+        dataset = feedback_dataset(self._experiment, experiment_data, parameters)
         return [dataset], [OBJECTIVE], None
-
-    def _feedback_dataset(
-        self, experiment_data: ExperimentData, parameters: list[str]
-    ) -> FeedbackDataset:
-        num_levels = number_of_levels(self._experiment)
-        raters = raters_of_trials(self._experiment)
-        positions = positions_of_trials(self._experiment)
-        return feedback_dataset(
-            experiment_data, parameters, num_levels, raters, positions
-        )
 
     @property
     def _botorch_generator(self) -> BoTorchGenerator:
@@ -180,22 +174,25 @@ class PreferenceAdapter(TorchAdapter):
 
     def _arms_and_rows(self) -> tuple[list[str], list[int]]:
         """The names of arms, and the place among them for each row of the data set."""
-        raters = raters_of_trials(self._experiment) or {}
+        raters = raters_of_trials(self._experiment)
         rows = arms_and_raters(self._training_data, raters)
         place = {name: i for i, name in enumerate(dict.fromkeys(n for n, _ in rows))}
         return [*place], [place[name] for name, _ in rows]
 
-    def dataset_of(self, experiment_data: ExperimentData) -> FeedbackDataset:
-        """A part of ``get_training_data()`` as the model takes it."""
+    def dataset_of(
+        self, experiment_data: ExperimentData, raters: Mapping[int, int] | None = None
+    ) -> FeedbackDataset:
+        """A part of ``get_training_data()`` as the model takes it.
+
+        Raters, given by trial, are kept apart by their numbers.
+        """
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
-        return self._feedback_dataset(transformed, self.parameters)
+        return feedback_dataset(self._experiment, transformed, self.parameters, raters)
 
     def dataset_of_raters(self, raters: Mapping[int, int]) -> FeedbackDataset:
-        """The answers of some raters, given by trial, kept apart by their numbers."""
+        """The answers of some raters, given by trial."""
         told = self.get_training_data().filter_by_trial_index(set(raters))
-        transformed, _, _ = self._transform_inputs_for_cv(told, [])
-        num_levels = number_of_levels(self._experiment)
-        return feedback_dataset(transformed, self.parameters, num_levels, raters)
+        return self.dataset_of(told, raters)
 
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """The adapter's model, fitted from scratch to what `dataset_of` gave.
@@ -228,11 +225,6 @@ class PreferenceAdapter(TorchAdapter):
             fixed_features: See base class.
             model_gen_options: See base class.
         """
-        to_find = {
-            _SPACE: self.option_space(),
-            _APART: None if n == 1 else self._told_apart(n),
-            _PENDING: self._unanswered(),
-        }
         run = super().gen(
             n,
             search_space=search_space,
@@ -240,7 +232,7 @@ class PreferenceAdapter(TorchAdapter):
             fixed_features=fixed_features,
             model_gen_options={
                 **(model_gen_options or {}),
-                Keys.AX_ACQUISITION_KWARGS.value: to_find,
+                Keys.AX_ACQUISITION_KWARGS.value: self._to_find(n),
             },
         )
         acquisition = self._botorch_generator._acquisition
@@ -249,8 +241,31 @@ class PreferenceAdapter(TorchAdapter):
             return run
         # As it was observed, for transforms there and back change digits.
         same = (self.datapoints == acquisition.reference).all(-1)
-        observed = self.arms[int(same.nonzero()[0])]
-        return with_arms(run, [observed, *run.arms[1:]])
+        arms = [self.arms[int(same.nonzero()[0])], *run.arms[1:]]
+        run = run.clone()
+        run._arm_weight_table = OrderedDict(
+            (arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms
+        )
+        return run
+
+    def _to_find(self, size: int) -> dict[str, Any]:
+        """What a question of some size is looked for in, and must differ from."""
+        trials, answered = self._experiment.trials.values(), {*self.arms}
+        arms = [arm for t in trials if t.status.is_running for arm in t.arms]
+        waiting = {arm.name: arm for arm in arms if arm not in answered}
+        pending = self.points_of(arm.parameters for arm in waiting.values())
+        found = {_SPACE: self.option_space(), _PENDING: pending if waiting else None}
+        if size == 1:
+            return {**found, _APART: None}
+        questions = [trial for trial in trials if len(trial.arms_by_name) == size]
+        arms = [arm for asked in questions for arm in asked.arms_by_name.values()]
+        points = self.points_of(arm.parameters for arm in arms)
+        points = points.reshape(len(questions), size, len(self.parameters))
+        running = [i for i, asked in enumerate(questions) if asked.status.is_running]
+        given = Settings.of(self._experiment).smallest_difference
+        widths = column_widths(self._experiment.search_space, given)
+        widest = torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
+        return {**found, _APART: ToldApart(widest, points, points[running])}
 
     def option_space(self) -> OptionSpace:
         """The search space as the model takes designs."""
@@ -264,48 +279,8 @@ class PreferenceAdapter(TorchAdapter):
 
     def points_of(self, designs: Iterable[TParameterization]) -> Tensor:
         """Designs as the model takes them, ``N x d``."""
-        points: Tensor = self.transform_observation_features(
-            [ObservationFeatures(parameters=dict(design)) for design in designs]
-        )
+        features = [ObservationFeatures(parameters=dict(each)) for each in designs]
+        if not features:
+            return torch.zeros(0, len(self.parameters), dtype=torch.float64)
+        points: Tensor = self.transform_observation_features(features)
         return points
-
-    def _told_apart(self, size: int) -> ToldApart:
-        """What the options of a question of some size must differ from."""
-        trials = self._experiment.trials.values()
-        questions = [trial for trial in trials if len(trial.arms_by_name) == size]
-        pending = [trial for trial in questions if trial.status.is_running]
-        given = smallest_difference_of(self._experiment)
-        widths = column_widths(self._experiment.search_space, given)
-        return ToldApart(
-            torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64),
-            self._options_of(questions, size),
-            self._options_of(pending, size),
-        )
-
-    def _options_of(self, questions: Sequence[BaseTrial], size: int) -> Tensor:
-        """The options of questions as the model takes them, ``K x size x d``."""
-        if not questions:
-            return torch.zeros(0, size, len(self.parameters), dtype=torch.float64)
-        arms = [arm for q in questions for arm in q.arms_by_name.values()]
-        points = self.points_of(arm.parameters for arm in arms)
-        return points.unflatten(0, (len(questions), size))
-
-    def _unanswered(self) -> Tensor | None:
-        """Options of pending questions that nobody has answered about, ``n x d``."""
-        answered = set(self.arms)
-        pending = {
-            arm.name: arm.parameters
-            for trial in self._experiment.trials_by_status[TrialStatus.RUNNING]
-            for arm in trial.arms
-            if arm not in answered
-        }
-        return self.points_of(pending.values()) if pending else None
-
-
-def with_arms(run: GeneratorRun, arms: Sequence[Arm]) -> GeneratorRun:
-    """A copy of a run with other arms."""
-    other = run.clone()
-    other._arm_weight_table = OrderedDict(
-        (arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms
-    )
-    return other

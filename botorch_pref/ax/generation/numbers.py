@@ -18,9 +18,8 @@ from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
-from botorch_pref.ax.space.catalogue import Catalogue
 from botorch_pref.ax.space.constraints import LinearConstraint, constrained_names
-from botorch_pref.ax.space.options import shares
+from botorch_pref.ax.space.options import Catalogue, shares
 from botorch_pref.errors import ExperimentError
 
 
@@ -84,23 +83,19 @@ class ReadableNumbers(_ShownDesigns):
         space = self.search_space
         numbers: TParameterization = {}
         for name, parameter in space.parameters.items():
-            number = isinstance(parameter, RangeParameter) and not parameter.logit_scale
-            whole = parameter.parameter_type is not ParameterType.FLOAT
-            if number and not whole and name in given:
-                numbers[name] = _readable(parameter, given[name])
+            if not isinstance(parameter, RangeParameter) or parameter.logit_scale:
+                continue
+            if parameter.parameter_type is ParameterType.FLOAT and name in given:
+                value = float(given[name])  # type: ignore[arg-type]
+                lower, upper = float(parameter.lower), float(parameter.upper)
+                scale = abs(value) if parameter.log_scale else upper - lower
+                if scale > 0:
+                    value = round(value, _DIGITS - 1 - floor(log10(scale)))
+                numbers[name] = min(max(value, lower), upper)
         if _is_member(space, {**given, **numbers}):
             return numbers
         constrained = constrained_names(space)
         return {name: x for name, x in numbers.items() if name not in constrained}
-
-
-def _readable(parameter: Any, given: Any) -> float:
-    """A number of a parameter's range, in the parameter's unit, with few digits."""
-    number, lower, upper = float(given), float(parameter.lower), float(parameter.upper)
-    scale = abs(number) if parameter.log_scale else upper - lower
-    if scale > 0:
-        number = round(number, _DIGITS - 1 - floor(log10(scale)))
-    return min(max(number, lower), upper)
 
 
 def _is_member(space: SearchSpace, design: TParameterization) -> bool:

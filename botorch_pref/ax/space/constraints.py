@@ -1,4 +1,4 @@
-"""Constraints of a search space: their text, and the designs that they leave."""
+"""Constraints of a search space: their text, the designs and polytopes they leave."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
 
+import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import (
     ChoiceParameter,
@@ -21,10 +22,13 @@ from ax.core.parameter import (
 )
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
+from botorch.utils.sampling import draw_sobol_samples, sample_polytope
 from pandas.api.types import is_bool
 from scipy import optimize
+from scipy.optimize import linprog
+from torch import Tensor
 
-from botorch_pref.ax.given import finite_number, written
+from botorch_pref.ax.given import finite_number, written, wrong
 from botorch_pref.errors import ExperimentError
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -62,7 +66,7 @@ class LinearConstraint(ParameterConstraint):
         if relation == ">=":
             left, right = right, left
         most, least = linear_form(left, names), linear_form(right, names)
-        constant, weights = _sum(most, _scaled(least, -1.0))
+        constant, weights = _sum(most, least, -1.0)
         weights = {name: weight for name, weight in weights.items() if weight != 0}
         if not all(map(math.isfinite, [constant, *weights.values()])):
             raise ExperimentError(f"The constraint {text!r} has too large numbers.")
@@ -111,16 +115,12 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
             raise ValueError("it is too long")
         written = " ".join(re.sub(tokens, identified, text).split())
         return _form(ast.parse(written, mode="eval").body, known)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else error
+        why = why if isinstance(error, SyntaxError | ValueError) else "it is too deep"
         raise ExperimentError(
             f"{text.strip()[:200]!r} is no linear expression of the parameters: {why}; "
             "write a sum of numbers and of parameters times numbers."
-        ) from error
-    except (MemoryError, RecursionError) as error:
-        raise ExperimentError(
-            f"{text.strip()[:200]!r} is too deep to be read; write a sum of numbers "
-            "and of parameters times numbers."
         ) from error
 
 
@@ -132,41 +132,32 @@ def _form(tree: ast.expr, known: Mapping[str, str]) -> Form:
         case ast.Name(id=name):
             return 0.0, {known[name]: 1.0}
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
-            return _scaled(
-                _form(inner, known), -1.0 if isinstance(sign, ast.USub) else 1.0
+            return _sum(
+                (0.0, {}), _form(inner, known), 1 - 2 * isinstance(sign, ast.USub)
             )
-        case ast.BinOp(left=left, op=operation, right=right):
-            return _combined(operation, _form(left, known), _form(right, known))
-    raise ValueError("it is more than sums and products")
-
-
-def _combined(operation: ast.operator, left: Form, right: Form) -> Form:
-    match operation:
-        case ast.Add():
-            return _sum(left, right)
-        case ast.Sub():
-            return _sum(left, _scaled(right, -1.0))
-        case ast.Mult() if not left[1] or not right[1]:
-            form, factor = (left, right[0]) if left[1] else (right, left[0])
-            return _scaled(form, factor)
-        case ast.Div() if not right[1]:
+        case ast.BinOp(left=one, op=ast.Add() | ast.Sub() as sign, right=other):
+            factor = 1 - 2 * isinstance(sign, ast.Sub)
+            return _sum(_form(one, known), _form(other, known), factor)
+        case ast.BinOp(left=one, op=ast.Mult() | ast.Div() as operation, right=other):
+            left, right = _form(one, known), _form(other, known)
+            if isinstance(operation, ast.Mult) and not left[1]:
+                left, right = right, left
+            if right[1]:
+                raise ValueError("it multiplies or divides by a parameter")
+            if isinstance(operation, ast.Mult):
+                return _sum((0.0, {}), left, right[0])
             if right[0] == 0:
                 raise ValueError("it divides by zero")
-            return _scaled(left, 1 / right[0])
-        case ast.Mult() | ast.Div():
-            raise ValueError("it multiplies or divides by a parameter")
+            return _sum((0.0, {}), left, 1 / right[0])
     raise ValueError("it is more than sums and products")
 
 
-def _sum(first: Form, second: Form) -> Form:
+def _sum(first: Form, second: Form, factor: float) -> Form:
+    """One linear function, and another one times a factor."""
     weights = dict(first[1])
     for name, weight in second[1].items():
-        weights[name] = weights.get(name, 0.0) + weight
-    return first[0] + second[0], weights
-
-
-def _scaled(form: Form, factor: float) -> Form:
-    return form[0] * factor, {name: w * factor for name, w in form[1].items()}
+        weights[name] = weights.get(name, 0.0) + factor * weight
+    return first[0] + factor * second[0], weights
 
 
 def linear_text(text: str, names: Sequence[str]) -> str:
@@ -207,18 +198,20 @@ def check_config(config: Any) -> None:
         _check_range(config)
     elif isinstance(config, ChoiceParameterConfig):
         values: Any = config.values
+        where = f"values of {config.name!r}"
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise ExperimentError(
-                f"values of {config.name!r} is {written(values)}; give a list."
-            )
+            raise wrong(where, values, "a list")
         numeric = config.parameter_type in ("float", "int")
         for value in values:
             if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
-                _checked_size(f"values of {config.name!r}", value)
+                _checked_size(where, value)
         # Ax takes several values that are one, and fails later.
         if len(values) > 1 and all(value == values[0] for value in values):
+            raise wrong(where, values, "different ones")
+        if config.dependent_parameters:
             raise ExperimentError(
-                f"values of {config.name!r} is {written(values)}; give different ones."
+                f"{config.name!r} has dependent_parameters, and every design has all "
+                "parameters here; create an experiment for each of its values."
             )
 
 
@@ -226,9 +219,7 @@ def _check_range(config: RangeParameterConfig) -> None:
     where = f"bounds of {config.name!r}"
     bounds: Any = config.bounds
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise ExperimentError(
-            f"{where} is {written(bounds)}; give the smallest value and the largest."
-        )
+        raise wrong(where, bounds, "the smallest value and the largest")
     lower, upper = (_checked_size(where, bound) for bound in bounds)
     size = max(abs(lower), abs(upper))
     if config.scaling == "log" and 0 < lower < 1 / LARGEST:
@@ -286,13 +277,11 @@ def check_feasible(space: SearchSpace) -> None:
         return
     alone = [c for c in constraints if not can_be([c])]
     which = ", ".join(shown_constraint(c) for c in alone or constraints)
-    why = (
-        "no values in the ranges of its parameters satisfy"
-        if alone
-        else "no design satisfies all of"
-    )
+    one = "no values in the ranges of its parameters satisfy"
     raise ExperimentError(
-        f"parameter_constraints cannot be: {why} {which}. Change it, or the ranges."
+        "parameter_constraints cannot be: "
+        f"{one if alone else 'no design satisfies all of'} {which}. Change it, or the "
+        "ranges."
     )
 
 
@@ -303,8 +292,7 @@ def shown_constraint(constraint: ParameterConstraint) -> str:
     for name, weight in sorted(weights, key=lambda term: term[1] < 0):
         times = "" if abs(weight) == 1 else f"{abs(weight):g} * "
         text += f" {'-' if weight < 0 else '+'} {times}{name}"
-    relation = "==" if constraint.is_equality else "<="
-    return f"{text.removeprefix(' + ').strip()} {relation} {constraint.bound:g}"
+    return f"{text.removeprefix(' + ').strip()} <= {constraint.bound:g}"
 
 
 def constrained_names(space: SearchSpace) -> set[str]:
@@ -340,14 +328,20 @@ def fit_ranges(space: SearchSpace) -> None:
 
 def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
     """Whether a parameter has now the far smaller range that constraints leave it."""
-    low, high = _range_left(space, parameter)
-    if not _NO_RANGE < high - low < _FAR_SMALLER:
-        return False
+    limits, name = space.parameter_constraints, parameter.name
     lower, upper = float(parameter.lower), float(parameter.upper)
+    least, most = (_solved(space, limits, name, sign) for sign in (1.0, -1.0))
+    if least.x is None or most.x is None:
+        return False
+    whole = parameter.parameter_type is ParameterType.INT
+    unit = 1.0 if whole else upper - lower
+    share = (-most.fun - least.fun) * unit / (upper - lower)
+    if not _NO_RANGE < share < _FAR_SMALLER:
+        return False
     step = 10.0 ** math.floor(math.log10(_TOLERANCE * (upper - lower)))
-    low = max(lower, _outwards(lower + low * (upper - lower), step, math.floor))
-    high = min(upper, _outwards(lower + high * (upper - lower), step, math.ceil))
-    if parameter.parameter_type is ParameterType.INT:
+    low = max(lower, _outwards(lower + least.fun * unit, step, math.floor))
+    high = min(upper, _outwards(lower - most.fun * unit, step, math.ceil))
+    if whole:
         low, high = round(low), round(high)
     if low < high:
         parameter.update_range(lower=low, upper=high)
@@ -359,35 +353,8 @@ def _outwards(found: float, step: float, rounding: Callable[[float], int]) -> fl
     near = round(found / step)
     exact = abs(found / step - near) < _TOLERANCE
     # So that 0.01 stays 0.01.
-    return float(
-        Decimal(near if exact else rounding(found / step)) * Decimal(repr(step))
-    )
-
-
-def _range_left(space: SearchSpace, parameter: RangeParameter) -> tuple[float, float]:
-    """The smallest and the largest value that constraints leave, as shares."""
-    limits, name = space.parameter_constraints, parameter.name
-    ends = [_solved(space, limits, name, sign) for sign in (1.0, -1.0)]
-    if any(end.x is None for end in ends):
-        return 0.0, 1.0
-    (variable,) = _variables(parameter)
-    return ends[0].fun / variable.most, -ends[1].fun / variable.most
-
-
-@dataclass(frozen=True)
-class _Variable:
-    """Variable ``z`` of a programme, from 0 to ``most``.
-
-    A number is ``offset + value * z`` with its share ``z`` of the range; so is a whole
-    number, by steps. A choice has a variable for each value, which is 1 where it is
-    taken, and is their sum.
-    """
-
-    parameter: str
-    most: float
-    whole: bool
-    value: float
-    offset: float = 0.0
+    steps = Decimal(near if exact else rounding(found / step))
+    return float(steps * Decimal(repr(step)))
 
 
 def _solved(
@@ -398,43 +365,134 @@ def _solved(
 ) -> optimize.OptimizeResult:
     """A design that satisfies constraints, by a mixed-integer programme.
 
-    With the smallest value of the parameter that is wanted, or the largest with -1.
+    With the smallest value of the parameter that is wanted, or the largest with -1. A
+    number is its share of the range, a whole number counts from the smallest one, and a
+    choice has a variable for each value, which is 1 where it is taken.
     """
     names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
-    variables = [v for name in names for v in _variables(space.parameters[name])]
-    rows = [_row(constraint, variables) for constraint in constraints]
+    columns, offset, whole, most, rows = [], {}, [], [], []
+    for name in names:
+        parameter: Any = space.parameters[name]
+        is_choice = isinstance(parameter, ChoiceParameter)
+        is_whole = parameter.parameter_type is ParameterType.INT
+        offset[name] = 0.0 if is_choice else float(parameter.lower)
+        if is_choice:
+            values, largest = [float(value) for value in parameter.values], 1.0
+        else:
+            span = float(parameter.upper - parameter.lower)
+            values, largest = ([1.0], span) if is_whole else ([span], 1.0)
+        columns += [(name, value) for value in values]
+        whole += [int(is_choice or is_whole)] * len(values)
+        most += [largest] * len(values)
     for name in names:
         if isinstance(space.parameters[name], ChoiceParameter):
-            taken = [float(v.parameter == name) for v in variables]
+            taken = [float(column == name) for column, _ in columns]
             rows.append(optimize.LinearConstraint(taken, 1, 1))
+    for constraint in constraints:
+        weights = constraint.constraint_dict
+        row = [weights.get(name, 0.0) * value for name, value in columns]
+        # Its largest coefficient is of size 1.
+        size = max(map(abs, row), default=0.0) or 1.0
+        moved = sum(weight * offset[name] for name, weight in weights.items())
+        bound = (constraint.bound - moved) / size
+        row = [number / size for number in row]
+        rows.append(optimize.LinearConstraint(row, -math.inf, bound))
     return optimize.milp(
-        [sign * float(v.parameter == wanted) for v in variables],
-        bounds=optimize.Bounds(0, [v.most for v in variables]),
-        integrality=[int(v.whole) for v in variables],
+        [sign * float(name == wanted) for name, _ in columns],
+        bounds=optimize.Bounds(0, most),
+        integrality=whole,
         constraints=rows,
     )
 
 
-def _variables(parameter: Parameter) -> list[_Variable]:
-    name = parameter.name
-    if isinstance(parameter, ChoiceParameter):
-        values = [float(value) for value in parameter.values]  # type: ignore[arg-type]
-        return [_Variable(name, 1, True, value) for value in values]
-    assert isinstance(parameter, RangeParameter)
-    lower, span = float(parameter.lower), float(parameter.upper - parameter.lower)
-    if parameter.parameter_type is ParameterType.INT:
-        return [_Variable(name, span, True, 1.0, lower)]
-    return [_Variable(name, 1, False, span, lower)]
+_FLAT = 1e-6
+"""Width, as a share of the unit cube's, below which a polytope has none."""
+
+ROOMY = 0.01
+"""Share of the box; of a larger part, trying finds points that satisfy constraints."""
+
+_WALK = 100
+"""Steps between two points, and before the first."""
 
 
-def _row(
-    constraint: ParameterConstraint, variables: Sequence[_Variable]
-) -> optimize.LinearConstraint:
-    """A constraint on variables, its largest coefficient of size 1."""
-    weights = [constraint.constraint_dict.get(v.parameter, 0.0) for v in variables]
-    offset = sum(w * v.offset for w, v in zip(weights, variables, strict=True))
-    row = [w * v.value for w, v in zip(weights, variables, strict=True)]
-    size = max(map(abs, row), default=0.0) or 1.0
-    most = (constraint.bound - offset) / size
-    least = most if constraint.is_equality else -math.inf
-    return optimize.LinearConstraint([number / size for number in row], least, most)
+@dataclass(frozen=True)
+class Frame:
+    r"""Coordinates :math:`w` in which a polytope is about as wide in each direction.
+
+    A point is :math:`x = c + T w` with the centre :math:`c` (``d``) in the relative
+    interior and the axes :math:`T` (``d x k``), orthogonal, each as long as the
+    polytope is wide there, and fewer where inequalities leave no width. The
+    ``inequalities`` are those of :math:`w`, at most (``m x k`` and ``m``).
+    """
+
+    centre: Tensor
+    axes: Tensor
+    inequalities: tuple[Tensor, Tensor]
+
+    @property
+    def bounds(self) -> Tensor:
+        """``2 x k``: along each axis the polytope is 1 wide, with the centre in it."""
+        return torch.tensor([[-1.0], [1.0]]).double().expand(2, self.axes.shape[-1])
+
+    @classmethod
+    def of(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
+        r"""The frame of :math:`A x \le b` within bounds ``2 x d`` of about 0 and 1.
+
+        The vertices that lie farthest along the coordinates give directions, as their
+        principal axes; the vertices that lie farthest along these give widths, and the
+        mean of all is a point that no inequality holds back unless it always does.
+        """
+        unit = torch.eye(bounds.shape[-1]).to(A)
+        first = _vertices(unit, A, b, bounds)
+        _, _, directions = torch.linalg.svd(first - first.mean(0))
+        second = _vertices(directions, A, b, bounds)
+        there, back = (second @ directions.T).reshape(2, len(directions), -1)
+        width = there.diagonal() - back.diagonal()
+        centre = torch.cat([first, second]).mean(0)
+        wide = width > _FLAT
+        axes = (directions[wide] * width[wide, None]).T
+        rows = torch.cat([A, unit, -unit])
+        slopes = rows @ axes
+        # Those that always hold with equality do not change along any axis.
+        binding = slopes.norm(dim=-1) > _FLAT * rows.norm(dim=-1)
+        slack = torch.cat([b, bounds[1], -bounds[0]]) - rows @ centre
+        return cls(centre, axes, (slopes[binding], slack[binding].clamp_min(0)))
+
+    @classmethod
+    def of_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:
+        """The frame of a polytope, None where trying finds points: see `ROOMY`."""
+        points = draw_sobol_samples(bounds, 1024, 1, seed=0).squeeze(-2)
+        share = (points @ A.T <= b).all(-1).double().mean()
+        return None if share >= ROOMY else cls.of(A, b, bounds)
+
+    def points(self, w: Tensor) -> Tensor:
+        """Points, ``... x d``, by their coordinates, ``... x k``."""
+        return self.centre + w @ self.axes.mT
+
+    def coordinates(self, points: Tensor) -> Tensor:
+        """Coordinates, ``... x k``, of points, or of the nearest ones in the frame."""
+        return (points - self.centre) @ (self.axes / self.axes.square().sum(0))
+
+    def spread(self, n: int, seed: int) -> Tensor:
+        """Uniform points of the polytope, ``n x d``, by BoTorch's random walk."""
+        num_axes = self.axes.shape[-1]
+        if num_axes == 0:
+            return self.centre.expand(n, -1)
+        slopes, slack = self.inequalities
+        start = self.centre.new_zeros(num_axes, 1)
+        walk = sample_polytope(
+            slopes, slack.unsqueeze(-1), start, n, _WALK, _WALK, seed=seed
+        )
+        return self.points(walk)
+
+
+def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:
+    """The points of a polytope farthest along directions, then against them."""
+    found = []
+    limits = {"A_ub": A.numpy(), "b_ub": b.numpy(), "bounds": bounds.T.numpy()}
+    for direction in (*directions, *-directions):
+        solved = linprog(-direction.numpy(), method="highs", **limits)
+        if solved.x is None:
+            raise ExperimentError(f"The constraints cannot be: {solved.message}")
+        found.append(torch.from_numpy(solved.x))
+    return torch.stack(found)

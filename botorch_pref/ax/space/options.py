@@ -1,15 +1,18 @@
-"""Options that a person chose, and the smallest difference that she can tell."""
+"""Designs: those of a table, those that a person chose, and when they differ."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, product
 from numbers import Real
 from typing import Any
 
 import torch
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.experiment import Experiment
 from ax.core.parameter import (
     ChoiceParameter,
     DerivedParameter,
@@ -21,15 +24,151 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
+from pandas import CategoricalDtype, DataFrame, Index, Series
+from pandas.api import types
 from pandas.api.types import is_bool, is_scalar
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
-from botorch_pref.ax.given import finite_number, is_missing, written
-from botorch_pref.ax.space.catalogue import Catalogue
+from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.space.constraints import shown_constraint
 from botorch_pref.errors import ExperimentError
+
+PROPERTY = "preference_catalogue"
+"""The property of Ax's experiment that holds the table."""
+
+_MOST_CATEGORIES = 1_000
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Rows of a table, by id: all designs that an experiment with it shows."""
+
+    rows: Mapping[str, TParameterization]
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Catalogue | None:
+        """The catalogue of Ax's experiment; None where designs are free."""
+        stored = (experiment._properties or {}).get(PROPERTY)
+        return None if stored is None else cls.of_property(stored)
+
+    @classmethod
+    def of_property(cls, stored: Mapping[str, Any]) -> Catalogue:
+        """A catalogue from what `to_property` made."""
+        columns = stored["columns"]
+        rows = zip(*columns.values(), strict=True)
+        designs = (dict(zip(columns, row, strict=True)) for row in rows)
+        return cls(dict(zip(stored["ids"], designs, strict=True)))
+
+    def to_property(self) -> dict[str, Any]:
+        """The table as it is stored."""
+        names = next(iter(self.rows.values()))
+        columns = {name: [row[name] for row in self.rows.values()] for name in names}
+        return {"ids": [*self.rows], "columns": columns}
+
+    def id_of(self, parameters: Mapping[str, Any]) -> str | None:
+        """The id of a design; None of what is no row."""
+        wanted = dict(parameters)
+        return next((name for name, row in self.rows.items() if row == wanted), None)
+
+
+def catalogue_parameters(
+    table: DataFrame,
+) -> tuple[Catalogue, list[RangeParameterConfig | ChoiceParameterConfig]]:
+    """A catalogue, of a row each design, and Ax's parameters of its columns.
+
+    Numbers have the range of their column, other columns its values; what is the same
+    in all rows is fixed. Where there are no columns, the ids are the only parameter.
+    """
+    if not isinstance(table, DataFrame) or len(table) < 2:
+        raise ExperimentError(
+            "catalogue must be a DataFrame of two rows or more, the index their ids."
+        )
+    ids = _ids(table.index)
+    if table.shape[1] == 0:
+        table = DataFrame({table.index.name or "id": ids})
+    names = [*table.columns]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ExperimentError(f"The catalogue has the columns {names}; name each.")
+    if len(set(names)) < len(names):
+        raise ExperimentError(f"The catalogue has columns of one name among {names}.")
+    columns = {name: _python_values(table[name], ids) for name in names}
+    parameters = [_parameter(table[name], columns[name]) for name in names]
+    seen: dict[tuple[object, ...], str] = {}
+    for name, row in zip(ids, zip(*columns.values(), strict=True), strict=True):
+        twin = seen.setdefault(row, name)
+        if twin != name:
+            raise ExperimentError(
+                f"The rows {twin!r} and {name!r} of the catalogue are the same in "
+                "every column; leave out one, or add a column in which they differ."
+            )
+    return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
+
+
+def _ids(index: Index) -> list[str]:
+    if index.nlevels > 1 or not index.is_unique or index.hasnans:
+        raise ExperimentError(
+            "The index of the catalogue must have one level and a different id for "
+            "each row; set_index makes one."
+        )
+    ids = [str(name) for name in index]
+    if len(set(ids)) < len(ids):
+        raise ExperimentError(
+            "Some ids of the catalogue are the same as texts; give others."
+        )
+    return ids
+
+
+def _python_values(column: Series, ids: list[str]) -> list[Any]:
+    """The values of a column as Python has them, all of one type."""
+    values, name = column.tolist(), column.name
+    if types.is_float_dtype(column):
+        values = [value if is_missing(value) else float(value) for value in values]
+    for row, value in zip(ids, values, strict=True):
+        if is_missing(value):
+            raise ExperimentError(
+                f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the "
+                "row."
+            )
+    kinds = {type(value) for value in values}
+    if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
+        raise ExperimentError(
+            f"The column {name!r} of the catalogue holds {column.dtype}; give numbers, "
+            "texts or categories, and leave out what is no feature."
+        )
+    for row, value in zip(ids, values, strict=True):
+        if kinds <= {int, float} and finite_number(value) is None:
+            raise ExperimentError(
+                f"The column {name!r} of the catalogue has {written(value)} for "
+                f"{row!r}; give finite numbers."
+            )
+    return values
+
+
+def _parameter(
+    column: Series, values: list[Any]
+) -> RangeParameterConfig | ChoiceParameterConfig:
+    """Ax's parameter of a column."""
+    name, kind = str(column.name), type(values[0])
+    low, high = min(values), max(values)
+    known: dict[str, Any] = {"name": name, "parameter_type": kind.__name__}
+    if kind in (int, float) and types.is_numeric_dtype(column) and low < high:
+        return RangeParameterConfig(**known, bounds=(low, high))
+    used, ordered = set(values), False
+    levels = sorted(used)
+    if isinstance(column.dtype, CategoricalDtype):
+        levels = [v for v in column.dtype.categories.tolist() if v in used]
+        ordered = bool(column.dtype.ordered)
+    if len(levels) > _MOST_CATEGORIES:
+        raise ExperimentError(
+            f"The column {name!r} of the catalogue has {len(levels)} different texts, "
+            f"of {_MOST_CATEGORIES} at most; leave it out, or make features of it."
+        )
+    # Ax takes two values to be in order, always.
+    ordered = ordered or len(levels) == 2
+    return ChoiceParameterConfig(**known, values=levels, is_ordered=ordered)
+
 
 SmallestDifference = float | Mapping[str, float]
 """See `Settings`."""
@@ -46,34 +185,28 @@ _FINEST = 1e-9
 
 def given_difference(given: Any) -> float | dict[str, float]:
     """Smallest differences that people give, as Python's numbers."""
-    if not isinstance(given, Mapping):
-        number = finite_number(given)
-        if number is None:
-            raise ExperimentError(_NO_SHARE.format(written(given)))
-        return number
     numbers: dict[str, float] = {}
-    for name, difference in given.items():
+    for name, difference in given.items() if isinstance(given, Mapping) else ():
         number = finite_number(difference)
         if number is None:
-            raise ExperimentError(
-                f"smallest_difference of {name!r} is {written(difference)}; give a "
-                "finite number."
-            )
+            where = f"smallest_difference of {name!r}"
+            raise wrong(where, difference, "a finite number")
         numbers[name] = number
-    return numbers
+    number = None if isinstance(given, Mapping) else finite_number(given)
+    if number is None and not isinstance(given, Mapping):
+        raise wrong("smallest_difference", given, _SHARE)
+    return numbers if number is None else number
 
 
-_NO_SHARE = (
-    "smallest_difference is {}; give the share of a range, from 0 to below 0.5, or for "
-    "each parameter a number in its own unit."
-)
+_SHARE = "the share of a range, from 0 to below 0.5, or for each parameter a number in "
+_SHARE += "its own unit"
 
 
 def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> None:
     """Checks that a search space can have such smallest differences."""
     if not isinstance(given, Mapping):
         if not 0 <= given < 0.5:
-            raise ExperimentError(_NO_SHARE.format(repr(given)))
+            raise wrong("smallest_difference", given, _SHARE)
         return
     for name, difference in given.items():
         parameter = space.parameters.get(name)
@@ -139,25 +272,22 @@ def has_designs(
     """
     if catalogue is not None:
         return len(catalogue.rows) >= number
-    names, limits = [*space.tunable_parameters], space.parameter_constraints
-    parameters = space.tunable_parameters.values()
-    told = math.prod(_num_values(parameter, given) for parameter in parameters)
-    whole = math.prod(parameter.cardinality() for parameter in parameters)
+    limits, parameters = space.parameter_constraints, space.tunable_parameters.values()
+    told, whole = 1.0, 1.0
+    for parameter in parameters:
+        whole *= parameter.cardinality()
+        if isinstance(parameter, ChoiceParameter):
+            told *= len(parameter.values)
+        else:
+            # Shares such as a third are not exact.
+            steps = 1 / max(_width(parameter, given), _FINEST) + 1e-6
+            told *= min(parameter.cardinality(), math.floor(steps) + 1)
     if told < number or not limits or whole > _MOST_TRIED:
         return told >= number
     tried = product(*map(all_values, parameters))
-    designs = (dict(zip(names, values, strict=True)) for values in tried)
+    designs = (dict(zip(space.tunable_parameters, each, strict=True)) for each in tried)
     allowed = (each for each in designs if all(limit.check(each) for limit in limits))
     return len([*islice(allowed, number)]) == number
-
-
-def _num_values(parameter: Parameter, given: SmallestDifference) -> float:
-    """Number of values that differ by the smallest difference."""
-    if isinstance(parameter, ChoiceParameter):
-        return len(parameter.values)
-    # Shares such as a third are not exact.
-    steps = 1 / max(_width(parameter, given), _FINEST) + 1e-6
-    return min(parameter.cardinality(), math.floor(steps) + 1)
 
 
 def few_values(parameter: Parameter, most: float) -> bool:
@@ -209,10 +339,8 @@ def own_options(
 ) -> list[TParameterization]:
     """Options that a person chose, as they are and in their order."""
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        raise ExperimentError(
-            f"options is {written(given)}; give a list of two or more designs, each "
-            "the values of its parameters by name."
-        )
+        each = "each the values of its parameters by name"
+        raise wrong("options", given, f"a list of two or more designs, {each}")
     if len(given) < 2:
         raise ExperimentError(
             f"options has {len(given)}; give two designs or more, to be compared."
@@ -242,26 +370,19 @@ def own_design(
                 "that are together in one of its rows, or the id of a row."
             )
         return design
-    name = _row_name(given)
-    if name not in catalogue.rows:
+    # NaN and what is no single value are no ids.
+    is_id = is_scalar(given) and not is_missing(given)
+    if is_id and isinstance(given, Real) and not is_bool(given):
+        is_id = finite_number(given) is not None
+    if not is_id or str(given) not in catalogue.rows:
         raise ExperimentError(f"The catalogue has no row {written(given)}.")
-    return dict(catalogue.rows[name])
-
-
-def _row_name(given: Any) -> str:
-    """The id of a row as text; empty of what is no id, such as NaN."""
-    if not is_scalar(given) or is_missing(given):
-        return ""
-    number = isinstance(given, Real) and not is_bool(given)
-    return "" if number and finite_number(given) is None else str(given)
+    return dict(catalogue.rows[str(given)])
 
 
 def _free_design(space: SearchSpace, given: object) -> TParameterization:
     """A design of the search space."""
     if not isinstance(given, Mapping):
-        raise ExperimentError(
-            f"A design is {written(given)}; give the values of its parameters by name."
-        )
+        raise wrong("A design", given, "the values of its parameters by name")
     if unknown := [name for name in given if name not in space.parameters]:
         raise ExperimentError(
             f"There is no parameter {', '.join(map(repr, unknown))}; there are "
@@ -273,9 +394,9 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
             f"The design {written(dict(given))} has no {', '.join(sorted(missing))}; "
             "give each parameter a value."
         )
-    for name, parameter in space.parameters.items():
+    for parameter in space.parameters.values():
         if isinstance(parameter, FixedParameter):
-            design.setdefault(name, parameter.value)
+            design.setdefault(parameter.name, parameter.value)
     for name, parameter in space.parameters.items():
         if name not in design and isinstance(parameter, DerivedParameter):
             design[name] = parameter.compute(design)
@@ -283,26 +404,22 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
     try:
         space.check_membership(whole, raise_error=True)
     except (AxError, ValueError) as error:
+        # In words of the person and not of Ax, as far as they go.
+        found = [
+            f"{name} is {written(whole[name])}, and should be {_allowed(parameter)}"
+            for name, parameter in space.parameters.items()
+            if not isinstance(parameter, DerivedParameter)
+            and not parameter.validate(whole[name])
+        ]
+        found += [
+            f"{shown_constraint(limit)} should hold"
+            for limit in space.parameter_constraints
+            if not limit.check({n: whole[n] for n in limit.constraint_dict})
+        ]
         raise ExperimentError(
-            f"A design is not in the search space: {_outside(space, whole) or error}"
+            f"A design is not in the search space: {'; '.join(found) or error}"
         ) from error
     return whole
-
-
-def _outside(space: SearchSpace, design: Mapping[str, Any]) -> str:
-    """Reasons why no design has these values, in words of the person and not of Ax."""
-    found = []
-    for name, parameter in space.parameters.items():
-        value = design[name]
-        if isinstance(parameter, DerivedParameter) or parameter.validate(value):
-            continue
-        found.append(f"{name} is {written(value)}, and should be {_allowed(parameter)}")
-    found += [
-        f"{shown_constraint(constraint)} should hold"
-        for constraint in space.parameter_constraints
-        if not constraint.check({n: design[n] for n in constraint.constraint_dict})
-    ]
-    return "; ".join(found)
 
 
 def _allowed(parameter: Parameter) -> str:
@@ -312,9 +429,9 @@ def _allowed(parameter: Parameter) -> str:
         return f"a {whole}number from {parameter.lower:g} to {parameter.upper:g}"
     if isinstance(parameter, ChoiceParameter):
         return " or ".join(map(written, parameter.values))
-    return (
-        written(parameter.value) if isinstance(parameter, FixedParameter) else "known"
-    )
+    if isinstance(parameter, FixedParameter):
+        return written(parameter.value)
+    return "known"
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:

@@ -15,8 +15,8 @@ from showing import triangle
 
 from botorch_pref.ax import PreferenceExperiment, Settings
 from botorch_pref.ax.generation import asking, search
-from botorch_pref.ax.generation.asking import derived_seed
-from botorch_pref.ax.generation.strategy import (
+from botorch_pref.ax.generation.asking import (
+    derived_seed,
     fitted_sobol_spec,
     next_run,
     preference_generation_strategy,

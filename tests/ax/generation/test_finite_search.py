@@ -9,12 +9,13 @@ from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref import DuelingJointEUBO, EPPreferenceGP
 from botorch_pref.ax.generation import search as finite_search
-from botorch_pref.ax.generation.option_space import (
+from botorch_pref.ax.generation.search import (
     Coordinate,
     OptionSpace,
+    QuestionSearch,
     ToldApart,
+    best_of_designs,
 )
-from botorch_pref.ax.generation.search import QuestionSearch, best_of_designs
 
 DESIGNS = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
 STEPS = torch.full((2,), 1 / 3, dtype=torch.double)

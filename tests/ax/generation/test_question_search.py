@@ -8,8 +8,13 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref import EPPreferenceGP
-from botorch_pref.ax.generation.option_space import Coordinate, OptionSpace, ToldApart
-from botorch_pref.ax.generation.search import QuestionSearch, QuestionValue
+from botorch_pref.ax.generation.search import (
+    Coordinate,
+    OptionSpace,
+    QuestionSearch,
+    QuestionValue,
+    ToldApart,
+)
 
 D = torch.double
 NONE = torch.zeros(0, 2, 5, dtype=D)

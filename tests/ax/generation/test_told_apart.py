@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from botorch_pref.ax.generation.option_space import ToldApart
+from botorch_pref.ax.generation.search import ToldApart
 
 
 def squared(x, y, widths) -> float:

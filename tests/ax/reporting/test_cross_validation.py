@@ -167,7 +167,8 @@ def test_an_ensemble_averages_over_its_members(duels, monkeypatch) -> None:
     monkeypatch.setattr(registration, "fit_fully_bayesian_model_nuts", two_draws)
     settings = asdict(Settings(model="FullyBayesianLaplacePreferenceGP"))
     log = Log(replace(duels._kept.log.definition, settings=settings))
-    log.append(duels._kept.log.events)
+    for event in duels._kept.log.events:
+        log.append(event)
     ensemble = PreferenceExperiment(KeptLog(log, None))
     row = ensemble.cross_validate(num_folds=2).loc["duels"]
     assert row["answers"] == row["scored"] == len(DUELS)
