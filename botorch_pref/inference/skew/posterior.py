@@ -45,13 +45,15 @@ from botorch_pref.inference.gaussian import (
     GaussianTangent,
     with_gradient_of,
 )
-from botorch_pref.inference.skew.sampler import (
-    LatentDraws,
+from botorch_pref.inference.skew.coordinates import (
+    BoxCopula,
     LogRatio,
     MergedLogRatio,
+    Target,
     box_log_ratio,
-    sample_latent,
+    normal_draws,
 )
+from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import BoxFactors, MergedBoxFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
@@ -69,9 +71,9 @@ class SkewResult:
     x num_draws``, in the order of the direction in which they vary most, so that a
     quasi-random choice of component is a stratified one. ``factor.root()`` is ``Q`` of
     the shared covariance. ``truncated`` are the draws of ``v``, ``num_draws x
-    batch_shape x m``, in that order, and ``latent`` those of ``z = A f(X)``: of draws
-    that go on from earlier ones, of the chains that these come from. The effective
-    sample size is that of the mean of the worst row.
+    batch_shape x m``, in that order, and ``latent`` what is known of the chains that
+    they come from, also where draws go on from earlier ones. The effective sample size
+    is that of the mean of the worst row.
     """
 
     weights: Tensor
@@ -101,14 +103,32 @@ class BoxProblem:
         They start at expectation propagation's solution of the problem;
         ``latent.converged`` of the result says whether they mixed.
         """
-        latent = sample_latent(
-            *self._near(approximation), num_draws=num_draws, generator=generator
-        )
-        truncated = self.factors.heard(latent.draws, generator)
+        target, copula = self._rows(approximation), None
+        if isinstance(self.factors, BoxFactors):
+            copula = self._copula(self.factors, approximation, target.mean)
+            if copula.suits(target, generator):
+                target = copula.target
+            else:
+                copula = None
+        latent = sample_latent(target, num_draws=num_draws, generator=generator)
+        if copula is None:
+            truncated = self.factors.heard(latent.draws, generator)
+        else:
+            truncated = copula.values(latent.draws)
         return self.mixture(truncated, latent, latent.effective_sample_size)
 
-    def _near(self, approximation: GaussianSolution) -> tuple[LogRatio, Tensor, Tensor]:
-        """The log ratio to the EP Gaussian of the rows, its mean and its root."""
+    def _copula(
+        self, factors: BoxFactors, approximation: GaussianSolution, means: Tensor
+    ) -> BoxCopula:
+        """The coordinates of quantiles."""
+        covariance = factors.rows.congruence(self.covar)
+        if factors.noise is not None:
+            covariance = covariance + factors.noise.dense()
+        prior = factors.rows.apply(self.mean), covariance
+        return BoxCopula(factors, prior, approximation, means)
+
+    def _rows(self, approximation: GaussianSolution) -> Target:
+        """The rows, near the Gaussian of expectation propagation."""
         factors, (tau, nu) = self.factors, approximation.sites
         ratio: LogRatio
         if isinstance(factors, BoxFactors):
@@ -117,7 +137,7 @@ class BoxProblem:
         else:
             ratio = MergedLogRatio(factors, nu, tau)
         centre = approximation.row_means(self.mean)
-        return ratio, centre, approximation.factor.row_root()
+        return Target(ratio, centre, approximation.factor.row_root())
 
     @torch.no_grad()
     def mixture(
@@ -162,14 +182,15 @@ class BoxProblem:
         """
         covar, mean, factors = self.covar, self.mean, self.factors
         with torch.no_grad():
-            value = self._bridge_estimate(approximation, result, generator)
+            draws = self._rows_given(result, generator)
+            value = self._bridge_estimate(approximation, draws, generator)
 
         def surrogate() -> Tensor:
             with torch.no_grad():
                 w = result.weights
                 second_moment = w @ w.mT / w.shape[-1]
                 covar_gradient = 0.5 * (second_moment - result.factor.precision())
-            likelihood = factors.log_prob(result.latent.draws).value.sum(-1).mean(0)
+            likelihood = factors.log_prob(draws).value.sum(-1).mean(0)
             form = (
                 (covar_gradient * covar).sum((-2, -1))
                 + (w.mean(-1) * mean).sum(-1)
@@ -183,6 +204,14 @@ class BoxProblem:
 
         return with_gradient_of(value, surrogate)
 
+    def _rows_given(self, result: SkewResult, generator: torch.Generator) -> Tensor:
+        """Draws of the rows ``z``, an antithetic pair given each draw of ``v``."""
+        prior, factor = self.factors.rows.apply(self.mean), result.factor
+        pull = factor.tau * (result.truncated - prior)
+        means = prior + factor.covariance_times(pull.movedim(0, -1)).movedim(-1, 0)
+        apart = normal_draws(factor.row_root(), len(pull), generator)
+        return torch.cat([means + apart, means - apart])
+
     def _noise_gradient(self, noise: NoiseBlocks, result: SkewResult) -> Tensor:
         """The derivative of the evidence in the noise that rows of one answer share."""
         factors = self.factors
@@ -195,7 +224,7 @@ class BoxProblem:
     def _bridge_estimate(
         self,
         approximation: GaussianSolution,
-        result: SkewResult,
+        draws: Tensor,
         generator: torch.Generator,
     ) -> Tensor:
         r"""The log evidence from draws of both the EP Gaussian and the posterior.
@@ -204,19 +233,15 @@ class BoxProblem:
         :math:`\ell` the log ratio of the two up to its constant, :math:`r` solves
         :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
         """
-        ratio, centre, root = self._near(approximation)
+        ratio, centre, root = self._rows(approximation)
         tau, nu = approximation.sites
         prior = self.factors.rows.apply(self.mean)
         linear = nu - tau * prior
         log_sites = (
             nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
         ).sum(-1) - 0.5 * approximation.factor.log_det
-        shape = (len(result.truncated), *root.shape[:-2], root.shape[-1], 1)
-        normal = torch.randn(
-            shape, generator=generator, dtype=root.dtype, device=root.device
-        )
-        at_gaussian, _ = ratio(centre + (root @ normal).squeeze(-1))
-        at_posterior, _ = ratio(result.latent.draws)
+        at_gaussian, _ = ratio(centre + normal_draws(root, len(draws), generator))
+        at_posterior, _ = ratio(draws)
         log_r = at_gaussian.mean(0)
         for _ in range(_BRIDGE_ITERATIONS):
             above = at_gaussian - torch.logaddexp(at_gaussian, log_r)

@@ -137,7 +137,7 @@ def test_evidence_and_gradient_of_an_orthant_in_closed_form() -> None:
     exact = torch.autograd.grad(want, [logs, raw], retain_graph=True)
     values, gradients = [], []
     for seed in range(16):
-        approximation, result = solve(covar, mean, factors, draws=4_096, seed=seed)
+        approximation, result = solve(covar, mean, factors, draws=6_144, seed=seed)
         value = BoxProblem(covar, mean, factors).log_evidence(
             approximation,
             result,
