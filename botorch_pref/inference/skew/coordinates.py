@@ -28,7 +28,7 @@ those.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -191,49 +191,69 @@ class BoxCopula:
     """The ratio in the coordinates ``s``, to a Gaussian with the correlations of EP.
 
     Args:
-        factors: Boxes of independent noise.
-        prior: Means of the rows, ``batch_shape x m``, and covariance, ``batch_shape x m
-            x m``, without that noise.
-        approximation: Expectation propagation's solution.
-        means: Its means of the rows, ``batch_shape x m``.
+        box: The ends of ``v``, each ``batch_shape x m``.
+        cavity: Means and deviations of ``v`` without its own box.
+        prior: Means of ``v``, and the Cholesky factor of their covariance.
+        root: The Cholesky factor of the correlations ``C``.
     """
 
     def __init__(
         self,
-        factors: BoxFactors,
+        box: tuple[Tensor, Tensor],
+        cavity: tuple[Tensor, Tensor],
         prior: tuple[Tensor, Tensor],
-        approximation: GaussianSolution,
-        means: Tensor,
+        root: Tensor,
     ) -> None:
-        r, (tau, nu) = factors.variance, approximation.sites
-        self._box = factors.lower, factors.upper
-        self._prior, covariance = prior
-        covariance = covariance + torch.diag_embed(r)
-        root = approximation.factor.row_root()
-        variance = root.square().sum(-1)
-        left = approximation.factor.cavity_ratio(variance)
-        self._mean = (means - nu * variance) / left
-        self._scale = (variance / left + r).sqrt()
-        # v given z has mean z + r (nu - tau z) and variance r (1 - r tau).
-        unheard = 1 - r * tau
-        spread = unheard.unsqueeze(-1) * root
-        joint = spread @ spread.mT + torch.diag_embed(r * unheard)
-        deviation = joint.diagonal(dim1=-2, dim2=-1).sqrt()
-        correlation = joint / (deviation.unsqueeze(-1) * deviation.unsqueeze(-2))
-        self._root, bad = torch.linalg.cholesky_ex(correlation)
-        prior_root, worse = torch.linalg.cholesky_ex(covariance)
-        self.is_proper = not bool((bad + worse).any())
-        # Of the two Gaussians of s: 1 in that of the rows one by one.
-        self._excess = torch.cholesky_inverse(self._root)
-        self._excess.diagonal(dim1=-2, dim2=-1).sub_(1.0)
+        self._box, self._root = box, root
+        self._mean, self._scale = cavity
+        self._prior, prior_root = prior
         self._precision = torch.cholesky_inverse(prior_root)
-        low, high = ((end - self._mean) / self._scale for end in self._box)
+        # Of the two Gaussians of s: it is 1 in that of the rows one by one.
+        self._excess = torch.cholesky_inverse(root)
+        self._excess.diagonal(dim1=-2, dim2=-1).sub_(1.0)
+        low, high = ((end - self._mean) / self._scale for end in box)
         # Mirrored to the left, where distribution functions keep their digits.
         mirrored = low + high > 0
         self._sign = torch.where(mirrored, -1.0, 1.0).to(low)
         below = torch.where(mirrored, -high, low)
         self._below = 0.5 * torch.erfc(-_SQRT_HALF * below)
         self._mass = interval_derivatives(low, high)[0].exp()
+
+    @classmethod
+    def of(
+        cls,
+        factors: BoxFactors,
+        prior: tuple[Tensor, Tensor],
+        approximation: GaussianSolution,
+        means: Tensor,
+    ) -> Self | None:
+        """At a solution of expectation propagation; None where rounding prevents it.
+
+        Args:
+            factors: Boxes of independent noise.
+            prior: Means and covariance of the rows without that noise.
+            approximation: The solution.
+            means: Its means of the rows.
+        """
+        r, (tau, nu) = factors.variance, approximation.sites
+        root = approximation.factor.row_root()
+        variance = root.square().sum(-1)
+        left = approximation.factor.cavity_ratio(variance)
+        cavity = (means - nu * variance) / left, (variance / left + r).sqrt()
+        # v given z has mean z + r (nu - tau z) and variance r (1 - r tau).
+        unheard = 1 - r * tau
+        spread = unheard.unsqueeze(-1) * root
+        joint = spread @ spread.mT + torch.diag_embed(r * unheard)
+        inverse = joint.diagonal(dim1=-2, dim2=-1).rsqrt()
+        correlation = inverse.unsqueeze(-1) * joint * inverse.unsqueeze(-2)
+        covariance = prior[1] + torch.diag_embed(r)
+        found, info = zip(
+            *map(torch.linalg.cholesky_ex, (correlation, covariance)), strict=True
+        )
+        if any(bool(failed.any()) for failed in info):
+            return None
+        box = factors.lower, factors.upper
+        return cls(box, cavity, (prior[0], found[1]), found[0])
 
     @property
     def target(self) -> Target:
@@ -245,8 +265,6 @@ class BoxCopula:
 
         In every element of a batch; a divergence that is no number is not.
         """
-        if not self.is_proper:
-            return False
         copula = self.target.divergence(generator)
         nearer = _COST * copula < rows.divergence(generator)
         return bool((nearer & (copula < rows.mean.shape[-1])).all())

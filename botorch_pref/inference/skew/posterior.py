@@ -103,13 +103,9 @@ class BoxProblem:
         They start at expectation propagation's solution of the problem;
         ``latent.converged`` of the result says whether they mixed.
         """
-        target, copula = self._rows(approximation), None
-        if isinstance(self.factors, BoxFactors):
-            copula = self._copula(self.factors, approximation, target.mean)
-            if copula.suits(target, generator):
-                target = copula.target
-            else:
-                copula = None
+        rows = self._rows(approximation)
+        copula = self._copula(approximation, rows, generator)
+        target = rows if copula is None else copula.target
         latent = sample_latent(target, num_draws=num_draws, generator=generator)
         if copula is None:
             truncated = self.factors.heard(latent.draws, generator)
@@ -118,14 +114,20 @@ class BoxProblem:
         return self.mixture(truncated, latent, latent.effective_sample_size)
 
     def _copula(
-        self, factors: BoxFactors, approximation: GaussianSolution, means: Tensor
-    ) -> BoxCopula:
-        """The coordinates of quantiles."""
+        self, approximation: GaussianSolution, rows: Target, generator: torch.Generator
+    ) -> BoxCopula | None:
+        """The coordinates of quantiles; None where the rows suit better."""
+        factors = self.factors
+        if not isinstance(factors, BoxFactors):
+            return None
         covariance = factors.rows.congruence(self.covar)
         if factors.noise is not None:
             covariance = covariance + factors.noise.dense()
         prior = factors.rows.apply(self.mean), covariance
-        return BoxCopula(factors, prior, approximation, means)
+        copula = BoxCopula.of(factors, prior, approximation, rows.mean)
+        if copula is None or not copula.suits(rows, generator):
+            return None
+        return copula
 
     def _rows(self, approximation: GaussianSolution) -> Target:
         """The rows, near the Gaussian of expectation propagation."""

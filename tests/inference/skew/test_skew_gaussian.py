@@ -12,6 +12,7 @@ from gpytorch.distributions import MultivariateNormal
 from truths.engines import expectation_propagation
 
 from botorch_pref.feedback import Comparisons, Validity
+from botorch_pref.inference.skew.coordinates import BoxCopula
 from botorch_pref.inference.skew.posterior import BoxProblem
 from botorch_pref.likelihoods import AffineProbitLikelihood, PairwiseProbitLikelihood
 from botorch_pref.likelihoods.factors import joint_factors
@@ -77,7 +78,12 @@ def accepted_draws(covar, mean, factors, count=400_000):
 
 
 @each_problem
-def test_posterior_agrees_with_rejection_from_the_prior(blocks) -> None:
+@pytest.mark.parametrize("by_quantiles", [True, False], ids=["quantiles", "rows"])
+def test_posterior_agrees_with_rejection_from_the_prior(
+    blocks, by_quantiles, monkeypatch
+) -> None:
+    """In both coordinates, whichever would be faster."""
+    monkeypatch.setattr(BoxCopula, "suits", lambda *_: by_quantiles)
     covar, factors = kernel(), factors_of(blocks())
     factors.lower, factors.upper = factors.lower.detach(), factors.upper.detach()
     approximation, result = solve(covar, MEAN, factors)
