@@ -4,8 +4,8 @@
 
 Prints the effective sample size of the worst row, per second, from a cold start.
 Burn-in, and for ours the choice of coordinates, diagnostics and the draws of ``v``,
-count as time; the EP solution that ours starts from, which every fit has, is a column of its
-own. The others run at their better number of chains of those tried.
+count as time; the EP solution that ours starts from, which every fit has, is a column
+of its own. The others run at their better number of chains of those tried.
 """
 
 from __future__ import annotations

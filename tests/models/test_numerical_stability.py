@@ -144,9 +144,9 @@ for value in (1e-4, 1e4):
     case(f"logistic, output scale {value:g}", GAUSSIAN, POINTS, WINS, outputscale=value,
          likelihood=PairwiseLogitLikelihood)  # fmt: skip
 for value in (1e-6, 1e3):
-    # Much noise is a small output scale, which the other engines have above. With little,
-    # rows that determine each other cost chains thousands of gradients a step; one case
-    # is below.
+    # Much noise is a small output scale, which the other engines have above. With
+    # little, rows that determine each other cost chains thousands of gradients a step;
+    # one case is below.
     boxed = (SKEW,) if value > 1 else BOXED
     dependent = (SKEW,) if value > 1 else GAUSSIAN
     case(f"noise {value:g}", dependent, POINTS, WINS,
@@ -158,7 +158,8 @@ for value in (1e-6, 1e3):
          feedback=[Validity(torch.arange(8), torch.arange(8) > 3)],
          likelihood=lambda v=value: AffineProbitLikelihood(v))  # fmt: skip
     of_sets = (SKEW,) if value > 1 else (EP,)
-    case(f"choices, noise {value:g}", (SKEW,) if value > 1 else (EP, SKEW), POINTS, feedback=[CHOICES],
+    of_choices = (SKEW,) if value > 1 else (EP, SKEW)
+    case(f"choices, noise {value:g}", of_choices, POINTS, feedback=[CHOICES],
          likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip
     case(f"rankings, noise {value:g}", of_sets, POINTS, feedback=[RANKINGS],
          likelihood=lambda v=value: PairwiseProbitLikelihood(v))  # fmt: skip

@@ -441,16 +441,15 @@ def sample_latent(
     num_chains: int | None = None,
     max_doublings: int = 4,
 ) -> LatentDraws:
-    r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
+    r"""Draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
-    All chains start at the mean, ``batch_shape x m``; the root ``H``, ``batch_shape x m
-    x k``, may have any rank. Warm-up adds kicks to the trajectory, a little more than a quarter turn, until 80
-    % of the proposals are accepted and then leaves them. The first run has half as many
-    steps again as independent transitions would need. It doubles until the worst row
-    has ``num_draws`` effective draws and an R-hat of at most 1.05, or ``max_doublings``
-    are spent or would not be enough. By default there is a chain for each 16 draws, at
+    All chains start at the mean. Warm-up adds kicks to the trajectory until 80 % of the
+    proposals are accepted and then leaves them. The first run has half as many steps
+    again as independent transitions would need. It doubles until the worst row has
+    ``num_draws`` effective draws and an R-hat of at most 1.05, or ``max_doublings`` are
+    spent or would not be enough. By default there is a chain for each 16 draws, at
     least 32 and at most 256: fewer cost more per draw, more leave each too short to
-    tell whether it mixed.
+    tell whether it mixed. Draws are then :func:`steadied`.
     """
     if num_chains is None:
         num_chains = min(256, max(32, num_draws // 16))
