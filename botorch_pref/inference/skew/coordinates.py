@@ -33,6 +33,7 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
+from botorch_pref.inference.conditioning import log_det
 from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.likelihoods.factors import BoxFactors, MergedBoxFactors
 from botorch_pref.numerics.normal import hazard, interval_derivatives, log_ndtr
@@ -154,12 +155,14 @@ class Target(NamedTuple):
     r"""What is sampled: :math:`N(x; \mathrm{mean}, H H') e^{\ell(x)}`.
 
     The mean is ``batch_shape x m``; the root ``H``, ``batch_shape x m x k``, may have
-    any rank.
+    any rank. The probability of the answers is the integral times
+    :math:`e^{\mathrm{log\_scale}}`, ``batch_shape``.
     """
 
     log_ratio: LogRatio
     mean: Tensor
     root: Tensor
+    log_scale: Tensor | float = 0.0
 
     def divergence(self, generator: torch.Generator) -> Tensor:
         r"""How far the Gaussian is from the target: its relative Fisher information.
@@ -217,7 +220,11 @@ class BoxCopula:
         self._sign = torch.where(mirrored, -1.0, 1.0).to(low)
         below = torch.where(mirrored, -high, low)
         self._below = 0.5 * torch.erfc(-_SQRT_HALF * below)
-        self._mass = interval_derivatives(low, high)[0].exp()
+        log_mass = interval_derivatives(low, high)[0]
+        self._mass = log_mass.exp()
+        self._log_scale = (log_mass + self._scale.log()).sum(-1) + 0.5 * (
+            log_det(root) - log_det(prior_root)
+        )
 
     @classmethod
     def of(
@@ -258,7 +265,8 @@ class BoxCopula:
     @property
     def target(self) -> Target:
         """The coordinates, near a Gaussian of mean 0."""
-        return Target(self, torch.zeros_like(self._mean), self._root)
+        mean = torch.zeros_like(self._mean)
+        return Target(self, mean, self._root, self._log_scale)
 
     def suits(self, rows: Target, generator: torch.Generator) -> bool:
         """Whether the coordinates are so much nearer a Gaussian that they are faster.

@@ -151,7 +151,12 @@ class BoxProblem:
         else:
             ratio = MergedLogRatio(factors, nu, tau)
         centre = approximation.row_means(self.mean)
-        return Target(ratio, centre, approximation.factor.row_root())
+        prior = factors.rows.apply(self.mean)
+        linear = nu - tau * prior
+        log_sites = (
+            nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
+        ).sum(-1) - 0.5 * approximation.factor.log_det
+        return Target(ratio, centre, approximation.factor.row_root(), log_sites)
 
     @torch.no_grad()
     def mixture(
@@ -174,12 +179,7 @@ class BoxProblem:
         weights = weights.gather(-1, order.unsqueeze(-2).expand_as(weights))
         return SkewResult(weights, factor, truncated, latent, effective_sample_size)
 
-    def log_evidence(
-        self,
-        approximation: GaussianSolution,
-        result: SkewResult,
-        generator: torch.Generator,
-    ) -> Tensor:
+    def log_evidence(self, result: SkewResult, generator: torch.Generator) -> Tensor:
         r"""The evidence without approximation: estimates of its value and its gradient.
 
         The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
@@ -197,7 +197,7 @@ class BoxProblem:
         covar, mean, factors = self.covar, self.mean, self.factors
         with torch.no_grad():
             draws = self._rows_given(result, generator)
-            value = self._bridge_estimate(approximation, draws, generator)
+            value = _bridge_estimate(result.latent, generator)
 
         def surrogate() -> Tensor:
             with torch.no_grad():
@@ -235,33 +235,24 @@ class BoxProblem:
         second_moment = own @ own.mT / own.shape[-1]
         return 0.5 * (second_moment - result.factor.noise_precision(noise))
 
-    def _bridge_estimate(
-        self,
-        approximation: GaussianSolution,
-        draws: Tensor,
-        generator: torch.Generator,
-    ) -> Tensor:
-        r"""The log evidence from draws of both the EP Gaussian and the posterior.
 
-        Bridge sampling with equal numbers of draws (Meng and Wong 1996, eq. 4.1): with
-        :math:`\ell` the log ratio of the two up to its constant, :math:`r` solves
-        :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
-        """
-        ratio, centre, root = self._rows(approximation)
-        tau, nu = approximation.sites
-        prior = self.factors.rows.apply(self.mean)
-        linear = nu - tau * prior
-        log_sites = (
-            nu * prior - 0.5 * tau * prior.square() + 0.5 * linear * (centre - prior)
-        ).sum(-1) - 0.5 * approximation.factor.log_det
-        at_gaussian, _ = ratio(centre + normal_draws(root, len(draws), generator))
-        at_posterior, _ = ratio(draws)
-        log_r = at_gaussian.mean(0)
-        for _ in range(_BRIDGE_ITERATIONS):
-            above = at_gaussian - torch.logaddexp(at_gaussian, log_r)
-            below = -torch.logaddexp(at_posterior, log_r)
-            log_r = above.logsumexp(0) - below.logsumexp(0)
-        return log_sites + log_r
+def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
+    r"""The log evidence from draws of both the Gaussian and the target.
+
+    Bridge sampling with equal numbers of draws (Meng and Wong 1996, eq. 4.1): with
+    :math:`\ell` the log ratio of the two up to its constant, :math:`r` solves
+    :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
+    """
+    ratio, mean, root, log_scale = latent.target
+    draws = latent.draws
+    at_gaussian, _ = ratio(mean + normal_draws(root, len(draws), generator))
+    at_target, _ = ratio(draws)
+    log_r = at_gaussian.mean(0)
+    for _ in range(_BRIDGE_ITERATIONS):
+        above = at_gaussian - torch.logaddexp(at_gaussian, log_r)
+        below = -torch.logaddexp(at_target, log_r)
+        log_r = above.logsumexp(0) - below.logsumexp(0)
+    return log_scale + log_r
 
 
 def _leading_scores(columns: Tensor) -> Tensor:

@@ -184,7 +184,7 @@ _LENGTH_FACTOR = 1.5
 
 @dataclass(frozen=True)
 class LatentDraws:
-    """Draws of latent rows, ``num_draws x batch_shape x m``, thinned from all chains.
+    """Draws of a target, ``num_draws x batch_shape x m``, thinned from all chains.
 
     Of each element of the batch: the mean acceptance probability, and R-hat and
     effective sample size of the worst row before thinning. ``num_steps`` are those of a
@@ -193,6 +193,7 @@ class LatentDraws:
     """
 
     draws: Tensor
+    target: Target
     acceptance_rate: Tensor
     r_hat: Tensor
     effective_sample_size: Tensor
@@ -224,7 +225,7 @@ class _Coordinates:
     """
 
     def __init__(self, target: Target) -> None:
-        self._log_ratio, mean, self._root = target
+        self._log_ratio, mean, self._root, _ = target
         self._mean, root = mean.unsqueeze(-2), self._root
         self._in_rows = 2 * root.shape[-1] >= root.shape[-2]
         self._covar = root @ root.mT if self._in_rows else None
@@ -472,6 +473,7 @@ def sample_latent(
     picked = torch.arange(num_draws, device=flat.device) * flat.shape[0] // num_draws
     return LatentDraws(
         draws=steadied(flat[picked], flat, pulls, target),
+        target=target,
         acceptance_rate=rate,
         r_hat=r_hat,
         effective_sample_size=size,
