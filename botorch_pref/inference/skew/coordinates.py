@@ -171,17 +171,17 @@ class Target(NamedTuple):
         squared length of the force on a trajectory, which limits its steps.
         """
         x = self.mean + normal_draws(self.root, _PROBES, generator)
-        slope = self.log_ratio.gradient(x).unsqueeze(-1)
-        return (self.root.mT @ slope).square().sum((-2, -1)).mean(0)
+        slope = self.log_ratio.gradient(x).movedim(0, -1)
+        return (self.root.mT @ slope).square().sum(-2).mean(-1)
 
 
 def normal_draws(root: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Draws of ``N(0, H H')``, ``count x batch_shape x m``."""
-    shape = (count, *root.shape[:-2], root.shape[-1], 1)
+    shape = (*root.shape[:-2], root.shape[-1], count)
     white = torch.randn(
         shape, generator=generator, dtype=root.dtype, device=root.device
     )
-    return (root @ white).squeeze(-1)
+    return (root @ white).movedim(-1, 0)
 
 
 _PROBES = 32

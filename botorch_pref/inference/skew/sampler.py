@@ -1,16 +1,15 @@
-r"""Exact Hamiltonian draws of a truncated normal, and when there are enough of them.
+r"""Hamiltonian draws of what is nearly Gaussian, and when there are enough of them.
 
-The posterior of ``z = A f(X)`` is a Gaussian approximation times a mild ratio,
+The target of :mod:`.coordinates` is a Gaussian times a mild ratio,
 
 .. math::
-    p(z) \propto N(z; \mu, \Sigma) \, e^{\ell(z)}, \quad \Sigma = H H', \quad
-    \ell(z) = \sum_i \log p(y_i \mid z_i) - \nu_i z_i + \tfrac12 \tau_i z_i^2 .
+    p(x) \propto N(x; \mu, \Sigma) \, e^{\ell(x)}, \quad \Sigma = H H' .
 
-In :math:`z = \mu + H w` it is a standard normal times :math:`e^\ell`. The
+In :math:`x = \mu + H w` it is a standard normal times :math:`e^\ell`. The
 Hamiltonian :math:`\tfrac12 |w|^2 + \tfrac12 |p|^2 - \ell` splits into the normal part,
 whose flow is an exact rotation of :math:`(w, p)`, and the ratio, which only kicks
 :math:`p`. Steps are therefore limited by how far the approximation is from the truth,
-not by the posterior's width, and the Metropolis test makes the draws exact.
+not by the posterior's width, and the Metropolis test makes the chains exact.
 
 Source: Shahbaba, Lan, Johnson and Neal (2014), "Split Hamiltonian Monte Carlo",
 Statistics and Computing 24, section 3; many short chains from an approximation:
@@ -213,9 +212,9 @@ class _State:
 
 
 class _Coordinates:
-    r"""The coordinates ``x`` of the dynamics: the rows or the whitened ones.
+    r"""The coordinates of the dynamics: those of the target or the whitened ones.
 
-    Rows, ``x = z - mean = H w``: the force :math:`H H' \nabla \ell` is one m x m
+    Rows, ``z - mean = H w``: the force :math:`H H' \nabla \ell` is one m x m
     product. Whitened, ``x = w``: two m x k products, less work and smaller vectors
     where ``2 k < m``. A kick ``p + c force`` changes :math:`\tfrac12 |p|^2` by
     ``c covector . (p + p_after) / 2`` in both, with the covector :math:`\nabla \ell`

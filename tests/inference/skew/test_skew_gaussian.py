@@ -144,10 +144,8 @@ def test_evidence_and_gradient_of_an_orthant_in_closed_form() -> None:
     values, gradients = [], []
     for seed in range(16):
         _, result = solve(covar, mean, factors, draws=6_144, seed=seed)
-        value = BoxProblem(covar, mean, factors).log_evidence(
-            result,
-            torch.Generator().manual_seed(100 + seed),
-        )
+        generator = torch.Generator().manual_seed(100 + seed)
+        value = BoxProblem(covar, mean, factors).log_evidence(result, generator)
         gradients.append(
             torch.cat(
                 [
@@ -208,9 +206,8 @@ def test_one_tie_in_closed_form() -> None:
     block = Comparisons(None, torch.tensor([[1, 0]]))
     factors = likelihood.factors(block, 4)
     _, result = solve(covar, MEAN, factors)
-    got = BoxProblem(covar, MEAN, factors).log_evidence(
-        result, torch.Generator().manual_seed(1)
-    )
+    generator = torch.Generator().manual_seed(1)
+    got = BoxProblem(covar, MEAN, factors).log_evidence(result, generator)
     gradients = torch.autograd.grad(got, raws)
     assert float(got.detach()) == pytest.approx(
         float(want.detach()), abs=4.5 / math.sqrt(DRAWS)
@@ -227,9 +224,8 @@ def test_batches_have_their_own_posteriors() -> None:
     means = torch.stack([MEAN, -2 * MEAN])
     covar = kernel().expand(2, 4, 4)
     _, result = solve(covar, means, factors)
-    evidence = BoxProblem(covar, means, factors).log_evidence(
-        result, torch.Generator().manual_seed(1)
-    )
+    generator = torch.Generator().manual_seed(1)
+    evidence = BoxProblem(covar, means, factors).log_evidence(result, generator)
     for i in range(2):
         f, _, probability = accepted_draws(kernel(), means[i], factors)
         got = means[i] + (kernel() @ result.weights[i]).mT.mean(0)
