@@ -44,15 +44,15 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
 class LogRatio(Protocol):
-    r"""A log ratio :math:`\ell` of rows ``z``; the caller owns what it returns."""
+    r"""A log ratio :math:`\ell` of coordinates; the caller owns what it returns."""
 
-    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, z: Tensor, /) -> tuple[Tensor, Tensor]:
         """The value, ``num_chains x batch_shape``, and the gradient, like ``z``.
 
         ``z`` is ``num_chains x batch_shape x m``.
         """
 
-    def gradient(self, z: Tensor) -> Tensor:
+    def gradient(self, z: Tensor, /) -> Tensor:
         """The gradient alone."""
 
 
@@ -185,7 +185,7 @@ def normal_draws(root: Tensor, count: int, generator: torch.Generator) -> Tensor
 
 
 _PROBES = 32
-# A kick takes two to three times as long, and how many there are goes with the force.
+# A kick takes twice as long, and how many there are goes with the root of this ratio.
 _COST = 5.0
 _SQRT_HALF = math.sqrt(0.5)
 

@@ -428,7 +428,8 @@ def _with_covariance(x: Tensor, covariance: Tensor) -> Tensor:
         total = square.diagonal(dim1=-2, dim2=-1)
         free = free & (given > _DEPENDENT * total).all(-1)
     free = free.unsqueeze(-1).unsqueeze(-1)
-    root = torch.where(free, root, torch.eye(x.shape[-1]).to(root))
+    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    root = torch.where(free, root, eye)
     white = torch.linalg.solve_triangular(root, x.mT, upper=False)
     return torch.where(free, (wanted @ white).mT, x)
 
