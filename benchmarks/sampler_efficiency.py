@@ -3,9 +3,9 @@
     python benchmarks/sampler_efficiency.py
 
 Prints the effective sample size of the worst row, per second, from a cold start.
-Burn-in, and for ours diagnostics and the draws of ``v`` given the latent rows, count as
-time; the EP solution that ours starts from, which every fit has, is a column of its
-own. The others run at their better number of chains of those tried.
+Burn-in, and for ours the choice of coordinates, diagnostics and the draws of ``v``,
+count as time; the EP solution that ours starts from, which every fit has, is a column
+of its own. The others run at their better number of chains of those tried.
 """
 
 from __future__ import annotations
@@ -27,13 +27,9 @@ from botorch_pref.inference import (
     GaussianSolution,
     UtilityPrior,
 )
-from botorch_pref.inference.skew.sampler import (
-    box_log_ratio,
-    effective_sample_size,
-    sample_latent,
-)
+from botorch_pref.inference.skew.posterior import BoxProblem
+from botorch_pref.inference.skew.sampler import effective_sample_size
 from botorch_pref.likelihoods.factors import BoxFactors
-from botorch_pref.numerics.normal import sample_truncated_normal
 
 NUM_DRAWS = 4096
 REPEATS = 3
@@ -127,20 +123,12 @@ def ours_per_second(problem: ComparisonProblem) -> tuple[float, float, float, in
 
     approximation = solve()
     ep_seconds = min(seconds(solve) for _ in range(REPEATS))
-    tau, nu = approximation.sites
-    bounds = (factors.variance, factors.lower, factors.upper)
+    problem_of_boxes = BoxProblem(covar, mean, factors)
     effective, elapsed = 0.0, 0.0
     for seed in range(REPEATS):
         generator = torch.Generator().manual_seed(seed)
         begin = time.process_time()
-        latent = sample_latent(
-            box_log_ratio(*bounds, nu, tau),
-            approximation.factor.mean(nu),
-            approximation.factor.row_root(),
-            num_draws=NUM_DRAWS,
-            generator=generator,
-        )
-        sample_truncated_normal(latent.draws, *bounds, generator)
+        _, latent = problem_of_boxes.draws(approximation, NUM_DRAWS, generator)
         elapsed += time.process_time() - begin
         effective += float(latent.effective_sample_size)
     return (

@@ -382,13 +382,19 @@ def sample_truncated_normal(
     upper: Tensor,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    r"""One draw of each :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
+    r"""Draws of :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
 
-    By :func:`truncated_normal_quantile` of a uniform draw, with ``generator`` on the
-    device of ``mean``, or torch's own for None.
+    By :func:`truncated_normal_quantile` of uniform draws, with ``generator`` on the
+    device of ``mean``, or torch's own for None. Over the first dimension they are a
+    Latin hypercube, one in each of as many equal parts of [0, 1): what they add to an
+    average cancels (McKay, Beckman and Conover 1979, "A comparison of three methods for
+    selecting values of input variables in the analysis of output from a computer code",
+    Technometrics 21).
     """
     shape = torch.broadcast_shapes(mean.shape, variance.shape, lower.shape, upper.shape)
-    uniform = torch.rand(
-        shape, generator=generator, dtype=mean.dtype, device=mean.device
+    order, within = (
+        torch.rand(shape, generator=generator, dtype=mean.dtype, device=mean.device)
+        for _ in range(2)
     )
+    uniform = (order.argsort(0) + within) / shape[0]
     return truncated_normal_quantile(uniform, mean, variance, lower, upper)

@@ -103,8 +103,9 @@ def optimised(acqf: AcquisitionFunction, q: int) -> tuple[Tensor, Tensor]:
         acq_function=acqf,
         bounds=BOUNDS,
         q=q,
-        num_restarts=2,
-        raw_samples=32,
+        # Some values have several maxima, of which some are below the best of 64.
+        num_restarts=8,
+        raw_samples=64,
         options={"maxiter": 30},
     )
 

@@ -96,9 +96,25 @@ def test_broadcasts_and_repeats_with_the_seed() -> None:
     )
     assert torch.equal(first, second)
     # Element by element the same draw as one interval at a time.
-    uniform = torch.rand(
-        2, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
+    generator = torch.Generator().manual_seed(3)
+    order, within = (
+        torch.rand(2, 4, 3, dtype=torch.float64, generator=generator) for _ in range(2)
     )
+    uniform = (order.argsort(0) + within) / 2
     # The half normal below 0: Phi(x / sqrt 2) = (1 - u) / 2.
     expected = 2**0.5 * torch.special.ndtri(0.5 * (1 - uniform[..., 1]))
     torch.testing.assert_close(first[..., 1], expected)
+
+
+def test_draws_are_a_latin_hypercube() -> None:
+    """One in each of as many equally probable parts, and in another order each."""
+    zero = torch.zeros(64, 3, dtype=torch.float64)
+    bound = zero + INF
+    generator = torch.Generator().manual_seed(0)
+    draws = sample_truncated_normal(zero, zero + 1, -bound, bound, generator)
+    parts = (64 * torch.special.ndtr(draws)).long()
+    each = torch.arange(64).unsqueeze(-1).expand(64, 3)
+    assert torch.equal(parts.sort(0).values, each)
+    # Correlations of two orders have a standard deviation of 1 / sqrt(63).
+    correlation = torch.corrcoef(parts.double().mT)
+    assert float((correlation - torch.eye(3)).abs().max()) < 4.5 / 63**0.5

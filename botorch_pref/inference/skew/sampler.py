@@ -1,16 +1,15 @@
-r"""Exact Hamiltonian draws of a truncated normal, and when there are enough of them.
+r"""Hamiltonian draws of what is nearly Gaussian, and when there are enough of them.
 
-The posterior of ``z = A f(X)`` is a Gaussian approximation times a mild ratio,
+The target of :mod:`.coordinates` is a Gaussian times a mild ratio,
 
 .. math::
-    p(z) \propto N(z; \mu, \Sigma) \, e^{\ell(z)}, \quad \Sigma = H H', \quad
-    \ell(z) = \sum_i \log p(y_i \mid z_i) - \nu_i z_i + \tfrac12 \tau_i z_i^2 .
+    p(x) \propto N(x; \mu, \Sigma) \, e^{\ell(x)}, \quad \Sigma = H H' .
 
-In :math:`z = \mu + H w` it is a standard normal times :math:`e^\ell`. The
+In :math:`x = \mu + H w` it is a standard normal times :math:`e^\ell`. The
 Hamiltonian :math:`\tfrac12 |w|^2 + \tfrac12 |p|^2 - \ell` splits into the normal part,
 whose flow is an exact rotation of :math:`(w, p)`, and the ratio, which only kicks
 :math:`p`. Steps are therefore limited by how far the approximation is from the truth,
-not by the posterior's width, and the Metropolis test makes the draws exact.
+not by the posterior's width, and the Metropolis test makes the chains exact.
 
 Source: Shahbaba, Lan, Johnson and Neal (2014), "Split Hamiltonian Monte Carlo",
 Statistics and Computing 24, section 3; many short chains from an approximation:
@@ -27,126 +26,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from botorch_pref.likelihoods.factors import MergedBoxFactors
-from botorch_pref.numerics.normal import hazard, interval_derivatives, log_ndtr
-
-_LOG_2 = math.log(2.0)
-_SQRT_2 = math.sqrt(2.0)
-_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
-
-
-class LogRatio(Protocol):
-    r"""A log ratio :math:`\ell` of rows ``z``; the caller owns what it returns."""
-
-    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The value, ``num_chains x batch_shape``, and the gradient, like ``z``.
-
-        ``z`` is ``num_chains x batch_shape x m``.
-        """
-
-    def gradient(self, z: Tensor) -> Tensor:
-        """The gradient alone."""
-
-
-def box_log_ratio(
-    variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
-) -> LogRatio:
-    r"""The log ratio of boxed factors to their Gaussian sites, and its gradient.
-
-    .. math::
-        \ell(z) = \sum_i \log\Big[\Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
-        - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big)\Big]
-        - \nu_i z_i + \tfrac12 \tau_i z_i^2
-    """
-    return _BoxLogRatio(*torch.broadcast_tensors(variance, lower, upper, nu, tau))
-
-
-class _BoxLogRatio:
-    """See :func:`box_log_ratio`."""
-
-    def __init__(
-        self, variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
-    ) -> None:
-        self._lower, self._upper, self._minus_nu, self._tau = lower, upper, -nu, tau
-        self._scale = variance.sqrt()
-        is_win = lower.isfinite() & upper.isinf()
-        slope = torch.where(is_win, 1.0, -1.0).to(lower) / self._scale
-        # Where no element of the batch has two ends the probability is
-        # erfc(y) / 2, y = offset + steepness z.
-        self._steepness = -slope / _SQRT_2
-        self._offset = -self._steepness * torch.where(is_win, lower, upper)
-        self._force = slope * _SQRT_2_OVER_PI
-        two_sided = lower.isfinite() & upper.isfinite()
-        two_sided = two_sided.view(-1, lower.shape[-1]).any(0)
-        (self._boxed,) = two_sided.nonzero(as_tuple=True)
-        # The probability loses digits to underflow beyond, and on the other side the
-        # density does, for which processors take twenty times as long.
-        tiny = torch.finfo(lower.dtype).tiny
-        self._end = math.sqrt(-0.9 * math.log(tiny))
-
-    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`LogRatio`."""
-        y = torch.addcmul(self._offset, self._steepness, z)
-        if self._is_far(y):
-            value = log_ndtr(y.mul(-_SQRT_2))
-        else:
-            value = torch.erfc(y).log_().sub_(_LOG_2)
-        if self._boxed.numel():
-            value[..., self._boxed] = self._boxed_terms(z)[0]
-        # -nu z + tau z^2 / 2 = z (pull - nu) / 2
-        pull = torch.addcmul(self._minus_nu, self._tau, z)
-        value.add_((pull + self._minus_nu).mul_(z), alpha=0.5)
-        return value.sum(-1), self._gradient(z, y)
-
-    def gradient(self, z: Tensor) -> Tensor:
-        """See :class:`LogRatio`."""
-        return self._gradient(z, torch.addcmul(self._offset, self._steepness, z))
-
-    def _gradient(self, z: Tensor, y: Tensor) -> Tensor:
-        pull = torch.addcmul(self._minus_nu, self._tau, z)
-        if self._is_far(y):
-            slope = self._force * hazard(y.mul(-_SQRT_2)) / _SQRT_2_OVER_PI
-        else:
-            y = y.clamp_min(-self._end)
-            slope = y.square().neg_().exp_().div_(torch.erfc(y)).mul_(self._force)
-        if self._boxed.numel():
-            slope[..., self._boxed] = self._boxed_terms(z)[1]
-        return slope.add_(pull)
-
-    def _is_far(self, y: Tensor) -> bool:
-        return float(y.amax()) > self._end
-
-    def _boxed_terms(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Log probability and slope of rows with two ends."""
-        low, high = self._lower[..., self._boxed], self._upper[..., self._boxed]
-        z, sd = z[..., self._boxed], self._scale[..., self._boxed]
-        value, first, _, _ = interval_derivatives(
-            (low - z) / sd, (high - z) / sd, (high - low) / sd
-        )
-        return value, -first / sd
-
-
-class MergedLogRatio:
-    """The log ratio of rows with several answers to their Gaussian sites."""
-
-    def __init__(self, factors: MergedBoxFactors, nu: Tensor, tau: Tensor) -> None:
-        self._factors, self._nu, self._tau = factors, nu, tau
-
-    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`LogRatio`."""
-        value, slope, _ = self._factors.log_prob(z)
-        site = (0.5 * self._tau * z - self._nu) * z
-        return (value + site).sum(-1), slope + self._tau * z - self._nu
-
-    def gradient(self, z: Tensor) -> Tensor:
-        """See :class:`LogRatio`."""
-        return self(z)[1]
-
+from botorch_pref.inference.skew.coordinates import Target
 
 _FEWEST_STEPS = 4
 
@@ -297,7 +181,7 @@ _LENGTH_FACTOR = 1.5
 
 @dataclass(frozen=True)
 class LatentDraws:
-    """Draws of latent rows, ``num_draws x batch_shape x m``, thinned from all chains.
+    """Draws of a target, ``num_draws x batch_shape x m``, thinned from all chains.
 
     Of each element of the batch: the mean acceptance probability, and R-hat and
     effective sample size of the worst row before thinning. ``num_steps`` are those of a
@@ -306,6 +190,7 @@ class LatentDraws:
     """
 
     draws: Tensor
+    target: Target
     acceptance_rate: Tensor
     r_hat: Tensor
     effective_sample_size: Tensor
@@ -325,9 +210,9 @@ class _State:
 
 
 class _Coordinates:
-    r"""The coordinates ``x`` of the dynamics: the rows or the whitened ones.
+    r"""The coordinates of the dynamics: those of the target or the whitened ones.
 
-    Rows, ``x = z - mean = H w``: the force :math:`H H' \nabla \ell` is one m x m
+    Rows, ``z - mean = H w``: the force :math:`H H' \nabla \ell` is one m x m
     product. Whitened, ``x = w``: two m x k products, less work and smaller vectors
     where ``2 k < m``. A kick ``p + c force`` changes :math:`\tfrac12 |p|^2` by
     ``c covector . (p + p_after) / 2`` in both, with the covector :math:`\nabla \ell`
@@ -336,9 +221,9 @@ class _Coordinates:
     Tensors are ``batch_shape x num_chains x dim``, so that products are plain matmuls.
     """
 
-    def __init__(self, log_ratio: LogRatio, mean: Tensor, root: Tensor) -> None:
-        self._log_ratio, self._mean = log_ratio, mean.unsqueeze(-2)
-        self._root = root
+    def __init__(self, target: Target) -> None:
+        self._log_ratio, mean, self._root, _ = target
+        self._mean, root = mean.unsqueeze(-2), self._root
         self._in_rows = 2 * root.shape[-1] >= root.shape[-2]
         self._covar = root @ root.mT if self._in_rows else None
 
@@ -353,9 +238,11 @@ class _Coordinates:
 
     def rows(self, position: Tensor) -> Tensor:
         """``z`` at a position."""
-        if self._in_rows:
-            return self._mean + position
-        return self._mean + position @ self._root.mT
+        return self._mean + self.of_rows(position)
+
+    def of_rows(self, change: Tensor) -> Tensor:
+        """A change of position, or a force, as one of ``z``."""
+        return change if self._in_rows else change @ self._root.mT
 
     def state(self, position: Tensor) -> _State:
         """The ratio and its force at a position."""
@@ -441,15 +328,18 @@ class _Chains:
             like.shape, generator=self._generator, dtype=like.dtype, device=like.device
         )
 
-    def run(self, num_steps: int) -> tuple[Tensor, Tensor]:
-        """Rows ``num_steps x batch_shape x num_chains x m``; acceptance, batch."""
+    def run(self, num_steps: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows and forces on them; the acceptance rate, ``batch_shape``.
+
+        Both are ``num_steps x batch_shape x num_chains x m``.
+        """
         chains = self._state.position.shape[-2]
         jitter = torch.rand(
             num_steps, generator=self._generator, device=self._state.position.device
         )
         angles = _QUARTER_TURN * (1 + _ANGLE_JITTER * (2 * jitter - 1))
         accepted = torch.zeros_like(self._state.log_ratio)
-        rows = []
+        rows, forces = [], []
         for angle in angles.tolist():
             momentum = self._coordinates.normal(chains, self._generator)
             proposal, log_accept = _trajectory(
@@ -461,7 +351,9 @@ class _Chains:
             accept = self._uniform(probability) < probability
             self._state = _choose(accept, proposal, self._state)
             rows.append(self._coordinates.rows(self._state.position))
-        return torch.stack(rows), accepted.mean(-1) / num_steps
+            forces.append(self._coordinates.of_rows(self._state.force))
+        rate = accepted.mean(-1) / num_steps
+        return torch.stack(rows), torch.stack(forces), rate
 
     def warm_up(self) -> None:
         """Burns in and adds kicks until the worst element of the batch accepts."""
@@ -473,51 +365,113 @@ class _Chains:
         self.run(_BURN_IN)
 
     def _accepts(self, num_steps: int) -> bool:
-        _, rate = self.run(num_steps)
+        *_, rate = self.run(num_steps)
         return float(rate.min()) >= _TARGET_ACCEPTANCE
 
 
+# Draws fewer than this times the rows cannot have any covariance.
+_LEAST_DRAWS = 1.25
+# A row whose variance given those before it is below this share follows from them.
+_DEPENDENT = 1e-8
+
+
+def steadied(
+    draws: Tensor, all_draws: Tensor, forces: Tensor, target: Target
+) -> Tensor:
+    r"""Some draws, moved to a mean and a covariance with less scatter than their own.
+
+    Of a density :math:`p(x) \propto N(x; \mu, C) e^{\ell(x)}` the mean of
+    :math:`\nabla \log p` is zero. Hence, with the force :math:`f = C \nabla \ell`,
+
+    .. math::
+        E[x] = \mu + E[f], \qquad \mathrm{Cov}(x) = C + \mathrm{Cov}(x, f),
+
+    whose right sides scatter far less over draws where the Gaussian is near (Mira,
+    Solgi and Imparato 2013, "Zero variance Markov chain Monte Carlo for Bayesian
+    estimators", Statistics and Computing 23). They count in the share that gives the
+    mean the least variance, summed over rows in units of their own; where a wall is
+    steep, that is none. Where there are few draws, or rows that follow from others, the
+    covariance stays.
+
+    Args:
+        draws: Those to move, ``num_draws x batch_shape x m``.
+        all_draws: All of them, ``n x batch_shape x m``.
+        forces: At all of them.
+        target: The Gaussian.
+    """
+    x, f, own = (part.movedim(0, -2) for part in (all_draws, forces, draws))
+    mean, pull, from_mean = x.mean(-2), f.mean(-2), own - own.mean(-2, keepdim=True)
+    x, f = x - mean.unsqueeze(-2), f - pull.unsqueeze(-2)
+    variance, left = x.square().mean(-2), x - f
+    unit = torch.where(variance > 0, variance, torch.inf).reciprocal()
+    common = (unit * (x * left).mean(-2)).sum(-1)
+    share = (common / (unit * left.square().mean(-2)).sum(-1)).clamp(0.0, 1.0)
+    share = share.nan_to_num(nan=0.0).unsqueeze(-1)
+    mean = torch.lerp(mean, target.mean + pull, share)
+    if len(draws) >= _LEAST_DRAWS * draws.shape[-1]:
+        near = target.root @ target.root.mT + x.mT @ f / len(all_draws)
+        near = 0.5 * (near + near.mT)
+        covariance = torch.lerp(x.mT @ x / len(all_draws), near, share.unsqueeze(-1))
+        from_mean = _with_covariance(from_mean, covariance)
+    return (mean.unsqueeze(-2) + from_mean).movedim(-2, 0)
+
+
+def _with_covariance(x: Tensor, covariance: Tensor) -> Tensor:
+    """Deviations ``batch_shape x n x m``, given a covariance where rows are free."""
+    own = x.mT @ x / x.shape[-2]
+    (root, bad), (wanted, worse) = map(torch.linalg.cholesky_ex, (own, covariance))
+    free = (bad + worse) == 0
+    for factor, square in ((root, own), (wanted, covariance)):
+        given = factor.diagonal(dim1=-2, dim2=-1).square()
+        total = square.diagonal(dim1=-2, dim2=-1)
+        free = free & (given > _DEPENDENT * total).all(-1)
+    free = free.unsqueeze(-1).unsqueeze(-1)
+    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    root = torch.where(free, root, eye)
+    white = torch.linalg.solve_triangular(root, x.mT, upper=False)
+    return torch.where(free, (wanted @ white).mT, x)
+
+
 def sample_latent(
-    log_ratio: LogRatio,
-    mean: Tensor,
-    root: Tensor,
+    target: Target,
     *,
     num_draws: int,
     generator: torch.Generator | None,
     num_chains: int | None = None,
     max_doublings: int = 4,
 ) -> LatentDraws:
-    r"""Exact draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
+    r"""Draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
-    All chains start at the mean, ``batch_shape x m``; the root ``H``, ``batch_shape x m
-    x k``, may have any rank. Warm-up adds kicks to the quarter-turn trajectory until 80
-    % of the proposals are accepted and then leaves them. The first run has half as many
-    steps again as independent transitions would need. It doubles until the worst row
-    has ``num_draws`` effective draws and an R-hat of at most 1.05, or ``max_doublings``
-    are spent or would not be enough. By default there is a chain for each 16 draws, at
+    All chains start at the mean. Warm-up adds kicks to the trajectory until 80 % of the
+    proposals are accepted and then leaves them. The first run has half as many steps
+    again as independent transitions would need. It doubles until the worst row has
+    ``num_draws`` effective draws and an R-hat of at most 1.05, or ``max_doublings`` are
+    spent or would not be enough. By default there is a chain for each 16 draws, at
     least 32 and at most 256: fewer cost more per draw, more leave each too short to
-    tell whether it mixed.
+    tell whether it mixed. Draws are then :func:`steadied`.
     """
     if num_chains is None:
         num_chains = min(256, max(32, num_draws // 16))
-    coordinates = _Coordinates(log_ratio, mean, root)
+    coordinates = _Coordinates(target)
     chains = _Chains(coordinates, num_chains, generator)
     chains.warm_up()
     steps = max(_MIN_STEPS, math.ceil(_LENGTH_FACTOR * num_draws / num_chains))
-    rows, rate = chains.run(steps)
-    fixed = (root == 0).all(dim=-1)
+    rows, forces, rate = chains.run(steps)
+    fixed = (target.root == 0).all(dim=-1)
     r_hat, size = worst_row(rows, fixed)
     for left in range(max_doublings, 0, -1):
         enough = reached(r_hat, size, num_draws)
         if bool((enough | out_of_reach(r_hat, size, num_draws, 2**left)).all()):
             break
-        more, more_rate = chains.run(rows.shape[0])
-        rows, rate = torch.cat([rows, more]), 0.5 * (rate + more_rate)
+        more, more_forces, more_rate = chains.run(rows.shape[0])
+        rows, forces = torch.cat([rows, more]), torch.cat([forces, more_forces])
+        rate = 0.5 * (rate + more_rate)
         r_hat, size = worst_row(rows, fixed)
-    flat = rows.movedim(-2, 1).flatten(0, 1)
+    flat, pulls = (part.movedim(-2, 1).flatten(0, 1) for part in (rows, forces))
     picked = torch.arange(num_draws, device=flat.device) * flat.shape[0] // num_draws
     return LatentDraws(
-        draws=flat[picked],
+        draws=steadied(flat[picked], flat, pulls, target),
+        target=target,
         acceptance_rate=rate,
         r_hat=r_hat,
         effective_sample_size=size,

@@ -79,9 +79,7 @@ class SkewSolution(Solution[PosteriorTerms]):
         if not self.engine.exact_evidence:
             return self.approximation.log_evidence
         generator = self.engine.generator(self.prior.mean)
-        evidence = self._problem.log_evidence(
-            self.approximation, self.sampled, generator
-        )
+        evidence = self._problem.log_evidence(self.sampled, generator)
         return evidence.to(self.prior.covar)
 
     @property

@@ -6,7 +6,7 @@ import pytest
 import torch
 from botorch.utils.probability.utils import log_ndtr
 
-from botorch_pref.inference.skew.sampler import box_log_ratio
+from botorch_pref.inference.skew.coordinates import box_log_ratio
 from botorch_pref.numerics.normal import interval_derivatives
 
 INF = math.inf

@@ -5,11 +5,8 @@ import math
 import pytest
 import torch
 
-from botorch_pref.inference.skew.sampler import (
-    LatentDraws,
-    box_log_ratio,
-    sample_latent,
-)
+from botorch_pref.inference.skew.coordinates import Target, box_log_ratio
+from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
 from botorch_pref.numerics.normal import interval_derivatives, sample_truncated_normal
 
 INF = math.inf
@@ -53,7 +50,10 @@ def sample_boxes(root, variance, lower, upper, num_draws, seed=0, **options):
     mean, half, shift, precision = moment_matching(root, variance, lower, upper)
     ratio = box_log_ratio(variance, lower, upper, shift, precision)
     return sample_latent(
-        ratio, mean, half, num_draws=num_draws, generator=seeded(seed), **options
+        Target(ratio, mean, half),
+        num_draws=num_draws,
+        generator=seeded(seed),
+        **options,
     )
 
 
@@ -152,7 +152,10 @@ def sample_terms(terms, num_draws, seed=0, **options) -> LatentDraws:
     mean, half, shift, precision, variance, lower, upper = terms
     ratio = box_log_ratio(variance, lower, upper, shift, precision)
     return sample_latent(
-        ratio, mean, half, num_draws=num_draws, generator=seeded(seed), **options
+        Target(ratio, mean, half),
+        num_draws=num_draws,
+        generator=seeded(seed),
+        **options,
     )
 
 
@@ -175,7 +178,7 @@ def test_a_row_without_variance_stays_put() -> None:
     root = tensor([[1.0], [0.0]])
     ratio = box_log_ratio(variance, lower, upper, tensor([0, 0]), tensor([0, 0]))
     result = sample_latent(
-        ratio, tensor([0.0, 0.0]), root, num_draws=500, generator=seeded()
+        Target(ratio, tensor([0.0, 0.0]), root), num_draws=500, generator=seeded()
     )
     assert result.converged
     assert (result.draws[:, 1] == 0).all()
@@ -190,9 +193,7 @@ def test_a_missed_target_is_said() -> None:
     ratio = box_log_ratio(variance, lower, upper, nothing, nothing)
     root = 10 * torch.eye(size, dtype=torch.float64)
     result = sample_latent(
-        ratio,
-        nothing,
-        root,
+        Target(ratio, nothing, root),
         num_draws=200,
         generator=seeded(),
         num_chains=8,
