@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import PosteriorMean
 from botorch.acquisition.preference import qExpectedUtilityOfBestOption
 from botorch.models.model import Model
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
@@ -126,6 +127,14 @@ class BatchPlayer:
         assert self.model is not None
         ways = WAYS_OF_BATCHES[self.rule.acquisition]
         return ways(self.model, self.best, self.rule.options, self.sources)
+
+    def best_anywhere(self) -> Tensor:
+        """The points of the cube with the largest posterior means, `num_runs x d`."""
+        assert self.model is not None
+        mean, shown = PosteriorMean(self.model), champion(self.model)
+        found = maximise(mean, shown, 1, self.sources)
+        worse = mean(found) < mean(shown)
+        return torch.where(worse[:, None, None], shown, found).squeeze(-2)
 
 
 def answers(number: int, rule: Rule) -> Feedback:
