@@ -6,7 +6,10 @@ import torch
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.sampling import draw_sobol_normal_samples
-from botorch.utils.transforms import average_over_ensemble_models, t_batch_mode_transform
+from botorch.utils.transforms import (
+    average_over_ensemble_models,
+    t_batch_mode_transform,
+)
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
@@ -159,6 +162,8 @@ class DuelingJointKG(DuelingJointEUBO):
     Raises:
         FeedbackError: ``X_ref`` is no such point.
     """
+
+    _noise: Tensor
 
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None

@@ -196,7 +196,7 @@ class HallucinatedModel(DerivedModel):
         return Moments(means, covariance)
 
     def _given_draw(self, sets: Tensor) -> Moments:
-        """Moments of ``k x batch_shape x q x d`` points of ``k`` sets, given the draw."""
+        """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""
         k, q = len(sets), sets.shape[-2]
         X = sets.movedim(0, -3).flatten(-3, -2)
         joint = self.model.posterior(with_others(X, self._points))

@@ -73,8 +73,8 @@ class Settings:
     Attributes:
         model: The name of a model.
         acquisition: The name of an acquisition function. None for
-            `DuelingExploringEIIG` of two and three options, and `DuelingJointKG` of more
-            (`docs/benchmarks.md` compares them).
+            `DuelingExploringEIIG` of two and three options, and `DuelingJointKG` of
+            more (`docs/benchmarks.md` compares them).
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model. If there is no ``covar_module``

@@ -38,7 +38,8 @@ def test_the_mean_of_what_is_heard_is_that_of_a_regression(
     generator = Generator().manual_seed(7)
     weights = ONE + 0.7 * torch.randn(count, 2, generator=generator).double()
     errors = noise**0.5 * torch.randn(count, q + 1, generator=generator).double()
-    for each, options in zip(value, torch.cat([X, X_REF.expand(4, 1, 2)], 1)):
+    questions = torch.cat([X, X_REF.expand(4, 1, 2)], 1)
+    for each, options in zip(value, questions, strict=True):
         heard = weights @ options.T + errors
         shown = options - options.mean(0)
         precision = torch.eye(2).double() / 0.49 + shown.T @ shown / noise

@@ -122,8 +122,8 @@ def rows_of_setting(
         row = {"rule": rule.title, "runs": len(regrets)}
         row |= {f"after {n}": _mean(regrets[n - 1]) for n in QUESTIONS}
         row |= {"median": f"{end.median():.3g}", "wrong optimum": wrong}
-        (tops,) = of_the_cube(pd.DataFrame([anywhere(mine["regret_anywhere"].dropna())]))
-        row |= {"anywhere": tops}
+        tops = pd.DataFrame([anywhere(mine["regret_anywhere"].dropna())])
+        row |= {"anywhere": of_the_cube(tops)[0]}
         above = (regrets - reference).dropna()
         paired = rule != study.reference and len(above) > 1
         for n in (QUESTIONS[0], QUESTIONS[-1]):

@@ -37,8 +37,9 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         and standard error of its difference from the reference from the same starts, in
         units of the utility, and how many these are, if it is not the reference itself;
         runs that end at a wrong optimum; median, mean and error of the regret of the
-        point of the whole cube with the largest mean, where runs have it; shares of chosen duels between near copies, of
-        repeated questions and of unclear duels before the last third; seconds a duel.
+        point of the whole cube with the largest mean, where runs have it; shares of
+        chosen duels between near copies, of repeated questions and of unclear duels
+        before the last third; seconds a duel.
 
     Raises:
         SuiteError: No run is of a rule of the study.
