@@ -150,7 +150,8 @@ class DuelingJointKG(DuelingJointEUBO):
     averaged over `DRAWS` quasi-random draws of standard normals :math:`z`. A mixture
     counts as the Gaussian of its mean and covariance. The noise is at least
     :math:`\epsilon^{2/3}` of the largest variance of a difference, below which it hides
-    nothing but rounding.
+    nothing but rounding. Far from good points the value is all but flat: give
+    ``optimize_acqf`` starts near them, ``options={"sample_around_best": True}``.
 
     Args:
         model: Any BoTorch model with one output and a posterior that is Gaussian or a

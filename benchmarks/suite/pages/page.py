@@ -40,7 +40,7 @@ FEWEST = 4
 """Starts from which on regrets are drawn over duels."""
 
 ENOUGH = 10
-"""Starts from which on each setting has a table of its own."""
+"""Starts of half of the rows from which on each setting has a table of its own."""
 
 _HEAD = """# Benchmarks
 
@@ -85,7 +85,8 @@ starts: compare them by the columns *against the reference*.
   whole cube with the largest posterior mean (`recommend`), whether it was shown or not.
 - *Against the reference* is the mean difference from the same starts with its standard
   error, negative where the rule is better; *better in* the number of these starts with
-  less regret. Studies with fewer than {ENOUGH} starts have one table of medians.
+  less regret. Studies with fewer than {ENOUGH} starts of most rules have one table
+  of medians.
 - *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
   {WRONG:g} below the best.
 - Of the chosen questions, *near copies* have two options nearer than {NEAR:g} in the
@@ -183,7 +184,7 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     table = table_of(study, runs)
     parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}. "]
     parts.append(_what_was_run(study, table))
-    few = table["runs"].max() < ENOUGH
+    few = table["runs"].median() < ENOUGH
     drawn = []
     drawable = table["runs"].max() >= FEWEST and not study.runs_of
     if figures is not None and drawable:
