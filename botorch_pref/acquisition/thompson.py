@@ -117,6 +117,10 @@ class DuelingThompson(AcquisitionFunction):
         return values[..., 0] - values[..., 1]
 
 
+_TOGETHER = 128
+"""At least so many points of several sets are given a draw at once."""
+
+
 class HallucinatedModel(DerivedModel):
     r"""A model whose posterior is conditioned on one draw (Takeno et al. 2023).
 
@@ -188,7 +192,7 @@ class HallucinatedModel(DerivedModel):
         # Several sets of points share the observed ones, whose covariance is not worked
         # out anew for each; a posterior of all sets at once would grow as its square.
         sets, size = X.flatten(0, more - 1), X.shape[-2]
-        group = max(1, self._points.shape[-2] // size)
+        group = max(1, max(_TOGETHER, self._points.shape[-2]) // size)
         given = [self._given_draw(part) for part in sets.split(group)]
         shape = X.shape[:more]
         means = torch.cat([one.means for one in given], 1).unflatten(1, shape)

@@ -20,6 +20,7 @@ from botorch_pref.acquisition import (
     HallucinatedModel,
     champion,
     incumbent,
+    thompson,
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
@@ -117,9 +118,10 @@ def test_gaussian_models_are_conditioned_on_utilities(gaussian_model: Model) -> 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_many_sets_of_points_are_given_the_draw_as_one_is(
-    batch: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch, batch: tuple[int, ...]
 ) -> None:
     """More sets than are worked out at once, of one model and of a batch of two."""
+    monkeypatch.setattr(thompson, "_TOGETHER", 4)
     observed = points(4).expand(*batch, 4, -1) + 0.1 * torch.rand(*batch, 1, 1).double()
     believed = hallucinate(EPPreferenceGP(observed, PAIRS))
     X = points(15, 2, seed=3).unflatten(0, (5, 3))
