@@ -186,9 +186,9 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     parts.append(_what_was_run(study, table))
     few = table["runs"].median() < ENOUGH
     drawn = []
-    drawable = table["runs"].max() >= FEWEST and not study.runs_of
-    if figures is not None and drawable:
-        drawn = draw_regrets(study, runs, figures)
+    if figures is not None and not study.runs_of:
+        starts = runs.groupby(SETTING)["seed"].transform("nunique")
+        drawn = draw_regrets(study, runs[starts >= FEWEST], figures)
     shown = [
         f"\n![Regret of each rule over duels: {path.stem}](figures/{path.name})\n"
         for path in drawn
