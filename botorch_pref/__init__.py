@@ -37,6 +37,7 @@ __all__ = [
     "DuelingHBEI",
     "DuelingHBUCB",
     "DuelingJointEUBO",
+    "DuelingJointKG",
     "DuelingKG",
     "DuelingMUC",
     "DuelingTailedEI",

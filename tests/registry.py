@@ -63,6 +63,7 @@ from botorch_pref import (
     DuelingHBEI,
     DuelingHBUCB,
     DuelingJointEUBO,
+    DuelingJointKG,
     DuelingKG,
     DuelingMUC,
     DuelingTailedEI,
@@ -362,5 +363,6 @@ ACQUISITIONS = {
     "DuelingHBEI": Acquisition(DuelingHBEI, drawn=True),
     "DuelingHBUCB": Acquisition(DuelingHBUCB, drawn=True),
     "DuelingJointEUBO": Acquisition(DuelingJointEUBO, drawn=True),
+    "DuelingJointKG": Acquisition(DuelingJointKG, drawn=True),
     "DuelingThompson": Acquisition(DuelingThompson, drawn=True),
 }  # fmt: skip

@@ -28,7 +28,7 @@ PROMISED = """
 AffineProbitLikelihood BetaRatingLikelihood BotorchPrefError ChanceConstrained
 Choices Comparisons DistinctOptions DuelKernel DuelSampler DuelingBALD DuelingEIIG
 DuelingEUBO DuelingExploringEIIG DuelingHBEI DuelingHBUCB DuelingJointEUBO
-DuelingKG DuelingMUC
+DuelingJointKG DuelingKG DuelingMUC
 DuelingTailedEI DuelingThompson DuelingUCB EPPreferenceGP ExperimentError
 FeasibilityWeighted FeedbackError FullyBayesianEPPreferenceGP
 FullyBayesianLaplacePreferenceGP HallucinatedModel InferenceWarning

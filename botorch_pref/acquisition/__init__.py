@@ -9,7 +9,7 @@ from botorch_pref.acquisition.base import (
     incumbent_index,
 )
 from botorch_pref.acquisition.catalogue import informative_pairs
-from botorch_pref.acquisition.knowledge_gradient import DuelingKG
+from botorch_pref.acquisition.knowledge_gradient import DuelingJointKG, DuelingKG
 from botorch_pref.acquisition.recommendation import Recommendation, recommend
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import (
@@ -43,6 +43,7 @@ __all__ = [
     "DuelingHBEI",
     "DuelingHBUCB",
     "DuelingJointEUBO",
+    "DuelingJointKG",
     "DuelingKG",
     "DuelingMUC",
     "DuelingTailedEI",

@@ -1,21 +1,30 @@
-"""Knowledge gradient of a duel: how much its answer is expected to help the choice."""
+"""Knowledge gradients: how much an answer is expected to help the choice."""
 
 from __future__ import annotations
 
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
-from torch import Tensor
+from botorch.utils.sampling import draw_sobol_normal_samples
+from botorch.utils.transforms import (
+    average_over_ensemble_models,
+    t_batch_mode_transform,
+)
+from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
     DuelingAcquisition,
     duel_mixtures,
+    incumbent,
     observed_points,
     points_of,
+    takes_points,
     with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
+from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.likelihoods import DuelLink
+from botorch_pref.models.answers import item_noise
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 
@@ -117,3 +126,87 @@ def _weighted_mean(weights: Tensor, values: Tensor) -> Tensor:
     """Mean over components, ``num_duels x batch_shape x n``, which weights begin."""
     total = torch.einsum("sd...,s...n->d...n", weights, values)
     return total / len(values)
+
+
+@register_acquisition("joint-kg", reference=incumbent)
+class DuelingJointKG(DuelingJointEUBO):
+    r"""Expected improvement on a reference of the option that an answer will show best.
+
+    .. math:: \alpha(x_1, \dots, x_q) = E_y\big[\max\big(
+        \max_i E[f(x_i) - f(x_r) \mid D, y], 0\big)\big],
+        \qquad y_i = f(x_i) + e_i, \quad y_r = f(x_r) + e_r,
+
+    the knowledge gradient of a question whose options are the choices in the end, if
+    each option is heard with the noise of the likelihood. A ranking says nearly as
+    much, so that the value is a little too large. What the noise hides counts for
+    nothing: challengers are bolder than those of `DuelingJointEUBO`, which is the limit
+    without noise. With :math:`u_i = f(x_i) - f(x_r)` of mean :math:`m` and covariance
+    :math:`S`, and the noise :math:`N = \sigma^2 (I + 1 1^T) = L L^T - S` of these
+    differences,
+
+    .. math:: E[u \mid D, y] \sim N\big(m, S (S + N)^{-1} S\big)
+        = m + (L^{-1} S)^T z,
+
+    averaged over `DRAWS` quasi-random draws of standard normals :math:`z`. A mixture
+    counts as the Gaussian of its mean and covariance. The noise is at least
+    :math:`\epsilon^{2/3}` of the largest variance of a difference, below which it hides
+    nothing but rounding. Far from good points the value is all but flat: give
+    ``optimize_acqf`` starts near them, ``options={"sample_around_best": True}``.
+
+    Args:
+        model: Any BoTorch model with one output and a posterior that is Gaussian or a
+            `SkewNormalPosterior`; a batch of models; or an ensemble, over whose members
+            values are averaged. A likelihood that says nothing of duels adds no noise.
+        X_ref: The reference point, see :class:`.DuelingAcquisition`.
+        generator: Source of the draws, on the CPU; torch's default one if None.
+
+    Raises:
+        FeedbackError: ``X_ref`` is no such point.
+    """
+
+    _noise: Tensor
+
+    def __init__(
+        self, model: Model, X_ref: Tensor, generator: Generator | None = None
+    ) -> None:
+        super().__init__(model, X_ref, generator)
+        self.register_buffer("_noise", item_noise(model).to(self.X_ref))
+        self._normals = self.X_ref.new_empty(0, 0)
+
+    @takes_points
+    @t_batch_mode_transform()
+    @average_over_ensemble_models  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Expected improvement of the option with the best mean after the answer.
+
+        Args:
+            X: New points, ``batch_shape x q x d``.
+
+        Returns:
+            ``batch_shape``, broadcast with the batch of the model.
+        """
+        options = with_others(X, self.X_pending, self.X_ref)
+        mean, covariance = _of_gains(self.model.posterior(options))
+        k, machine = mean.shape[-1], torch.finfo(mean.dtype)
+        largest = covariance.detach().diagonal(dim1=-2, dim2=-1).amax(-1)
+        least = machine.eps ** (2 / 3) * largest + machine.tiny
+        noise = torch.maximum(self._noise, least)[..., None, None]
+        eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
+        root = torch.linalg.cholesky(covariance + noise * (eye + 1))
+        moves = torch.linalg.solve_triangular(root, covariance, upper=False)
+        if self._normals.shape[-1] != k:
+            normals = draw_sobol_normal_samples(k, self.DRAWS, seed=self._seed)
+            self._normals = normals.to(mean)
+        gains = mean + torch.einsum("sk,...ki->s...i", self._normals, moves)
+        return gains.amax(-1).clamp_min(0.0).mean(0)
+
+
+def _of_gains(posterior: Posterior) -> tuple[Tensor, Tensor]:
+    """Mean and covariance of options less the last, over all mixture components."""
+    means, covariance = shared_covariance_mixture(posterior)
+    gains = means[..., :-1] - means[..., -1:]
+    mean = gains.mean(0)
+    around = (gains - mean).movedim(0, -1)
+    rows = covariance[..., :-1, :] - covariance[..., -1:, :]
+    shared = rows[..., :-1] - rows[..., -1:]
+    return mean, shared + around @ around.mT / len(means)

@@ -117,6 +117,10 @@ class DuelingThompson(AcquisitionFunction):
         return values[..., 0] - values[..., 1]
 
 
+_TOGETHER = 128
+"""At least so many points of several sets are given a draw at once."""
+
+
 class HallucinatedModel(DerivedModel):
     r"""A model whose posterior is conditioned on one draw (Takeno et al. 2023).
 
@@ -181,12 +185,33 @@ class HallucinatedModel(DerivedModel):
         if self._is_skew:
             means, covariance = shared_covariance_mixture(self.model.posterior(X))
             return Moments(means[self._component].unsqueeze(0), covariance)
+        more = X.dim() - self._points.dim()
+        if more <= 0 or self._is_ensemble:
+            alone = self._given_draw(X.unsqueeze(0))
+            return Moments(alone.means.squeeze(1), alone.covariance.squeeze(0))
+        # Several sets of points share the observed ones, whose covariance is not worked
+        # out anew for each; a posterior of all sets at once would grow as its square.
+        sets, size = X.flatten(0, more - 1), X.shape[-2]
+        group = max(1, max(_TOGETHER, self._points.shape[-2]) // size)
+        given = [self._given_draw(part) for part in sets.split(group)]
+        shape = X.shape[:more]
+        means = torch.cat([one.means for one in given], 1).unflatten(1, shape)
+        covariance = torch.cat([one.covariance for one in given]).unflatten(0, shape)
+        return Moments(means, covariance)
+
+    def _given_draw(self, sets: Tensor) -> Moments:
+        """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""
+        k, q = len(sets), sets.shape[-2]
+        X = sets.movedim(0, -3).flatten(-3, -2)
         joint = self.model.posterior(with_others(X, self._points))
         means, covariance = shared_covariance_mixture(joint)
-        q = X.shape[-2]
-        shift = covariance[..., :q, q:] @ self._direction
-        mean = means[..., :q] + (shift @ self._normal).squeeze(-1)
-        return Moments(mean, covariance[..., :q, :q] - shift @ shift.mT)
+        shift = covariance[..., : k * q, k * q :] @ self._direction
+        mean = means[..., : k * q] + (shift @ self._normal).squeeze(-1)
+        own = covariance[..., : k * q, : k * q].unflatten(-1, (k, q))
+        own = own.unflatten(-3, (k, q)).diagonal(dim1=-4, dim2=-2).movedim(-1, 0)
+        shift = shift.unflatten(-2, (k, q)).movedim(-3, 0)
+        mean = mean.unflatten(-1, (k, q)).movedim(-2, 1)
+        return Moments(mean, own - shift @ shift.mT)
 
     def make_posterior(self, moments: Moments) -> Posterior:
         """See base class: Gaussian, and without observation noise."""

@@ -20,7 +20,7 @@ from ax.core.search_space import SearchSpace
 from ax.utils.common.constants import Keys
 from botorch.models.model import Model
 
-from botorch_pref.acquisition import DuelingExploringEIIG, DuelingJointEUBO
+from botorch_pref.acquisition import DuelingExploringEIIG, DuelingJointKG
 from botorch_pref.ax.given import (
     finite_number,
     given_integer,
@@ -73,7 +73,7 @@ class Settings:
     Attributes:
         model: The name of a model.
         acquisition: The name of an acquisition function. None for
-            `DuelingExploringEIIG` of two and three options, and `DuelingJointEUBO` of
+            `DuelingExploringEIIG` of two and three options, and `DuelingJointKG` of
             more (`docs/benchmarks.md` compares them).
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
@@ -152,7 +152,7 @@ class Settings:
 
     def acquisition_of(self, size: int) -> str:
         """The name of the acquisition function of questions with ``size`` options."""
-        usual = DuelingExploringEIIG if size < 4 else DuelingJointEUBO
+        usual = DuelingExploringEIIG if size < 4 else DuelingJointKG
         return self.acquisition or usual.__name__
 
     @classmethod

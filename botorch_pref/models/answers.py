@@ -196,6 +196,20 @@ def noticeable_difference(model: Model) -> Tensor:
     return half_rise(named, named(zero))
 
 
+@torch.no_grad()
+def item_noise(model: Model) -> Tensor:
+    """Variance of the noise with which one option is heard, shaped as the parameters.
+
+    That of the Gaussian noise which stands for the likelihood's own
+    (`observation_variance`), and 0 where the likelihood knows no duels.
+    """
+    try:
+        likelihood, _ = _likelihood_and_link(model)
+    except UnsupportedFeedbackError:
+        return torch.zeros(())
+    return likelihood.observation_variance.clone()
+
+
 def _likelihood_and_link(model: Model) -> tuple[AnyLikelihood, DuelLink]:
     likelihood = _own_likelihood(getattr(model, "likelihood", None))
     try:

@@ -20,6 +20,7 @@ from botorch_pref.acquisition import (
     HallucinatedModel,
     champion,
     incumbent,
+    thompson,
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
@@ -113,6 +114,26 @@ def test_gaussian_models_are_conditioned_on_utilities(gaussian_model: Model) -> 
     ours = moments(believed, X)
     torch.testing.assert_close(ours[0], expected, rtol=0.0, atol=1e-5)
     torch.testing.assert_close(ours[1], remaining, rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_many_sets_of_points_are_given_the_draw_as_one_is(
+    monkeypatch: pytest.MonkeyPatch, batch: tuple[int, ...]
+) -> None:
+    """More sets than are worked out at once, of one model and of a batch of two."""
+    monkeypatch.setattr(thompson, "_TOGETHER", 4)
+    observed = points(4).expand(*batch, 4, -1) + 0.1 * torch.rand(*batch, 1, 1).double()
+    believed = hallucinate(EPPreferenceGP(observed, PAIRS))
+    X = points(15, 2, seed=3).unflatten(0, (5, 3))
+    sets = X if not batch else X.unsqueeze(2).expand(5, 3, 2, 2, -1)
+    mean, covariance = moments(believed, sets)
+    for i, j in ((0, 0), (2, 1), (4, 2)):
+        alone = moments(believed, X[i, j])
+        torch.testing.assert_close(mean[i, j], alone[0])
+        torch.testing.assert_close(covariance[i, j], alone[1])
+    # What is one for both models may be given once.
+    again = moments(believed, X.unsqueeze(2) if batch else X)
+    torch.testing.assert_close(again, (mean, covariance))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from benchmarks.suite.pages.page import make_page
 from benchmarks.suite.pages.tables import (
     bootstrap_median,
     markdown,
+    of_the_cube,
     side_by_side,
     table_of,
 )
@@ -40,6 +41,7 @@ def test_the_figures_of_a_table() -> None:
     runs.loc[last, "distance"] = [0.049, 0.051, 0.0]
     runs.loc[last, "repeated"] = [0, 0, 1]
     runs.loc[last, "basin_regret"] = [0.8, 0.04, 0.06]
+    runs.loc[last, "regret_anywhere"] = [0.25, 1.25, 0.75]
     runs.loc[runs["acquisition"] == "ucb", "chosen"] = 1
     runs.loc[runs["acquisition"] == "ucb", "told_apart"] = [0.5, 1, 0.5] * 3
     table = table_of(STUDY, runs).set_index("acquisition")
@@ -52,6 +54,8 @@ def test_the_figures_of_a_table() -> None:
     assert ucb["against reference"] == -2.0
     assert ucb["its error"] == pytest.approx(np.std([-2, 1, -5], ddof=1) / 3**0.5)
     assert (ucb["better in"], ucb["pairs"], ucb["wrong optimum"]) == (2, 3, 2)
+    assert (ucb["anywhere median"], ucb["anywhere mean"]) == (0.75, 0.75)
+    assert of_the_cube(table.reset_index()) == ["0.75, 0.75 ± 0.29", ""]
     # 9 duels were chosen, of which 6 were before the last third.
     assert ucb["near copies %"] == pytest.approx(100 * 2 / 9)
     assert ucb["repeated %"] == pytest.approx(100 / 9)
@@ -165,9 +169,14 @@ def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
     assert list(table["less"])[1:3] == ["mean regret of all duels", "seconds"]
     assert list(table["lower median in"]) == ["1 of 1", "0 of 1", "0 of 1", "1 of 1"]
     assert set(table["so it"]) == {"is not decided"}
-    assert verdict(0.39, 0.05) == "is wrong here"
-    assert verdict(0.61, 0.05) == "holds"
-    assert verdict(0.59, 0.05) == "is not decided"
+    assert verdict(0.39, 0.05, 1.0) == "is wrong here"
+    assert verdict(0.61, 0.05, 1.0) == "holds"
+    assert verdict(0.59, 0.05, 1.0) == "is not decided"
+    # Between 36 and 64 %, and within a factor of 1.25.
+    assert verdict(0.53, 0.05, 1.24) == verdict(0.47, 0.05, 0.81) == "is level"
+    assert verdict(0.55, 0.05, 1.0) == verdict(0.45, 0.05, 1.0) == "is not decided"
+    assert verdict(0.53, 0.05, 1.26) == verdict(0.53, 0.05, 0.79) == "is not decided"
+    assert verdict(0.53, 0.05, float("nan")) == "is not decided"
     assert table_of_claims([Claim("?", UCB, OPTUNA)], runs).empty
 
 

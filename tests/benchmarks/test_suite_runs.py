@@ -287,7 +287,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         assert record.read_bytes() == damaged
     record.write_bytes(packed)
     path.write_text("\n".join(line.rpartition(",")[0] for line in whole.splitlines()))
-    with pytest.raises(SuiteError, match=r"run\.csv is of other columns.*basin_regret"):
+    with pytest.raises(
+        SuiteError, match=r"run\.csv is of other columns.*regret_anywhere"
+    ):
         collect(tmp_path, "tiny", tmp_path)
     path.rename(run_path(tmp_path, replace(CELLS[0], num_duels=1)))
     assert not is_done(tmp_path, replace(CELLS[0], num_duels=1))

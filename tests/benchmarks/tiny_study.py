@@ -19,4 +19,5 @@ def row(rule: Rule, seed: int, duel: int, regret: float, **other: float) -> dict
     kept |= {"regret_best_shown": 0.0, "seconds": 2.0 * duel, "chosen": duel // 2}
     kept |= {"distance": 0.5, "repeated": 0, "told_apart": 1.0, "tied": 0}
     kept |= {"invalid": 0, "warnings": 0, "basin_regret": np.nan}
+    kept |= {"regret_anywhere": np.nan}
     return kept | other

@@ -21,6 +21,13 @@ WRONG = 0.05
 DECIDED = 2.0
 """Standard errors from a half at which runs decide."""
 
+MEDIUM = 0.64
+"""Share of better runs from which Vargha and Delaney (2000) call a difference medium:
+rules whose interval stays below it on both sides may be level."""
+
+FACTOR = 1.25
+"""By which means of level rules differ at most."""
+
 _LESS_OF = {
     "end": "regret at the end",
     "way": "mean regret of all duels",
@@ -43,9 +50,10 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         the interval of `DECIDED` standard errors around the centre by `share_of`, which
         no problem's scale enters; the mean figure of the better rule in units of the
         worse one's, the geometric mean over settings; the settings in which its median
-        is lower; and what follows: an interval without a half decides. Pairs that share
-        problem and seed, and differ in the judge, are alike: they count as one start,
-        with the mean of their scores.
+        is lower; and what follows: an interval without a half decides, and so does one
+        within which no difference is `MEDIUM`, where means are within a `FACTOR`. Pairs
+        that share problem and seed, and differ in the judge, are alike: they count as
+        one start, with the mean of their scores.
     """
     held = ((claim, _pairs(claim, runs)) for claim in claims)
     return pd.DataFrame([_row(claim, pairs) for claim, pairs in held if len(pairs)])
@@ -70,7 +78,7 @@ def _row(claim: Claim, pairs: pd.DataFrame) -> dict[str, str | int]:
         "better in %": f"{100 * share:.0f} ({low:.0f} to {high:.0f})",
         "times": f"{times:.2f}" if len(above) else "",
         "lower median in": f"{lower} of {len(medians)}",
-        "so it": verdict(centre, error),
+        "so it": verdict(centre, error, float(times)),
     }
 
 
@@ -127,12 +135,21 @@ def share_of(score: pd.Series) -> tuple[float, float, float]:
     return float(score.mean()), centre, (centre * (1 - centre) / number) ** 0.5
 
 
-def verdict(centre: float, error: float) -> str:
-    """Verdict from a share of better runs and its standard error."""
+def verdict(centre: float, error: float, times: float) -> str:
+    """Verdict on a claim.
+
+    Args:
+        centre: Share of better runs.
+        error: Its standard error.
+        times: Mean figure of the better rule in units of the worse one's.
+    """
     if centre - 0.5 > DECIDED * error:
         return "holds"
     if 0.5 - centre > DECIDED * error:
         return "is wrong here"
+    narrow = abs(centre - 0.5) + DECIDED * error < MEDIUM - 0.5
+    if narrow and 1 / FACTOR <= times <= FACTOR:
+        return "is level"
     return "is not decided"
 
 

@@ -35,8 +35,8 @@ hyper-parameters anew after each answer.
 - `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`.
 
 Acquisition functions choose challengers of the recommended point one after the other
-(`muc` of the point with the largest mean; `joint-eubo` all at once), or all points at
-once (`-pair`, and `qeubo`, which is BoTorch's):
+(`muc` of the point with the largest mean; `joint-eubo` and `joint-kg` all at once), or
+all points at once (`-pair`, and `qeubo`, which is BoTorch's):
 {classes}.
 `random` challengers come from the whole cube. `eiig` has `k` of
 {IMPROVEMENT_WEIGHT:g}, `eiig-0.1` and `eiig-0.5` what they say; `eiig-weighted` weighs

@@ -9,6 +9,8 @@ import pandas as pd
 
 from benchmarks.suite.pages.accuracy import audit_section, rounds_section
 from benchmarks.suite.pages.claims import (
+    FACTOR,
+    MEDIUM,
     WRONG,
     against_reference,
     table_of_claims,
@@ -24,6 +26,7 @@ from benchmarks.suite.pages.tables import (
     UNCLEAR,
     joined,
     markdown,
+    of_the_cube,
     rule_titles,
     setting_title,
     side_by_side,
@@ -37,7 +40,7 @@ FEWEST = 4
 """Starts from which on regrets are drawn over duels."""
 
 ENOUGH = 10
-"""Starts from which on each setting has a table of its own."""
+"""Starts of half of the rows from which on each setting has a table of its own."""
 
 _HEAD = """# Benchmarks
 
@@ -61,6 +64,10 @@ multiple (*times*) of the other rule's."""
 
 _NOT = "By the same rule, these are decided the other way."
 
+_LEVEL = f"""Neither rule is better in {100 * MEDIUM:.0f} % of starts, from which on
+Vargha and Delaney (2000) call a difference medium: the whole interval lies between that
+and its complement, and means are within a factor of {FACTOR:g}."""
+
 _OPEN = """A half lies in the interval, for want of starts or of a difference. Of
 {claims} claims {missing} have no pair of runs yet, and are not listed."""
 
@@ -74,9 +81,12 @@ starts: compare them by the columns *against the reference*.
 - Regret is that of the recommended point (`incumbent`) after the last question, in
   units of the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL}
   runs on; *mean* its standard error. From {FEWEST} starts on quartiles are drawn.
+- *Anywhere* has median and mean regret of the other recommendation, the point of the
+  whole cube with the largest posterior mean (`recommend`), whether it was shown or not.
 - *Against the reference* is the mean difference from the same starts with its standard
   error, negative where the rule is better; *better in* the number of these starts with
-  less regret. Studies with fewer than {ENOUGH} starts have one table of medians.
+  less regret. Studies with fewer than {ENOUGH} starts of most rules have one table
+  of medians.
 - *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
   {WRONG:g} below the best.
 - Of the chosen questions, *near copies* have two options nearer than {NEAR:g} in the
@@ -106,6 +116,7 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
     parts = [_HEAD]
     parts += _claims(held, "holds", "What holds", _HOLDS)
     parts += _claims(held, "is wrong here", "What does not", _NOT)
+    parts += _claims(held, "is level", "What is level", _LEVEL)
     parts.append(_READING)
     unplayed = []
     for study in studies:
@@ -173,11 +184,11 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     table = table_of(study, runs)
     parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}. "]
     parts.append(_what_was_run(study, table))
-    few = table["runs"].max() < ENOUGH
+    few = table["runs"].median() < ENOUGH
     drawn = []
-    drawable = table["runs"].max() >= FEWEST and not study.runs_of
-    if figures is not None and drawable:
-        drawn = draw_regrets(study, runs, figures)
+    if figures is not None and not study.runs_of:
+        starts = runs.groupby(SETTING)["seed"].transform("nunique")
+        drawn = draw_regrets(study, runs[starts >= FEWEST], figures)
     shown = [
         f"\n![Regret of each rule over duels: {path.stem}](figures/{path.name})\n"
         for path in drawn
@@ -244,8 +255,11 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     shown = {
         "rule": rule_titles(table),
         **side_by_side(table),
+        "anywhere": of_the_cube(table),
         "wrong optimum": list(table["wrong optimum"]),
     }
+    if not any(shown["anywhere"]):
+        del shown["anywhere"]
     shares = ("near copies %", "unclear early %", "repeated %")
     shown |= {name: joined(table, "{:.0f}", name) for name in shares}
     if (table["invalid"] > 0).any():

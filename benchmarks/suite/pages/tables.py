@@ -36,8 +36,10 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         end, from `FOR_INTERVAL` runs on a bootstrap interval (95 %) of its median; mean
         and standard error of its difference from the reference from the same starts, in
         units of the utility, and how many these are, if it is not the reference itself;
-        runs that end at a wrong optimum; shares of chosen duels between near copies, of
-        repeated questions and of unclear duels before the last third; seconds a duel.
+        runs that end at a wrong optimum; median, mean and error of the regret of the
+        point of the whole cube with the largest mean, where runs have it; shares of
+        chosen duels between near copies, of repeated questions and of unclear duels
+        before the last third; seconds a duel.
 
     Raises:
         SuiteError: No run is of a rule of the study.
@@ -54,6 +56,7 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
             row = dict(zip(SETTING, setting, strict=True))
             row |= dict(zip(RULE, rule_names(rule), strict=True))
             row |= regrets(_ends_of(ends, rule), reference)
+            row |= anywhere(of_rule["regret_anywhere"].dropna())
             rows.append(row | _questions(of_rule))
     if not rows:
         raise SuiteError(f"none of these runs is of a rule of the study {study.name}")
@@ -102,6 +105,15 @@ def regrets(ends: pd.Series, reference: pd.Series) -> dict[str, float]:
         "its error": _standard_error(gap),
         "better in": int((gap < 0).sum()),
         "pairs": len(gap),
+    }
+
+
+def anywhere(ends: pd.Series) -> dict[str, float]:
+    """Figures of the regrets at the end of what is recommended of the whole cube."""
+    return {
+        "anywhere median": ends.median(),
+        "anywhere mean": ends.mean(),
+        "anywhere error": _standard_error(ends),
     }
 
 
@@ -171,6 +183,12 @@ def side_by_side(table: pd.DataFrame) -> dict[str, list[str]]:
             for better, pairs in zip(table["better in"], table["pairs"], strict=True)
         ],
     }
+
+
+def of_the_cube(table: pd.DataFrame) -> list[str]:
+    """Median and mean regret of recommendations of the whole cube, one cell a row."""
+    names = "anywhere median", "anywhere mean", "anywhere error"
+    return joined(table, "{:.3g}, {:.3g} ± {:.2g}", *names)
 
 
 def markdown(table: pd.DataFrame) -> str:

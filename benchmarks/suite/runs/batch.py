@@ -44,6 +44,10 @@ class Player(Protocol):
         """The next question of each run, `num_runs x k x d`."""
         ...
 
+    def best_anywhere(self) -> Tensor:
+        """The points of the cube with the largest posterior means, `num_runs x d`."""
+        ...
+
 
 MakePlayer = Callable[[Rule, int, bool, Sequence[Generator]], Player]
 """From a rule, the number of inputs, whether the judge errs, and each run's draws."""
@@ -138,8 +142,11 @@ def _reports(
         player.learn(told)
         best = player.recommended()
         spent = (time.process_time() - before) / len(cells)
-        for report, q, point in zip(reports, question, best, strict=True):
-            report.add(q, point, spent, warned=len(caught))
+        # Only at the end, for it draws from the sources of the questions.
+        last = number == cell.num_duels - 1
+        tops = player.best_anywhere() if last else [None] * len(cells)
+        for report, q, point, top in zip(reports, question, best, tops, strict=True):
+            report.add(q, point, spent, warned=len(caught), anywhere=top)
         caught.clear()
         before = time.process_time()
     return reports

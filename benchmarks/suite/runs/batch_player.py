@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import PosteriorMean
 from botorch.acquisition.preference import qExpectedUtilityOfBestOption
 from botorch.models.model import Model
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
@@ -32,6 +33,7 @@ from botorch_pref.acquisition import (
     DuelingHBEI,
     DuelingHBUCB,
     DuelingJointEUBO,
+    DuelingJointKG,
     DuelingKG,
     DuelingMUC,
     DuelingTailedEI,
@@ -126,6 +128,14 @@ class BatchPlayer:
         assert self.model is not None
         ways = WAYS_OF_BATCHES[self.rule.acquisition]
         return ways(self.model, self.best, self.rule.options, self.sources)
+
+    def best_anywhere(self) -> Tensor:
+        """The points of the cube with the largest posterior means, `num_runs x d`."""
+        assert self.model is not None
+        mean, shown = PosteriorMean(self.model), champion(self.model)
+        found = maximise(mean, shown, 1, self.sources)
+        worse = mean(found) < mean(shown)
+        return torch.where(worse[:, None, None], shown, found).squeeze(-2)
 
 
 def answers(number: int, rule: Rule) -> Feedback:
@@ -384,12 +394,20 @@ def expected_best(model: Model, seed: int) -> qExpectedUtilityOfBestOption:
     return qExpectedUtilityOfBestOption(pref_model=model, sampler=sampler)
 
 
-def best_with_incumbent(
-    model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
-) -> Tensor:
-    """The incumbent, and options chosen at once whose best improves on it most."""
-    value = DuelingJointEUBO(model, X_ref, sources[0])
-    return torch.cat([maximise(value, X_ref, size - 1, sources), X_ref], -2)
+def beside_incumbent(make: MakeOfBatch) -> Ask:
+    """The rule whose challengers of the incumbent are chosen at once.
+
+    Args:
+        make: Makes the acquisition function, which has the incumbent.
+    """
+
+    def ask(
+        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
+    ) -> Tensor:
+        value = make(model, X_ref, sources)
+        return torch.cat([maximise(value, X_ref, size - 1, sources), X_ref], -2)
+
+    return ask
 
 
 def _seed_of(sources: Sequence[Generator]) -> int:
@@ -445,7 +463,8 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "kg-of-space": one_by_one(kg_of_space),
     "maximum-information": one_by_one(information_about_maximum),
     "pair-or-challenger": worth_more(one_by_one(exploring), jointly(distinct_pair)),
-    "joint-eubo": best_with_incumbent,
+    "joint-eubo": beside_incumbent(lambda m, r, g: DuelingJointEUBO(m, r, g[0])),
+    "joint-kg": beside_incumbent(lambda m, r, g: DuelingJointKG(m, r, g[0])),
     "qeubo": jointly(expected_best),
 }
 """Acquisition functions by name, as a batch of runs is asked by them."""

@@ -49,6 +49,7 @@ COLUMNS = (
     "invalid",
     "warnings",
     "basin_regret",
+    "regret_anywhere",
 )
 """``options`` and ``answer`` of the rule; ``duel``, the number of the question;
 ``seconds`` of the processor for proposal and fit, in a batch each run's share;
@@ -58,7 +59,8 @@ judge would name the better one of the two options that she tells apart best
 (``told_apart``); whether the answer was ``tied``; how many of the options were
 ``invalid``; how many ``warnings`` there were; and after the last question
 ``basin_regret``, the regret at the top of the hill on which the recommended point
-lies."""
+lies, and, of runs in batches, ``regret_anywhere``, that of the point of the whole cube
+with the largest posterior mean."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ class Report:
         *,
         tied: bool = False,
         warned: int = 0,
+        anywhere: Tensor | None = None,
     ) -> None:
         """Adds the row of a question that was answered.
 
@@ -161,6 +164,8 @@ class Report:
             seconds: That question and fit took.
             tied: Whether the judge saw no difference.
             warned: Number of warnings.
+            anywhere: `d` inputs with the largest posterior mean in the whole cube,
+                after the last question of a run in a batch.
 
         Raises:
             SuiteError: The regret is not a number.
@@ -193,7 +198,8 @@ class Report:
         who = cell.study, setting.problem, setting.judge, f"{setting.noise:g}"
         what = rule.model, rule.acquisition, str(rule.options), rule.answer
         told = (f"{figure:.6g}" for figure in figures)
-        self.rows.append((*who, *what, str(cell.seed), str(number), *told, basin))
+        end = basin, "" if anywhere is None else f"{problem.regret(anywhere):.6g}"
+        self.rows.append((*who, *what, str(cell.seed), str(number), *told, *end))
         self.asked = torch.cat([self.asked, question[None]])
 
 

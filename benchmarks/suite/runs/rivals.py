@@ -19,7 +19,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
-from botorch_pref.acquisition import incumbent
+from botorch_pref.acquisition import incumbent, recommend
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP
@@ -176,6 +176,10 @@ class RivalOfMany:
         """The recommended point, `1 x d`."""
         return incumbent(self.model).reshape(1, -1)
 
+    def best_anywhere(self) -> Tensor:
+        """The point of the cube with the largest posterior mean, `1 x d`."""
+        return recommend(self.model, _cube(self.dim)).point
+
     def ask(self) -> Tensor:
         """The next question, `1 x k x d`."""
         if self.optuna is not None:
@@ -184,9 +188,13 @@ class RivalOfMany:
         with manual_seed(int(torch.randint(2**31, (), generator=self.source))):
             found, _ = optimize_acqf(
                 qExpectedUtilityOfBestOption(pref_model=self.model),
-                bounds=torch.tensor([[0.0], [1.0]]).double().expand(2, self.dim),
+                bounds=_cube(self.dim),
                 q=self.rule.options,
                 num_restarts=NUM_RESTARTS,
                 raw_samples=RAW_SAMPLES,
             )
         return found.detach().unsqueeze(0)
+
+
+def _cube(dim: int) -> Tensor:
+    return torch.tensor([[0.0], [1.0]]).double().expand(2, dim)

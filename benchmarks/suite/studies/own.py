@@ -18,10 +18,11 @@ MORE_OPTIONS = (
     Rule("ep-learned-noise", "exploring-eiig", 4),
     *(
         Rule("ep", acquisition, size, "order")
-        for acquisition in ("exploring-eiig", "joint-eubo")
+        for acquisition in ("exploring-eiig", "joint-eubo", "joint-kg")
         for size in (3, 4)
     ),
     Rule("ep", "joint-eubo", 4),
+    Rule("ep", "joint-kg", 4),
     Rule("ep", "qeubo", 4, "order"),
     Rule("ep", "random", 4),
     Rule("pairwise-gp", "qeubo", 4),
@@ -134,6 +135,17 @@ OPTIONS = replace(
             "Four to rank should be chosen jointly, not one by one.",
             Rule("ep", "joint-eubo", 4, "order"),
             Rule("ep", "exploring-eiig", 4, "order"),
+        ),
+        Claim(
+            "Four to rank should be chosen by what the answer will show.",
+            Rule("ep", "joint-kg", 4, "order"),
+            Rule("ep", "joint-eubo", 4, "order"),
+        ),
+        Claim(
+            "Four of which the best is named should be chosen by what the answer will "
+            "show.",
+            Rule("ep", "joint-kg", 4),
+            Rule("ep", "joint-eubo", 4),
         ),
         Claim(
             "Four of which the best is named should be chosen jointly.",

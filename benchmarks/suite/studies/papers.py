@@ -41,13 +41,14 @@ FIGURE_5 = Study(
             ("laplace-known", "ep-known", "skew-known"),
             ("ucb", "thompson", "eiig-0.1"),
         ),
+        DEFAULT,
         *PEERS,
     ),
     reference=Rule("laplace-known", "eiig-0.1"),
     num_seeds=20,
     num_random=10,
     num_chosen=100,
-    claims=_skew_against_laplace("-known", *BENAVOLI),
+    claims=(*_skew_against_laplace("-known", *BENAVOLI), BESIDE_PEERS[0]),
 )
 
 FIGURE_6 = Study(

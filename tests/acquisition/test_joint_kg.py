@@ -1,0 +1,129 @@
+"""Knowledge gradient of several options: regression, enumeration of answers, limits."""
+
+from itertools import permutations
+
+import pytest
+import torch
+from acquisition.contract.closed_forms import ONE, SEVERAL, X_REF, points
+from botorch.models.model import Model
+from torch import Generator, Tensor
+
+from botorch_pref.acquisition import DuelingJointEUBO, DuelingJointKG
+from botorch_pref.feedback import Comparisons, Rankings
+from botorch_pref.likelihoods import (
+    OrdinalProbitLikelihood,
+    PairwiseLogitLikelihood,
+    PairwiseProbitLikelihood,
+)
+from botorch_pref.models import EPPreferenceGP
+from botorch_pref.numerics.mixtures import expected_positive_part
+
+
+def value_of(model: Model, kind: type = DuelingJointKG) -> DuelingJointEUBO:
+    return kind(model, X_REF, Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("likelihood", [PairwiseProbitLikelihood(0.3), "logit"])
+@pytest.mark.parametrize("q", [1, 3])
+def test_the_mean_of_what_is_heard_is_that_of_a_regression(
+    linear_utility, monkeypatch: pytest.MonkeyPatch, likelihood, q: int
+) -> None:
+    """Weights from values that are heard up to a constant, by the normal equations."""
+    if likelihood == "logit":
+        likelihood = PairwiseLogitLikelihood()
+    noise, count = float(likelihood.observation_variance), 2**14
+    model, X = linear_utility(ONE, 0.7, likelihood), points(4, q)
+    monkeypatch.setattr(DuelingJointKG, "DRAWS", count)
+    value = value_of(model)(X)
+    generator = Generator().manual_seed(7)
+    weights = ONE + 0.7 * torch.randn(count, 2, generator=generator).double()
+    errors = noise**0.5 * torch.randn(count, q + 1, generator=generator).double()
+    questions = torch.cat([X, X_REF.expand(4, 1, 2)], 1)
+    for each, options in zip(value, questions, strict=True):
+        heard = weights @ options.T + errors
+        shown = options - options.mean(0)
+        precision = torch.eye(2).double() / 0.49 + shown.T @ shown / noise
+        pull = ONE / 0.49 + heard @ shown / noise
+        known = torch.linalg.solve(precision, pull.T).T
+        gain = (known @ (options[:-1] - X_REF).T).amax(-1).clamp_min(0.0)
+        error = gain.std() / count**0.5
+        assert abs(each - gain.mean()) < 4 * 2**0.5 * error
+
+
+def test_a_ranking_is_worth_nearly_what_hearing_is() -> None:
+    """Every ranking of three options is heard by EP, as often as it would be given."""
+    X, won = points(8), torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
+
+    def learned(points: Tensor, rankings: list[int] | None) -> EPPreferenceGP:
+        told = [] if rankings is None else [Rankings(torch.tensor([rankings]))]
+        model = EPPreferenceGP(points, feedback=[Comparisons(won), *told])
+        model.covar_module.base_kernel.lengthscale = 0.5
+        model.covar_module.outputscale = 10.0
+        return model.eval()
+
+    new = points(2, seed=11)
+    options = torch.cat([new, X_REF])
+    model, every = learned(X, None), torch.cat([X, options])
+    posterior = model.posterior(options)
+    drawn = posterior.rsample(torch.Size([2**15])).squeeze(-1)
+    drawn = drawn + torch.randn(drawn.shape, generator=Generator().manual_seed(1))
+    given = drawn.argsort(-1, descending=True)
+    truth = 0.0
+    for order in permutations(range(3)):
+        share = float((given == torch.tensor(order)).all(-1).double().mean())
+        known = learned(every, [8 + place for place in order])
+        with torch.no_grad():
+            mean = known.posterior(options).mean.squeeze(-1)
+        truth += share * max(float((mean[:2] - mean[2]).amax()), 0.0)
+    with torch.no_grad():
+        value = float(value_of(model)(new))
+        without_noise = float(value_of(model, DuelingJointEUBO)(new))
+    assert 0.85 * value < truth < value < without_noise
+
+
+@pytest.mark.parametrize("silent", [None, OrdinalProbitLikelihood(3)])
+def test_between_an_answer_without_noise_and_one_that_says_nothing(
+    linear_utility, monkeypatch: pytest.MonkeyPatch, silent
+) -> None:
+    X, count = points(5, 1), 2**14
+    monkeypatch.setattr(DuelingJointKG, "DRAWS", count)
+    gains = ((X - X_REF) @ ONE.T).flatten()
+    deviation = 0.7 * torch.linalg.vector_norm(X - X_REF, dim=-1).flatten()
+    without = expected_positive_part(gains.unsqueeze(0), deviation.square())
+    for likelihood in (silent, PairwiseProbitLikelihood(1e-9)):
+        value = value_of(linear_utility(ONE, 0.7, likelihood))(X)
+        torch.testing.assert_close(value, without, rtol=1e-3, atol=1e-4)
+    nothing = value_of(linear_utility(ONE, 0.7, PairwiseProbitLikelihood(1e9)))(X)
+    torch.testing.assert_close(nothing, gains.clamp_min(0.0), rtol=0.0, atol=1e-3)
+
+
+def test_a_mixture_counts_by_its_mean_and_covariance(linear_utility) -> None:
+    """The weights of all components have the mean and the covariance of one."""
+    X, likelihood = points(5, 3), PairwiseProbitLikelihood(0.3)
+    around = SEVERAL - SEVERAL.mean(0)
+    covariance = 0.49 * torch.eye(2).double() + around.T @ around / len(SEVERAL)
+    root = torch.linalg.cholesky(covariance)
+    center = torch.linalg.solve(root, SEVERAL.mean(0)).unsqueeze(0)
+    whole = linear_utility(center, 1.0, likelihood)
+    value = DuelingJointKG(whole, X_REF @ root, Generator().manual_seed(0))(X @ root)
+    mixed = value_of(linear_utility(SEVERAL, 0.7, likelihood))(X)
+    torch.testing.assert_close(mixed, value)
+
+
+def test_it_has_the_gradient_of_its_draws(skew_model: Model) -> None:
+    value = value_of(skew_model)
+    assert torch.autograd.gradcheck(value, points(3, 2).requires_grad_())
+    alike = value(X_REF.expand(1, 2, 2))
+    torch.testing.assert_close(alike, torch.zeros(1).double(), rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_options_that_nearly_coincide_have_a_value_in_either_precision(
+    linear_utility, dtype: torch.dtype
+) -> None:
+    likelihood = PairwiseProbitLikelihood(1e-8).to(dtype)
+    model = linear_utility(ONE.to(dtype), 1e3, likelihood)
+    value = DuelingJointKG(model, X_REF.to(dtype), Generator().manual_seed(0))
+    near = X_REF + torch.tensor([[0.0, 1e-7], [1e-7, 0.0], [0.3, 0.3]])
+    found = value(near.to(dtype).unsqueeze(0))
+    assert bool((found.isfinite() & (found > 0)).all())
