@@ -1,8 +1,7 @@
 """The tutorials run, and their committed outputs are what they print.
 
 The numbers in their text are asserted in the notebooks themselves, in the cells tagged
-``check``. Cells tagged ``varies`` print what depends on time, or on the last digits of a
-search: of these only the words are compared.
+``check``. What cells tagged ``varies`` print depends on how fast a machine is.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas
 import pytest
 import torch
 from IPython.lib.pretty import pretty
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +53,8 @@ def test_committed_outputs_are_of_one_clean_run(name: str) -> None:
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     for cell in cells:
         for output in cell.outputs:
-            assert output.output_type != "error" and output.get("name") != "stderr"
+            assert output.output_type != "error"
+            assert output.get("name") != "stderr"
     assert sum(map(num_images, cells)) >= 2
     assert (TUTORIALS / name).stat().st_size < MAX_BYTES
     assert cells[-1].metadata.tags == ["check"]
@@ -85,14 +87,12 @@ class Session:
             exec(compile(tree, place, "exec"), self.names)
             if last is not None:
                 value = eval(compile(last, place, "eval"), self.names)
-        is_figure = isinstance(value, pyplot.Figure)
-        self.num_images += is_figure or hasattr(value, "_repr_png_")
-        if is_figure and not pyplot.fignum_exists(value.number):
+        if isinstance(value, Figure):
             value.canvas.draw()
+        self.num_images += isinstance(value, Figure) or hasattr(value, "_repr_png_")
         self.show()
-        return printed.getvalue() + ("" if value is None else pretty(value)), (
-            self.num_images
-        )
+        told = "" if value is None else pretty(value)
+        return printed.getvalue() + told, self.num_images
 
 
 def words(text: str) -> list[str]:
@@ -109,6 +109,8 @@ def close(number: str, other: str) -> bool:
     return difference <= max(1.01 * 10.0**-digits, abs(float(other)) / 50)
 
 
+# A kernel does not show them, where they are not the notebook's own.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_prints_what_is_committed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,20 +121,19 @@ def test_prints_what_is_committed(name: str, monkeypatch: pytest.MonkeyPatch) ->
     pyplot.switch_backend("agg")
     monkeypatch.setattr(pyplot, "show", lambda: session.show())  # a plain function
     dtype = torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]), pyplot.rc_context():
+    in_a_kernel = pandas.option_context("display.max_columns", 20)
+    with torch.random.fork_rng(devices=[]), pyplot.rc_context(), in_a_kernel:
         torch.set_default_dtype(torch.float32)
         try:
             for number, cell in enumerate(code_cells(name), 1):
                 text, images = session.run(cell.source, f"{name}, cell {number}")
                 expected = committed_text(cell)
                 assert images == num_images(cell), f"cell {number}"
+                if "varies" in cell.metadata.get("tags", []):
+                    continue
                 assert words(text) == words(expected), f"cell {number}"
-                if "varies" not in cell.metadata.get("tags", []):
-                    numbers = zip(
-                        NUMBER.findall(text), NUMBER.findall(expected), strict=True
-                    )
-                    apart = [pair for pair in numbers if not close(*pair)]
-                    assert not apart, f"cell {number}"
+                pairs = zip(NUMBER.findall(text), NUMBER.findall(expected), strict=True)
+                assert [both for both in pairs if not close(*both)] == []
         finally:
             torch.set_default_dtype(dtype)
             pyplot.close("all")
