@@ -19,6 +19,7 @@ def in_turn(
         values: Of this argument, or a tuple for each case.
     """
     keys, cases = [names] if isinstance(names, str) else [*names], [*values]
+    assert cases, f"there are no cases of {keys}"
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
