@@ -43,9 +43,7 @@ SMALLER = {
     "range(12)": "range(6)",
     "range(20)": "range(2)",
     "torch.logspace(-3, 2, 11)": "torch.logspace(-1, 0, 3)",
-    "steps=128, num_samples=128, thinning=8": (
-        "steps=2, num_samples=2, thinning=1, max_tree_depth=1"
-    ),
+    "steps=128, num_samples=128, thinning=8": "steps=2, num_samples=2, thinning=1",
 }
 
 
@@ -128,7 +126,6 @@ def test_preferences_over_outcomes_in_ax(capsys) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", sorted({*PAGES} - ELSEWHERE))
 def test_the_blocks_of_every_other_page(name: str) -> None:
     given: dict[str, object] = {}
