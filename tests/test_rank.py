@@ -447,7 +447,7 @@ def test_processes_and_clusters_make_the_same_boards(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(run(tmp_path, *said, "--jobs", "2"), alone)
     distributed = pytest.importorskip("distributed", reason="dask is not installed")
     with distributed.LocalCluster(
-        n_workers=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, dashboard_address=None
     ) as cluster:
         theirs = run(tmp_path, *said, "--scheduler", cluster.scheduler_address)
     pd.testing.assert_frame_equal(theirs, alone)

@@ -99,7 +99,7 @@ def test_processes_and_clusters_find_the_same() -> None:
     distributed = pytest.importorskip("distributed", reason="dask is not installed")
     with (
         distributed.LocalCluster(
-            n_workers=1, processes=False, dashboard_address=None
+            n_workers=1, threads_per_worker=1, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
