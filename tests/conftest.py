@@ -5,11 +5,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-import torch
 from hypothesis import settings
-
-# The matrices of the tests are small and the tests run side by side: one thread each.
-torch.set_num_threads(1)
 
 # Same examples every time, and no deadline: the tests time nothing.
 settings.register_profile("reproducible", derandomize=True, deadline=None)
@@ -30,6 +26,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fuzz-seed", type=int, default=0, help="other random problems (0)"
     )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """One thread each: the matrices are small, and the tests run side by side.
+
+    The process that deals out tests runs none, and need not wait for this import.
+    """
+    if not session.config.getoption("numprocesses", None):
+        import torch
+
+        torch.set_num_threads(1)
 
 
 @pytest.hookimpl(tryfirst=True)

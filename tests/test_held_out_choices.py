@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from cases import in_turn
 from torch.special import log_ndtr
 
 from benchmarks.choice_scores import HeldOut, fit_bradley_terry
@@ -134,7 +135,7 @@ def choices(m: int = 40) -> ComparisonData:
     return ComparisonData.from_pairs(items[:, 0], items[:, 1], ("size", "colour"))
 
 
-@pytest.mark.parametrize("model_class", [EPPreferenceGP, LaplacePreferenceGP])
+@in_turn("model_class", [EPPreferenceGP, LaplacePreferenceGP])
 def test_our_models_learn_the_preference(model_class: type) -> None:
     model = fit_preference_gp(model_class, choices(), generator(1))
     large, small = torch.tensor([[55.0, 3.05], [15.0, 3.0]]).double()[:, None]
@@ -263,7 +264,7 @@ def test_every_set_is_held_out_once() -> None:
         assert sorted(torch.cat(fold).tolist()) == list(range(36))
 
 
-@pytest.mark.parametrize("split", [folds_by_sets, folds_by_samples])
+@in_turn("split", [folds_by_sets, folds_by_samples])
 def test_only_the_generator_decides(split) -> None:
     data = table(Rankings(all_sets()))
     first, again, other = (
@@ -273,7 +274,7 @@ def test_only_the_generator_decides(split) -> None:
     assert first == again != other
 
 
-@pytest.mark.parametrize("num_folds", [1, ITEMS + 1])
+@in_turn("num_folds", [1, ITEMS + 1])
 def test_folds_need_items(num_folds) -> None:
     data = table(Rankings(all_sets()))
     with pytest.raises(FeedbackError, match="between 2 and 9"):

@@ -1,5 +1,6 @@
 """A model whose posterior is known by hand, and fitted ones."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,9 @@ def skew_model() -> Model:
     return make_model(SkewPreferenceGP)
 
 
+@cache
 def make_model(kind: type[Model]) -> Model:
+    """Made once, and changed by no test: a solution takes longer than most tests."""
     result = kind(*answers())
     result.covar_module.base_kernel.lengthscale = 0.5
     result.covar_module.outputscale = 4.0

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
+from cases import in_turn
 from entries import Acquisition
 from registry import ACQUISITIONS, ENGINES
 from torch import Tensor
@@ -63,6 +64,12 @@ MODELS: dict[type, Callable[[], Model]] = {
 }
 
 
+@cache
+def model_of(cls: type, device: str = "cpu") -> Model:
+    """Made once: functions of many kinds look at the same posterior."""
+    return MODELS[cls]().to(device)
+
+
 class Case(NamedTuple):
     """How an acquisition function is built, and how many points it chooses."""
 
@@ -98,11 +105,7 @@ CASES = {
     },
     "FeasibilityWeighted": Case(weighted),
 }
-CELLS = [
-    pytest.param(case, model, id=f"{name}-{model.__name__}")
-    for name, case in CASES.items()
-    for model in MODELS
-]
+CELLS = [(case, model) for case in CASES.values() for model in MODELS]
 
 
 def starts(q: int) -> Tensor:
@@ -126,10 +129,11 @@ def global_states() -> tuple[Any, ...]:
     return torch.get_rng_state().tolist(), list(numpy_state[1]), random.getstate()
 
 
-@pytest.mark.parametrize(("case", "model"), CELLS)
+@pytest.mark.parametrize("model", MODELS, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_it_is_optimised(case: Case, model: type) -> None:
     before = global_states()
-    acqf = case.build(MODELS[model](), X_REF)
+    acqf = case.build(model_of(model), X_REF)
     with torch.no_grad():
         first = acqf(starts(case.q))
         each = [acqf(start) for start in starts(case.q).unsqueeze(1)]
@@ -145,11 +149,11 @@ def test_it_is_optimised(case: Case, model: type) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")
-@pytest.mark.parametrize(("case", "model"), CELLS)
+@in_turn(("case", "model"), CELLS)
 def test_a_gpu_finds_the_same(case: Case, model: type) -> None:
     results = []
     for device in ("cpu", "cuda"):
-        acqf = case.build(MODELS[model]().to(device), X_REF.to(device))
+        acqf = case.build(model_of(model, device), X_REF.to(device))
         with torch.no_grad():
             values = acqf(starts(case.q).to(device)).cpu()
         _, value = optimised(case.q, acqf, device)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from cases import in_turn
 from espresso import QUICK_FIT
 from showing import A, B, tell, triangle
 
@@ -160,7 +161,7 @@ def test_a_changed_row_is_found(tmp_path) -> None:
     assert any("no row of its table" in line for line in opened.damage)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("table", "message"),
     [
         (WINES.iloc[:1], "two rows or more"),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import in_turn
 from gpytorch.kernels import AdditiveKernel, LinearKernel, MaternKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from showing import A, B, C, triangle
@@ -137,7 +138,7 @@ def test_lists_of_numbers_are_tensors() -> None:
     torch.testing.assert_close(levels.cutpoints.detach(), expected)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("given", "match"),
     [
         ("Probit", "no likelihood or prior 'Probit'.*PairwiseProbitLikelihood"),

@@ -5,6 +5,7 @@ import math
 import pytest
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
+from cases import in_turn
 
 from botorch_pref.ax.space.options import (
     check_smallest_difference,
@@ -59,7 +60,7 @@ def test_widths_by_name_are_in_the_unit_of_the_parameter() -> None:
     assert widths["seconds"] == pytest.approx(2 / 200)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "told"),
     [
         ({"dose": 18.1}, False),
@@ -81,7 +82,7 @@ def test_what_can_be_told(change, told) -> None:
     assert (found >= 1 - 1e-9) is told
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("given", "message"),
     [
         (0.5, "below 0.5"),

@@ -17,6 +17,7 @@ import botorch.fit
 import jax
 import pytest
 import torch
+from botorch.optim import optimize
 from scipy import integrate, stats
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -82,7 +83,7 @@ TINY = {
     "fully_bayesian": tiny(
         "--seeds 1",
         **{"SIZES": (4,), "NOISES": Only("low"), "FITS": Only("averaged")},
-        **{"WARMUP": 1, "STEPS": 1, "THINNING": 1},
+        **{"WARMUP": 1, "STEPS": 1, "THINNING": 1, "HELD_OUT": 510},
     ),
     "held_out_feedback": tiny(
         "--only car --sushi {folder} --bigrams {folder}",
@@ -164,14 +165,20 @@ ELSEWHERE = {"botorch_suite", "truth"}
 def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The folder on the path, as when a script is run, and its modules for a test.
 
-    They fit in a few iterations, and sample in short steps of a sampler that is not
-    compiled.
+    They fit and search in a few iterations, and sample in short steps of a sampler that
+    is not compiled.
     """
     monkeypatch.syspath_prepend(str(FOLDER))
     few = partial(
         botorch.fit.fit_gpytorch_mll, optimizer_kwargs={"options": {"maxiter": 3}}
     )
     monkeypatch.setattr(botorch.fit, "fit_gpytorch_mll", few)
+    search, most = optimize.gen_candidates_scipy, {"options": {"maxiter": 3}}
+    monkeypatch.setattr(
+        optimize,
+        "gen_candidates_scipy",
+        lambda *args, **given: search(*args, **given | most),
+    )
     short = partial(botorch.fit.fit_fully_bayesian_model_nuts, max_tree_depth=1)
     monkeypatch.setattr(botorch.fit, "fit_fully_bayesian_model_nuts", short)
     before, threads = set(sys.modules), torch.get_num_threads()

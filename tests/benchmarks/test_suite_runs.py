@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from cases import in_turn
 from tiny_study import CELLS, SETTING, UCB, row
 
 from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
@@ -72,9 +73,7 @@ def test_all_rules_start_with_the_same_duels_and_answers(played: Path) -> None:
     assert other[0]["distance"] != random[0]["distance"]
 
 
-@pytest.mark.parametrize(
-    ("judge", "noise"), [("probit", 1.0), ("logistic", 1.0), ("lapses", 1.0)]
-)
+@in_turn(("judge", "noise"), [("probit", 1.0), ("logistic", 1.0), ("lapses", 1.0)])
 def test_answers_do_not_follow_from_the_points_of_the_first_duels(
     judge: str, noise: float
 ) -> None:
@@ -95,7 +94,7 @@ def test_answers_do_not_follow_from_the_points_of_the_first_duels(
     assert float((right - 0.5).abs().max()) < 4.5 * 0.025
 
 
-@pytest.mark.parametrize("stream", [0, 1])
+@in_turn("stream", [0, 1])
 def test_her_draws_are_not_those_of_the_points_of_her_run(stream: int) -> None:
     points, drawn = (
         torch.stack([torch.rand(4, generator=make(seed)) for seed in range(2000)])
@@ -210,7 +209,7 @@ def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
     assert read_record("no such study", tmp_path).empty
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "inputs", "top"),
     [
         # Both of the second best humps are 0.816 below, from BoTorch's optima.

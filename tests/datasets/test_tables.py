@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from cases import in_turn
 from pandas.testing import assert_frame_equal
 
 from botorch_pref import EPPreferenceGP
@@ -100,7 +101,7 @@ def test_ids_that_are_numbers_alone_make_a_leaderboard() -> None:
     assert board.index.tolist() == [10, 20, 30]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         (lambda t: pd.concat([t, t.iloc[:1]]), "'w1' is there twice"),
@@ -115,7 +116,7 @@ def test_what_is_no_table_of_items(change, message) -> None:
         ItemTable.from_frame(change(ITEMS))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         (lambda a: a.drop(columns="loser"), "no column 'loser'"),

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Beta, Normal
@@ -73,7 +74,7 @@ def score(model, feedback) -> torch.Tensor:
     return predictive_log_probability(feedback, model, POINTS).detach()
 
 
-@pytest.mark.parametrize("model_class", GAUSSIAN)
+@in_turn("model_class", GAUSSIAN)
 def test_comparisons_with_ties(model_class) -> None:
     likelihood = PairwiseProbitLikelihood(NOISE, tie_threshold=0.7)
     answers = Comparisons(PAIRS, ties=torch.tensor([[0, 3], [2, 4]]))
@@ -87,7 +88,7 @@ def test_comparisons_with_ties(model_class) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
 
 
-@pytest.mark.parametrize("model_class", GAUSSIAN)
+@in_turn("model_class", GAUSSIAN)
 def test_validity(model_class) -> None:
     seen = Validity(torch.arange(4), torch.tensor([True, False, False, True]))
     likelihood = AffineProbitLikelihood(noise=NOISE)
@@ -97,7 +98,7 @@ def test_validity(model_class) -> None:
     torch.testing.assert_close(score(model, seen).exp(), want, rtol=0, atol=0.01)
 
 
-@pytest.mark.parametrize("model_class", GAUSSIAN)
+@in_turn("model_class", GAUSSIAN)
 def test_levels(model_class) -> None:
     cutpoints = torch.tensor([-0.5, 0.7], dtype=torch.float64)
     likelihood = OrdinalProbitLikelihood(noise=NOISE, cutpoints=cutpoints)
@@ -214,7 +215,7 @@ ENSEMBLE_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", ENSEMBLE_CASES)
+@in_turn("name", ENSEMBLE_CASES)
 def test_ensembles_average_the_probabilities_of_their_members(name: str) -> None:
     kind, blocks = ENSEMBLE_CASES[name]
     ensemble_class = {
@@ -239,7 +240,7 @@ def test_ensembles_average_the_probabilities_of_their_members(name: str) -> None
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("pair", [[0, -1], [0, 5]])
+@in_turn("pair", [[0, -1], [0, 5]])
 def test_answers_about_points_that_there_are_not(pair) -> None:
     model = EPPreferenceGP(POINTS, PAIRS)
     with pytest.raises(FeedbackError, match=rf"is {pair[1]}, but there are 5"):

@@ -12,6 +12,7 @@ import pytest
 import torch
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
+from cases import in_turn
 from gpytorch.distributions import MultivariateNormal
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +58,7 @@ def column(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.double).unsqueeze(-1)
 
 
-@pytest.mark.parametrize("noise", [0.1, 1.0, 4.0])
+@in_turn("noise", [0.1, 1.0, 4.0])
 def test_the_chance_is_that_of_the_larger_utility(noise) -> None:
     # Of 1 and 3 the second is recommended, and the gain is max(-2 w - 4, 0).
     advice = stopping_advice(
@@ -99,7 +100,7 @@ def folded_mean(mean: float, deviation: float) -> float:
     return float(stats.foldnorm.mean(abs(mean) / deviation, scale=deviation))
 
 
-@pytest.mark.parametrize("tolerance", [0.01, 0.3])
+@in_turn("tolerance", [0.01, 0.3])
 def test_the_gain_is_a_share_of_the_range_of_what_was_shown(tolerance: float) -> None:
     # Of 1 and 3 the first is recommended: the gain is max(2 w + 4, 0). What was shown
     # are 0 and 2, whose range is the size of 2 w + 2.
@@ -184,7 +185,7 @@ def test_the_noise_is_the_models() -> None:
         assert own != stopping_advice(model, X, link=LogitLink())
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "match"),
     [
         ({"tolerance": 0.5}, "tolerance is 0.5"),
@@ -444,7 +445,7 @@ def test_fewer_than_two_are_refused() -> None:
         stopping_candidates(best, BOUNDS, 1)
 
 
-@pytest.mark.parametrize("shift", [[2.0, 0.0, 0.0], [0.0, 0.0, -6.0], [math.nan] * 3])
+@in_turn("shift", [[2.0, 0.0, 0.0], [0.0, 0.0, -6.0], [math.nan] * 3])
 def test_what_is_recommended_is_one_point_of_the_box(shift: list[float]) -> None:
     best = BOUNDS.mean(0, keepdim=True)
     with pytest.raises(BotorchPrefError, match="recommended is"):

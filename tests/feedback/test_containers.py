@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from cases import in_turn
 from registry import RANDOM
 
 from botorch_pref.errors import FeedbackError
@@ -145,7 +146,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "arguments", "message"), WRONG)
+@in_turn(("kind", "arguments", "message"), WRONG)
 def test_wrong_input_is_refused_with_place_and_remedy(kind, arguments, message) -> None:
     with pytest.raises(FeedbackError, match=f"(?s){message}"):
         kind(*arguments)
@@ -184,13 +185,13 @@ WRONG_SETS = [
 ]
 
 
-@pytest.mark.parametrize(("blocks", "message"), WRONG_SETS)
+@in_turn(("blocks", "message"), WRONG_SETS)
 def test_wrong_training_sets_are_refused(blocks, message) -> None:
     with pytest.raises(FeedbackError, match=f"(?s){message}"):
         training_set(*blocks)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("features", "message"),
     [
         (with_value(torch.nan), r"datapoints\[1, 0\] is nan: row 1.*the point"),
@@ -206,9 +207,7 @@ def test_wrong_points_are_refused(features, message) -> None:
         training_set(BATCH, features=features)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.float32]
-)
+@in_turn("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.float32])
 def test_small_integers_become_long(dtype) -> None:
     counts = torch.arange(1, len(PAIRS) + 1)
     pairs = ints(PAIRS) if dtype.is_floating_point else torch.tensor(PAIRS, dtype=dtype)

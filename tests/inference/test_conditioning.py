@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,7 +205,7 @@ class DenseSites(SitePosterior):
         return psd_root(self._given.sigma)
 
 
-@pytest.mark.parametrize(("m", "noise"), [(4, False), (11, True)])
+@in_turn(("m", "noise"), [(4, False), (11, True)])
 def test_five_methods_are_a_posterior_of_sites(m, noise) -> None:
     given = Problem(m, 5, (2,), noise=noise)
     written = {name for name in vars(DenseSites) if not name.startswith("_")}
@@ -213,7 +214,7 @@ def test_five_methods_are_a_posterior_of_sites(m, noise) -> None:
     given.assert_agrees(DenseSites(given), built, atol=1e-10)
 
 
-@pytest.mark.parametrize("protocol", [SitePosterior, SiteSolver, Engine, Solution])
+@in_turn("protocol", [SitePosterior, SiteSolver, Engine, Solution])
 def test_a_protocol_asks_for_five_methods_at_most(protocol) -> None:
     assert 1 <= len(protocol.__abstractmethods__) <= 5
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import in_turn
 from scipy import stats
 
 from botorch_pref.feedback import Ratings, Strengths
@@ -104,7 +105,7 @@ def test_predictions_against_monte_carlo(precision, noise) -> None:
             assert mass == pytest.approx(share, abs=error)
 
 
-@pytest.mark.parametrize("precision", [0.1, 1.0, 30.0, 1e4])
+@in_turn("precision", [0.1, 1.0, 30.0, 1e4])
 def test_majority_is_the_incomplete_beta_function(precision) -> None:
     mean = torch.tensor(
         [0.0, 1e-300, 1e-9, 0.01, 0.4999, 0.5, 0.501, 0.9, 1 - 1e-12, 1.0],
@@ -139,7 +140,7 @@ def test_a_preference_probability_is_smooth_in_mean_and_variance() -> None:
     torch.testing.assert_close((value + other).detach(), torch.ones(3).double())
 
 
-@pytest.mark.parametrize("variance", [0.0, 1e-300, 1e-40])
+@in_turn("variance", [0.0, 1e-300, 1e-40])
 def test_a_preference_probability_of_known_utilities(variance) -> None:
     """As of an item and itself: the majority of one Beta distribution."""
     module, _ = strengths(20.0, 0.5)
@@ -160,7 +161,7 @@ def test_forward_is_the_distribution_of_the_answer() -> None:
     torch.testing.assert_close(answer.variance, spread)
 
 
-@pytest.mark.parametrize("kind", [PairwiseBetaLikelihood, BetaRatingLikelihood])
+@in_turn("kind", [PairwiseBetaLikelihood, BetaRatingLikelihood])
 def test_what_is_learned_by_default(kind) -> None:
     module = kind()
     assert module.raw_precision.requires_grad

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cases import in_turn
 from gpytorch.priors import NormalPrior
 from registry import CASES
 from truths.answer_probabilities import CUTPOINTS, number
@@ -81,7 +82,7 @@ def test_a_prior_sees_the_cutpoints_themselves() -> None:
     assert likelihood.cutpoints.tolist() == pytest.approx([0.0, 1.0, 3.0], abs=1e-6)
 
 
-@pytest.mark.parametrize("num_levels", [5.5, 5.0, True, "5", 1, 0, -3])
+@in_turn("num_levels", [5.5, 5.0, True, "5", 1, 0, -3])
 def test_levels_that_cannot_be_counted_are_refused(num_levels: Any) -> None:
     with pytest.raises(FeedbackError, match=r"num_levels is .* at least 2"):
         OrdinalProbitLikelihood(num_levels)

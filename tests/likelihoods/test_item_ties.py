@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from cases import in_turn
 
 from botorch_pref import (
     Comparisons,
@@ -33,7 +34,7 @@ def made(model_class: type = LaplacePreferenceGP, answers: Comparisons = ANSWERS
     return model
 
 
-@pytest.mark.parametrize("weight", [None, 0.6])
+@in_turn("weight", [None, 0.6])
 def test_each_pair_has_the_threshold_of_its_two_items(weight) -> None:
     """Also where each option is shown with a covariate."""
     f = torch.tensor([0.7, 0.2, -1.1, 0.3], dtype=torch.float64)
@@ -61,7 +62,7 @@ def test_each_pair_has_the_threshold_of_its_two_items(weight) -> None:
     torch.testing.assert_close(got, want)
 
 
-@pytest.mark.parametrize("model_class", [EPPreferenceGP, LaplacePreferenceGP])
+@in_turn("model_class", [EPPreferenceGP, LaplacePreferenceGP])
 def test_evidence_moves_with_the_shifts_as_finite_differences_say(model_class) -> None:
     model = made(model_class)
     shifts = model.likelihood.tie_shifts

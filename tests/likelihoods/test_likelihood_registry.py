@@ -1,6 +1,7 @@
 """Which likelihoods messages and experiments name."""
 
 import pytest
+from cases import in_turn
 from torch import Tensor
 from torch.distributions import Bernoulli
 
@@ -56,7 +57,7 @@ def test_what_cannot_be_registered_is_refused() -> None:
         register_likelihood(PreferenceLikelihood)
 
 
-@pytest.mark.parametrize("given", [3, dict, PairwiseProbitLikelihood()])
+@in_turn("given", [3, dict, PairwiseProbitLikelihood()])
 def test_only_classes_of_likelihoods_are_registered(given: object) -> None:
     with pytest.raises(TypeError, match="registers classes of PreferenceLikelihood"):
         register_likelihood(given)

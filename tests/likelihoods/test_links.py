@@ -7,6 +7,7 @@ import numpy
 import pytest
 import torch
 from botorch.utils.probability.utils import ndtr
+from cases import in_turn
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 from torch import Tensor
@@ -61,9 +62,9 @@ def entropy(p: numpy.ndarray, q: numpy.ndarray) -> numpy.ndarray:
     return -p * numpy.log(p + tiny) - q * numpy.log(q + tiny)
 
 
-@pytest.mark.parametrize("deviation", [1e-3, 0.1, 0.7, 5.0, 1e3])
-@pytest.mark.parametrize("mean", [-40.0, -2.0, 0.0, 0.7])
-@pytest.mark.parametrize("name", LINKS)
+@in_turn("deviation", [1e-3, 0.1, 0.7, 5.0, 1e3])
+@in_turn("mean", [-40.0, -2.0, 0.0, 0.7])
+@in_turn("name", LINKS)
 def test_against_quadrature(name: str, mean: float, deviation: float) -> None:
     link, win, _, density = LINKS[name]
     at = torch.tensor(mean, dtype=DOUBLE), torch.tensor(deviation**2, dtype=DOUBLE)
@@ -82,7 +83,7 @@ def test_against_quadrature(name: str, mean: float, deviation: float) -> None:
     assert float(link.win_variance(*at)) == pytest.approx(square, abs=1e-10)
 
 
-@pytest.mark.parametrize("name", ["probit", "logit"])
+@in_turn("name", ["probit", "logit"])
 def test_tails_and_their_gradients_at_differences_of_800(name: str) -> None:
     """With a known difference the logarithm is the link's own."""
     link, _, log_win, _ = LINKS[name]
@@ -125,8 +126,8 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("name", CLOSED)
-@pytest.mark.parametrize("method", METHODS)
+@in_turn("name", CLOSED)
+@in_turn("method", METHODS)
 def test_closed_forms_at_any_deviation(name: str, method: str) -> None:
     ours, theirs, entropy = CLOSED[name]
     mean, variance = MEANS.unsqueeze(-1), DEVIATIONS.square()
@@ -147,8 +148,8 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("method", METHODS)
+@in_turn("name", MADE)
+@in_turn("method", METHODS)
 def test_gradients_match_finite_differences_also_in_parameters(
     name: str, method: str
 ) -> None:
@@ -164,7 +165,7 @@ def test_gradients_match_finite_differences_also_in_parameters(
     assert torch.autograd.gradcheck(value, arguments)
 
 
-@pytest.mark.parametrize("name", MADE)
+@in_turn("name", MADE)
 def test_parameters_are_broadcast_against_the_batch(name: str) -> None:
     mean = torch.linspace(-1, 1, 6, dtype=DOUBLE).reshape(2, 3)
     variance = torch.full((3,), 0.3, dtype=DOUBLE)
@@ -185,7 +186,7 @@ def test_nothing_is_recorded_where_no_gradient_is_wanted() -> None:
         assert not getattr(link, method)(mean, mean + 1).requires_grad
 
 
-@pytest.mark.parametrize("name", LINKS)
+@in_turn("name", LINKS)
 def test_float32_stays_float32(name: str) -> None:
     link = LINKS[name][0]
     mean, variance = torch.tensor([-30.0, -1.0, 0.0, 1.0, 30.0]), torch.tensor(2.0)
@@ -196,9 +197,9 @@ def test_float32_stays_float32(name: str) -> None:
         torch.testing.assert_close(value.double(), want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("variance", [1e-4, 0.3, 40.0])
-@pytest.mark.parametrize("number", [1, 3])
-@pytest.mark.parametrize("name", ["probit", "logit"])
+@in_turn("variance", [1e-4, 0.3, 40.0])
+@in_turn("number", [1, 3])
+@in_turn("name", ["probit", "logit"])
 def test_correlation_of_an_answer(name: str, number: int, variance: float) -> None:
     """With the difference of utilities, whose density is a mixture's."""
     link, win, _, _ = LINKS[name]

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from botorch.utils.probability.utils import ndtr
+from cases import in_turn
 from scipy import integrate
 from torch import Tensor
 from torch.distributions import Bernoulli, Distribution, Independent, Normal, StudentT
@@ -123,7 +124,7 @@ def model() -> EPPreferenceGP:
     return fitted.eval().requires_grad_(False)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("protocol", "methods"),
     [
         (PreferenceLikelihood, {"forward"}),
@@ -159,8 +160,8 @@ def test_one_answer_has_its_exact_moments_under_ep() -> None:
     assert evidence == pytest.approx(math.log(moments[0]), rel=1e-8)
 
 
-@pytest.mark.parametrize("engine", BOTH)
-@pytest.mark.parametrize(
+@in_turn("engine", BOTH)
+@in_turn(
     ("own", "builtin"),
     [
         (lambda: Probit(0.2), lambda: PairwiseProbitLikelihood(0.2)),
@@ -242,9 +243,7 @@ def test_validity() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("engine", "error"), [(EPPreferenceGP, 0.03), (LaplacePreferenceGP, 0.15)]
-)
+@in_turn(("engine", "error"), [(EPPreferenceGP, 0.03), (LaplacePreferenceGP, 0.15)])
 def test_ratings_with_an_outlier(engine, error: float) -> None:
     """Of five ratings of one point one is far off; the posterior by integration."""
     ratings = torch.tensor([0.5, 0.52, 0.47, 0.51, 0.99], dtype=DOUBLE)
@@ -281,14 +280,14 @@ def test_what_it_says_nothing_of_is_refused() -> None:
         EPPreferenceGP(POINTS, feedback=[strengths], likelihood=Logit())
 
 
-@pytest.mark.parametrize("explains", [None, {}, [Comparisons], {Comparisons}])
+@in_turn("explains", [None, {}, [Comparisons], {Comparisons}])
 def test_a_likelihood_names_what_it_explains(explains: object) -> None:
     own = type("Own", (Logit,), {"explains": explains})
     with pytest.raises(UnsupportedFeedbackError, match=r"Own\.explains is"):
         own()
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("forward", "message"),
     [
         (torch.sigmoid, "got Tensor"),
@@ -306,7 +305,7 @@ def test_a_forward_of_another_shape_is_refused(forward, message: str) -> None:
         model.posterior(POINTS)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("factors", "message"),
     [
         (lambda own, feedback, n: None, "returned None; return Factors"),

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from cases import in_turn
 from gpytorch.distributions import MultivariateNormal
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,9 +41,9 @@ def test_a_joint_shape_is_that_of_torch() -> None:
         joint_shape(torch.Size([2]), torch.Size([3]))
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e8])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("rank", [0, 1, 4, 7, 12])
+@in_turn("scale", [1e-12, 1.0, 1e8])
+@in_turn("dtype", [torch.float64, torch.float32])
+@in_turn("rank", [0, 1, 4, 7, 12])
 def test_root_squares_to_the_matrix(rank, dtype, scale) -> None:
     matrix = (scale * low_rank(7, rank, rank, 2)).to(dtype)
     # In a batch with a regular one.
@@ -92,7 +93,7 @@ def test_singular_batches_do_not_change_regular_ones() -> None:
     assert (together[1, :, 1:] == 0).all()
 
 
-@pytest.mark.parametrize("duplicate", [False, True])
+@in_turn("duplicate", [False, True])
 def test_gradient_agrees_with_finite_differences(duplicate) -> None:
     # A point that stays equal to another moves with it: the rank does not change.
     x = torch.tensor([0.1, 0.8, 0.4], dtype=F64, requires_grad=True)
@@ -104,7 +105,7 @@ def test_gradient_agrees_with_finite_differences(duplicate) -> None:
     assert torch.autograd.gradcheck(factor, (x,))
 
 
-@pytest.mark.parametrize("count", [50, 300])
+@in_turn("count", [50, 300])
 def test_smooth_functions_on_a_fine_grid_keep_their_covariance(count) -> None:
     # Elimination without care returns errors of order 1 here.
     matrix = kernel(torch.linspace(0, 2, count, dtype=F64), 1.0)

@@ -1,7 +1,7 @@
 """Every method of sparse rows against the dense matrix that they stand for."""
 
-import pytest
 import torch
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,7 +135,7 @@ def test_pairs_are_differences_first_minus_second() -> None:
     assert torch.equal(rows.apply(utilities), torch.tensor([[-99.0, 90.0]] * 2))
 
 
-@pytest.mark.parametrize("batch", [(), (2,)])
+@in_turn("batch", [(), (2,)])
 def test_gradients_flow_through_values(batch) -> None:
     generator = torch.Generator().manual_seed(0)
     indices = torch.tensor([[0, 1], [2, 2], [1, 0]]).expand(*batch, 3, 2)

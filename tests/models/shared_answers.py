@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def findings(model: SparsePreferenceGP, loss: Tensor) -> dict[str, Tensor]:
 
 def work(rank: int, folder: Path) -> None:
     """Finds what follows from the answers of all processes, and writes it down."""
+    warnings.simplefilter("ignore")  # of a process that a test started
     meeting = f"file://{folder / 'meeting'}"
     distributed.init_process_group("gloo", meeting, rank=rank, world_size=len(SHARES))
     model = made(*share(rank))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from cases import in_turn
 
 from botorch_pref import (
     DuelKernel,
@@ -17,7 +18,7 @@ from botorch_pref.errors import FeedbackError
 DOUBLE = torch.float64
 
 
-@pytest.mark.parametrize("dim", [1, 3])
+@in_turn("dim", [1, 3])
 def test_points_of_other_dimensions_are_refused(dim: int) -> None:
     """One lengthscale would broadcast, three would fail without a name."""
     points = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
@@ -28,7 +29,7 @@ def test_points_of_other_dimensions_are_refused(dim: int) -> None:
         model.posterior(points)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 6])
+@in_turn("dim", [1, 2, 6])
 def test_priors_and_start(dim: int) -> None:
     """Log densities are those of the docstring; the start is at both modes."""
     kernel = DuelKernel(dim).double()

@@ -327,7 +327,7 @@ def test_evidence_and_posterior_before_and_after_a_fit(name: str, engine: Any) -
         warnings.simplefilter("ignore", InferenceWarning)
         model.train()
         before = mll(model(*model.train_inputs), model.train_targets).item()
-        fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 4}})
+        fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 2}})
         model.train()
         after = mll(model(*model.train_inputs), model.train_targets).item()
     assert math.isfinite(after)

@@ -29,8 +29,14 @@ def everything() -> SparsePreferenceGP:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
+)
 def test_processes_find_what_all_answers_say(tmp_path: Path) -> None:
-    multiprocessing.spawn(work, (tmp_path,), nprocs=len(SHARES))
+    # Forked, since another interpreter takes seconds to import everything.
+    multiprocessing.start_processes(
+        work, (tmp_path,), nprocs=len(SHARES), start_method="fork"
+    )
     model = everything()
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
     expected = findings(model, mll.compute_custom_loss())

@@ -7,6 +7,7 @@ from functools import partial
 import mpmath as mp
 import pytest
 import torch
+from cases import in_turn
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.likelihoods.beta import beta_slope, beta_value
@@ -27,7 +28,7 @@ def integral(y, nu, mean, variance):
     return bent_integral(log_density, mean, variance, *bend)[:3]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("y", "nu", "mean", "variance"),
     [
         (0.5, 10.0, 0.3, 1.0),
@@ -118,7 +119,7 @@ def test_rows_do_not_see_each_other() -> None:
         torch.testing.assert_close(together[:, i, j], alone, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("mean", "variance"),
     [(math.nan, 1.0), (0.0, math.nan), (math.inf, 1.0), (0.0, math.inf), (1e200, 1.0)],
 )

@@ -4,8 +4,8 @@ import itertools
 from functools import partial
 
 import mpmath as mp
-import pytest
 import torch
+from cases import in_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,8 +40,8 @@ def truth(y, precision, t):
     )
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("y", ANSWERS)
+@in_turn("precision", PRECISIONS)
+@in_turn("y", ANSWERS)
 def test_value_and_derivatives(y, precision) -> None:
     got = beta_log_density(double(y), double(precision), double(LATENTS))
     for i, t in enumerate(LATENTS):
@@ -57,8 +57,8 @@ def test_value_and_derivatives(y, precision) -> None:
             assert abs(mp.mpf(float(got[order][i])) - want) <= tolerance, (t, order)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("y", ANSWERS)
+@in_turn("precision", PRECISIONS)
+@in_turn("y", ANSWERS)
 def test_derivatives_in_precision_and_latent_are_those_of_autograd(
     y, precision
 ) -> None:

@@ -2,8 +2,8 @@
 
 import math
 
-import pytest
 import torch
+from cases import in_turn
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -41,8 +41,8 @@ def log_entropy(u: Tensor) -> Tensor:
     return torch.log(torch.log1p(torch.exp(-t)) + t * torch.sigmoid(-t))
 
 
-@pytest.mark.parametrize("deviation", DEVIATIONS)
-@pytest.mark.parametrize("mean", MEANS)
+@in_turn("deviation", DEVIATIONS)
+@in_turn("mean", MEANS)
 def test_log_probability_is_right_to_rounding_in_every_regime(
     mean: float, deviation: float
 ) -> None:
@@ -51,8 +51,8 @@ def test_log_probability_is_right_to_rounding_in_every_regime(
     torch.testing.assert_close(ours[0], truth, rtol=1e-13, atol=1e-12)
 
 
-@pytest.mark.parametrize("deviation", DEVIATIONS)
-@pytest.mark.parametrize("mean", MEANS[1:])
+@in_turn("deviation", DEVIATIONS)
+@in_turn("mean", MEANS[1:])
 def test_entropy_is_right_to_rounding_in_every_regime(
     mean: float, deviation: float
 ) -> None:
@@ -75,7 +75,7 @@ def test_certainty_is_the_link_itself() -> None:
     )
 
 
-@pytest.mark.parametrize("function", [log_expected_sigmoid, expected_sigmoid_entropy])
+@in_turn("function", [log_expected_sigmoid, expected_sigmoid_entropy])
 def test_the_two_formulas_meet(function) -> None:
     """On either side of the deviation of 1e-3 where one takes over from the other."""
     mean = torch.linspace(-30, 30, 61).double()
@@ -86,7 +86,7 @@ def test_the_two_formulas_meet(function) -> None:
     torch.testing.assert_close(below, above, rtol=1e-11, atol=1e-14)
 
 
-@pytest.mark.parametrize("function", [log_expected_sigmoid, expected_sigmoid_entropy])
+@in_turn("function", [log_expected_sigmoid, expected_sigmoid_entropy])
 def test_gradients_match_finite_differences(function) -> None:
     mean, variance = torch.meshgrid(
         double(-30.0, -2.0, 0.5, 6.0), double(0.01, 1.0, 25.0, 400.0), indexing="ij"
@@ -95,7 +95,7 @@ def test_gradients_match_finite_differences(function) -> None:
     assert torch.autograd.gradcheck(function, arguments, eps=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("variance", [0.0, 1e-8, 1.0, 1e6])
+@in_turn("variance", [0.0, 1e-8, 1.0, 1e6])
 def test_gradient_of_a_difference_of_800(variance: float) -> None:
     mean = double(-800.0, 800.0).requires_grad_()
     spread = double(variance, variance).requires_grad_()

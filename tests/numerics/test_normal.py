@@ -5,6 +5,7 @@ import math
 import mpmath as mp
 import pytest
 import torch
+from cases import in_turn
 
 from botorch_pref.numerics.normal import (
     hazard,
@@ -67,8 +68,8 @@ def as_tensors(interval, dtype):
     return tuple(torch.tensor(end, dtype=dtype) for end in interval)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x", POINTS)
+@in_turn("dtype", DTYPES)
+@in_turn("x", POINTS)
 def test_hazard_has_all_digits_in_every_tail(x, dtype) -> None:
     tensor = torch.tensor(x, dtype=dtype)
     expected = mp_hazard(float(tensor))
@@ -78,8 +79,8 @@ def test_hazard_has_all_digits_in_every_tail(x, dtype) -> None:
     assert abs(mp.mpf(float(hazard(tensor))) - expected) <= eps * expected + tiny
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("x", POINTS)
+@in_turn("dtype", DTYPES)
+@in_turn("x", POINTS)
 def test_hazard_excess_keeps_the_documented_digits(x, dtype) -> None:
     tensor = torch.tensor(x, dtype=dtype)
     expected = mp.mpf(float(tensor)) + mp_hazard(float(tensor))
@@ -91,7 +92,7 @@ def test_hazard_excess_keeps_the_documented_digits(x, dtype) -> None:
     assert got > 0
 
 
-@pytest.mark.parametrize("x", POINTS)
+@in_turn("x", POINTS)
 def test_derivatives_of_log_ndtr(x) -> None:
     tensor = torch.tensor(x, dtype=torch.float64)
     exact = mp.mpf(x)
@@ -126,8 +127,8 @@ def test_the_written_derivatives_are_derivatives() -> None:
             assert float(value) == pytest.approx(float(expected), abs=1e-12)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("interval", INTERVALS)
+@in_turn("dtype", DTYPES)
+@in_turn("interval", INTERVALS)
 def test_intervals_against_arbitrary_precision(interval, dtype) -> None:
     lower, upper = as_tensors(interval, dtype)
     expected = mp_interval(float(lower), float(upper))
@@ -151,7 +152,7 @@ def test_intervals_against_arbitrary_precision(interval, dtype) -> None:
     assert -1 - excess <= float(got[2]) <= 0
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_turn("dtype", DTYPES)
 def test_intervals_do_not_step_where_the_form_changes(dtype) -> None:
     """Around -alpha (beta - alpha) = 1 and beta = 0, from both sides."""
     eps = torch.finfo(dtype).eps
@@ -171,7 +172,7 @@ def test_intervals_do_not_step_where_the_form_changes(dtype) -> None:
             assert float(value.diff().abs()) <= 4e-6 + 64 * eps
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_turn("dtype", DTYPES)
 def test_an_interval_without_ends_is_certain(dtype) -> None:
     """Beside others, whose derivatives it leaves alone."""
     lower = torch.tensor([-math.inf, -math.inf, 0.5, -1.0], dtype=dtype)
@@ -190,8 +191,8 @@ def test_an_interval_without_ends_is_certain(dtype) -> None:
     assert bool(slope.isfinite().all())
 
 
-@pytest.mark.parametrize("centre", [0.0, 3.0, -30.0])
-@pytest.mark.parametrize("width", [1e-5, 1e-30, 1e-300])
+@in_turn("centre", [0.0, 3.0, -30.0])
+@in_turn("width", [1e-5, 1e-30, 1e-300])
 def test_a_width_that_the_ends_have_no_digits_for(centre, width) -> None:
     centre, width = as_tensors((centre, width), torch.float64)
     centre.requires_grad_()
@@ -209,7 +210,7 @@ def test_a_width_that_the_ends_have_no_digits_for(centre, width) -> None:
     torch.testing.assert_close(by_centre, -centre, rtol=1e-8, atol=1e-4)
 
 
-@pytest.mark.parametrize("end", [1e6, -1e6, 1e12])
+@in_turn("end", [1e6, -1e6, 1e12])
 def test_a_width_that_the_ends_have_no_digits_for_in_the_tail(end) -> None:
     """There the density falls exponentially, by three powers of e here."""
     width = torch.tensor(3 / abs(end), dtype=torch.float64, requires_grad=True)
@@ -222,7 +223,7 @@ def test_a_width_that_the_ends_have_no_digits_for_in_the_tail(end) -> None:
     assert by_width.item() == pytest.approx(abs(end) / math.expm1(3), rel=1e-10)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "interval",
     [(-1.0, 2.0), (0.5, 0.8), (-0.3, 0.3), (2.0, 6.0), (-9.0, -5.0), (20.0, 22.0)],
 )
@@ -238,8 +239,8 @@ def test_gradients_of_bounded_intervals(interval) -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("interval", INTERVALS)
+@in_turn("dtype", DTYPES)
+@in_turn("interval", INTERVALS)
 def test_gradients_in_finite_ends_at_extremes(interval, dtype) -> None:
     lower, upper = as_tensors(interval, dtype)
     exact_lower, exact_upper = (mp.mpf(float(end)) for end in (lower, upper))

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 import torch
+from cases import in_turn
 from mpmath import mp
 from scipy.special import ndtr
 from torch import Tensor
@@ -40,8 +41,8 @@ def moments_at_thirty_digits(mean: float, deviation: float) -> float:
         return float(expect(lambda p: (p - win) ** 2))
 
 
-@pytest.mark.parametrize("deviation", [1e-5, 0.3, 3.0, 1e3])
-@pytest.mark.parametrize("mean", [0.0, -1.5, 6.0])
+@in_turn("deviation", [1e-5, 0.3, 3.0, 1e3])
+@in_turn("mean", [0.0, -1.5, 6.0])
 def test_against_thirty_digits(mean: float, deviation: float) -> None:
     truth = moments_at_thirty_digits(mean, deviation)
     ours = probit_win_variance(double(mean), double(deviation**2), 1.0)
@@ -61,7 +62,7 @@ def test_limits_of_small_and_large_deviations() -> None:
     torch.testing.assert_close(large, win * (1 - win), rtol=1e-9, atol=0.0)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@in_turn("scale", [1e-3, 1.0, 1e3])
 def test_gradients_match_finite_differences(scale: float) -> None:
     mean = double(-3.0, -0.2, 0.0, 1.0, 8.0) * math.sqrt(scale)
     variance = double(1e-3, 1.0, 30.0).unsqueeze(-1) * scale

@@ -5,6 +5,7 @@ import math
 import mpmath
 import pytest
 import torch
+from cases import in_turn
 
 from botorch_pref.numerics.mixtures import tailed_positive_part
 
@@ -19,7 +20,7 @@ def exact(mean: float, deviation: float) -> float:
         return float(max(m, 0) + (a - abs(m) * angle) / mpmath.pi)
 
 
-@pytest.mark.parametrize("mean", [-3.0, -0.2, 0.0, 1.5])
+@in_turn("mean", [-3.0, -0.2, 0.0, 1.5])
 def test_the_closed_form(mean: float) -> None:
     with mpmath.workdps(20):
         density = lambda z: 6 * mpmath.sqrt(3) / (mpmath.pi * (3 + z * z) ** 2)  # noqa: E731
@@ -30,7 +31,7 @@ def test_the_closed_form(mean: float) -> None:
     assert exact(mean, 0.7) == pytest.approx(float(truth), rel=1e-10)
 
 
-@pytest.mark.parametrize("deviation", [1e-6, 0.3, 40.0])
+@in_turn("deviation", [1e-6, 0.3, 40.0])
 def test_small_values_keep_their_digits(deviation: float) -> None:
     z = torch.cat(
         [torch.logspace(-6, 8, 57, dtype=DOUBLE), torch.tensor([173.2050807])]

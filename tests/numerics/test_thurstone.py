@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
@@ -39,7 +40,7 @@ def orthant(differences: torch.Tensor, f: torch.Tensor) -> float:
     return law.cdf((differences @ f).numpy())
 
 
-@pytest.mark.parametrize("values", [(0.3, -1.0, 0.5), (2.0, 0.0, -0.4, 1.7), (0, 3, 6)])
+@in_turn("values", [(0.3, -1.0, 0.5), (2.0, 0.0, -0.4, 1.7), (0, 3, 6)])
 def test_sets_and_orders_are_orthants(values) -> None:
     f = utilities(*values)
     k, eye = len(values), torch.eye(len(values), dtype=torch.float64)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from cases import in_turn
 from scipy import integrate
 
 from botorch_pref.numerics.normal import sample_truncated_normal
@@ -64,8 +65,8 @@ def distance_moments(interval):
     return bound, first, math.sqrt(second - first**2)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("interval", INTERVALS)
+@in_turn("dtype", [torch.float64, torch.float32])
+@in_turn("interval", INTERVALS)
 def test_moments_agree_with_quadrature(interval, dtype) -> None:
     count = 40_000
     bound, mean, deviation = distance_moments(interval)

@@ -5,6 +5,7 @@ import torch
 from botorch.posteriors import GPyTorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
+from cases import in_turn
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
@@ -89,7 +90,7 @@ def test_one_component_is_the_gaussian_posterior_of_botorch():
     assert torch.equal(ours.skewness, torch.zeros_like(theirs.mean))
 
 
-@pytest.mark.parametrize("sampler_type", [IIDNormalSampler, SobolQMCNormalSampler])
+@in_turn("sampler_type", [IIDNormalSampler, SobolQMCNormalSampler])
 def test_samples_have_the_moments_of_the_posterior(sampler_type):
     count = 2**15
     posterior = _skew_normal(

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from cases import in_turn
 from scipy.stats import norm
 
 from benchmarks.suite.runs.judges import LapsingJudge, LogisticJudge
@@ -39,7 +40,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@in_turn("kind", LAWS)
 def test_answers_and_probabilities_follow_the_law(kind: str) -> None:
     judge, asked = make(kind), 4000
     first, second = torch.tensor([0.7]).double(), torch.tensor([0.2]).double()
@@ -83,7 +84,7 @@ def test_lapses_do_not_move_the_noise_of_other_answers() -> None:
     assert 0 < differ < 10 + 4 * 3.1
 
 
-@pytest.mark.parametrize("value", [-0.1, math.inf, math.nan])
+@in_turn("value", [-0.1, math.inf, math.nan])
 def test_impossible_numbers(value: float) -> None:
     generator = torch.Generator()
     with pytest.raises(BotorchPrefError, match=r"noise is .*: give a finite variance"):
@@ -96,7 +97,7 @@ def test_impossible_numbers(value: float) -> None:
         LapsingJudge(ProbitJudge(total, 0.0, generator), value, generator)
 
 
-@pytest.mark.parametrize("name", PROBLEM_NAMES)
+@in_turn("name", PROBLEM_NAMES)
 def test_no_point_beats_the_best(name: str) -> None:
     problem = make_problem(name)
     generator = torch.Generator().manual_seed(0)
@@ -106,7 +107,7 @@ def test_no_point_beats_the_best(name: str) -> None:
 
 
 # Where the optima are on the unit cube, from the definitions of the functions.
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "inputs"),
     [
         ("ackley", [0.5, 0.5]),
@@ -135,7 +136,7 @@ def test_regret_is_zero_at_the_optimum(name: str, inputs: list[float]) -> None:
 
 
 # Values that can be had by hand, in the problems' own units.
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "inputs", "cost"),
     [
         ("alpine7", [0.5 + math.pi / 40] + [0.5] * 6, math.pi / 2 + 0.05 * math.pi),

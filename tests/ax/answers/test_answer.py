@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from cases import in_turn
 
 from botorch_pref.ax.answers import Answer, checked_answer
 from botorch_pref.ax.kinds import KINDS
@@ -19,7 +20,7 @@ def test_every_field_is_of_the_kind_that_says_so() -> None:
     assert len({kind.metric for kind in KINDS}) == len(KINDS)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("size", "said", "rows"),
     [
         (2, {"winner": 1}, {DUEL: {0: 0, 1: 1}}),
@@ -68,7 +69,7 @@ def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("size", "said", "match"),
     [
         (2, {}, "says nothing"),
@@ -101,10 +102,8 @@ def test_what_cannot_be_said_is_refused(size, said, match) -> None:
         checked_answer(size, 5, **said)
 
 
-@pytest.mark.parametrize("argument", ["tie", "cannot_compare"])
-@pytest.mark.parametrize(
-    "given", ["no", "", 2, 1, 0, 1.0, [], [True], np.array(True), np.nan]
-)
+@in_turn("argument", ["tie", "cannot_compare"])
+@in_turn("given", ["no", "", 2, 1, 0, 1.0, [], [True], np.array(True), np.nan])
 def test_only_booleans_are_true_or_false(argument, given) -> None:
     with pytest.raises(ExperimentError, match=f"{argument} is .*True or False"):
         checked_answer(2, 5, **{argument: given})
@@ -132,7 +131,7 @@ def test_numbers_and_booleans_may_be_of_numpy() -> None:
         assert json.loads(json.dumps(answer.given())) == answer.given()
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "said",
     [
         *({"winner": given} for given in (False, 1.0, np.array(1), [1], np.bool_(1))),

@@ -1,6 +1,7 @@
 """Tables of answers, by designs and by the names of items."""
 
 import pytest
+from cases import in_turn
 from espresso import create
 from pandas import DataFrame
 from showing import A, B, C, triangle
@@ -14,6 +15,11 @@ ITEMS = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "triangle.db"
+
+
+@pytest.fixture
+def experiment(path) -> PreferenceExperiment:
+    return triangle(path)
 
 
 def whats(experiment: PreferenceExperiment) -> list[dict]:
@@ -82,7 +88,7 @@ def test_designs_in_a_file(tmp_path) -> None:
     assert whats(experiment) == [{"winner": 0, "rater": "7"}, {"winner": 0}]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changed", "match"),
     [
         ({"loser": ["y", "w"]}, "Row 1 of the answers has the loser 'w', which is no"),
@@ -92,16 +98,14 @@ def test_designs_in_a_file(tmp_path) -> None:
         ({"colour": ["red", "red"]}, r"columns \['colour'\], which mean nothing"),
     ],
 )
-def test_a_table_that_cannot_be_leaves_nothing(changed, match, tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.db")
+def test_a_table_that_cannot_be_leaves_nothing(changed, match, experiment) -> None:
     answers = DataFrame({"winner": ["x", "x"], "loser": ["y", "z"]} | changed)
     with pytest.raises(ExperimentError, match=match):
         experiment.record_table(answers, ITEMS)
-    assert len(experiment.experiment.trials) == 0
+    assert experiment.log.events == []
 
 
-def test_tables_that_are_none(tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.db")
+def test_tables_that_are_none(experiment, tmp_path) -> None:
     (tmp_path / "empty.csv").touch()
     for answers, items, match in (
         (tmp_path / "empty.csv", None, "its first line is empty"),
@@ -142,7 +146,7 @@ def test_a_table_of_a_spreadsheet_that_writes_decimal_commas(
     assert told["note"].tolist() == ["5,0 or 1"] * 2
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "match"),
     [
         ("0_5,1,1,1", "Row 2 of t.csv, column winner_a, is '0_5'; give a number"),
@@ -161,11 +165,12 @@ def test_a_table_of_a_spreadsheet_that_writes_decimal_commas(
         ),
     ],
 )
-def test_what_is_wrong_in_a_file_is_found_by_its_row(text, match, tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.db")
+def test_what_is_wrong_in_a_file_is_found_by_its_row(
+    text, match, experiment, tmp_path
+) -> None:
     if not text.startswith(("winner", "question")):
         text = f"winner_a,winner_b,loser_a,loser_b\n{text}"
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     with pytest.raises(ExperimentError, match=match):
         experiment.record_table(tmp_path / "t.csv")
-    assert len(experiment.experiment.trials) == 0
+    assert experiment.log.events == []

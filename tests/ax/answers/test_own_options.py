@@ -1,6 +1,7 @@
 """Designs of a person's own, asked about or recorded, and who answers."""
 
 import pytest
+from cases import in_turn
 from espresso import create
 from showing import A, B, C, triangle
 
@@ -19,6 +20,11 @@ def path(tmp_path):
     return tmp_path / "triangle.db"
 
 
+@pytest.fixture
+def espresso(tmp_path) -> PreferenceExperiment:
+    return create(tmp_path / "espresso.db")
+
+
 def test_own_designs_are_shown_as_they_are(path) -> None:
     experiment = triangle(path)
     question = experiment.ask(options=options(B, A, C))
@@ -30,17 +36,16 @@ def test_own_designs_are_shown_as_they_are(path) -> None:
     assert resumed.pending == [again]
 
 
-def test_values_get_the_types_of_the_search_space(tmp_path) -> None:
-    experiment = create(tmp_path / "espresso.db")
+def test_values_get_the_types_of_the_search_space(espresso) -> None:
     other = {**DESIGN, "ratio": 3, "machine": "lever"}
-    first, second = experiment.ask(options=[DESIGN, other]).options
+    first, second = espresso.ask(options=[DESIGN, other]).options
     assert first == {**DESIGN, "machine": "lever"}
     assert type(first["dose"]) is float
     assert type(first["ratio"]) is int
     assert second == other
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changed", "match"),
     [
         (
@@ -56,14 +61,13 @@ def test_values_get_the_types_of_the_search_space(tmp_path) -> None:
         ({"dose": None}, "dose has no value, and should be a number"),
     ],
 )
-def test_a_design_that_cannot_be_is_refused(changed, match, tmp_path) -> None:
-    experiment = create(tmp_path / "espresso.db")
+def test_a_design_that_cannot_be_is_refused(changed, match, espresso) -> None:
     with pytest.raises(ExperimentError, match=match):
-        experiment.ask(options=[DESIGN, {**DESIGN, **changed}])
-    assert experiment.pending == []
+        espresso.ask(options=[DESIGN, {**DESIGN, **changed}])
+    assert espresso.pending == []
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("given", "match"),
     [
         ([], "options has 0"),
@@ -75,13 +79,14 @@ def test_a_design_that_cannot_be_is_refused(changed, match, tmp_path) -> None:
         ("ab", "give a list of two or more designs"),
     ],
 )
-def test_options_that_are_none_are_refused(given, match, tmp_path) -> None:
-    experiment = create(tmp_path / "espresso.db")
-    with pytest.raises(ExperimentError, match=match):
-        experiment.ask(options=given)
-    with pytest.raises(ExperimentError, match=match):
-        experiment.record(given, winner=0)
-    assert len(experiment.experiment.trials) == 0
+def test_options_that_are_none_are_refused(given, match, espresso) -> None:
+    for act in (
+        lambda: espresso.ask(options=given),
+        lambda: espresso.record(given, winner=0),
+    ):
+        with pytest.raises(ExperimentError, match=match):
+            act()
+    assert espresso.log.events == []
 
 
 def test_an_answer_from_elsewhere_is_kept_like_any_other(path) -> None:
@@ -150,7 +155,14 @@ def test_who_is_asked_answers(path) -> None:
     assert [what["rater"] for what in whats] == ["ann", "bob"]
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def asked(path) -> PreferenceExperiment:
+    experiment = triangle(path)
+    experiment.ask(options=options(A, B))
+    return experiment
+
+
+@in_turn(
     ("given", "match"),
     [
         ({"rater": " "}, "rater is ' '"),
@@ -162,9 +174,7 @@ def test_who_is_asked_answers(path) -> None:
         ({"order": [0, 0]}, "name each option once"),
     ],
 )
-def test_circumstances_that_cannot_be_are_refused(given, match, tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.db")
-    question = experiment.ask(options=options(A, B))
+def test_circumstances_that_cannot_be_are_refused(given, match, asked) -> None:
     with pytest.raises(ExperimentError, match=match):
-        experiment.tell(question, winner=0, **given)
-    assert experiment.pending == [question]
+        asked.tell(0, winner=0, **given)
+    assert [question.index for question in asked.pending] == [0]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from cases import in_turn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parameters import choice, real, whole
@@ -153,7 +154,15 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
     assert kept(second) == kept(first)
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def recorded(tmp_path) -> PreferenceExperiment:
+    experiment = created(tmp_path / "trip.db")
+    design = {"winner": 0.5, "n": 1, "word": "NA", "on": True}
+    experiment.record([design, {**design, "n": 2}], winner=0)
+    return experiment
+
+
+@in_turn(
     ("changed", "match"),
     [
         ({"winner": [1, 1]}, r"winner \[1.0, 1.0\], which no answer gives"),
@@ -170,13 +179,10 @@ def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
         ({"valid": [0, 1]}, "which no answer gives|are valid"),
     ],
 )
-def test_a_table_that_no_experiment_writes(changed, match, tmp_path) -> None:
-    experiment = created(tmp_path / "trip.db")
-    design = {"winner": 0.5, "n": 1, "word": "NA", "on": True}
-    experiment.record([design, {**design, "n": 2}], winner=0)
-    table = experiment.answers().astype(object)
+def test_a_table_that_no_experiment_writes(changed, match, recorded) -> None:
+    table = recorded.answers().astype(object)
     for column, values in changed.items():
         table[column] = pd.Series(values, dtype=object)
     with pytest.raises(ExperimentError, match=match):
-        experiment.record_table(table)
-    assert len(experiment.answers()) == 2
+        recorded.record_table(table)
+    assert len(recorded.answers()) == 2

@@ -7,6 +7,7 @@ from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ def shown(transform, **numbers: float) -> dict:
     return found.parameters
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("lower", "upper", "log_scale", "number", "expected"),
     [
         (0, 10, False, 9.999999999999998, 10.0),
@@ -111,7 +112,7 @@ def test_the_nearest_whole_numbers_that_are_allowed(constraint, x, m, n, free) -
         assert -2 <= p["n"] <= 3
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("transform", "bounds"), [(WholeNumbers, (1, 4)), (NearestIntegers, (0.5, 4.5))]
 )
 def test_the_range_of_relaxed_integers(transform, bounds) -> None:

@@ -14,6 +14,7 @@ from ax.adapter.cross_validation import (
 )
 from ax.utils.common.random import with_rng_seed
 from botorch.fit import fit_gpytorch_mll
+from cases import in_turn
 from espresso import QUICK_FIT
 from scipy.stats import norm
 from showing import A, B, C, D, E, show, tell, triangle
@@ -145,7 +146,7 @@ def test_an_answer_of_a_kind_that_is_left_nowhere_else_is_not_scored(tmp_path) -
     assert table["scored"]["duels"] == 2
 
 
-@pytest.mark.parametrize("num_folds", [0, 1, len(DUELS) + 1, -1, 2.5, True])
+@in_turn("num_folds", [0, 1, len(DUELS) + 1, -1, 2.5, True])
 def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
     with pytest.raises(ExperimentError, match="5 answered questions"):
         duels.cross_validate(num_folds)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from ax.core.observation import ObservationFeatures
+from cases import in_turn
 from espresso import QUICK, QUICK_FIT
 from pandas import DataFrame
 from parameters import choice, real, whole
@@ -41,7 +42,7 @@ def by_option(table):
     return table.set_index(["a", "b"])
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("answer", "size", "decided", "tied"),
     [
         ({"winner": 1}, 2, [(1, 0)], []),

@@ -4,6 +4,7 @@ import pytest
 import sympy
 from ax.core import parameter_constraint
 from ax.core.parameter_constraint import ParameterConstraint
+from cases import in_turn
 from espresso import create
 
 from botorch_pref.ax import PreferenceExperiment
@@ -13,7 +14,7 @@ from botorch_pref.errors import ExperimentError
 NAMES = ["dose", "ratio", "x.1", "my dose"]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "text",
     [
         "dose + ratio <= 21",

@@ -11,6 +11,7 @@ from ax.api.configs import (
     DerivedParameterConfig,
 )
 from ax.storage.json_store.load import load_experiment
+from cases import in_turn
 from parameters import choice, real
 from showing import A, B, C, show, tell, triangle
 
@@ -63,7 +64,7 @@ def test_notes_of_every_length_and_end_of_line_come_back(tmp_path) -> None:
     assert [*other.answers()["note"]][::2] == notes
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("act", "match"),
     [
         (lambda e, p: e.merge(None), "other is None; give a PreferenceExperiment"),
@@ -83,11 +84,9 @@ def test_notes_of_every_length_and_end_of_line_come_back(tmp_path) -> None:
         (lambda e, p: PreferenceExperiment.read(None, storage=p), "path is None"),
     ],
 )
-def test_arguments_that_cannot_be_are_named(act, match, tmp_path) -> None:
-    experiment = triangle(tmp_path / "triangle.db")
-    tell(experiment, [A, B], winner=0)
+def test_arguments_that_cannot_be_are_named(act, match, played, tmp_path) -> None:
     with pytest.raises((ExperimentError, StorageError), match=match):
-        act(experiment, tmp_path / "other.db")
+        act(played, tmp_path / "other.db")
     assert not (tmp_path / "other.db").exists()
 
 

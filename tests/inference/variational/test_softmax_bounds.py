@@ -5,6 +5,7 @@ import math
 import mpmath as mp
 import pytest
 import torch
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import logsigmoid
@@ -57,7 +58,7 @@ def test_the_bound_is_below_and_touches(y, xi) -> None:
         assert bool(((bound(at) - logsigmoid(at)).abs() <= slack).all())
 
 
-@pytest.mark.parametrize("variance", [0.0, 1e-6, 0.3, 20.0])
+@in_turn("variance", [0.0, 1e-6, 0.3, 20.0])
 def test_profile_curvature_is_the_second_difference(variance) -> None:
     x = torch.linspace(-9.0, 9.0, 37, dtype=torch.float64)
 

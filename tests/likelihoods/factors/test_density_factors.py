@@ -8,6 +8,7 @@ import warnings
 import numpy
 import pytest
 import torch
+from cases import in_turn
 from scipy.stats import norm
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -47,7 +48,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("name", CLOSED)
+@in_turn("name", CLOSED)
 def test_partitions_are_those_in_closed_form(name: str) -> None:
     density, closed = CLOSED[name]
     got = DensityFactors(ROWS, density).log_partition(MEAN, DEVIATION.square())
@@ -58,9 +59,7 @@ def test_partitions_are_those_in_closed_form(name: str) -> None:
         torch.testing.assert_close(value * unit, expected * unit, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("y", "deviation"), [(3.7, 1e-3), (0.0, 1.0), (-20.0, 0.3), (50.0, 40.0)]
-)
+@in_turn(("y", "deviation"), [(3.7, 1e-3), (0.0, 1.0), (-20.0, 0.3), (50.0, 40.0)])
 def test_gaussian_densities_are_conjugate(y: float, deviation: float) -> None:
     factors = DensityFactors(ROWS, normal(y, deviation))
     mean = torch.full_like(MEAN, y) + MEAN
@@ -77,7 +76,7 @@ def student(z: Tensor) -> Tensor:
     return -2 * torch.log1p(((z - 2) / 0.4).square() / 3)
 
 
-@pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (8.0, 3.0), (2.1, 0.02)])
+@in_turn(("mean", "deviation"), [(0.0, 1.0), (8.0, 3.0), (2.1, 0.02)])
 def test_heavy_tails_with_a_lapse(mean: float, deviation: float) -> None:
     """Not log-concave: bumps at the answer and at the cavity."""
 

@@ -1,7 +1,7 @@
 """Softmax factors as rows of pairs, against the softmax and autograd."""
 
-import pytest
 import torch
+from cases import in_turn
 
 from botorch_pref.likelihoods.logit import (
     LogitFactors,
@@ -35,7 +35,7 @@ def utilities(scale, seed=0):
     return scale * torch.randn(N, generator=generator, dtype=DOUBLE)
 
 
-@pytest.mark.parametrize("scale", [0.0, 1.0, 5.0, 300.0])
+@in_turn("scale", [0.0, 1.0, 5.0, 300.0])
 def test_value_gradient_and_hessian_are_those_of_the_softmax(scale) -> None:
     factors = PlackettLuceFactors(STAGES, N, LIKE)
     f, a = utilities(scale), dense(factors)
@@ -54,7 +54,7 @@ def test_value_gradient_and_hessian_are_those_of_the_softmax(scale) -> None:
     assert bool((second <= 0).all())
 
 
-@pytest.mark.parametrize("scale", [1.0, 6.0])
+@in_turn("scale", [1.0, 6.0])
 def test_curvature_gradient_by_finite_differences(scale) -> None:
     factors = PlackettLuceFactors(STAGES, N, LIKE)
     z = dense(factors) @ utilities(scale)

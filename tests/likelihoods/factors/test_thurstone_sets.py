@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +63,7 @@ def test_rows_and_noise_are_those_of_the_items_heard(is_choice, orders) -> None:
     assert factors.upper.tolist() == [torch.inf] * len(a)
 
 
-@pytest.mark.parametrize("make", [choice_factors, ranking_factors])
+@in_turn("make", [choice_factors, ranking_factors])
 def test_a_batch_gives_what_its_elements_give(make) -> None:
     ragged = torch.tensor(
         [[[0, 1, 2, -1], [3, 4, 5, 6]], [[7, 8, 9, 1], [2, 3, -1, -1]]]
@@ -83,7 +84,7 @@ def test_a_batch_gives_what_its_elements_give(make) -> None:
         torch.testing.assert_close(got[real][:, real], want, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("make", [choice_factors, ranking_factors])
+@in_turn("make", [choice_factors, ranking_factors])
 def test_a_set_of_two_is_a_duel(make) -> None:
     factors = make(torch.tensor([[4, 1]]), NUM_POINTS, NOISE)
     total = factors.variance + factors.noise.diagonal()

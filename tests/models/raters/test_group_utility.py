@@ -7,6 +7,7 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import Normalize
+from cases import in_turn
 from torch import Tensor
 
 from botorch_pref import (
@@ -97,7 +98,7 @@ def test_moments_by_importance_sampling(
     assert float(error.abs().max()) < 0.06
 
 
-@pytest.mark.parametrize("kind", ENGINES)
+@in_turn("kind", ENGINES)
 def test_one_rater_is_the_model_at_his_number(kind: type[PreferenceGP]) -> None:
     model = make_model(kind)
     own = model.posterior(torch.cat([STIMULI, torch.ones(3, 1).double()], dim=-1))
@@ -107,7 +108,7 @@ def test_one_rater_is_the_model_at_his_number(kind: type[PreferenceGP]) -> None:
     torch.testing.assert_close(group.covariance_matrix, own.covariance_matrix)
 
 
-@pytest.mark.parametrize("kind", ENGINES[1:])
+@in_turn("kind", ENGINES[1:])
 def test_gradients_of_acquisition_functions(kind: type[PreferenceGP]) -> None:
     group = GroupUtility(make_model(kind), RATERS)
     reference = torch.tensor([[0.45]], dtype=DOUBLE)
@@ -120,7 +121,7 @@ def test_gradients_of_acquisition_functions(kind: type[PreferenceGP]) -> None:
         torch.testing.assert_close(gradient.flatten(), slope, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", ENGINES)
+@in_turn("kind", ENGINES)
 def test_t_batches_are_independent(kind: type[PreferenceGP]) -> None:
     group = GroupUtility(make_model(kind), RATERS)
     X = torch.rand(2, 3, 4, 1, generator=torch.Generator().manual_seed(0)).double()
@@ -164,7 +165,7 @@ def test_what_makes_no_group_is_refused() -> None:
         GroupUtility(model, RATERS).posterior(STIMULI, observation_noise=True)
 
 
-@pytest.mark.parametrize("kind", ENGINES[1:])
+@in_turn("kind", ENGINES[1:])
 def test_duels_of_a_group_are_those_of_its_posterior(kind) -> None:
     model = GroupUtility(make_model(kind), RATERS)
     first, second = STIMULI[:2], STIMULI[2:]
@@ -201,7 +202,7 @@ def test_an_answer_of_a_group_is_that_of_one_of_its_raters() -> None:
     torch.testing.assert_close(found, (each[0] + each[1]) / 2)
 
 
-@pytest.mark.parametrize("kind", ENGINES)
+@in_turn("kind", ENGINES)
 def test_a_group_of_one_duels_as_this_rater(kind) -> None:
     model = make_model(kind)
     alone = GroupUtility(model, RATERS[[1]])

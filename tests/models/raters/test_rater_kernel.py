@@ -5,10 +5,10 @@ import math
 import pickle
 from collections.abc import Callable
 
-import pytest
 import torch
 from botorch.sampling.pathwise import gen_kernel_features
 from botorch.utils.sampling import manual_seed
+from cases import in_turn
 from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,7 +181,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@in_turn("name", KERNELS)
 def test_products_of_features_are_the_kernel(name: str) -> None:
     """On average within five standard errors; in one set within its own deviation.
 
@@ -210,8 +210,8 @@ def test_products_of_features_are_the_kernel(name: str) -> None:
     assert error.diagonal(dim1=-2, dim2=-1).abs().max() < 1e-9
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("scale", [1.0, 0.02, 1e-3])
+@in_turn("dtype", [torch.float32, torch.float64])
+@in_turn("scale", [1.0, 0.02, 1e-3])
 def test_raters_whose_numbers_are_no_integers(dtype: torch.dtype, scale: float) -> None:
     """As an input transform makes them.
 

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -53,7 +54,7 @@ def test_tails_keep_their_relative_precision():
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@in_turn("dtype", [torch.float32, torch.float64])
 def test_one_component_is_the_gaussian_closed_form(dtype):
     means = torch.tensor([[0.5, -2.0, 1e3]], dtype=dtype)
     variance = torch.tensor([1.0, 1e-10, 4.0], dtype=dtype)
@@ -120,7 +121,7 @@ def test_quantile_broadcasts_probabilities_against_the_batch():
             torch.testing.assert_close(x[i, j], single, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("count", [1, 2, 20])
+@in_turn("count", [1, 2, 20])
 def test_quantile_gradient_agrees_with_finite_differences(count):
     means, variance = _mixture(count, 3)
     p = torch.tensor([0.02, 0.5, 0.93], dtype=F64, requires_grad=True)
@@ -128,7 +129,7 @@ def test_quantile_gradient_agrees_with_finite_differences(count):
     assert torch.autograd.gradcheck(mixture.quantile, arguments)
 
 
-@pytest.mark.parametrize("function", [mixture.cdf, mixture.log_density])
+@in_turn("function", [mixture.cdf, mixture.log_density])
 def test_cdf_and_density_gradients_agree_with_finite_differences(function):
     means, variance = _mixture(4, 3)
     x = torch.tensor([[0.1], [2.0]], dtype=F64, requires_grad=True)
@@ -136,9 +137,7 @@ def test_cdf_and_density_gradients_agree_with_finite_differences(function):
     assert torch.autograd.gradcheck(function, arguments)
 
 
-@pytest.mark.parametrize(
-    "function", [mixture.central_moments, mixture.expected_positive_part]
-)
+@in_turn("function", [mixture.central_moments, mixture.expected_positive_part])
 def test_moment_gradients_agree_with_finite_differences(function):
     means, variance = _mixture(4, 3)
     arguments = ((means - 2).requires_grad_(), variance.requires_grad_())
@@ -193,7 +192,7 @@ def _tail(z: float) -> float:
     return integral * math.exp(-0.5 * z * z - HALF_LOG_2_PI)
 
 
-@pytest.mark.parametrize("scale", [1e-5, 0.3, 1e100])
+@in_turn("scale", [1e-5, 0.3, 1e100])
 def test_expected_positive_part_keeps_its_digits_in_the_tail(scale: float):
     # Of a sign and the other: E[max(u, 0)] - E[max(-u, 0)] = E[u].
     truth = [_tail(-abs(z)) + max(z, 0.0) for z in Z.tolist()]
@@ -217,7 +216,7 @@ def test_slopes_of_the_expected_positive_part_keep_their_digits():
     torch.testing.assert_close(slopes[1], density / (2 * scale), rtol=1e-11, atol=0.0)
 
 
-@pytest.mark.parametrize("small", [0.0, 1e-320, 1e-30])
+@in_turn("small", [0.0, 1e-320, 1e-30])
 def test_expected_positive_part_of_what_is_certain(small: float):
     means = torch.tensor([[-1e200, -1.0, 0.0, 1.0, 1e200]], dtype=F64)
     means.requires_grad_()

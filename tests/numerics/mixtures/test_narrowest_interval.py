@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from cases import in_turn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -24,7 +25,7 @@ def _level(lower: Tensor, upper: Tensor, means: Tensor, variance: Tensor) -> Ten
     return 1 - below - mixture.cdf(-upper, -means, variance)
 
 
-@pytest.mark.parametrize("level", [0.1, 0.5, 0.95, 0.9999])
+@in_turn("level", [0.1, 0.5, 0.95, 0.9999])
 def test_agrees_with_the_narrowest_of_all_intervals_on_a_grid(level):
     means, variance = _skewed(200, 4)
     lower, upper = narrowest_interval(means, variance, level)
@@ -78,7 +79,7 @@ def test_has_the_level_is_stationary_and_no_wider_than_the_central_interval(
     assert (excess <= 1e-10 * (central[1] - central[0]) + 4 * rounding).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@in_turn("dtype", [torch.float32, torch.float64])
 def test_equal_means_give_the_gaussian_closed_form(dtype):
     variance = torch.tensor([1.0, 1e-8, 25.0], dtype=dtype)
     z = torch.special.ndtri(torch.tensor(0.975, dtype=F64)).to(dtype)
@@ -101,8 +102,8 @@ def test_float32_agrees_with_float64():
         torch.testing.assert_close(ours.double(), truth, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("count", [1, 2, 30])
-@pytest.mark.parametrize("level", [0.5, 0.95])
+@in_turn("count", [1, 2, 30])
+@in_turn("level", [0.5, 0.95])
 def test_gradient_agrees_with_finite_differences(count, level):
     means, variance = _skewed(count, 3)
     arguments = (means.requires_grad_(), variance.requires_grad_())
@@ -134,7 +135,7 @@ def test_no_variance_is_the_shortest_interval_with_enough_means():
     assert (lower.item(), upper.item()) == (1.0, 2.0)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, math.nan])
+@in_turn("level", [0.0, 1.0, math.nan])
 def test_level_outside_the_unit_interval_is_refused(level):
     with pytest.raises(ValueError, match="between 0 and 1"):
         narrowest_interval(torch.zeros(2, 1), torch.ones(1), level)
