@@ -14,6 +14,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError, latex2mathml
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -59,7 +60,7 @@ nb_merge_streams = True
 autosummary_generate = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"no-value": True}
+autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
 default_role = "py:obj"  # a name between single backticks
 napoleon_use_ivar = True
@@ -154,7 +155,7 @@ class PublicNames(SphinxDirective):
 
 
 def read_notebook(path: Path) -> tuple[str, str, str | None]:
-    """The title of a notebook, what it is about, and its first figure in base 64."""
+    """The title of a notebook, its first paragraph, and its first figure in base 64."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     said = "".join(cells[0]["source"]).split("\n\n")
     pictures = (
@@ -163,8 +164,7 @@ def read_notebook(path: Path) -> tuple[str, str, str | None]:
         for output in cell.get("outputs", [])
         if "image/png" in output.get("data", {})
     )
-    sentences = re.split(r"(?<=[.?!])\s", said[1])[:2]
-    return said[0].lstrip("# "), " ".join(sentences), next(pictures, None)
+    return said[0].lstrip("# "), said[1], next(pictures, None)
 
 
 class NotebookCards(SphinxDirective):
@@ -196,6 +196,38 @@ def skip_what_the_base_says(
     return told == "See base class." or told.startswith("Alias for field") or None
 
 
+def write_factories(
+    app: Sphinx,
+    what: str,
+    name: str,
+    known: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Writes an argument whose value is made anew each time as Python can read it."""
+    return signature and signature.replace("<factory>", "..."), returns
+
+
+def hide_values(app: Sphinx, doctree: nodes.document) -> None:
+    """Leaves out the values of attributes, which are printed as objects in memory."""
+    for told in [*doctree.findall(addnodes.desc_annotation)]:
+        if told.astext().startswith(" = "):
+            told.parent.remove(told)
+
+
+NAMES = re.compile(r'(?<=<span class="pre">)[^<]+(?=</span>)')
+BREAKS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[_./])(?=\w)")
+
+
+def let_names_break(
+    app: Sphinx, page: str, template: str, context: dict[str, str], doctree: object
+) -> None:
+    """Lets a long name break between its words, also in a narrow column."""
+    if body := context.get("body"):
+        context["body"] = NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), body)
+
+
 def name_public_bases(
     app: Sphinx, name: str, cls: type, options: object, bases: list[type]
 ) -> None:
@@ -211,6 +243,9 @@ def setup(app: Sphinx) -> None:
     """Adds what this site needs beyond its extensions."""
     app.connect("autodoc-skip-member", skip_what_the_base_says)
     app.connect("autodoc-process-bases", name_public_bases)
+    app.connect("autodoc-process-signature", write_factories)
+    app.connect("doctree-read", hide_values)
+    app.connect("html-page-context", let_names_break)
     app.add_html_math_renderer(
         "mathml",
         inline_renderers=(write_inline, None),
