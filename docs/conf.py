@@ -216,16 +216,23 @@ def hide_values(app: Sphinx, doctree: nodes.document) -> None:
             told.parent.remove(told)
 
 
+CELLS = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
 NAMES = re.compile(r'(?<=<span class="pre">)[^<]+(?=</span>)')
-BREAKS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[_./])(?=\w)")
+BREAKS = re.compile(
+    r"(?<=[a-z\d])(?=[A-Z])|(?<=\w[_/])(?=\w)|(?<=\w\.)(?=[A-Za-z])(?!py\b|md\b|csv\b)"
+)
 
 
 def let_names_break(
     app: Sphinx, page: str, template: str, context: dict[str, str], doctree: object
 ) -> None:
-    """Lets a long name break between its words, also in a narrow column."""
+    """Lets long names in cells of tables break between their words."""
+
+    def broken(cell: re.Match[str]) -> str:
+        return NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), cell[0])
+
     if body := context.get("body"):
-        context["body"] = NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), body)
+        context["body"] = CELLS.sub(broken, body)
 
 
 def name_public_bases(
