@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -114,10 +114,10 @@ MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
     "gain as a share of the range": "from the worst to the best option judged",
     "probability of a small gain": f"of a share below {progress.GAIN_TOLERANCE:g}",
-    "stop": f"a small gain or a low chance, with probability {progress.CONFIDENCE}",
+    "stop": f"a small gain or a low chance has a probability of {progress.CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
-    "searched for the best": "of some designs alone, gain and chance are lower bounds",
+    "searched for the best": "if some designs only, gain and chance are lower bounds",
     "agreement of raters": "correlation of the utilities of two of them",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
@@ -166,6 +166,8 @@ class Report:
             to ``upper``. None of a catalogue, whose rows are all there is, and of a
             model that averages over its hyper-parameters. Printed is where each
             parameter is best and worst, and the ``difference``, the largest one first.
+        advice: How sure it is that the best option shown is the best design, and so
+            whether to go on asking, in words.
     """
 
     summary: DataFrame
@@ -174,17 +176,29 @@ class Report:
     agreement: DataFrame | None = None
     checks: DataFrame | None = None
     effects: DataFrame | None = None
+    advice: str = ""
 
     def to_markdown(self) -> str:
-        """The tables in Markdown; agreements as a square, and effects by parameter."""
-        tables = [self.summary, self.options]
+        """What to take and how sure it is, then all tables in Markdown.
+
+        Agreements are a square, effects a row for each parameter; the summary is last.
+        """
+        parts, tables = [], [self.options]
+        if self.advice:
+            values = self.summary["value"]
+            best = values["recommended of those shown"]
+            parts = [
+                _short(f"The best option shown is {best}."),
+                f"{'Stop' if values['stop'] else 'Go on'}. {self.advice}",
+            ]
         if self.effects is not None:
-            tables.append(_by_parameter(self.effects))
+            tables.insert(0, _by_parameter(self.effects))
         if self.raters is not None and self.agreement is not None:
             tables += [self.raters, _square(self.agreement, [*self.raters.index])]
         if self.checks is not None:
             tables.append(self.checks)
-        return "\n\n".join(map(_markdown, tables))
+        parts += map(_markdown, [*tables, self.summary])
+        return "\n\n".join(map(str, parts))
 
     __str__ = to_markdown
     _repr_markdown_ = to_markdown
@@ -230,6 +244,24 @@ def preference_report(projection: Projection) -> Report:
         tables and tables.agreement,
         rater_checks(log),
         _effects(log, adapter),
+        _advice(values),
+    )
+
+
+def _advice(values: Mapping[str, Any]) -> str:
+    """What the rows of the summary on regret and gain say, in words."""
+    chance, share = values["chance of regret"], values["gain as a share of the range"]
+    worth = ""
+    if not math.isnan(share):
+        percent = "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+        worth = (
+            f" It would be better by {percent} of the step from the worst option so "
+        )
+        worth += "far to the best."
+    return (
+        f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
+        f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
+        f"comparisons, where 50 means as good as equal.{worth}"
     )
 
 

@@ -48,9 +48,9 @@ def findings_of(state: bytes) -> JSON:
     if "copy_of" in options:
         judged |= options["copy_of"] != ""
     best = options.index[judged][0]
-    # Where the best judged option was first shown.
+    # The name of the best judged option, and where it was first shown.
     recommended = next(
-        {"question": question.index, "place": place}
+        {"name": str(best), "question": question.index, "place": place}
         for question in log.questions
         for place, option in enumerate(question.options)
         if log.titles[option.name] == best
@@ -65,6 +65,7 @@ def findings_of(state: bytes) -> JSON:
             for name, row in options.to_dict(orient="index").items()
         ],
         "recommended": recommended,
+        "advice": report.advice,
         "effects": [
             {
                 "parameter": name,

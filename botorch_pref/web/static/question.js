@@ -1099,22 +1099,17 @@ class ReportView {
     return `${Number(value.toPrecision(3))}`;
   }
 
-  #best({ summary, recommended }) {
+  #best({ summary, recommended, advice }) {
     const values = Object.fromEntries(summary);
-    // Not of a table of numbers, which the words beside it have too.
-    const picture = (recommended.shown ?? []).filter((part) => part.type !== "table");
+    const shown = recommended.shown ?? [];
     const heads = { "recommended of those shown": "The best of those shown", "recommended of all": "Perhaps better: the best of all designs" };
     let cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
     if (cards.length === 2 && cards[0][1] === cards[1][1]) cards = [["The best, of those shown and of all designs", cards[0][1]]];
-    if (typeof values.stop === "boolean") {
-      const chance = Math.round(100 * values["chance of regret"]);
-      const share = values["gain as a share of the range"];
-      const worth = typeof share !== "number" ? "" : ` It would be better by ${this.#number(100 * share)} % of the step from the worst option so far to the best.`;
-      const left = `the ideal design would be preferred to the recommended one in ${chance} of 100 comparisons, where 50 means as good as equal.${worth}`;
-      cards.push([values.stop ? "Stop" : "Go on", values.stop ? `Little is left to gain: ${left}` : `As far as is known, ${left}`]);
-    }
+    // A table of numbers has what the words say, but for the name.
+    if (cards.length && shown.some((part) => part.type === "table")) cards[0][1] = recommended.name;
+    if (advice) cards.push([values.stop ? "Stop" : "Go on", advice]);
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value], i) =>
-      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(picture, "The recommended option")), make("p", {}, `${value}`))));
+      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(shown, "The recommended option")), make("p", {}, `${value}`))));
   }
 
   /** How the utility changes from the best option shown as one parameter moves. */
@@ -1128,7 +1123,10 @@ class ReportView {
   }
 
   #effect({ parameter, rows, is_choice: isChoice, log }, low, high) {
-    const width = 170, height = 130, bottom = 22, side = isChoice ? width / (2 * rows.length) : 8;
+    const width = 170, side = isChoice ? width / (2 * rows.length) : 8, letterWidth = 7.5;
+    // Long names of choices stand in two rows, one lower than the other.
+    const inTwo = isChoice && rows.some((row) => this.#number(row.value).length * letterWidth > 2 * side);
+    const bottom = inTwo ? 36 : 22, height = 108 + bottom;
     const scale = (v) => (log ? Math.log(v) : v);
     const ends = isChoice ? [0, rows.length - 1] : [scale(rows[0].value), scale(rows.at(-1).value)];
     const x = (row, i) => side + (((isChoice ? i : scale(row.value)) - ends[0]) / (ends[1] - ends[0] || 1)) * (width - 2 * side);
@@ -1152,8 +1150,10 @@ class ReportView {
     const named = isChoice ? rows.map((row, i) => [row, i, ""]) : [[rows[0], 0, "bp-start"], [rows.at(-1), rows.length - 1, "bp-end"]];
     for (const [row, i, where] of named) {
       const at = where === "bp-start" ? 0 : where === "bp-end" ? width : x(row, i);
-      const words = this.#number(row.value), room = isChoice ? Math.max(3, Math.floor((2 * side) / 7)) : 14;
-      const text = draw("text", { x: at, y: height - 6, class: `bp-axis ${where}` });
+      const words = this.#number(row.value), lower = inTwo && i % 2;
+      const beside = isChoice ? Math.min((inTwo ? 4 : 2) * side, 2 * Math.min(at, width - at)) : 105;
+      const room = Math.max(3, Math.floor(beside / letterWidth));
+      const text = draw("text", { x: at, y: height - (inTwo && !lower ? 20 : 6), class: `bp-axis ${where}` });
       text.textContent = words.length > room ? `${words.slice(0, room - 1)}…` : words;
       figure.append(text);
     }
@@ -1228,15 +1228,18 @@ class ReportView {
   #rows(rows, columns, heads) {
     return make("div", { class: "bp-scroll" }, make("table", { class: "bp-data" },
       make("thead", {}, make("tr", {}, ...columns.map((c) => make("th", { scope: "col" }, heads[c] ?? c)))),
-      make("tbody", {}, ...rows.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, this.#number(o[c] ?? null))))))));
+      make("tbody", {}, ...rows.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", { scope: i ? null : "row", class: `${o[c] ?? ""}`.length > 16 ? "bp-words" : null }, this.#number(o[c] ?? null))))))));
   }
 
   /** The noise of each rater with its interval, and beside it who agrees with whom. */
   #raters({ raters, agreement }) {
     if (!raters.length) return [];
-    const side = 32, width = 130, top = 12;
-    // Of the widest letters there are.
-    const left = 20 + Math.max(...raters.map((r) => [...r.rater].reduce((sum, c) => sum + (c > "\u2e7f" ? 12 : 8), 0)));
+    const side = 32, width = 110, top = 12;
+    // Of the widest letters there are, as far as there is room: the table has the whole names.
+    const wide = (name) => [...name].reduce((sum, c) => sum + (c > "\u2e7f" ? 12 : 8), 0);
+    const most = 0.2 * this.root.clientWidth;
+    const cut = (name) => { let found = name; while (wide(found) > most) found = [...found].slice(0, -1).join(""); return found === name ? name : `${found}…`; };
+    const left = 20 + Math.max(...raters.map((r) => wide(cut(r.rater))));
     const height = top + side * raters.length + 26;
     const low = Math.log(Math.min(...raters.map((r) => r.lower))), high = Math.log(Math.max(...raters.map((r) => r.upper)));
     const x = (v) => left + 12 + ((Math.log(v) - low) / (high - low || 1)) * (width - 24);
@@ -1249,7 +1252,7 @@ class ReportView {
     figure.append(draw("line", { x1: x(1), x2: x(1), y1: top, y2: height - 26, class: "bp-grid" }));
     for (const [i, rater] of raters.entries()) {
       figure.append(
-        text({ x: left - 8, y: y(i) + 4, class: "bp-name" }, rater.rater),
+        text({ x: left - 8, y: y(i) + 4, class: "bp-name" }, cut(rater.rater)),
         draw("line", { x1: x(rater.lower), x2: x(rater.upper), y1: y(i), y2: y(i), class: "bp-interval" }),
         draw("circle", { cx: x(rater.noise), cy: y(i), r: 5, class: "bp-mean" }));
     }

@@ -384,7 +384,14 @@ def test_a_report_reads_well(found) -> None:
     text = str(found)
     assert text == found.to_markdown() == found._repr_markdown_()
     assert "nan" not in text.replace("answers", "")
-    lines = text.splitlines()
+    # What to take, how sure that is, and tables.
+    best, advice, tables = text.split("\n\n", 2)
+    values = found.summary["value"]
+    assert best == f"The best option shown is {values['recommended of those shown']}."
+    assert advice == f"Go on. {found.advice}"
+    assert f"in {100 * values['chance of regret']:.0f} of 100" in advice
+    assert f"by {100 * values['gain as a share of the range']:.0f} %" in advice
+    lines = tables.splitlines()
     assert all(line.startswith("|") for line in lines if line)
     assert max(map(len, lines)) < 120
     (gain,) = (line for line in lines if "expected remaining gain" in line)
