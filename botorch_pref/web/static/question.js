@@ -1106,10 +1106,10 @@ class ReportView {
     let cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
     if (cards.length === 2 && cards[0][1] === cards[1][1]) cards = [["The best, of those shown and of all designs", cards[0][1]]];
     // A table of numbers has what the words say, but for the name.
-    if (cards.length && shown.some((part) => part.type === "table")) cards[0][1] = recommended.name;
+    if (cards.length && shown.some((part) => part.type === "table")) cards[0] = [`${cards[0][0]}: ${recommended.name}`, null];
     if (advice) cards.push([values.stop ? "Stop" : "Go on", advice]);
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value], i) =>
-      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(shown, "The recommended option")), make("p", {}, `${value}`))));
+      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(shown, "The recommended option")), value && make("p", {}, `${value}`))));
   }
 
   /** How the utility changes from the best option shown as one parameter moves. */
@@ -1123,7 +1123,7 @@ class ReportView {
   }
 
   #effect({ parameter, rows, is_choice: isChoice, log }, low, high) {
-    const width = 170, side = isChoice ? width / (2 * rows.length) : 8, letterWidth = 7.5;
+    const width = 170, side = isChoice ? width / (2 * rows.length) : 8, letterWidth = 7;
     // Long names of choices stand in two rows, one lower than the other.
     const inTwo = isChoice && rows.some((row) => this.#number(row.value).length * letterWidth > 2 * side);
     const bottom = inTwo ? 36 : 22, height = 108 + bottom;
