@@ -101,11 +101,16 @@ SPELLINGS = [
 ]
 
 
-def written(node: nodes.math | nodes.math_block, **options: bool) -> str:
-    """A formula as MathML, which browsers draw by themselves."""
-    formula = node.astext()
+def spelled(formula: str) -> str:
+    """A formula of TeX in the spelling of Docutils."""
     for theirs, ours in SPELLINGS:
         formula = theirs.sub(ours, formula)
+    return formula
+
+
+def written(node: nodes.math | nodes.math_block, **options: bool) -> str:
+    """A formula as MathML, which browsers draw by themselves."""
+    formula = spelled(node.astext())
     try:
         return latex2mathml.tex2mathml(formula, **options)
     except MathError as error:
@@ -216,23 +221,37 @@ def hide_values(app: Sphinx, doctree: nodes.document) -> None:
             told.parent.remove(told)
 
 
-CELLS = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
-NAMES = re.compile(r'(?<=<span class="pre">)[^<]+(?=</span>)')
+CELLS = re.compile(r"<t[dh]\b.*?</t[dh]>|<h1>.*?</h1>", re.DOTALL)
+NAMES = re.compile(
+    r'(?<=<span class="pre">)[^<]+(?=</span>)|(?<=<h1>)botorch_pref[^<]+'
+)
 BREAKS = re.compile(
     r"(?<=[a-z\d])(?=[A-Z])|(?<=\w[_/])(?=\w)|(?<=\w\.)(?=[A-Za-z])(?!py\b|md\b|csv\b)"
 )
 
 
+NOT_FOR_READERS = re.compile(
+    r"&lt;factory&gt;|~typing\.|&lt;[\w.]+ object(?: at \w+)?&gt;|&lt;class .*?&gt;"
+    r'|<(?:img|script|link)[^>]*"https?://[^"]*"'
+)
+"""Objects as Python prints them, and what a page would fetch from another host."""
+
+
 def let_names_break(
     app: Sphinx, page: str, template: str, context: dict[str, str], doctree: object
 ) -> None:
-    """Lets long names in cells of tables break between their words."""
+    """Lets long names in cells and titles break between their words.
+
+    What is not for readers is told of, which ends a build that is to be without warnings.
+    """
 
     def broken(cell: re.Match[str]) -> str:
         return NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), cell[0])
 
     if body := context.get("body"):
         context["body"] = CELLS.sub(broken, body)
+        for found in NOT_FOR_READERS.findall(body):
+            LOGGER.warning("%s.html shows %r.", page, found)
 
 
 def name_public_bases(
@@ -248,6 +267,8 @@ def name_public_bases(
 
 def setup(app: Sphinx) -> None:
     """Adds what this site needs beyond its extensions."""
+    if "<mn>12</mn>" in latex2mathml.tex2mathml(spelled(r"\frac12")):
+        LOGGER.warning("A half is drawn as twelve over what follows.")
     app.connect("autodoc-skip-member", skip_what_the_base_says)
     app.connect("autodoc-process-bases", name_public_bases)
     app.connect("autodoc-process-signature", write_factories)
