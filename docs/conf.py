@@ -60,7 +60,6 @@ nb_merge_streams = True
 autosummary_generate = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
 default_role = "py:obj"  # a name between single backticks
 napoleon_use_ivar = True
@@ -201,7 +200,10 @@ def skip_what_the_base_says(
     return told == "See base class." or told.startswith("Alias for field") or None
 
 
-def write_factories(
+FUNCTION = re.compile(r"<function (\w+)[^>]*>")
+
+
+def write_defaults(
     app: Sphinx,
     what: str,
     name: str,
@@ -210,8 +212,10 @@ def write_factories(
     signature: str | None,
     returns: str | None,
 ) -> tuple[str | None, str | None]:
-    """Writes an argument whose value is made anew each time as Python can read it."""
-    return signature and signature.replace("<factory>", "..."), returns
+    """Writes defaults that are functions, or made anew each time, as Python does."""
+    if signature is not None:
+        signature = FUNCTION.sub(r"\1", signature.replace("<factory>", "..."))
+    return signature, returns
 
 
 def hide_values(app: Sphinx, doctree: nodes.document) -> None:
@@ -221,18 +225,15 @@ def hide_values(app: Sphinx, doctree: nodes.document) -> None:
             told.parent.remove(told)
 
 
-CELLS = re.compile(r"<t[dh]\b.*?</t[dh]>|<h1>.*?</h1>", re.DOTALL)
-NAMES = re.compile(
-    r'(?<=<span class="pre">)[^<]+(?=</span>)|(?<=<h1>)botorch_pref[^<]+'
-)
+NARROW = re.compile(r"<(t[dh]|dt|h1)\b.*?</\1>", re.DOTALL)
+NAMES = re.compile(r'(?<=<span class="pre">)[^<]+|(?<=<h1>)botorch_pref[^<]+')
 BREAKS = re.compile(
     r"(?<=[a-z\d])(?=[A-Z])|(?<=\w[_/])(?=\w)|(?<=\w\.)(?=[A-Za-z])(?!py\b|md\b|csv\b)"
 )
 
-
 NOT_FOR_READERS = re.compile(
-    r"&lt;factory&gt;|~typing\.|&lt;[\w.]+ object(?: at \w+)?&gt;|&lt;class .*?&gt;"
-    r'|<(?:img|script|link)[^>]*"https?://[^"]*"'
+    r"&lt;factory&gt;|&lt;function |&lt;[\w.]+ object(?: at \w+)?&gt;|&lt;class .*?&gt;"
+    r'|~typing\.|<(?:img|script|link)[^>]*"https?://[^"]*"'
 )
 """Objects as Python prints them, and what a page would fetch from another host."""
 
@@ -240,16 +241,16 @@ NOT_FOR_READERS = re.compile(
 def let_names_break(
     app: Sphinx, page: str, template: str, context: dict[str, str], doctree: object
 ) -> None:
-    """Lets long names in cells and titles break between their words.
+    """Lets long names in cells, signatures and titles break between their words.
 
-    What is not for readers is told of, which ends a build that is to be without warnings.
+    A warning names what is not for readers, and so ends a build under ``-W``.
     """
 
-    def broken(cell: re.Match[str]) -> str:
-        return NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), cell[0])
+    def broken(narrow: re.Match[str]) -> str:
+        return NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), narrow[0])
 
     if body := context.get("body"):
-        context["body"] = CELLS.sub(broken, body)
+        context["body"] = NARROW.sub(broken, body)
         for found in NOT_FOR_READERS.findall(body):
             LOGGER.warning("%s.html shows %r.", page, found)
 
@@ -271,7 +272,7 @@ def setup(app: Sphinx) -> None:
         LOGGER.warning("A half is drawn as twelve over what follows.")
     app.connect("autodoc-skip-member", skip_what_the_base_says)
     app.connect("autodoc-process-bases", name_public_bases)
-    app.connect("autodoc-process-signature", write_factories)
+    app.connect("autodoc-process-signature", write_defaults)
     app.connect("doctree-read", hide_values)
     app.connect("html-page-context", let_names_break)
     app.add_html_math_renderer(
