@@ -76,6 +76,7 @@ def findings_of(state: bytes) -> JSON:
             for name, table in by_parameter
         ],
         "parameters": [name for name in parameters if name in options],
+        "asked": _asked(log),
         "duels": _duels(log),
         "raters": _records(report.raters, "rater"),
         "agreement": _records(report.agreement),
@@ -97,6 +98,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def _asked(log: Log) -> list[JSON]:
+    """Names of the options of each answered question, with its number from 1."""
+    return [
+        {"question": question.index + 1}
+        | {"options": [log.titles[option.name] for option in question.options]}
+        for question in log.questions
+        if question.standing is not None
+    ]
 
 
 def _duels(log: Log) -> list[JSON]:

@@ -513,6 +513,10 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
             )
         ],
         "parameters": ["leaf (g)"],
+        "asked": [
+            {"question": 1, "options": ["1 A", "1 B"]},
+            {"question": 12, "options": ["1 A", "12 D"]},
+        ],
         "duels": [
             {"better": "1 A", "worse": "12 D", "times": 1},
             {"tied": ["1 B", "12 D"], "times": 3},
@@ -558,7 +562,7 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
 
 
 WITHIN = """
-    const [figure] = document.querySelectorAll(".bp-figure");
+    const figure = document.querySelector(".bp-arc").closest("svg");
     const { left, right } = figure.getBoundingClientRect();
     const width = figure.parentElement.clientWidth;
     const arcs = document.querySelectorAll(".bp-arc");

@@ -1085,7 +1085,7 @@ class ReportView {
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
-      main.replaceChildren(this.#best(found), ...this.#effects(found), this.#figure(found), ...this.#raters(found), this.#table(found), this.#summary(found), this.#warnings(found.warnings));
+      main.replaceChildren(this.#best(found), ...this.#effects(found), ...this.#progress(found), this.#figure(found), ...this.#raters(found), this.#table(found), this.#summary(found), this.#warnings(found.warnings));
     } catch (error) {
       main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
     }
@@ -1155,6 +1155,39 @@ class ReportView {
       const room = Math.max(3, Math.floor(beside / letterWidth));
       const text = draw("text", { x: at, y: height - (inTwo && !lower ? 20 : 6), class: `bp-axis ${where}` });
       text.textContent = words.length > room ? `${words.slice(0, room - 1)}…` : words;
+      figure.append(text);
+    }
+    return figure;
+  }
+
+  /** The utility of the options of each question, and of the best one so far. */
+  #progress({ asked, options }) {
+    const known = new Map(options.map((o) => [o.name, o]));
+    const steps = asked.map(({ question, options: names }) => ({ question, shown: names.map((name) => known.get(name)).filter(Boolean) }));
+    if (steps.length < 2) return [];
+    const best = [];
+    for (const { shown } of steps) best.push([...best.slice(-1), ...shown].reduce((a, b) => (b.mean > a.mean ? b : a)));
+    const legend = make("p", { class: "bp-legend" }, "Dots are the options of each question, the line is the best one so far with its 95 % interval, all in utilities of the model that has every answer. Where the line has long been flat, more questions bring little.");
+    const place = make("div");
+    new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#steps(steps, best, contentRect.width))).observe(place);
+    return [make("section", {}, make("h2", {}, "Progress over questions"), place, legend)];
+  }
+
+  #steps(steps, best, width) {
+    const height = 180, bottom = 22, all = steps.flatMap(({ shown }) => shown.map((o) => o.mean));
+    const low = Math.min(...all, ...best.map((o) => o.lower)), high = Math.max(...all, ...best.map((o) => o.upper));
+    const first = steps[0].question, last = steps.at(-1).question;
+    const x = (question) => 8 + ((question - first) / (last - first)) * (width - 16);
+    const y = (v) => 6 + ((high - v) / (high - low || 1)) * (height - bottom - 12);
+    const figure = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", class: "bp-figure" }, draw("title"));
+    figure.firstChild.textContent = "Utilities of the options of each question, and of the best one so far.";
+    const points = (key) => best.map((o, i) => `${x(steps[i].question)} ${y(o[key])}`);
+    figure.append(draw("path", { d: `M${[...points("lower"), ...points("upper").reverse()].join(" L")} Z`, class: "bp-band" }));
+    for (const { question, shown } of steps) figure.append(...shown.map((o) => draw("circle", { cx: x(question), cy: y(o.mean), r: 3, class: "bp-option" })));
+    figure.append(draw("path", { d: `M${points("mean").join(" L")}`, class: "bp-line" }));
+    for (const [question, at, where] of [[first, 0, "bp-start"], [last, width, "bp-end"]]) {
+      const text = draw("text", { x: at, y: height - 4, class: `bp-axis ${where}` });
+      text.textContent = `question ${question}`;
       figure.append(text);
     }
     return figure;
