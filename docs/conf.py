@@ -268,7 +268,7 @@ def name_public_bases(
 
 def setup(app: Sphinx) -> None:
     """Adds what this site needs beyond its extensions."""
-    if "<mn>12</mn>" in latex2mathml.tex2mathml(spelled(r"\frac12")):
+    if "<mn>12</mn>" in latex2mathml.tex2mathml(spelled(r"\frac12 x")):
         LOGGER.warning("A half is drawn as twelve over what follows.")
     app.connect("autodoc-skip-member", skip_what_the_base_says)
     app.connect("autodoc-process-bases", name_public_bases)

@@ -1106,7 +1106,7 @@ class ReportView {
     let cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
     if (cards.length === 2 && cards[0][1] === cards[1][1]) cards = [["The best, of those shown and of all designs", cards[0][1]]];
     // A table of numbers has what the words say, but for the name.
-    if (cards.length && shown.some((part) => part.type === "table")) cards[0] = [`${cards[0][0]}: ${recommended.name}`, null];
+    if (cards.length && shown.some((part) => part.type === "table")) cards[0] = [`${cards[0][0]}: ${recommended.name.replaceAll(" ", "\u00a0")}`, null];
     if (advice) cards.push([values.stop ? "Stop" : "Go on", advice]);
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value], i) =>
       make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(shown, "The recommended option")), value && make("p", {}, `${value}`))));
