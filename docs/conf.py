@@ -232,8 +232,8 @@ BREAKS = re.compile(
 )
 
 NOT_FOR_READERS = re.compile(
-    r"&lt;factory&gt;|&lt;function |&lt;[\w.]+ object(?: at \w+)?&gt;|&lt;class .*?&gt;"
-    r'|~typing\.|<(?:img|script|link)[^>]*"https?://[^"]*"'
+    r"&lt;factory&gt;|&lt;function\b|&lt;class\b|\bobject(?: at \w+)?&gt;|~typing\."
+    r'|<(?:img|script|link)[^>]*"https?://[^"]*"'
 )
 """Objects as Python prints them, and what a page would fetch from another host."""
 
