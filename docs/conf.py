@@ -14,6 +14,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError, latex2mathml
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -59,7 +60,6 @@ nb_merge_streams = True
 autosummary_generate = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"no-value": True}
 python_maximum_signature_line_length = 80
 default_role = "py:obj"  # a name between single backticks
 napoleon_use_ivar = True
@@ -100,11 +100,16 @@ SPELLINGS = [
 ]
 
 
-def written(node: nodes.math | nodes.math_block, **options: bool) -> str:
-    """A formula as MathML, which browsers draw by themselves."""
-    formula = node.astext()
+def spelled(formula: str) -> str:
+    """A formula of TeX in the spelling of Docutils."""
     for theirs, ours in SPELLINGS:
         formula = theirs.sub(ours, formula)
+    return formula
+
+
+def written(node: nodes.math | nodes.math_block, **options: bool) -> str:
+    """A formula as MathML, which browsers draw by themselves."""
+    formula = spelled(node.astext())
     try:
         return latex2mathml.tex2mathml(formula, **options)
     except MathError as error:
@@ -154,7 +159,7 @@ class PublicNames(SphinxDirective):
 
 
 def read_notebook(path: Path) -> tuple[str, str, str | None]:
-    """The title of a notebook, what it is about, and its first figure in base 64."""
+    """The title of a notebook, its first paragraph, and its first figure in base 64."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     said = "".join(cells[0]["source"]).split("\n\n")
     pictures = (
@@ -163,8 +168,7 @@ def read_notebook(path: Path) -> tuple[str, str, str | None]:
         for output in cell.get("outputs", [])
         if "image/png" in output.get("data", {})
     )
-    sentences = re.split(r"(?<=[.?!])\s", said[1])[:2]
-    return said[0].lstrip("# "), " ".join(sentences), next(pictures, None)
+    return said[0].lstrip("# "), said[1], next(pictures, None)
 
 
 class NotebookCards(SphinxDirective):
@@ -196,6 +200,61 @@ def skip_what_the_base_says(
     return told == "See base class." or told.startswith("Alias for field") or None
 
 
+FUNCTION = re.compile(r"<function (\w+)[^>]*>")
+
+
+def write_defaults(
+    app: Sphinx,
+    what: str,
+    name: str,
+    known: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Writes defaults that are functions, or made anew each time, as Python does."""
+    if signature is not None:
+        signature = FUNCTION.sub(r"\1", signature.replace("<factory>", "..."))
+    return signature, returns
+
+
+def hide_values(app: Sphinx, doctree: nodes.document) -> None:
+    """Leaves out the values of attributes, which are printed as objects in memory."""
+    for told in [*doctree.findall(addnodes.desc_annotation)]:
+        if told.astext().startswith(" = "):
+            told.parent.remove(told)
+
+
+NARROW = re.compile(r"<(t[dh]|dt|h1)\b.*?</\1>", re.DOTALL)
+NAMES = re.compile(r'(?<=<span class="pre">)[^<]+|(?<=<h1>)botorch_pref[^<]+')
+BREAKS = re.compile(
+    r"(?<=[a-z\d])(?=[A-Z])|(?<=\w[_/])(?=\w)|(?<=\w\.)(?=[A-Za-z])(?!py\b|md\b|csv\b)"
+)
+
+NOT_FOR_READERS = re.compile(
+    r"&lt;factory&gt;|&lt;function\b|&lt;class\b|\bobject(?: at \w+)?&gt;|~typing\."
+    r'|<(?:img|script|link)[^>]*"https?://[^"]*"'
+)
+"""Objects as Python prints them, and what a page would fetch from another host."""
+
+
+def let_names_break(
+    app: Sphinx, page: str, template: str, context: dict[str, str], doctree: object
+) -> None:
+    """Lets long names in cells, signatures and titles break between their words.
+
+    A warning names what is not for readers, and so ends a build under ``-W``.
+    """
+
+    def broken(narrow: re.Match[str]) -> str:
+        return NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), narrow[0])
+
+    if body := context.get("body"):
+        context["body"] = NARROW.sub(broken, body)
+        for found in NOT_FOR_READERS.findall(body):
+            LOGGER.warning("%s.html shows %r.", page, found)
+
+
 def name_public_bases(
     app: Sphinx, name: str, cls: type, options: object, bases: list[type]
 ) -> None:
@@ -209,8 +268,13 @@ def name_public_bases(
 
 def setup(app: Sphinx) -> None:
     """Adds what this site needs beyond its extensions."""
+    if "<mn>12</mn>" in latex2mathml.tex2mathml(spelled(r"\frac12 x")):
+        LOGGER.warning("A half is drawn as twelve over what follows.")
     app.connect("autodoc-skip-member", skip_what_the_base_says)
     app.connect("autodoc-process-bases", name_public_bases)
+    app.connect("autodoc-process-signature", write_defaults)
+    app.connect("doctree-read", hide_values)
+    app.connect("html-page-context", let_names_break)
     app.add_html_math_renderer(
         "mathml",
         inline_renderers=(write_inline, None),

@@ -429,7 +429,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def report(self) -> Report:
-        """Report on the answers so far: two small tables.
+        """What to take, how sure that is, and tables of the answers so far.
 
         Raises:
             ExperimentError: There is no answer yet.

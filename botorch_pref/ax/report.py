@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,9 @@ from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
-from ax.core.parameter import (
-    ChoiceParameter,
-    Parameter,
-    ParameterType,
-    RangeParameter,
-)
-from ax.core.types import TParameterization, TParamValue
+from ax.core.parameter import ChoiceParameter, ParameterType
+from ax.core.search_space import SearchSpace
+from ax.core.types import TParameterization
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -47,6 +43,7 @@ from botorch_pref.ax.rater_tables import RaterTables, rater_checks, rater_tables
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress
+from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.evaluation.leaderboard import position_bias
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
 from botorch_pref.feedback import Comparisons
@@ -117,10 +114,10 @@ MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
     "gain as a share of the range": "from the worst to the best option judged",
     "probability of a small gain": f"of a share below {progress.GAIN_TOLERANCE:g}",
-    "stop": f"a small gain or a low chance, with probability {progress.CONFIDENCE}",
+    "stop": f"a small gain or a low chance has a probability of {progress.CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
-    "searched for the best": "of some designs alone, gain and chance are lower bounds",
+    "searched for the best": "if some designs only, gain and chance are lower bounds",
     "agreement of raters": "correlation of the utilities of two of them",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
@@ -169,6 +166,8 @@ class Report:
             to ``upper``. None of a catalogue, whose rows are all there is, and of a
             model that averages over its hyper-parameters. Printed is where each
             parameter is best and worst, and the ``difference``, the largest one first.
+        advice: How sure it is that the best option shown is the best design, and so
+            whether to go on asking, in words.
     """
 
     summary: DataFrame
@@ -177,17 +176,29 @@ class Report:
     agreement: DataFrame | None = None
     checks: DataFrame | None = None
     effects: DataFrame | None = None
+    advice: str = ""
 
     def to_markdown(self) -> str:
-        """The tables in Markdown; agreements as a square, and effects by parameter."""
-        tables = [self.summary, self.options]
+        """What to take and how sure it is, then all tables in Markdown.
+
+        Agreements are a square, effects a row for each parameter; the summary is last.
+        """
+        parts, tables = [], [self.options]
+        if self.advice:
+            values = self.summary["value"]
+            best = values["recommended of those shown"]
+            parts = [
+                _short(f"The best option shown is {best}."),
+                f"{'Stop' if values['stop'] else 'Go on'}. {self.advice}",
+            ]
         if self.effects is not None:
-            tables.append(_by_parameter(self.effects))
+            tables.insert(0, _by_parameter(self.effects))
         if self.raters is not None and self.agreement is not None:
             tables += [self.raters, _square(self.agreement, [*self.raters.index])]
         if self.checks is not None:
             tables.append(self.checks)
-        return "\n\n".join(map(_markdown, tables))
+        parts += map(_markdown, [*tables, self.summary])
+        return "\n\n".join(map(str, parts))
 
     __str__ = to_markdown
     _repr_markdown_ = to_markdown
@@ -232,7 +243,25 @@ def preference_report(projection: Projection) -> Report:
         tables and tables.raters,
         tables and tables.agreement,
         rater_checks(log),
-        _effects(log, adapter, shown),
+        _effects(log, adapter),
+        _advice(values),
+    )
+
+
+def _advice(values: Mapping[str, Any]) -> str:
+    """What the rows of the summary on regret and gain say, in words."""
+    chance, share = values["chance of regret"], values["gain as a share of the range"]
+    worth = ""
+    if not math.isnan(share):
+        percent = "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+        worth = (
+            f" It would be better by {percent} of the step from the worst option so "
+        )
+        worth += "far to the best."
+    return (
+        f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
+        f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
+        f"comparisons, where 50 means as good as equal.{worth}"
     )
 
 
@@ -410,53 +439,50 @@ def _differences(
 
 NUM_VALUES = 11
 """At how many values of a number its effect is told."""
-_NEXT_TO = 1e-3
 
 
-def _effects(
-    log: Log, adapter: PreferenceAdapter, around: TParameterization
-) -> DataFrame | None:
-    """Changes of utility from a design by one parameter each, as `Report` has them."""
-    model: Any = adapter.botorch_model
-    if log.catalogue is not None or is_ensemble(model):
-        return None
-    moved = [
-        (name, value, design)
-        for name, parameter in log.space.tunable_parameters.items()
-        for value in _values(parameter, around[name])
-        if log.space.check_membership(design := {**around, name: value})
-    ]
-    table = DataFrame(
-        [(name, value, 0.0, 0.0, 0.0) for name, value, _ in moved],
-        columns=["parameter", "value", "change", "lower", "upper"],
+def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
+    """Designs by the parameters that vary; Ax adds what is fixed and derived."""
+    dimensions = []
+    for name, parameter in space.tunable_parameters.items():
+        if isinstance(parameter, ChoiceParameter):
+            dimensions.append(Dimension(name, choices=tuple(parameter.values)))
+            continue
+        ends = float(parameter.lower), float(parameter.upper)
+        whole = parameter.parameter_type is ParameterType.INT
+        dimensions.append(Dimension(name, ends, log=parameter.log_scale, whole=whole))
+
+    def varied(design: TParameterization) -> TParameterization:
+        return {name: design[name] for name in space.tunable_parameters}
+
+    return Designs(
+        adapter.botorch_model,
+        tuple(dimensions),
+        varied(best_shown(adapter)),
+        [varied(arm.parameters) for arm in adapter.arms],
+        adapter.feedback,
+        lambda designs: adapter.points_of([dict(design) for design in designs]),
+        lambda design: space.check_membership(
+            dict(design), check_all_parameters_present=False
+        ),
     )
-    points = adapter.points_of(design for _, _, design in moved)
-    reference = adapter.points_of([around])
-    # A design differs from itself by nothing, and has no quantiles.
-    others = (points != reference).any(-1)
-    with torch.no_grad():
-        posterior = model.duel_posterior(points[others], reference)
-        intervals = torch.stack(central_interval(posterior, LEVEL), dim=-1)
-    table.loc[others.numpy(), ["change", "lower", "upper"]] = intervals.numpy()
-    return table
 
 
-def _values(parameter: Parameter, own: TParamValue) -> list[TParamValue]:
-    """All values of a choice; of a number its own, and others evenly on its scale."""
-    if isinstance(parameter, ChoiceParameter):
-        return [*parameter.values]
-    assert isinstance(parameter, RangeParameter)
-    assert isinstance(own, int | float)
-    low, high = float(parameter.lower), float(parameter.upper)
-    scale = math.log if parameter.log_scale else float
-    ends, at = (scale(low), scale(high)), scale(own)
-    numbers = torch.linspace(*ends, NUM_VALUES, dtype=torch.float64)
-    # Of one next to the design's own, rounding would leave no variance.
-    numbers = numbers[(numbers - at).abs() > _NEXT_TO * (ends[1] - ends[0])]
-    numbers = numbers.exp() if parameter.log_scale else numbers
-    values = numbers.clamp(low, high).tolist()
-    whole = parameter.parameter_type == ParameterType.INT
-    return sorted({own, *(round(value) if whole else value for value in values)})
+def _effects(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
+    """Changes of utility from the best design shown, as `Report` has them."""
+    if log.catalogue is not None or is_ensemble(adapter.botorch_model):
+        return None
+    designs = designs_of_experiment(log.space, adapter)
+    rows = []
+    for dimension in designs.dimensions:
+        values, intervals = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
+        changes = torch.stack(intervals, dim=-1).tolist()
+        rows += [
+            (dimension.name, value, *change)
+            for value, change in zip(values, changes, strict=True)
+            if not math.isnan(change[0])
+        ]
+    return DataFrame(rows, columns=["parameter", "value", "change", "lower", "upper"])
 
 
 def _by_parameter(effects: DataFrame) -> DataFrame:

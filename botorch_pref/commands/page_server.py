@@ -32,6 +32,9 @@ from botorch_pref.web.worker import LOGGER
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for every address of this machine."""
 
+HERE = ("127.0.0.1", "localhost", "::1")
+"""Hosts that only this machine reaches."""
+
 
 def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     """Serves a page until it is stopped; prints its address."""
@@ -202,16 +205,17 @@ def _note_warnings(storage: str, name: str) -> Path:
 
 
 def _print_address(host: str, port: int, token: str) -> None:
-    """Prints where the page is, and its QR code."""
+    """Prints where the page is, and its QR code where other devices reach it."""
     name = _own_address() if host in EVERYWHERE else host
     name = f"[{name}]" if ":" in name else name
     query = urlencode({"token": token})
     address = f"http://{name}:{port}/?{query}"
-    segno.make(address, micro=False).terminal(compact=True)
+    if host not in HERE:
+        segno.make(address, micro=False).terminal(compact=True)
     print(f"questions: {address}")
     print(f"findings:  http://{name}:{port}/report?{query}")
-    if host not in EVERYWHERE:
-        print("For phones in your network: --host 0.0.0.0")
+    if host in HERE:
+        print("For phones in your network, with a QR code: --host 0.0.0.0")
 
 
 def _own_address() -> str:

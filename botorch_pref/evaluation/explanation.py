@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,10 +16,12 @@ from torch import Generator, Tensor
 from torch.nn import Parameter
 
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.feedback import Feedback
 from botorch_pref.models.preference_gp import (
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
 )
+from botorch_pref.posteriors.difference import central_interval
 
 QUANTILES = (0.05, 0.95)
 """The range of each feature over which its effect is told."""
@@ -258,3 +261,136 @@ def _maximum(model: PreferenceGP) -> Tensor:
     mll.train()
     with torch.no_grad():
         return mll.forward(model.forward(*model.train_inputs), model.train_targets)
+
+
+_CHUNK = 64
+"""Points whose joint posterior is asked for at once: only each by itself is told."""
+_NEXT_TO = 1e-3
+"""A share of a range, nearer than which rounding leaves no variance of a difference."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A parameter: a range of numbers, or some choices.
+
+    Attributes:
+        name: Of the parameter.
+        bounds: The ends of the range.
+        choices: The values, where it is no range.
+        log: Whether its scale is logarithmic.
+        whole: Whether only whole numbers count.
+    """
+
+    name: str
+    bounds: tuple[float, float] = (0.0, 1.0)
+    choices: tuple[Any, ...] = ()
+    log: bool = False
+    whole: bool = False
+
+    def values(self, number: int, own: Any = None) -> list[Any]:
+        """The choices, or some numbers from the lower to the upper end.
+
+        Args:
+            number: How many numbers, evenly on the scale.
+            own: A value to have among the numbers, instead of those next to it.
+        """
+        if self.choices:
+            return [*self.choices]
+        low, high = self.bounds
+        scale = math.log if self.log else float
+        ends = scale(low), scale(high)
+        numbers = torch.linspace(*ends, number, dtype=torch.float64)
+        kept = set()
+        if own is not None and low <= own <= high:
+            kept = {own}
+            apart = (numbers - scale(own)).abs()
+            numbers = numbers[apart > _NEXT_TO * (ends[1] - ends[0])]
+        numbers = numbers.exp() if self.log else numbers
+        # The ends as they were given, which a logarithm could round to outside.
+        found = numbers.clamp(low, high).tolist()
+        return sorted(kept | {round(value) if self.whole else value for value in found})
+
+
+@dataclass(frozen=True, eq=False)
+class Designs:
+    """Designs by the names of their parameters, and the model that values them.
+
+    Attributes:
+        model: A model of the utility.
+        dimensions: Parameters that vary.
+        best: The incumbent.
+        shown: The design of each datapoint of the answers.
+        feedback: Answers about the designs shown.
+        points_of: Designs as the model takes them, ``n x d``.
+        is_allowed: Whether the search space has a design.
+    """
+
+    model: Any
+    dimensions: tuple[Dimension, ...]
+    best: Mapping[str, Any]
+    shown: Sequence[Mapping[str, Any]]
+    feedback: Sequence[Feedback]
+    points_of: Callable[[Sequence[Mapping[str, Any]]], Tensor]
+    is_allowed: Callable[[Mapping[str, Any]], bool] = lambda _: True
+
+    def dimension(self, given: int | str) -> Dimension:
+        """The parameter of this name, or of this number from 0."""
+        names = [dimension.name for dimension in self.dimensions]
+        if isinstance(given, int) and -len(names) <= given < len(names):
+            return self.dimensions[given]
+        if given not in names:
+            raise BotorchPrefError(
+                f"There is no parameter {given!r}; there are {', '.join(names)}, and "
+                f"numbers from 0 to {len(names) - 1}."
+            )
+        return self.dimensions[names.index(given)]
+
+    def intervals(
+        self,
+        designs: Sequence[Mapping[str, Any]],
+        level: float,
+        reference: Mapping[str, Any] | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Means of utilities, or of differences to a reference, and their intervals.
+
+        They are NaN where the search space does not have a design.
+        """
+        allowed = torch.tensor([self.is_allowed(design) for design in designs])
+        found = torch.full((3, len(designs)), torch.nan, dtype=torch.float64)
+        rows = allowed.nonzero().squeeze(-1)
+        against = None if reference is None else self.points_of([reference])
+        with torch.no_grad():
+            for part in rows.split(_CHUNK):
+                X = self.points_of([designs[row] for row in part.tolist()])
+                if against is None:
+                    posterior = self.model.posterior(X)
+                else:
+                    # A design differs from itself by nothing, and has no quantiles.
+                    found[:, part] = 0.0
+                    others = (against != X).any(-1)
+                    X, part = X[others], part[others]
+                    if len(part) == 0:
+                        continue
+                    posterior = self.model.duel_posterior(X, against)
+                intervals = torch.stack(central_interval(posterior, level))
+                found[:, part] = intervals.cpu().double()
+        return found[0], found[1], found[2]
+
+    def effect(
+        self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float
+    ) -> tuple[list[Any], tuple[Tensor, Tensor, Tensor]]:
+        """Values of a parameter, and how each changes the utility of a design.
+
+        Args:
+            dimension: The parameter that moves.
+            at: The design.
+            number: Of values, where the parameter is a number.
+            level: Probability of the intervals.
+
+        Returns:
+            The values, the design's own among them, whose change is 0; and the means
+            and intervals of the changes.
+        """
+        values = dimension.values(number, own=at[dimension.name])
+        moved = [{**at, dimension.name: value} for value in values]
+        return values, self.intervals(moved, level, reference=at)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -17,10 +16,10 @@ from torch import Tensor
 
 from botorch_pref.acquisition.base import incumbent, observed_points
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.plotting import drawing
-from botorch_pref.posteriors.difference import central_interval
 
 if TYPE_CHECKING:
     from botorch_pref.ax import PreferenceExperiment
@@ -31,128 +30,31 @@ LEVEL = 0.95
 NUM_VALUES, NUM_SIDE = 101, 41
 """Values along a curve, and along each side of a picture of two parameters."""
 
-_CHUNK = 64
-"""Points whose joint posterior is asked for at once: only each by itself is drawn."""
+
+def places(dimension: Dimension, values: Sequence[Any]) -> list[float]:
+    """Where values are on an axis: numbers at themselves, choices from 0."""
+    if dimension.choices:
+        return [float(dimension.choices.index(value)) for value in values]
+    return [float(value) for value in values]
 
 
-@dataclass(frozen=True)
-class Dimension:
-    """A parameter: a range of numbers, or some choices.
-
-    Attributes:
-        name: Of the parameter.
-        bounds: The ends of the range.
-        choices: The values, where it is no range.
-        log: Whether its scale is logarithmic.
-        whole: Whether only whole numbers count.
-    """
-
-    name: str
-    bounds: tuple[float, float] = (0.0, 1.0)
-    choices: tuple[Any, ...] = ()
-    log: bool = False
-    whole: bool = False
-
-    def values(self, number: int) -> list[Any]:
-        """The choices, or some numbers from the lower to the upper end."""
-        if self.choices:
-            return [*self.choices]
-        low, high = (math.log(b) if self.log else b for b in self.bounds)
-        numbers = torch.linspace(low, high, number, dtype=torch.float64)
-        numbers = numbers.exp() if self.log else numbers
-        # The ends as they were given, which a logarithm could round to outside.
-        found = numbers.clamp(*self.bounds).tolist()
-        return sorted({round(value) for value in found}) if self.whole else found
-
-    def places(self, values: Sequence[Any]) -> list[float]:
-        """Where values are on an axis: numbers at themselves, choices from 0."""
-        if self.choices:
-            return [float(self.choices.index(value)) for value in values]
-        return [float(value) for value in values]
-
-    def show_on(self, axis: Any) -> None:
-        """Gives an axis the name, the scale and the ends of the parameter."""
-        axis.set_label_text(self.name)
-        set_limits = getattr(axis.axes, f"set_{axis.axis_name}lim")
-        if self.choices:
-            axis.set_ticks(range(len(self.choices)), [str(c) for c in self.choices])
-            set_limits(-0.5, len(self.choices) - 0.5)
-            return
-        if self.log:
-            axis._set_axes_scale("log")
-        set_limits(*self.bounds)
+def places_shown(designs: Designs, dimension: Dimension) -> list[float]:
+    """Places of the designs shown on the axis of a parameter."""
+    return places(dimension, [design[dimension.name] for design in designs.shown])
 
 
-@dataclass(frozen=True, eq=False)
-class Designs:
-    """Designs by the names of their parameters, and the model that values them.
-
-    Attributes:
-        model: A model of the utility.
-        dimensions: Parameters that vary.
-        at: The design that others differ from.
-        best: The incumbent.
-        shown: The design of each datapoint of the answers.
-        points_of: Designs as the model takes them, ``n x d``.
-        is_allowed: Whether the search space has a design.
-        feedback: Answers about the designs shown.
-    """
-
-    model: Any
-    dimensions: tuple[Dimension, ...]
-    at: Mapping[str, Any]
-    best: Mapping[str, Any]
-    shown: Sequence[Mapping[str, Any]]
-    points_of: Callable[[Sequence[Mapping[str, Any]]], Tensor]
-    is_allowed: Callable[[Mapping[str, Any]], bool] = lambda _: True
-    feedback: Sequence[Feedback] = field(default_factory=list)
-
-    def dimension(self, given: int | str) -> Dimension:
-        """The parameter of this name, or of this number from 0."""
-        names = [dimension.name for dimension in self.dimensions]
-        if isinstance(given, int) and -len(names) <= given < len(names):
-            return self.dimensions[given]
-        if given not in names:
-            raise BotorchPrefError(
-                f"There is no parameter {given!r}; there are {', '.join(names)}, and "
-                f"numbers from 0 to {len(names) - 1}."
-            )
-        return self.dimensions[names.index(given)]
-
-    def intervals(
-        self,
-        designs: Sequence[Mapping[str, Any]],
-        level: float,
-        reference: Mapping[str, Any] | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Means of utilities, or of differences to a reference, and their intervals.
-
-        They are NaN where the search space does not have a design.
-        """
-        allowed = torch.tensor([self.is_allowed(design) for design in designs])
-        found = torch.full((3, len(designs)), torch.nan, dtype=torch.float64)
-        rows = allowed.nonzero().squeeze(-1)
-        against = None if reference is None else self.points_of([reference])
-        with torch.no_grad():
-            for part in rows.split(_CHUNK):
-                X = self.points_of([designs[row] for row in part.tolist()])
-                if against is None:
-                    posterior = self.model.posterior(X)
-                else:
-                    # A design differs from itself by nothing, and has no quantiles.
-                    found[:, part] = 0.0
-                    others = (against != X).any(-1)
-                    X, part = X[others], part[others]
-                    if len(part) == 0:
-                        continue
-                    posterior = self.model.duel_posterior(X, against)
-                intervals = torch.stack(central_interval(posterior, level))
-                found[:, part] = intervals.cpu().double()
-        return found[0], found[1], found[2]
-
-    def shown_at(self, dimension: Dimension) -> list[float]:
-        """Places of the designs shown on the axis of a parameter."""
-        return dimension.places([design[dimension.name] for design in self.shown])
+def show_on(axis: Any, dimension: Dimension) -> None:
+    """Gives an axis the name, the scale and the ends of a parameter."""
+    axis.set_label_text(dimension.name)
+    set_limits = getattr(axis.axes, f"set_{axis.axis_name}lim")
+    if dimension.choices:
+        labels = [str(choice) for choice in dimension.choices]
+        axis.set_ticks(range(len(labels)), labels)
+        set_limits(-0.5, len(labels) - 0.5)
+        return
+    if dimension.log:
+        axis._set_axes_scale("log")
+    set_limits(*dimension.bounds)
 
 
 def designs_of(
@@ -160,24 +62,34 @@ def designs_of(
     bounds: Tensor | None,
     names: Sequence[str] | None,
     at: Tensor | Mapping[str, Any] | None,
-) -> Designs:
-    """The designs of a model, or of an experiment, which has names and bounds."""
+) -> tuple[Designs, dict[str, Any]]:
+    """The designs of a model or of an experiment, and the one whose values are held."""
     if isinstance(model, Model):
-        return _designs_of_model(model, bounds, names, at)
+        designs = _designs_of_model(model, bounds, names)
+        if isinstance(at, Tensor):
+            if at.numel() != len(designs.dimensions):
+                raise BotorchPrefError(
+                    f"at has shape {tuple(at.shape)}; give one point of "
+                    f"{len(designs.dimensions)} numbers."
+                )
+            at = dict(zip(designs.best, at.flatten().tolist(), strict=True))
+        return designs, _held(designs.best, at)
     if bounds is not None or names is not None:
         raise BotorchPrefError(
             "An experiment has names and bounds of its parameters; leave both out."
         )
     if isinstance(at, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
-    return _designs_of_experiment(model, at)
+    # An experiment comes with Ax, which figures of models do without.
+    from botorch_pref.ax.report import designs_of_experiment
+
+    space = model.experiment.search_space
+    designs = designs_of_experiment(space, model.fitted_adapter())
+    return designs, _held(designs.best, at)
 
 
 def _designs_of_model(
-    model: Model,
-    bounds: Tensor | None,
-    names: Sequence[str] | None,
-    at: Tensor | Mapping[str, Any] | None,
+    model: Model, bounds: Tensor | None, names: Sequence[str] | None
 ) -> Designs:
     check_unbatched(model)
     points = observed_points(model)
@@ -198,13 +110,6 @@ def _designs_of_model(
     def design(point: Tensor) -> dict[str, Any]:
         return dict(zip(labels, point.tolist(), strict=True))
 
-    best = design(incumbent(model).squeeze(0))
-    if isinstance(at, Tensor):
-        if at.numel() != dim:
-            raise BotorchPrefError(
-                f"at has shape {tuple(at.shape)}; give one point of {dim} numbers."
-            )
-        at = design(at.flatten())
     feedback = drawing.feedback_of(model)
     if is_ensemble(model):
         # All members have the same answers.
@@ -215,11 +120,10 @@ def _designs_of_model(
             Dimension(name, (float(low), float(high)))
             for name, low, high in zip(labels, *bounds, strict=True)
         ),
-        _held(best, at),
-        best,
+        design(incumbent(model).squeeze(0)),
         [design(point) for point in points],
+        feedback,
         lambda designs: points.new_tensor([[d[n] for n in labels] for d in designs]),
-        feedback=feedback,
     )
 
 
@@ -236,50 +140,6 @@ def _held(best: Mapping[str, Any], at: Mapping[str, Any] | None) -> dict[str, An
             f"at names {unknown}; the parameters are {', '.join(best)}."
         )
     return {**best, **given}
-
-
-def _designs_of_experiment(
-    experiment: PreferenceExperiment, at: Mapping[str, Any] | None
-) -> Designs:
-    """Designs of an experiment, whose incumbent is what it recommends of those shown.
-
-    Fixed and derived parameters follow from the others and are left to Ax.
-    """
-    # An experiment comes with Ax, which figures of models do without.
-    from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
-
-    adapter = experiment.fitted_adapter()
-    space = experiment.experiment.search_space
-    dimensions = []
-    for name, parameter in space.parameters.items():
-        if isinstance(parameter, ChoiceParameter):
-            choices = tuple(cast("Sequence[Any]", parameter.values))
-            dimensions.append(Dimension(name, choices=choices))
-        elif isinstance(parameter, RangeParameter):
-            ends = float(parameter.lower), float(parameter.upper)
-            whole = parameter.parameter_type is ParameterType.INT
-            dimensions.append(
-                Dimension(name, ends, log=parameter.log_scale, whole=whole)
-            )
-    free = [dimension.name for dimension in dimensions]
-    shown = [{n: arm.parameters[n] for n in free} for arm in adapter.arms]
-    points = adapter.points_of(shown)
-    with torch.no_grad():
-        posterior: Any = adapter.botorch_model.posterior(points)
-        mean, _, _ = central_interval(posterior, LEVEL)
-    best = shown[int(mean.argmax())]
-    return Designs(
-        adapter.botorch_model,
-        tuple(dimensions),
-        _held(best, at),
-        best,
-        shown,
-        lambda designs: adapter.points_of([dict(design) for design in designs]),
-        lambda design: space.check_membership(
-            dict(design), check_all_parameters_present=False
-        ),
-        adapter.feedback,
-    )
 
 
 def plot_utility(
@@ -326,7 +186,7 @@ def plot_utility(
         BotorchPrefError: There are no such parameters, or names or bounds that do not
             fit the points.
     """
-    designs = designs_of(model, bounds, names, at)
+    designs, held = designs_of(model, bounds, names, at)
     chosen = [designs.dimension(given) for given in dimensions or (0,)]
     if len(chosen) > 2 or len({dimension.name for dimension in chosen}) < len(chosen):
         raise BotorchPrefError(
@@ -335,19 +195,20 @@ def plot_utility(
         )
     axes = drawing.own_axes(ax)
     if len(chosen) == 1:
-        _plot_lines(axes, designs, chosen[0], None, level)
+        _plot_lines(axes, designs, held, chosen[0], None, level)
     elif any(dimension.choices for dimension in chosen):
         # Along the numbers, one curve for each choice.
         along, across = sorted(chosen, key=lambda dimension: bool(dimension.choices))
-        _plot_lines(axes, designs, along, across, level)
+        _plot_lines(axes, designs, held, along, across, level)
     else:
-        _plot_contours(axes, designs, chosen[0], chosen[1], level)
+        _plot_contours(axes, designs, held, chosen[0], chosen[1], level)
     return axes
 
 
 def _plot_lines(
     axes: Axes,
     designs: Designs,
+    held: Mapping[str, Any],
     along: Dimension,
     across: Dimension | None,
     level: float,
@@ -355,14 +216,14 @@ def _plot_lines(
     """One curve along a parameter, or one for each choice of another."""
     others = [None] if across is None else across.choices
     values = along.values(NUM_VALUES)
-    along.show_on(axes.xaxis)
+    show_on(axes.xaxis, along)
     for number, other in enumerate(others):
         moved = {} if across is None else {across.name: other}
-        at = {**designs.at, **moved}
+        at = {**held, **moved}
         intervals = designs.intervals([{**at, along.name: v} for v in values], level)
         style = drawing.STYLES[number % len(drawing.STYLES)]
         label = None if across is None else f"{across.name} {other}"
-        x = along.places(values)
+        x = places(along, values)
         if along.choices:
             shift = 0.6 * ((number + 0.5) / len(others) - 0.5)
             drawing.draw_bars(axes, [p + shift for p in x], *intervals, style, label)
@@ -370,7 +231,7 @@ def _plot_lines(
             drawing.draw_band(axes, x, *intervals, style, label)
     axes.set_ylabel(f"utility, {100 * level:g} % interval")
     utility, _, _ = designs.intervals([designs.best], level)
-    place = along.places([designs.best[along.name]])
+    place = places(along, [designs.best[along.name]])
     axes.plot(place, utility.tolist(), "*", color="black", markersize=10, zorder=4)
     _draw_duels_below(axes, designs, along)
     if across is not None:
@@ -396,7 +257,7 @@ def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
     # Heights below this line are no utilities.
     axes.axhline(low, color="0.7", linewidth=0.8)
     axes.set_yticks(ticks)
-    place = torch.tensor(designs.shown_at(along), dtype=torch.float64)
+    place = torch.tensor(places_shown(designs, along), dtype=torch.float64)
     heights = torch.linspace(0.02, 0.22, max(number, 2), dtype=torch.float64)
     rows = heights[:number].split([len(pairs.won), len(pairs.tied)])
     to_axes = axes.get_xaxis_transform()
@@ -428,17 +289,22 @@ def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
 
 
 def _plot_contours(
-    axes: Axes, designs: Designs, first: Dimension, second: Dimension, level: float
+    axes: Axes,
+    designs: Designs,
+    held: Mapping[str, Any],
+    first: Dimension,
+    second: Dimension,
+    level: float,
 ) -> None:
     across, up = first.values(NUM_SIDE), second.values(NUM_SIDE)
-    moved = [{**designs.at, first.name: a, second.name: b} for b in up for a in across]
+    moved = [{**held, first.name: a, second.name: b} for b in up for a in across]
     mean, lower, upper = (
         part.reshape(len(up), len(across)).numpy()
         for part in designs.intervals(moved, level)
     )
-    first.show_on(axes.xaxis)
-    second.show_on(axes.yaxis)
-    x, y = first.places(across), second.places(up)
+    show_on(axes.xaxis, first)
+    show_on(axes.yaxis, second)
+    x, y = places(first, across), places(second, up)
     filled = axes.contourf(x, y, mean, levels=12, cmap="cividis")
     bar = cast("Figure", axes.figure).colorbar(filled, ax=axes)
     bar.set_label("utility, posterior mean")
@@ -448,8 +314,7 @@ def _plot_contours(
     widths.set_linewidth(0.9)
     axes.clabel(widths, fmt="±%.2g", fontsize=7)
     _draw_duels_between(axes, designs, first, second)
-    place = [first.places([designs.best[first.name]])]
-    place.append(second.places([designs.best[second.name]]))
+    place = [places(d, [designs.best[d.name]]) for d in (first, second)]
     axes.plot(
         *place, "*", color="white", markeredgecolor="black", markersize=13, zorder=4
     )
@@ -460,11 +325,12 @@ def _draw_duels_between(
 ) -> None:
     """A line from the loser of each duel to the winner, which has the dot."""
     pairs = drawing.answered_pairs(designs.feedback)
-    places = torch.tensor([designs.shown_at(d) for d in (first, second)]).double().mT
+    shown = [places_shown(designs, dimension) for dimension in (first, second)]
+    ends_of = torch.tensor(shown, dtype=torch.float64).mT
     for ends, dashes in ((pairs.won, "-"), (pairs.tied, ":")):
         axes.add_collection(
             LineCollection(
-                [*places[ends.flip(-1)].numpy()],
+                [*ends_of[ends.flip(-1)].numpy()],
                 colors="white",
                 linewidths=0.8,
                 linestyles=dashes,
@@ -473,7 +339,7 @@ def _draw_duels_between(
             autolim=False,
         )
     if len(pairs.won):
-        x, y = places[pairs.won[:, 0]].unbind(-1)
+        x, y = ends_of[pairs.won[:, 0]].unbind(-1)
         axes.scatter(
             x.numpy(), y.numpy(), s=14, color="white", edgecolors="black", zorder=3
         )
@@ -513,7 +379,7 @@ def plot_effects(
         BotorchPrefError: Another number of axes than parameters, or what `plot_utility`
             says.
     """
-    designs = designs_of(model, bounds, names, at)
+    designs, held = designs_of(model, bounds, names, at)
     count = len(designs.dimensions)
     panels = _own_panels(count) if ax is None else [*ax]
     if len(panels) != count:
@@ -521,17 +387,15 @@ def plot_effects(
             f"There are {count} parameters, and {len(panels)} axes; give one for each."
         )
     for axes, dimension in zip(panels, designs.dimensions, strict=True):
-        values = dimension.values(NUM_VALUES)
-        moved = [{**designs.at, dimension.name: value} for value in values]
-        intervals = designs.intervals(moved, level, reference=designs.at)
-        dimension.show_on(axes.xaxis)
-        x = dimension.places(values)
+        values, intervals = designs.effect(dimension, held, NUM_VALUES, level)
+        show_on(axes.xaxis, dimension)
+        x = places(dimension, values)
         (drawing.draw_bars if dimension.choices else drawing.draw_band)(
             axes, x, *intervals
         )
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
-        (held,) = dimension.places([designs.at[dimension.name]])
-        axes.axvline(held, color="0.4", linewidth=1, linestyle=":", zorder=0)
+        (own,) = places(dimension, [held[dimension.name]])
+        axes.axvline(own, color="0.4", linewidth=1, linestyle=":", zorder=0)
     lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))

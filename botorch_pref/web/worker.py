@@ -48,9 +48,9 @@ def findings_of(state: bytes) -> JSON:
     if "copy_of" in options:
         judged |= options["copy_of"] != ""
     best = options.index[judged][0]
-    # Where the best judged option was first shown.
+    # The name of the best judged option, and where it was first shown.
     recommended = next(
-        {"question": question.index, "place": place}
+        {"name": str(best), "question": question.index, "place": place}
         for question in log.questions
         for place, option in enumerate(question.options)
         if log.titles[option.name] == best
@@ -65,6 +65,7 @@ def findings_of(state: bytes) -> JSON:
             for name, row in options.to_dict(orient="index").items()
         ],
         "recommended": recommended,
+        "advice": report.advice,
         "effects": [
             {
                 "parameter": name,
@@ -75,6 +76,7 @@ def findings_of(state: bytes) -> JSON:
             for name, table in by_parameter
         ],
         "parameters": [name for name in parameters if name in options],
+        "asked": _asked(log),
         "duels": _duels(log),
         "raters": _records(report.raters, "rater"),
         "agreement": _records(report.agreement),
@@ -96,6 +98,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def _asked(log: Log) -> list[JSON]:
+    """Names of the options of each answered question, with its number from 1."""
+    return [
+        {"question": question.index + 1}
+        | {"options": [log.titles[option.name] for option in question.options]}
+        for question in log.questions
+        if question.standing is not None
+    ]
 
 
 def _duels(log: Log) -> list[JSON]:

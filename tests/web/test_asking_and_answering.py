@@ -444,6 +444,10 @@ def test_findings_are_those_of_the_report(
     asked = page.get("history", rater="ann")["answers"][0]
     assert where["shown"] == asked["shown"][0]
     best = found["options"][0]["name"]
+    assert found["asked"] == [
+        {"question": number, "options": [best, other]}
+        for number, other in ((1, "1 B"), (2, "2 B"))
+    ]
     duels = [(duel["better"], duel["times"]) for duel in found["duels"]]
     assert duels == [(best, 1), (best, 1)]
     assert {row["rater"]: row["noise"] for row in found["raters"]} == report.raters[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ pytestmark = [
 ]
 PHONE, DESK = (390, 844), (1280, 844)
 TOKEN = "right"
+LABELS = ["a long choice", "one more, longer", "short", "Manitoba"]
 
 
 @pytest.fixture(scope="module")
@@ -503,20 +505,29 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
             | {"rows": [{"value": v, "change": 0, "lower": -1, "upper": 1} for v in of]}
             for name, choice, of in (
                 ("leaf (g)", False, [1.5, 2.5, 4.0]),
-                ("a parameter with a name", True, ["a long choice", "one more"]),
+                (
+                    "a parameter with a name",
+                    True,
+                    ["a long choice", "one more, longer", "short", "Manitoba"],
+                ),
             )
         ],
         "parameters": ["leaf (g)"],
+        "asked": [
+            {"question": 1, "options": ["1 A", "1 B"]},
+            {"question": 12, "options": ["1 A", "12 D"]},
+        ],
         "duels": [
             {"better": "1 A", "worse": "12 D", "times": 1},
             {"tied": ["1 B", "12 D"], "times": 3},
         ],
         "raters": [
             {**rater, "rater": name, "noise": 0.907, "names_better": 0.771}
-            for name in ("Alexandra", "李小雷")
+            for name in ("Alexandra of the long name", "李小雷")
         ],
         "agreement": [
-            {"first": "Alexandra", "second": "李小雷", "agreement": -0.4}
+            {"first": "李小雷", "second": "Alexandra of the long name"}
+            | {"agreement": -0.4}
             | {"lower": -0.9, "upper": 0.2}
         ],
         "warnings": [],
@@ -536,6 +547,12 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         # Arcs, and whatever is written, end within the figure.
         assert until(lambda: one.driver.execute_script(WITHIN))
     one.resize(390, 844)
+    # No two labels of an effect meet.
+    for figure in one.all(".bp-effect"):
+        boxes = [label.rect for label in figure.find_elements(By.TAG_NAME, "text")]
+        for a, b in combinations(boxes, 2):
+            beside = max(a["x"], b["x"]) >= min(e["x"] + e["width"] for e in (a, b))
+            assert beside or abs(a["y"] - b["y"]) > 10
     one.click("Numbers behind this")
     assert "0.907 (0.241 to 13.4)" in table.text
     assert "0.5 is guessing" in one.text()
@@ -545,7 +562,7 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
 
 
 WITHIN = """
-    const [figure] = document.querySelectorAll(".bp-figure");
+    const figure = document.querySelector(".bp-arc").closest("svg");
     const { left, right } = figure.getBoundingClientRect();
     const width = figure.parentElement.clientWidth;
     const arcs = document.querySelectorAll(".bp-arc");

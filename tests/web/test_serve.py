@@ -240,6 +240,18 @@ def test_the_token_and_warnings_of_models_are_files_beside_the_storage(
     assert capsys.readouterr().err == ""
 
 
+def test_a_code_is_shown_where_a_phone_can_follow_it(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "tea.db"
+    assert serve(place, "--parameter=leaf=1.5:9") == 0
+    alone = capsys.readouterr().out
+    assert "▀" not in alone
+    assert "--host 0.0.0.0" in alone
+    assert serve(place, "--host", "0.0.0.0") == 0
+    assert "▀" in capsys.readouterr().out
+
+
 def address(capsys: pytest.CaptureFixture[str]) -> str:
     (line,) = [
         line

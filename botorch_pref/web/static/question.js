@@ -1085,7 +1085,7 @@ class ReportView {
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
-      main.replaceChildren(this.#best(found), ...this.#effects(found), this.#figure(found), ...this.#raters(found), this.#table(found), this.#summary(found), this.#warnings(found.warnings));
+      main.replaceChildren(this.#best(found), ...this.#effects(found), ...this.#progress(found), this.#figure(found), ...this.#raters(found), this.#table(found), this.#summary(found), this.#warnings(found.warnings));
     } catch (error) {
       main.replaceChildren(make("div", { class: "bp-empty" }, make("p", { role: "alert" }, error.message)));
     }
@@ -1099,22 +1099,17 @@ class ReportView {
     return `${Number(value.toPrecision(3))}`;
   }
 
-  #best({ summary, recommended }) {
+  #best({ summary, recommended, advice }) {
     const values = Object.fromEntries(summary);
-    // Not of a table of numbers, which the words beside it have too.
-    const picture = (recommended.shown ?? []).filter((part) => part.type !== "table");
+    const shown = recommended.shown ?? [];
     const heads = { "recommended of those shown": "The best of those shown", "recommended of all": "Perhaps better: the best of all designs" };
     let cards = Object.entries(heads).filter(([name]) => name in values).map(([name, head]) => [head, values[name]]);
     if (cards.length === 2 && cards[0][1] === cards[1][1]) cards = [["The best, of those shown and of all designs", cards[0][1]]];
-    if (typeof values.stop === "boolean") {
-      const chance = Math.round(100 * values["chance of regret"]);
-      const share = values["gain as a share of the range"];
-      const worth = typeof share !== "number" ? "" : ` It would be better by ${this.#number(100 * share)} % of the step from the worst option so far to the best.`;
-      const left = `the ideal design would be preferred to the recommended one in ${chance} of 100 comparisons, where 50 means as good as equal.${worth}`;
-      cards.push([values.stop ? "Stop" : "Go on", values.stop ? `Little is left to gain: ${left}` : `As far as is known, ${left}`]);
-    }
+    // A table of numbers has what the words say, but for the name.
+    if (cards.length && shown.some((part) => part.type === "table")) cards[0] = [`${cards[0][0]}: ${recommended.name.replaceAll(" ", "\u00a0")}`, null];
+    if (advice) cards.push([values.stop ? "Stop" : "Go on", advice]);
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value], i) =>
-      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(picture, "The recommended option")), make("p", {}, `${value}`))));
+      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(shown, "The recommended option")), value && make("p", {}, `${value}`))));
   }
 
   /** How the utility changes from the best option shown as one parameter moves. */
@@ -1128,7 +1123,10 @@ class ReportView {
   }
 
   #effect({ parameter, rows, is_choice: isChoice, log }, low, high) {
-    const width = 170, height = 130, bottom = 22, side = isChoice ? width / (2 * rows.length) : 8;
+    const width = 170, side = isChoice ? width / (2 * rows.length) : 8, letterWidth = 7;
+    // Long names of choices stand in two rows, one lower than the other.
+    const inTwo = isChoice && rows.some((row) => this.#number(row.value).length * letterWidth > 2 * side);
+    const bottom = inTwo ? 36 : 22, height = 108 + bottom;
     const scale = (v) => (log ? Math.log(v) : v);
     const ends = isChoice ? [0, rows.length - 1] : [scale(rows[0].value), scale(rows.at(-1).value)];
     const x = (row, i) => side + (((isChoice ? i : scale(row.value)) - ends[0]) / (ends[1] - ends[0] || 1)) * (width - 2 * side);
@@ -1152,9 +1150,44 @@ class ReportView {
     const named = isChoice ? rows.map((row, i) => [row, i, ""]) : [[rows[0], 0, "bp-start"], [rows.at(-1), rows.length - 1, "bp-end"]];
     for (const [row, i, where] of named) {
       const at = where === "bp-start" ? 0 : where === "bp-end" ? width : x(row, i);
-      const words = this.#number(row.value), room = isChoice ? Math.max(3, Math.floor((2 * side) / 7)) : 14;
-      const text = draw("text", { x: at, y: height - 6, class: `bp-axis ${where}` });
+      const words = this.#number(row.value), lower = inTwo && i % 2;
+      const beside = isChoice ? Math.min((inTwo ? 4 : 2) * side, 2 * Math.min(at, width - at)) : 105;
+      const room = Math.max(3, Math.floor(beside / letterWidth));
+      const text = draw("text", { x: at, y: height - (inTwo && !lower ? 20 : 6), class: `bp-axis ${where}` });
       text.textContent = words.length > room ? `${words.slice(0, room - 1)}…` : words;
+      figure.append(text);
+    }
+    return figure;
+  }
+
+  /** The utility of the options of each question, and of the best one so far. */
+  #progress({ asked, options }) {
+    const known = new Map(options.map((o) => [o.name, o]));
+    const steps = asked.map(({ question, options: names }) => ({ question, shown: names.map((name) => known.get(name)).filter(Boolean) }));
+    if (steps.length < 2) return [];
+    const best = [];
+    for (const { shown } of steps) best.push([...best.slice(-1), ...shown].reduce((a, b) => (b.mean > a.mean ? b : a)));
+    const legend = make("p", { class: "bp-legend" }, "Dots are the options of each question, the line is the best one so far with its 95 % interval, all in utilities of the model that has every answer. Where the line has long been flat, more questions bring little.");
+    const place = make("div");
+    new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#steps(steps, best, contentRect.width))).observe(place);
+    return [make("section", {}, make("h2", {}, "Progress over questions"), place, legend)];
+  }
+
+  #steps(steps, best, width) {
+    const height = 180, bottom = 22, all = steps.flatMap(({ shown }) => shown.map((o) => o.mean));
+    const low = Math.min(...all, ...best.map((o) => o.lower)), high = Math.max(...all, ...best.map((o) => o.upper));
+    const first = steps[0].question, last = steps.at(-1).question;
+    const x = (question) => 8 + ((question - first) / (last - first)) * (width - 16);
+    const y = (v) => 6 + ((high - v) / (high - low || 1)) * (height - bottom - 12);
+    const figure = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", class: "bp-figure" }, draw("title"));
+    figure.firstChild.textContent = "Utilities of the options of each question, and of the best one so far.";
+    const points = (key) => best.map((o, i) => `${x(steps[i].question)} ${y(o[key])}`);
+    figure.append(draw("path", { d: `M${[...points("lower"), ...points("upper").reverse()].join(" L")} Z`, class: "bp-band" }));
+    for (const { question, shown } of steps) figure.append(...shown.map((o) => draw("circle", { cx: x(question), cy: y(o.mean), r: 3, class: "bp-option" })));
+    figure.append(draw("path", { d: `M${points("mean").join(" L")}`, class: "bp-line" }));
+    for (const [question, at, where] of [[first, 0, "bp-start"], [last, width, "bp-end"]]) {
+      const text = draw("text", { x: at, y: height - 4, class: `bp-axis ${where}` });
+      text.textContent = `question ${question}`;
       figure.append(text);
     }
     return figure;
@@ -1228,15 +1261,18 @@ class ReportView {
   #rows(rows, columns, heads) {
     return make("div", { class: "bp-scroll" }, make("table", { class: "bp-data" },
       make("thead", {}, make("tr", {}, ...columns.map((c) => make("th", { scope: "col" }, heads[c] ?? c)))),
-      make("tbody", {}, ...rows.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, this.#number(o[c] ?? null))))))));
+      make("tbody", {}, ...rows.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", { scope: i ? null : "row", class: `${o[c] ?? ""}`.length > 16 ? "bp-words" : null }, this.#number(o[c] ?? null))))))));
   }
 
   /** The noise of each rater with its interval, and beside it who agrees with whom. */
   #raters({ raters, agreement }) {
     if (!raters.length) return [];
-    const side = 32, width = 130, top = 12;
-    // Of the widest letters there are.
-    const left = 20 + Math.max(...raters.map((r) => [...r.rater].reduce((sum, c) => sum + (c > "\u2e7f" ? 12 : 8), 0)));
+    const side = 32, width = 110, top = 12;
+    // Of the widest letters there are, as far as there is room: the table has the whole names.
+    const wide = (name) => [...name].reduce((sum, c) => sum + (c > "\u2e7f" ? 12 : 8), 0);
+    const most = 0.2 * this.root.clientWidth;
+    const cut = (name) => { let found = name; while (wide(found) > most) found = [...found].slice(0, -1).join(""); return found === name ? name : `${found}…`; };
+    const left = 20 + Math.max(...raters.map((r) => wide(cut(r.rater))));
     const height = top + side * raters.length + 26;
     const low = Math.log(Math.min(...raters.map((r) => r.lower))), high = Math.log(Math.max(...raters.map((r) => r.upper)));
     const x = (v) => left + 12 + ((Math.log(v) - low) / (high - low || 1)) * (width - 24);
@@ -1249,7 +1285,7 @@ class ReportView {
     figure.append(draw("line", { x1: x(1), x2: x(1), y1: top, y2: height - 26, class: "bp-grid" }));
     for (const [i, rater] of raters.entries()) {
       figure.append(
-        text({ x: left - 8, y: y(i) + 4, class: "bp-name" }, rater.rater),
+        text({ x: left - 8, y: y(i) + 4, class: "bp-name" }, cut(rater.rater)),
         draw("line", { x1: x(rater.lower), x2: x(rater.upper), y1: y(i), y2: y(i), class: "bp-interval" }),
         draw("circle", { cx: x(rater.noise), cy: y(i), r: 5, class: "bp-mean" }));
     }

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
 from cases import in_turn
 from espresso import QUICK, QUICK_FIT
@@ -384,7 +385,14 @@ def test_a_report_reads_well(found) -> None:
     text = str(found)
     assert text == found.to_markdown() == found._repr_markdown_()
     assert "nan" not in text.replace("answers", "")
-    lines = text.splitlines()
+    # What to take, how sure that is, and tables.
+    best, advice, tables = text.split("\n\n", 2)
+    values = found.summary["value"]
+    assert best == f"The best option shown is {values['recommended of those shown']}."
+    assert advice == f"Go on. {found.advice}"
+    assert f"in {100 * values['chance of regret']:.0f} of 100" in advice
+    assert f"by {100 * values['gain as a share of the range']:.0f} %" in advice
+    lines = tables.splitlines()
     assert all(line.startswith("|") for line in lines if line)
     assert max(map(len, lines)) < 120
     (gain,) = (line for line in lines if "expected remaining gain" in line)
@@ -403,3 +411,21 @@ def test_there_is_no_report_before_the_first_answer(tmp_path) -> None:
     show(experiment, A, B)
     with pytest.raises(ExperimentError, match="no answer yet"):
         experiment.report()
+
+
+def test_what_others_follow_from_has_an_effect_too(tmp_path) -> None:
+    dose = RangeParameterConfig(name="dose", parameter_type="float", bounds=(1, 9))
+    double = DerivedParameterConfig(
+        name="double", parameter_type="float", expression_str="2 * dose"
+    )
+    experiment = PreferenceExperiment.create(
+        "derived", parameters=[dose, double], storage=tmp_path / "derived.db"
+    )
+    experiment.record([{"dose": 2.0}, {"dose": 7.0}], winner=0)
+    effects = experiment.report().effects
+    assert effects is not None
+    assert effects["value"].tolist()[:3] == pytest.approx([1.0, 1.8, 2.0])
+    assert effects["value"].iloc[-1] == 9
+    assert set(effects["parameter"]) == {"dose"}
+    # The loser, 7, is worse than the design that won.
+    assert effects["change"].iloc[8] < 0
