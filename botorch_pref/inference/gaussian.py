@@ -285,10 +285,10 @@ class GaussianTangent:
         self.rows_mean = solution.row_means(mean.double())
         self._site_tangent = solution.site_tangent(factor, self.rows_mean, self.nu)
 
-    def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
+    def __call__(self, prior: UtilityPrior) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        change, _ = self.with_sites(covar.double(), mean.double())
-        return TermsChange(*(part.to(covar) for part in change))
+        change, _ = self.with_sites(prior.covar.double(), prior.mean.double())
+        return TermsChange(*(part.to(prior.covar) for part in change))
 
     def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
         """The change of the posterior and that of its sites, in double precision."""
