@@ -131,7 +131,11 @@ def test_no_share_is_told_of_an_item_without_answers(tmp_path: Path) -> None:
     lines = ["model_a,model_b,winner,kind", "a,b,tie (bothbad),x", "a,c,model_a,y"]
     run(tmp_path, "\n".join(lines), "--category", "kind")
     page = (tmp_path / "out" / "leaderboard.html").read_text()
-    assert "nan" not in page.partition("<h2>Figure")[0]
+    assert "nan" not in page.partition('<h2 id="figure">')[0]
+    # The boards of both kinds, that of all, and the figure.
+    places = re.findall(r'href="#([^"]+)"', page)
+    assert len(places) == 4
+    assert places == re.findall(r'<h2 id="([^"]+)"', page)
 
 
 def league(games: int, seed: int = 1) -> list[tuple[str, str, str]]:

@@ -37,11 +37,11 @@ def leaderboard(
 
     The rank of an item in a joint draw of all utilities is one more than the number of
     items above it: equal items have one rank. The interval of a utility is the central
-    one of probability ``level``. Ranks are whole numbers, and hardly any set of them has
-    just that probability: the interval of a rank is the shortest run of ranks whose
-    probability, by draws, is nearest to ``level``, and more than ``2 level - 1``. Those
-    of all items hold ``level`` of the true ranks on average, to within a point
-    (``benchmarks/leaderboards.py``). The win rate against the field is
+    one of probability ``level``. Ranks are whole numbers, so that hardly any run of
+    them has just that probability: the interval of a rank is the shortest run whose
+    probability, by draws, is nearest to ``level``. It may be less, but is above
+    ``2 level - 1``; ``benchmarks/leaderboards.py`` prints how often such intervals hold
+    the true rank. The win rate against the field is
 
     .. math:: \frac{1}{n - 1} \sum_{j \ne i} E\big[g(f_i - f_j) \mid D\big],
 
