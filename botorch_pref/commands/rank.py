@@ -328,6 +328,7 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
                 f"{path} has cells in column {place + 1}, which has no name: name it, "
                 "or empty it"
             )
+    _check_size(len(names), "items")
     known = ItemTable.from_frame(features)
     if not known.feature_names:
         raise FeedbackError(
@@ -354,9 +355,11 @@ def rank_items(
     r"""Fits one model to all answers and ranks the items by it.
 
     Items without features have independent utilities of one variance, which the
-    evidence chooses under the models' prior. With features, the default kernel of the
-    models. With groups in the column ``rater``, the kernel times
-    :class:`.AgreementKernel`: what all groups share, and something of each group's own.
+    evidence chooses under the models' prior. With features, the utility is what these
+    say, under the default kernel of the models, and something of each item's own: two
+    items with the same features differ. With groups in the column ``rater``, the kernel
+    times :class:`.AgreementKernel`: what all groups share, and something of each
+    group's own.
     Answers are Bradley and Terry's; where there are ties, Rao and Kupper's with a
     threshold for each item (:class:`.RaoKupperLikelihood`), or one for all where more
     than :data:`MOST_ANSWERS` different answers would make the fit slow. The scales are
@@ -369,8 +372,10 @@ def rank_items(
         known: Whether the items have features.
         each: Whether each group has a board of its own.
     """
+    if known:
+        items = items.with_ids()
     points, feedback = items.points, items.comparisons(answers)
-    kernel: Kernel = _item_kernel(items, known)
+    kernel = _item_kernel(items, known)
     groups: tuple[Hashable, ...] = ()
     notes = _notes(items, answers, feedback, known)
     if RATER in answers.columns:
@@ -423,15 +428,22 @@ def _home_note(home: PositionBias) -> str:
 
 
 def _item_kernel(items: ItemTable, known: bool) -> Kernel:
+    """The kernel of features, if they are ``known``, and of ids behind them."""
     width = items.points.shape[-1]
+    count = width - len(items.names)
+    # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
+    # that of the models' output scale: few answers say nothing of a scale.
+    prior = GammaPrior(2.0, 0.15)
+    if known:
+        # Features mostly say less than all: zero is unlikely, and little likeliest.
+        prior = GammaPrior(1.5, 1.0)
+    ids = LinearKernel(variance_prior=prior, active_dims=tuple(range(count, width)))
     if not known:
-        # Ids are one-hot: the linear kernel is the identity, with a variance. Its prior
-        # is that of the models' output scale: few answers say nothing of a scale.
-        places = tuple(range(width))
-        return LinearKernel(variance_prior=GammaPrior(2.0, 0.15), active_dims=places)
-    kernel = default_covar_module(width, torch.Size())
-    kernel.active_dims = torch.arange(width)
-    return kernel
+        return ids
+    kernel = default_covar_module(count, torch.Size())
+    kernel.active_dims = torch.arange(count)
+    # In the other order a sum with a product of two matrices is decomposed for nothing.
+    return ids + kernel
 
 
 def _centred_board(
