@@ -75,9 +75,9 @@ class SparsePreferenceGP(PreferenceGP):
     For thousands of points and hundreds of thousands of answers of every kind that
     :class:`EPPreferenceGP` takes. The utilities of all points are seen through those
     of ``num_inducing`` of them, and what these leave open of a utility counts as noise,
-    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). So what features do
-    not say of an item, or a rater's own taste, is never learned but for inducing points:
-    :class:`CrowdPreferenceGP` learns tastes. A sweep costs
+    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). So it learns what
+    features do not say of an item, or one rater's own taste, of inducing points alone:
+    :class:`CrowdPreferenceGP` learns the tastes of all. A sweep costs
     :math:`O(n r^2 + m r)` for ``r`` inducing points, ``n`` points and ``m`` different
     answers, and no matrix of points by points is made. Everything else is as in the
     other models. ``benchmarks/sparse_models.py`` measures how close to exact it is.
