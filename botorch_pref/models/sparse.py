@@ -89,7 +89,8 @@ class SparsePreferenceGP(PreferenceGP):
     replaced. They stay while hyper-parameters are fitted;
     :meth:`choose_inducing_points` chooses anew. A model that is conditioned on more
     points takes these in addition. Derivatives in the points of answers, as look-ahead
-    takes them, leave inducing points where they are, but for these.
+    takes them, leave inducing points where they are, but for these; at a copy of an
+    inducing point there is none.
 
     Args:
         datapoints: This and the next six are those of :class:`PreferenceGP`.
