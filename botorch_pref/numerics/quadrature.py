@@ -172,16 +172,15 @@ def log_concave_integral(
         moments = _integrals(of_rows, mean, variance)
     else:
         every = torch.arange(m, device=mean.device)
-        parts = [
-            _integrals(
-                lambda inner, own=own: of_rows(own if inner is None else own[inner]),
-                mean[..., own],
-                variance[..., own],
-            )
-            for own in every.split(rows)
-        ]
-        joined = zip(*parts, strict=True)
-        moments = TiltedMoments(*(torch.cat(each, dim=-1) for each in joined))
+
+        def of_part(places: Tensor) -> TiltedMoments:
+            def own(inner: Tensor | None) -> LogConcave:
+                return of_rows(places if inner is None else places[inner])
+
+            return _integrals(own, mean[..., places], variance[..., places])
+
+        parts = zip(*map(of_part, every.split(rows)), strict=True)
+        moments = TiltedMoments(*(torch.cat(each, dim=-1) for each in parts))
     value, first, second, ratio = (each.to(dtype) for each in moments)
     # Never positive for log-concave functions but for rounding, where g is straight.
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
