@@ -45,6 +45,7 @@ from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.inference.engine import (
     Engine,
     FurtherAnswers,
+    PosteriorTangent,
     PosteriorTerms,
     Sites,
     Solution,
@@ -257,7 +258,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
         rounded = () if self.rounding <= _MOST_ROUNDING else (lost,)
         return stopped + rounded + not_finite(self.log_evidence, self.weights)
 
-    def tangent(self, mean: Tensor) -> GaussianTangent:
+    def tangent(self, mean: Tensor) -> PosteriorTangent:
         """See base class."""
         return GaussianTangent(mean, self)
 

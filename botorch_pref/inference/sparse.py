@@ -369,7 +369,10 @@ class SparseTangent:
         pull = mean.unsqueeze(-1) + cross @ weights + p @ towards
         half = 2 * cross - p @ covar
         left = variance - (half * p).sum(-1)
-        blur, noise = self._fixed.open_part.heard(left)
+        blur, shared = self._fixed.open_part.heard(left)
+        noise = self._fixed.factors.noise
+        if noise is not None and shared is not None:
+            noise = replace(noise, covariance=shared)
         rows, seen = self._rows, self._seen
         of_mean = self._kept(rows.apply_matrix(pull))
         of_variance = (self._kept(rows.apply_matrix(half)) * seen).sum(-1)
@@ -395,9 +398,9 @@ class SparseTangent:
         change = TermsChange(moved, self._precision_change(covar, cross, tau, noise))
         return TermsChange(*(part.to(prior.covar) for part in change))
 
-    def _by_noise(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def _by_noise(self, own: NoiseBlocks) -> tuple[Tensor, Tensor]:
         r""":math:`dN a`, and :math:`\mathrm{diag}(L \, dN L')`."""
-        own, h = replace(self._fixed.factors.noise, covariance=noise), self._row_root
+        h, noise = self._row_root, own.covariance
         taken, tau = own.take(h), own.take(self._tau)
         crossed = (taken @ (tau * taken).mT * noise).sum(-1, keepdim=True)
         inner = ((tau * taken).mT @ noise @ (tau * taken)).sum(-3)
@@ -406,7 +409,7 @@ class SparseTangent:
         return own.times(self._fixed.state.force.unsqueeze(-1)), spread
 
     def _precision_change(
-        self, covar: Tensor, cross: Tensor, tau: Tensor, noise: Tensor | None
+        self, covar: Tensor, cross: Tensor, tau: Tensor, noise: NoiseBlocks | None
     ) -> Tensor:
         root, precision = self._fixed.solver.root, self._precision
         own = self._of_cross
@@ -415,8 +418,8 @@ class SparseTangent:
         change = turned + turned.mT + precision @ covar @ precision
         change = change + self._seen.mT @ (tau.unsqueeze(-1) * self._seen)
         if noise is not None:
-            taken = self._fixed.factors.noise.take(self._tau * self._seen)
-            change = change - (taken.mT @ noise @ taken).sum(-3)
+            taken = noise.take(self._tau * self._seen)
+            change = change - (taken.mT @ noise.covariance @ taken).sum(-3)
         return change
 
 
