@@ -86,15 +86,20 @@ def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
     sizes = {"size": [0.0, 0.1, 1.0]} if known else {}
     items = ItemTable.from_frame(pd.DataFrame(sizes, index=list("abc")))
     boards = command.rank_items(items, answers, known=known, each=False).boards
-    kernel = LinearKernel(variance_prior=GammaPrior(2.0, 0.15))
+    kernel, points = LinearKernel(variance_prior=GammaPrior(2.0, 0.15)), items.points
     if known:
-        kernel = default_covar_module(1, torch.Size())
+        # What the feature says, and something of each item's own.
+        points = torch.cat([points, torch.eye(3).double()], dim=-1)
+        of_feature = default_covar_module(1, torch.Size())
+        of_feature.active_dims = torch.tensor([0])
+        own = LinearKernel(variance_prior=GammaPrior(1.5, 1.0), active_dims=(1, 2, 3))
+        kernel = own + of_feature
     options = {"covar_module": kernel, "likelihood": PairwiseLogitLikelihood()}
-    data = items.points, items.comparisons(answers)
+    data = points, items.comparisons(answers)
     scales = LaplacePreferenceGP(*data, **options)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(scales.likelihood, scales))
     with torch.no_grad():
-        posterior = EPPreferenceGP(*data, **options).eval().posterior(items.points)
+        posterior = EPPreferenceGP(*data, **options).eval().posterior(points)
     contrasts = torch.eye(3).double() - 1 / 3
     covariance = contrasts @ posterior.distribution.covariance_matrix @ contrasts
     half = 1.959964 * covariance.diagonal().sqrt()
@@ -131,7 +136,11 @@ def test_no_share_is_told_of_an_item_without_answers(tmp_path: Path) -> None:
     lines = ["model_a,model_b,winner,kind", "a,b,tie (bothbad),x", "a,c,model_a,y"]
     run(tmp_path, "\n".join(lines), "--category", "kind")
     page = (tmp_path / "out" / "leaderboard.html").read_text()
-    assert "nan" not in page.partition("<h2>Figure")[0]
+    assert "nan" not in page.partition('<h2 id="figure">')[0]
+    # The boards of both kinds, that of all, and the figure.
+    places = re.findall(r'href="#([^"]+)"', page)
+    assert len(places) == 4
+    assert places == re.findall(r'<h2 id="([^"]+)"', page)
 
 
 def league(games: int, seed: int = 1) -> list[tuple[str, str, str]]:
@@ -275,6 +284,19 @@ def test_features_rank_items_without_answers(tmp_path: Path) -> None:
     table.index = table.index.astype(str)
     assert table.index.tolist() == [*"43210"]
     assert table["answers"]["2"] == 0
+
+
+def test_items_with_the_same_features_differ_by_what_answers_say(
+    tmp_path: Path,
+) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text("id,size\na,1\nb,1\nc,2\nd,2\n")
+    text = "winner,loser,count\na,b,90\nb,a,30\nc,d,90\nd,c,30\na,c,60\nc,a,60\n"
+    table = run(tmp_path, text, "--items", str(items))
+    gap = table["utility"]["a"] - table["utility"]["b"]
+    # Three wins to one, and a prior that hardly holds against 120 duels.
+    assert gap == pytest.approx(np.log(3), abs=0.2)
+    assert table["utility"]["c"] - table["utility"]["d"] == pytest.approx(gap, abs=0.05)
 
 
 def test_the_page_escapes_names_and_needs_no_other_file(

@@ -6,7 +6,7 @@ from registry import ACQUISITIONS, CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
 
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.feedback import Feedback
-from botorch_pref.inference.sparse import BlurredFactors
+from botorch_pref.inference.inducing import BlurredFactors
 from botorch_pref.likelihoods import DensityFactors, Factors, PreferenceLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.likelihoods.factors import JointFactors, MergedBoxFactors

@@ -1,21 +1,17 @@
-"""Command that ranks items by a long table of answers: a board, a figure, a page."""
+"""Command that ranks items by a long table of answers."""
 
 from __future__ import annotations
 
 import argparse
-import base64
-import html
 import re
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, cast
-from unicodedata import category, east_asian_width, normalize
+from typing import TYPE_CHECKING, cast
+from unicodedata import normalize
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -24,6 +20,13 @@ from gpytorch.priors import GammaPrior
 from joblib import Parallel, delayed, parallel_config
 from torch import Tensor
 
+from botorch_pref.commands.boards import (
+    BOTH_BAD,
+    Board,
+    Ranking,
+    print_boards,
+    write_boards,
+)
 from botorch_pref.datasets.tables import (
     COUNT,
     HOME,
@@ -49,8 +52,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.models.kernels import default_covar_module
-from botorch_pref.plotting import plot_leaderboard
-from botorch_pref.plotting.drawing import ORANGE, readable_fonts
+from botorch_pref.plotting.drawing import readable_fonts
 
 if TYPE_CHECKING:
     from botorch.posteriors.gpytorch import GPyTorchPosterior
@@ -68,9 +70,6 @@ LEVEL = 0.95
 Z = 1.959963984540054
 """Half width of such an interval in standard deviations."""
 
-PRINTED = 20
-"""Items of a board that are printed; the files have all."""
-
 SIDES = {"model_a": "model_b", "home": "away"}
 """Columns of tables that say in ``winner`` which of two columns won: of arenas, of
 leagues."""
@@ -78,39 +77,8 @@ leagues."""
 TIES = {"tie", "draw"}
 """What such tables write where neither won."""
 
-BOTH_BAD = "both_bad"
-"""The share of an item's answers that called both bad."""
-
 BAD = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
 """What arenas of language models write where both answers were bad."""
-
-
-@dataclass(frozen=True)
-class Board:
-    """Items in their order, for all answers or for one group of them.
-
-    Attributes:
-        group: The rater or the category; None for everybody.
-        table: See :func:`.leaderboard`, with the names of the items for its index.
-    """
-
-    group: str | None
-    table: DataFrame
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """What is printed and written.
-
-    Attributes:
-        boards: That of everybody, and those of groups after it.
-        notes: Sentences about the answers.
-        home: What being at home or shown first adds; None where that was not told.
-    """
-
-    boards: list[Board]
-    notes: list[str]
-    home: PositionBias | None = None
 
 
 def rank(argv: Sequence[str]) -> None:
@@ -129,7 +97,7 @@ def rank(argv: Sequence[str]) -> None:
     title = f"Ranks of the items of {given.table.name}"
     for note in ranking.notes:
         print(note)
-    _print_boards(ranking.boards)
+    print_boards(ranking.boards)
     for path in write_boards(ranking, title, out):
         print(f"written: {path}")
 
@@ -360,6 +328,7 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
                 f"{path} has cells in column {place + 1}, which has no name: name it, "
                 "or empty it"
             )
+    _check_size(len(names), "items")
     known = ItemTable.from_frame(features)
     if not known.feature_names:
         raise FeedbackError(
@@ -386,9 +355,11 @@ def rank_items(
     r"""Fits one model to all answers and ranks the items by it.
 
     Items without features have independent utilities of one variance, which the
-    evidence chooses under the models' prior. With features, the default kernel of the
-    models. With groups in the column ``rater``, the kernel times
-    :class:`.AgreementKernel`: what all groups share, and something of each group's own.
+    evidence chooses under the models' prior. With features, the utility is what these
+    say, under the default kernel of the models, and something of each item's own: two
+    items with the same features differ. With groups in the column ``rater``, the kernel
+    times :class:`.AgreementKernel`: what all groups share, and something of each
+    group's own.
     Answers are Bradley and Terry's; where there are ties, Rao and Kupper's with a
     threshold for each item (:class:`.RaoKupperLikelihood`), or one for all where more
     than :data:`MOST_ANSWERS` different answers would make the fit slow. The scales are
@@ -401,8 +372,10 @@ def rank_items(
         known: Whether the items have features.
         each: Whether each group has a board of its own.
     """
+    if known:
+        items = items.with_ids()
     points, feedback = items.points, items.comparisons(answers)
-    kernel: Kernel = _item_kernel(items, known)
+    kernel = _item_kernel(items, known)
     groups: tuple[Hashable, ...] = ()
     notes = _notes(items, answers, feedback, known)
     if RATER in answers.columns:
@@ -455,15 +428,22 @@ def _home_note(home: PositionBias) -> str:
 
 
 def _item_kernel(items: ItemTable, known: bool) -> Kernel:
+    """The kernel of features, if they are ``known``, and of ids behind them."""
     width = items.points.shape[-1]
+    count = width - len(items.names)
+    # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
+    # that of the models' output scale: few answers say nothing of a scale.
+    prior = GammaPrior(2.0, 0.15)
+    if known:
+        # Features mostly say less than all: zero is unlikely, and little likeliest.
+        prior = GammaPrior(1.5, 1.0)
+    ids = LinearKernel(variance_prior=prior, active_dims=tuple(range(count, width)))
     if not known:
-        # Ids are one-hot: the linear kernel is the identity, with a variance. Its prior
-        # is that of the models' output scale: few answers say nothing of a scale.
-        places = tuple(range(width))
-        return LinearKernel(variance_prior=GammaPrior(2.0, 0.15), active_dims=places)
-    kernel = default_covar_module(width, torch.Size())
-    kernel.active_dims = torch.arange(width)
-    return kernel
+        return ids
+    kernel = default_covar_module(count, torch.Size())
+    kernel.active_dims = torch.arange(count)
+    # In the other order a sum with a product of two matrices is decomposed for nothing.
+    return ids + kernel
 
 
 def _centred_board(
@@ -578,162 +558,3 @@ def _is_near_another(name: str, names: Iterable[str]) -> bool:
     numbers = re.findall(r"\d+", name)
     others = [o for o in names if o != name and re.findall(r"\d+", o) == numbers]
     return bool(get_close_matches(name, others, n=1, cutoff=0.8))
-
-
-# --- What is printed and written
-
-
-def _terminal_width(text: str) -> int:
-    """How many columns a terminal takes: two for a wide character, none for a mark."""
-    joined = [one for one in text if category(one) not in ("Mn", "Me", "Cf")]
-    return len(joined) + sum(east_asian_width(one) in "WF" for one in joined)
-
-
-def _print_boards(boards: Sequence[Board]) -> None:
-    """Prints the head of the first board, and how many others there are."""
-    table = boards[0].table
-    width = max(_terminal_width(str(name)) for name in table.index[:PRINTED])
-    width = max(width, len("item"))
-    print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
-    for name, row in table.head(PRINTED).iterrows():
-        ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
-        span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
-        wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
-        padding = " " * (width - _terminal_width(str(name)))
-        print(
-            f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}  "
-            f"{row['utility']:+z7.2f}  {span}  {wins}"
-        )
-    if (rest := len(table) - PRINTED) > 0:
-        print(f"... and {rest} more, in the files")
-    if len(boards) > 1:
-        print(f"The boards of {len(boards) - 1:,} categories are in the files.")
-
-
-def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
-    """Writes all boards as a table and as a page, and the first one as a figure.
-
-    Returns:
-        The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`.
-    """
-    from pandas import concat
-
-    boards = ranking.boards
-    out.mkdir(parents=True, exist_ok=True)
-    paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
-    table = boards[0].table
-    if len(boards) > 1:
-        names = _board_names(boards)
-        table = concat([b.table for b in boards], keys=names, names=["board", "item"])
-    table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
-    axes: Any = plot_leaderboard(boards[0].table, title)
-    if ranking.home is not None:
-        _draw_home(axes, ranking.home)
-    with warnings.catch_warnings():
-        # The notes tell of characters that no font has.
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)
-        axes.figure.savefig(paths[1], dpi=150)
-    paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
-    return paths
-
-
-def _draw_home(axes: Any, home: PositionBias) -> None:
-    """Draws what being at home adds, below the items and in their unit."""
-    added, low, high = home.utility
-    end, top = axes.get_ylim()
-    sides = [[added - low], [high - added]]
-    axes.errorbar(added, end + 0.5, xerr=sides, fmt="s", color=ORANGE, ms=4)
-    axes.axhline(end, color="0.6", lw=0.8)
-    axes.set_yticks([end + 0.5], ["at home or first"], minor=True, fontsize=8)
-    axes.set_ylim(end + 1, top)
-
-
-def _board_names(boards: Sequence[Board]) -> list[str]:
-    """Names of boards in the table: "all" for everybody, unless a group has it."""
-    groups = [board.group for board in boards]
-    everybody = "all"
-    while everybody in groups:
-        everybody += " answers"
-    return [everybody if group is None else group for group in groups]
-
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 66rem;
-  padding: 0 1rem; color: #222; background: #fff }}
-div {{ overflow-x: auto }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap }}
-th {{ border-bottom: 2px solid #888 }}
-td {{ border-bottom: 1px solid #ddd }}
-th:nth-child(2), td:nth-child(2) {{ text-align: left }}
-td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
-img {{ max-width: 100% }}
-@media (max-width: 40rem) {{
-  table {{ font-size: 13px }}
-  th, td {{ padding: .25rem .3rem }}
-}}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{notes}
-<p>In brackets are the ranks that hold 95 %, where they are more than one. A utility is
-that above the mean of all items, with its 95 % interval: where no duel is a tie, an
-item that is 1 above another one wins 73 % of their duels. <b>Wins</b> is the share of
-duels that an item would win against a random other one, half of a tie counted;
-<b>best</b> is the probability that it is the best of all.</p>
-{boards}
-<h2>Figure</h2>
-<img alt="Utilities of the items with intervals" src="data:image/png;base64,{figure}">
-</body>
-</html>
-"""
-
-
-def _page(ranking: Ranking, title: str, figure: Path) -> str:
-    """A page that needs no other file and no other host."""
-    return PAGE.format(
-        title=html.escape(title),
-        notes="\n".join(f"<p>{html.escape(note)}</p>" for note in ranking.notes),
-        boards="\n".join(_section(board) for board in ranking.boards),
-        figure=base64.b64encode(figure.read_bytes()).decode(),
-    )
-
-
-def _section(board: Board) -> str:
-    bad = BOTH_BAD in board.table.columns
-    heads = ["rank", "item", "utility", "95 %", "wins", "best", "answers"]
-    rows = [_cells("th", heads + ["both bad"] * bad)]
-    for name, row in board.table.iterrows():
-        cells = [
-            _ranks(row),
-            html.escape(str(name)),
-            f"{row['utility']:z.2f}",
-            f"{row['lower']:z.2f} to {row['upper']:z.2f}",
-            f"{100 * row['win_rate']:.0f} %",
-            f"{100 * row['best']:.0f} %",
-            f"{row['answers']:,.0f}",
-        ]
-        if bad:
-            # A group may have no answers about an item.
-            known = row["answers"] > 0
-            cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if known else "")
-        rows.append(_cells("td", cells))
-    head = html.escape("All answers" if board.group is None else board.group)
-    return f"<h2>{head}</h2>\n<div><table>\n" + "\n".join(rows) + "\n</table></div>"
-
-
-def _ranks(row: Series[float]) -> str:
-    """A rank with its interval, where that is of more than one."""
-    low, high = row["rank_lower"], row["rank_upper"]
-    return f"{row['rank']:.0f}" + ("" if low == high else f" ({low:.0f} to {high:.0f})")
-
-
-def _cells(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"

@@ -87,6 +87,19 @@ class ItemTable:
         points = torch.stack(columns, -1) if columns else torch.zeros(len(names), 0)
         return cls(names, points, tuple(features))
 
+    def with_ids(self) -> ItemTable:
+        """The items with their ids, one-hot, behind their features.
+
+        A kernel of features plus a linear one of the last ``n`` columns, which is the
+        identity, gives each item something of its own beside what its features say:
+        items with the same features then differ by their answers.
+        """
+        ids = torch.eye(len(self.names), dtype=self.points.dtype)
+        points = torch.cat([self.points, ids], dim=-1)
+        return ItemTable(
+            self.names, points, (*self.feature_names, *map(str, self.names))
+        )
+
     def places(self, names: Sequence[Hashable]) -> Tensor:
         """Rows of items in `points`.
 

@@ -154,12 +154,11 @@ class TermsChange(NamedTuple):
 class PosteriorTangent(Protocol):
     """Tangent of a posterior: its first-order change with the prior."""
 
-    def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
+    def __call__(self, prior: UtilityPrior) -> TermsChange:
         """The derivative of the posterior, as a function that is zero in value.
 
         Args:
-            covar: ``K``, ``batch_shape x n x n``, with its graph.
-            mean: ``m``, ``batch_shape x n``, with its graph.
+            prior: With its graph.
         """
 
 
@@ -545,7 +544,7 @@ class SolutionCache(Generic[SolutionT]):
         if self.tangent is None:
             with torch.no_grad():
                 self.tangent = solution.tangent(prior.mean)
-        change = self.tangent(prior.covar, prior.mean)
+        change = self.tangent(prior)
         return replace(
             solution.terms,
             points=prior.points,

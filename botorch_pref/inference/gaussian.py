@@ -45,6 +45,7 @@ from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.inference.engine import (
     Engine,
     FurtherAnswers,
+    PosteriorTangent,
     PosteriorTerms,
     Sites,
     Solution,
@@ -257,7 +258,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
         rounded = () if self.rounding <= _MOST_ROUNDING else (lost,)
         return stopped + rounded + not_finite(self.log_evidence, self.weights)
 
-    def tangent(self, mean: Tensor) -> GaussianTangent:
+    def tangent(self, mean: Tensor) -> PosteriorTangent:
         """See base class."""
         return GaussianTangent(mean, self)
 
@@ -285,10 +286,10 @@ class GaussianTangent:
         self.rows_mean = solution.row_means(mean.double())
         self._site_tangent = solution.site_tangent(factor, self.rows_mean, self.nu)
 
-    def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
+    def __call__(self, prior: UtilityPrior) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        change, _ = self.with_sites(covar.double(), mean.double())
-        return TermsChange(*(part.to(covar) for part in change))
+        change, _ = self.with_sites(prior.covar.double(), prior.mean.double())
+        return TermsChange(*(part.to(prior.covar) for part in change))
 
     def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
         """The change of the posterior and that of its sites, in double precision."""

@@ -1,29 +1,7 @@
 r"""Expectation propagation on inducing points: utilities of thousands of points.
 
-With inducing points ``Z`` and a root ``J`` of :math:`K_{ZZ}^{-1} = J J'`, the utilities
-of the datapoints are
-
-.. math::
-    f = m + \Phi v + e, \qquad \Phi = K_{XZ} J, \quad v \sim N(0, I), \quad
-    e \sim N(0, D), \quad D = \mathrm{diag}(K_{XX} - \Phi \Phi'),
-
-the prior of FITC (Snelson and Ghahramani 2006): what inducing points leave open of a
-utility is independent of that of others. The rows ``z = A f`` see the weights ``v``
-through :math:`A \Phi`, and ``e`` is integrated out of each factor, as independent from
-row to row. It blurs a row by the variance :math:`\delta = (A \circ A) d`; to the noise
-that rows of one answer share it adds :math:`A D A'` of these rows. Where all points are
-inducing points, ``D`` is zero and the prior is the exact one.
-
-Sites condition weights instead of utilities, in :math:`O(n r^2 + r^3)` and ``O(r)`` for
-each answer: with :math:`G = \Phi' A' P A \Phi` for the precisions ``P`` that shared
-noise leaves of sites, see :mod:`.solvers`, the covariance of ``v`` is
-:math:`S = (I + G)^{-1}`, and its mean is :math:`S \Phi' A' s` for shifts ``s``.
-In the equation of :class:`.PosteriorTerms`, utilities anywhere have the weights
-:math:`J E[v]` and the precision :math:`J (I - S) J'` at the inducing points. No matrix
-of points by points is made, and none of answers by inducing points.
-
-With the weights :math:`w = A' a` of the datapoints, :math:`w_Z = J E[v]` and
-:math:`P = \Phi J'`, the evidence has the derivative
+In the symbols of :mod:`.inducing`, with the weights :math:`w = A' a` of the datapoints,
+:math:`w_Z = J E[v]` and :math:`P = \Phi J'`, the evidence has the derivative
 
 .. math::
     d \log Z = w' dm + \langle w w_Z' - M P, dK_{XZ} \rangle
@@ -34,498 +12,73 @@ With the weights :math:`w = A' a` of the datapoints, :math:`w_Z = J E[v]` and
 where :math:`dD = \mathrm{diag}(dK_{XX} - 2 P dK_{ZX} + P dK_{ZZ} P')`, and
 :math:`\gamma` adds up the derivatives in the blur of the rows,
 :math:`\partial \log Z_i / \partial \delta_i = \tfrac12 (\partial^2 \log Z_i
-+ (\partial \log Z_i)^2)`, and in the shared noise.
++ (\partial \log Z_i)^2)`, and in the shared noise. Where processes share answers, the
+gradients that they find of their shares add up.
 
-All that answers say of the weights is a sum over answers: ``G``, :math:`\Phi' A' s` and
-the terms of the evidence. So processes may have the inducing points in common and each
-some of the datapoints and answers: a sweep adds up matrices of inducing points by
-inducing points over them, and each finds the posterior of all answers. The sum of the
-gradients that processes find of their shares is that of the evidence.
+The posterior at datapoints is that of the prior covariance :math:`C = P K_{ZX}`, so
+that its parts move as those of :class:`.GaussianTangent` do, by
+
+.. math::
+    dC = dK_{XZ} P' + P \, dK_{ZX} - P \, dK_{ZZ} P', \qquad
+    dP = (dK_{XZ} - P \, dK_{ZZ}) K_{ZZ}^{-1},
+
+and predictions have the weights :math:`P' w` and the precision :math:`P' M P`. What is
+left open, :math:`dD = \mathrm{diag}(dK_{XX} - dC)`, moves the blur :math:`\delta` of
+rows and the noise ``N`` that rows of an answer share. That noise moves the moments of
+the rows, while sites stay, by
+
+.. math::
+    \partial \mu = L \, dN a, \qquad \partial v = \mathrm{diag}(L \, dN L'), \qquad
+    L = I - \Sigma T,
+
+and the blur moves the sites themselves, :math:`s = G(\mu, v, s, \delta)`. The change
+of the sites solves :math:`2 m` linear equations. The iteration of expectation
+propagation itself solves them, so that no matrix of answers by answers is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor, distributed
-from torch.nn.functional import embedding_bag, pad
+from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError, PrecisionError
-from botorch_pref.inference.conditioning import (
-    Balance,
-    SitePosterior,
-    SiteSolver,
-    log_det,
-    lost_digits,
-    plus_identity,
-    site_cholesky,
+from botorch_pref.errors import BotorchPrefError, InferenceWarning, warn_caller
+from botorch_pref.inference.conditioning import lost_digits
+from botorch_pref.inference.engine import (
+    Sites,
+    TermsChange,
+    UtilityPrior,
+    WarmStart,
+    in_double,
 )
-from botorch_pref.inference.engine import Sites, UtilityPrior, WarmStart, in_double
 from botorch_pref.inference.ep import (
+    AndersonMemory,
     EPProblem,
     EPState,
     ExpectationPropagation,
     ep_log_evidence,
     fixed_point,
-    matching_derivatives,
+    matching_sites,
 )
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
-    GaussianTangent,
-    implicit_tangent,
     with_gradient_of,
 )
-from botorch_pref.inference.solvers import OwnNoise
-from botorch_pref.likelihoods.factors import (
-    Factors,
-    LogDerivatives,
-    LogPartition,
-    ScalarFactors,
+from botorch_pref.inference.inducing import (
+    BlurredFactors,
+    FeatureFactor,
+    FeatureSolver,
+    InducingPrior,
+    OpenPart,
+    SharedFeatureSolver,
+    inverse_root,
 )
-from botorch_pref.linalg.covariance import block_diagonal, join_rows, psd_root
-from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign, take_places
-from botorch_pref.numerics.quadrature import TiltedMoments
-
-# --- The prior
-
-
-class InducingPrior(NamedTuple):
-    """The prior of utilities at datapoints, by way of inducing points.
-
-    Attributes:
-        points: ``Z``, ``batch_shape x r x d``, transformed.
-        mean: ``m`` of the datapoints, ``batch_shape x n``.
-        covar: ``K_ZZ``, ``batch_shape x r x r``.
-        cross: ``K_XZ``, ``batch_shape x n x r``.
-        variance: The diagonal of ``K_XX``, ``batch_shape x n``.
-    """
-
-    points: Tensor
-    mean: Tensor
-    covar: Tensor
-    cross: Tensor
-    variance: Tensor
-
-    def with_weights(self, covar: Tensor) -> InducingPrior:
-        """The prior with weights of covariates behind, each its own inducing value."""
-        own = covar.diagonal(dim1=-2, dim2=-1)
-        return InducingPrior(
-            self.points,
-            pad(self.mean, (0, covar.shape[-1])),
-            block_diagonal(self.covar, covar),
-            block_diagonal(self.cross, covar),
-            join_rows([self.variance, own]),
-        )
-
-    def in_double(self) -> InducingPrior:
-        """The same in double precision, with a covariance that is symmetric."""
-        points, mean, covar, cross, variance = in_double(tuple(self))
-        return InducingPrior(points, mean, 0.5 * (covar + covar.mT), cross, variance)
-
-    def check_finite(self) -> None:
-        """Raises a ``PrecisionError`` where a mean or a covariance is not finite."""
-        for part in (self.covar, self.cross, self.variance):
-            UtilityPrior(self.points, self.mean, part).check_finite()
-
-
-def inverse_root(covar: Tensor, eps: float) -> Tensor:
-    r"""``J`` with ``J J'`` the inverse of a covariance, both ``batch_shape x r x r``.
-
-    Directions whose eigenvalues are below ``r`` roundings ``eps`` of the largest one
-    are left out, with a column of zeros each: inducing points that others determine, to
-    rounding, are no further features.
-    """
-    values, vectors = torch.linalg.eigh(covar)
-    least = covar.shape[-1] * eps * values[..., -1:]
-    scale = torch.where(values > least, values, torch.inf).rsqrt()
-    return vectors * scale.unsqueeze(-2)
-
-
-# --- Conditioning weights of features
-
-
-# Columns of features that are taken to the answers at once.
-_COLUMNS = 32
-# Relative difference of equal priors, fitted on different processors.
-_ALIKE = 1e-6
-
-
-def _squares(values: Tensor) -> Tensor:
-    return torch.linalg.vecdot(values, values)
-
-
-class FeatureSolver(SiteSolver):
-    r"""Solver on weights of the ``r`` features :math:`\Phi` of points.
-
-    Attributes:
-        root: ``J``.
-        features: :math:`\Phi`, ``batch_shape x n x r``.
-    """
-
-    def __init__(
-        self,
-        prior: InducingPrior,
-        root: Tensor,
-        rows: SparseDesign,
-        noise: NoiseBlocks | None,
-    ) -> None:
-        # With the covariances K_XZ, predictions are of weights of inducing points.
-        super().__init__(prior.cross, rows, noise)
-        self.root, self.features = root, prior.cross @ root
-        self._prior_variance = prior.variance
-
-    def factor(self, tau: Tensor) -> FeatureFactor:
-        """See base class."""
-        return FeatureFactor(self, tau)
-
-    def of_rows(self, values: Tensor) -> Iterator[Tensor]:
-        """``A values`` of ``batch_shape x n x k``, some of the columns at a time."""
-        rows = self.rows
-        for part in values.split(_COLUMNS, dim=-1):
-            own = part.contiguous()
-            if rows.indices.dim() == 2 == own.dim():
-                # One pass instead of one for each column of ``A``.
-                yield embedding_bag(
-                    rows.indices,
-                    own,
-                    mode="sum",
-                    per_sample_weights=rows.coefficients,
-                )
-            else:
-                yield rows.apply_matrix(own)
-
-    def pulled(self, tau: Tensor, own: OwnNoise | None) -> Tensor:
-        """``A' P A`` times the features, ``batch_shape x n x r``."""
-        rows, parts = self.rows, []
-        batched = max(rows.indices.dim() - 1, self.features.dim() - 1, tau.dim()) > 1
-        if own is None and not batched:
-            return torch.sparse.mm(self._gram(tau), self.features)
-        for seen in self.of_rows(self.features):
-            pull = tau.unsqueeze(-1) * seen if own is None else own.oppose(seen)
-            parts.append(rows.adjoint_matrix(pull))
-        return torch.cat(parts, dim=-1)
-
-    @cached_property
-    def _places(self) -> tuple[Tensor, Tensor]:
-        """Entries of ``A' A`` that are not zero; and where those of each row go."""
-        rows, n = self.rows, self.rows.num_points
-        each = rows.indices.unsqueeze(-1) * n + rows.indices.unsqueeze(-2)
-        places, inverse = torch.unique(each.flatten(), return_inverse=True)
-        return torch.stack([places // n, places % n]), inverse
-
-    def _gram(self, tau: Tensor) -> Tensor:
-        """``A' diag(t) A`` as a sparse matrix: answers about the same points add up."""
-        (places, inverse), c = self._places, self.rows.coefficients
-        n = self.rows.num_points
-        values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
-        sums = tau.new_zeros(places.shape[-1]).index_add_(0, inverse, values.flatten())
-        return torch.sparse_coo_tensor(
-            places,
-            sums,
-            (n, n),
-            device=sums.device,
-            is_coalesced=True,
-            check_invariants=False,
-        )
-
-    def own_noise(self, tau: Tensor) -> OwnNoise | None:
-        """The noise of each answer conditioned on its sites; None without any."""
-        return None if self.noise is None else OwnNoise(self.noise, tau)
-
-    @property
-    def num_processes(self) -> int:
-        """Of those that have some of the answers each."""
-        return 1
-
-    @cached_property
-    def variance(self) -> Tensor:
-        """See base class."""
-        known = cast("Tensor", sum(map(_squares, self.of_rows(self.features))))
-        return known if self.noise is None else known + self.noise.diagonal()
-
-    @cached_property
-    def terms(self) -> Tensor:
-        """See base class."""
-        return self.squares.apply(self._prior_variance)
-
-
-class SharedFeatureSolver(FeatureSolver):
-    """Solver of a process that has some of the answers: it adds up over processes.
-
-    All processes take part in each sum, in the same order, whatever answers they have:
-    what decides about the next one must be the same in all of them.
-
-    Raises:
-        BotorchPrefError: Processes have different inducing points or kernels.
-    """
-
-    def __init__(self, prior: InducingPrior, *given: Any) -> None:
-        values = torch.cat([prior.points.flatten(), prior.covar.flatten()])
-        room = self.largest(_ALIKE * values.abs().amax())
-        # Of different lengths nothing can be said together.
-        if bool(self._range(values.new_tensor(len(values)))) or bool(
-            (self._range(values) > room).any()
-        ):
-            raise BotorchPrefError(
-                "Processes have different inducing points, covariates or kernels; "
-                "assign the same inducing_points and hyper-parameters in all of them, "
-                "and fit with the same seed: fits that begin anew draw where."
-            )
-        super().__init__(prior, *given)
-
-    def _range(self, values: Tensor) -> Tensor:
-        return self.largest(values) + self.largest(-values)
-
-    @property
-    def num_processes(self) -> int:
-        """See base class."""
-        return distributed.get_world_size()
-
-    def total(self, values: Tensor) -> Tensor:
-        """See base class."""
-        return _reduced(values, distributed.ReduceOp.SUM)
-
-    def largest(self, values: Tensor) -> Tensor:
-        """See base class."""
-        return _reduced(values, distributed.ReduceOp.MAX)
-
-    def everywhere(self, holds: Tensor) -> Tensor:
-        """See base class."""
-        return _reduced(holds.to(torch.uint8), distributed.ReduceOp.MIN).bool()
-
-    def own_noise(self, tau: Tensor) -> OwnNoise | None:
-        """See base class.
-
-        Raises:
-            PrecisionError: In all processes where that of one has no factor.
-        """
-        own, failed = None, None
-        try:
-            own = super().own_noise(tau)
-        except PrecisionError as error:
-            failed = error
-        if bool(self.everywhere(tau.new_tensor(failed is None))):
-            return own
-        raise failed or PrecisionError(
-            "The answers of another process are too precise."
-        )
-
-    @cached_property
-    def resolves_all(self) -> bool:
-        """See base class."""
-        return bool(self.everywhere(self.resolved.all()))
-
-    def bends(self, tau: Tensor) -> bool:
-        """See base class.
-
-        Raises:
-            BotorchPrefError: One is, which would ask for the rows of other processes.
-        """
-        if bool(self.everywhere((tau >= 0).all())):
-            return False
-        raise BotorchPrefError(
-            "Some answers contradict others so much that they make utilities less "
-            "certain, as those of likelihoods do that are not log-concave; processes "
-            "cannot share such answers: fit them in one."
-        )
-
-
-def _reduced(values: Tensor, operation: Any) -> Tensor:
-    out = values.detach().clone(memory_format=torch.contiguous_format)
-    distributed.all_reduce(out, operation)
-    return out
-
-
-class FeatureFactor(SitePosterior):
-    """Weights of features given sites: one Cholesky factor of ``r x r``, reused.
-
-    Attributes:
-        pulled: ``A' P A`` times the features, ``batch_shape x n x r``.
-    """
-
-    def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
-        self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._own = solver.own_noise(tau)
-        self.pulled = solver.pulled(tau, self._own)
-        gram = solver.total(solver.features.mT @ self.pulled)
-        self._gram = 0.5 * (gram + gram.mT)
-        self._cholesky = site_cholesky(plus_identity(self._gram))
-
-    def _oppose(self, values: Tensor) -> Tensor:
-        own = self._own
-        return self.tau.unsqueeze(-1) * values if own is None else own.oppose(values)
-
-    @property
-    def log_det(self) -> Tensor:
-        """See base class."""
-        own = log_det(self._cholesky)
-        of_noise = torch.zeros_like(own)
-        if self._own is not None:
-            of_noise = of_noise + self._own.log_det
-        return own + self._solver.total(of_noise)
-
-    def solve(self, shifts: Tensor) -> Balance:
-        """See base class; the weights are those of inducing points."""
-        own, noise, solver = self._own, self._solver.noise, self._solver
-        heard = shifts if own is None else own.soften(shifts, transposed=True)
-        pull = solver.total(solver.features.mT @ self.rows.adjoint_matrix(heard))
-        white = torch.cholesky_solve(pull, self._cholesky)
-        seen = self.rows.apply_matrix(solver.features @ white)
-        energy, weights = white.square().sum(-2), solver.root @ white
-        forces = heard - self._oppose(seen)
-        of_noise = torch.zeros_like(energy)
-        if own is not None and noise is not None:
-            of_noise = of_noise + (forces * noise.times(forces)).sum(-2)
-            seen = own.soften(seen) + own.spread(shifts)
-        return Balance(forces, seen, weights, energy + solver.total(of_noise))
-
-    @cached_property
-    def _spread(self) -> Tensor:
-        """A root of the covariance of utilities, ``batch_shape x n x r``."""
-        features = self._solver.features
-        return torch.linalg.solve_triangular(
-            self._cholesky, features.mT, upper=False
-        ).mT
-
-    def variance(self) -> Tensor:
-        """See base class."""
-        own, parts = self._own, self._solver.of_rows(self._spread)
-        if own is None or self._solver.noise is None:
-            return cast("Tensor", sum(map(_squares, parts)))
-        known = cast("Tensor", sum(_squares(own.soften(part)) for part in parts))
-        left = NoiseBlocks(self._solver.noise.rows, own.covariance, known.shape[-1])
-        return known + left.diagonal()
-
-    def root(self) -> Tensor:
-        """See base class; of inducing points."""
-        u = psd_root(self._gram)
-        cholesky = site_cholesky(plus_identity(u.mT @ u))
-        half = torch.linalg.solve_triangular(cholesky, u.mT, upper=False)
-        return self._solver.root @ half.mT
-
-    def row_root(self) -> Tensor:
-        """See base class."""
-        spread = self.rows.apply_matrix(self._spread)
-        if self._own is None:
-            return spread
-        own = self._own.root()
-        own = own.expand(*spread.shape[:-2], *own.shape[-2:])
-        return torch.cat([self._own.soften(spread), own], dim=-1)
-
-    def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """See base class."""
-        if self._own is None:
-            return super().noise_precision(noise)
-        precision = self._own.precision
-        for part in self._solver.of_rows(self._spread):
-            taken = noise.take(self._own.oppose(part))
-            precision = precision - taken @ taken.mT
-        return precision
-
-    def point_precision(self) -> tuple[Tensor, Tensor]:
-        """``M P``, ``batch_shape x n x r``, and ``P' M P``, ``batch_shape x r x r``."""
-        root = self._solver.root
-        inner = torch.cholesky_solve(root.mT, self._cholesky)
-        return self.pulled @ inner, root @ (self._gram @ inner)
-
-
-# --- What inducing points leave open
-
-
-class BlurredFactors(ScalarFactors):
-    """Factors of rows ``z`` that are known up to independent Gaussian noise.
-
-    Args:
-        own: The factors of the rows as they are.
-        blur: The variances of the noise, ``batch_shape x m``.
-        noise: What rows share, instead of the noise of ``own``.
-    """
-
-    def __init__(
-        self, own: ScalarFactors, blur: Tensor, noise: NoiseBlocks | None
-    ) -> None:
-        self._own, self._blur = own, blur
-        self.rows, self.noise = own.rows, noise
-
-    def log_prob(self, z: Tensor) -> LogDerivatives:
-        """See base class."""
-        return LogDerivatives(*self._own.log_partition(z, self._blur.expand_as(z)))
-
-    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """See base class."""
-        with torch.enable_grad():
-            z = z.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad(
-                (weights * self.log_prob(z).second).sum(), z
-            )
-        return gradient
-
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
-        """See base class."""
-        return self._own.log_partition(mean, variance + self._blur)
-
-    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class."""
-        known = self._own.tilted(mean, variance + self._blur)
-        return known._replace(ratio=known.ratio - self._blur * known.second)
-
-
-def _open_noise(noise: NoiseBlocks, rows: SparseDesign, left: Tensor) -> Tensor:
-    """``A D A'`` of the rows of each answer, ``batch_shape x num_blocks x k x k``.
-
-    ``left`` is the diagonal of ``D``, ``batch_shape x n``.
-    """
-    # Padding of a block is a row of zeros.
-    index, own = (
-        pad(part, (0, 0, 0, 1))[..., noise.rows, :].flatten(-2)
-        for part in (rows.indices, rows.coefficients)
-    )
-    same = index.unsqueeze(-1) == index.unsqueeze(-2)
-    open_ = take_places(left, index.flatten(-2)).unflatten(-1, index.shape[-2:])
-    product = (own * open_).unsqueeze(-1) * own.unsqueeze(-2) * same
-    k, width = noise.rows.shape[-1], rows.indices.shape[-1]
-    return product.unflatten(-1, (k, width)).unflatten(-3, (k, width)).sum((-3, -1))
-
-
-class _OpenPart:
-    """What inducing points leave open of utilities, as factors hear it."""
-
-    def __init__(self, own: ScalarFactors, left: Tensor) -> None:
-        self._own, self._left = own, left
-        rows = own.rows
-        squares = SparseDesign(
-            rows.indices, rows.coefficients.square(), rows.num_points
-        )
-        self._squares, self._alone = squares, ~own.in_noise
-
-    def _heard(self, left: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Variances of rows by themselves, and covariances of those of an answer."""
-        noise, rows = self._own.noise, self._own.rows
-        blur = self._squares.apply(left) * self._alone
-        return blur, None if noise is None else _open_noise(noise, rows, left)
-
-    def blurred(self) -> BlurredFactors:
-        """The factors of the rows of features."""
-        noise, (blur, shared) = self._own.noise, self._heard(self._left)
-        if noise is not None and shared is not None:
-            noise = NoiseBlocks(noise.rows, noise.covariance + shared, noise.num_rows)
-        return BlurredFactors(self._own, blur, noise)
-
-    def slope(self, of_blur: Tensor, of_noise: Tensor | None) -> Tensor:
-        """The derivative in ``D`` by those in what is heard, ``batch_shape x n``."""
-        with torch.enable_grad():
-            left = self._left.expand(*of_blur.shape[:-1], -1).detach().requires_grad_()
-            blur, shared = self._heard(left)
-            form = (of_blur * blur).sum()
-            if of_noise is not None and shared is not None:
-                form = form + (of_noise * shared).sum()
-            (slope,) = torch.autograd.grad(form, left)
-        return slope
-
+from botorch_pref.likelihoods.factors import Factors, LogPartition, ScalarFactors
+from botorch_pref.linalg.sparse_design import NoiseBlocks
 
 # --- Solutions
 
@@ -556,7 +109,9 @@ class SparseSolution(GaussianSolution):
         fixed: The fixed point, which knows the derivatives of the evidence.
     """
 
-    fixed: _FixedPoint = field(kw_only=True)
+    fixed: FixedPoint = field(kw_only=True)
+    # The tangent is another one.
+    site_tangent: Any = field(init=False, default=None)
 
     @torch.no_grad()
     def evidence_rounding(self) -> Tensor:
@@ -567,27 +122,52 @@ class SparseSolution(GaussianSolution):
         total = sum(part.abs().sum((-2, -1)) for part in of_matrices)
         return eps * self.fixed.solver.total(total + of_variance.abs().sum(-1))
 
-    def tangent(self, mean: Tensor) -> GaussianTangent:
-        """Refused: see base class of the base class.
+    def diagnostics(self) -> dict[str, Any]:
+        """See base class; with ``left_open``, ``batch_shape``.
+
+        That is the share of the prior variance of the datapoints that the inducing
+        points do not explain.
+        """
+        prior, total = cast("Any", self.prior), self.fixed.solver.total
+        # Weights of covariates stand behind the utilities.
+        behind = prior.covar.shape[-1] - prior.points.shape[-2]
+        count = prior.variance.shape[-1] - behind
+        left, own = self.fixed.open_part.left, prior.variance.detach().double()
+        left, own = (total(part[..., :count].sum(-1)) for part in (left, own))
+        return {**super().diagnostics(), "left_open": left / own}
+
+    def tangent(self, mean: Tensor) -> SparseTangent:
+        """See base class.
 
         Raises:
-            BotorchPrefError: Always.
+            BotorchPrefError: Processes share the answers.
         """
-        raise BotorchPrefError(
-            "With inducing points there are no derivatives in the points that answers "
-            "are about, which look-ahead wants; detach them, or take EPPreferenceGP."
-        )
+        if self.fixed.solver.num_processes > 1:
+            raise BotorchPrefError(
+                "Processes that share answers have no derivatives in the points that "
+                "answers are about, which look-ahead wants; detach them, or give one "
+                "process all answers."
+            )
+        return SparseTangent(self.fixed)
 
 
 @dataclass(frozen=True, eq=False)
-class _FixedPoint:
+class FixedPoint:
     """Where tilted and posterior moments agree, in the symbols of this module."""
 
     solver: FeatureSolver
-    factors: ScalarFactors
-    open_part: _OpenPart
+    factors: BlurredFactors
+    open_part: OpenPart
     state: EPState
     tilted: LogPartition
+
+    @cached_property
+    def whole(self) -> FeatureFactor:
+        """The posterior, also where some precisions are negative, in one factor."""
+        posterior = self.state.posterior
+        if isinstance(posterior, FeatureFactor):
+            return posterior
+        return self.solver.factor(posterior.tau)
 
     @cached_property
     def noise_slope(self) -> Tensor | None:
@@ -602,12 +182,8 @@ class _FixedPoint:
     def slopes(self) -> PriorSlopes:
         """The derivatives of the evidence in the prior."""
         solver, state = self.solver, self.state
-        whole = state.posterior
-        if not isinstance(whole, FeatureFactor):
-            # Some precisions are negative, all together leave a posterior.
-            whole = solver.factor(whole.tau)
         pulls, weights = solver.rows.adjoint(state.force), state.balance.weights
-        of_cross, of_covar = whole.point_precision()
+        of_cross, of_covar = self.whole.point_precision()
         of_cross = pulls.unsqueeze(-1) * weights.unsqueeze(-2) - of_cross
         of_covar = weights.unsqueeze(-1) * weights.unsqueeze(-2) - of_covar
         of_covar = of_covar / solver.num_processes
@@ -637,6 +213,217 @@ class _FixedPoint:
             slope = self.noise_slope.detach()
             form = form + (slope * noise.covariance).sum((-3, -2, -1))
         return form * self.solver.num_processes
+
+
+# --- The tangent
+
+
+_MAX_TURNS = 1000
+# Of the right-hand side, in posterior deviations.
+_TOLERANCE = 1e-10
+
+
+class SiteSlopes(NamedTuple):
+    """Derivatives of matching sites, of which each depends on its own row alone.
+
+    Attributes:
+        mean: In the posterior mean of the row: of the precision, and of the shift.
+        variance: In its variance.
+        precision: In the former precision.
+        shift: In the former shift.
+        blur: In what is left open of the row.
+    """
+
+    mean: tuple[Tensor, Tensor]
+    variance: tuple[Tensor, Tensor]
+    precision: tuple[Tensor, Tensor]
+    shift: tuple[Tensor, Tensor]
+    blur: tuple[Tensor, Tensor]
+
+
+def site_slopes(fixed: FixedPoint) -> SiteSlopes:
+    """The derivatives at a fixed point; zero where the prior knows a row exactly."""
+    state, factors = fixed.state, fixed.factors
+    tau, nu = state.sites.chunk(2, dim=-1)
+    given = torch.broadcast_tensors(state.mean, state.variance, tau, nu, factors.blur)
+    with torch.enable_grad():
+        mean, variance, tau, nu, blur = (t.detach().requires_grad_() for t in given)
+        left = 1 - tau * variance
+        cavity = (mean - variance * nu) / left
+        tilted = BlurredFactors(factors.own, blur, None).tilted(cavity, variance / left)
+        new = matching_sites(cavity, tilted).chunk(2, dim=-1)
+        leaves = mean, variance, tau, nu, blur
+        slopes = [
+            torch.autograd.grad(part.sum(), leaves, retain_graph=True) for part in new
+        ]
+    resolved = fixed.solver.resolved
+    both = zip(*slopes, strict=True)
+    return SiteSlopes(
+        *(
+            cast("Any", tuple(torch.where(resolved, s, 0.0) for s in own))
+            for own in both
+        )
+    )
+
+
+def _solution(of: Callable[[Tensor], Tensor], given: Tensor, scale: Tensor) -> Tensor:
+    """``x = of(x) + given`` for a linear ``of``, by accelerated iteration.
+
+    All are ``batch_shape x 2 m``; ``scale`` has the unit of each entry.
+
+    Warns:
+        InferenceWarning: The iteration did not converge.
+    """
+    memory, x = AndersonMemory(), torch.zeros_like(given)
+    enough = _TOLERANCE * (scale * given).norm(dim=-1)
+    for _ in range(_MAX_TURNS):
+        residual = of(x) + given - x
+        if bool(((scale * residual).norm(dim=-1) <= enough).all()):
+            return x
+        x = memory.extrapolate(x, residual, scale)
+    warn_caller(
+        "Derivatives in the points that answers are about did not converge: answers "
+        "contradict each other; take EPPreferenceGP.",
+        InferenceWarning,
+    )
+    return x
+
+
+class _MovedSites(torch.autograd.Function):
+    """The change of sites by what moves them directly: zero, with its derivative."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, direct: Tensor, adjoint: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Both are ``batch_shape x 2 m``."""
+        ctx.adjoint = adjoint
+        return torch.zeros_like(direct)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        """See base class."""
+        return ctx.adjoint(gradients[0]), None
+
+
+class SparseTangent:
+    """The tangent of a posterior by way of inducing points, in the symbols above.
+
+    Args:
+        fixed: Where tilted and posterior moments agree.
+    """
+
+    def __init__(self, fixed: FixedPoint) -> None:
+        solver, state = fixed.solver, fixed.state
+        self._fixed, self._rows, self._whole = fixed, solver.rows, fixed.whole
+        self._tau = self._whole.tau.unsqueeze(-1)
+        self._slopes, self._row_root = site_slopes(fixed), self._whole.row_root()
+        precise = self._tau.squeeze(-1) * state.variance > 0.5
+        self._precise = precise.unsqueeze(-1)
+        self._projection = solver.features @ solver.root.mT
+        self._seen = self._kept(self._rows.apply_matrix(self._projection))
+        self._of_cross, self._precision = self._whole.point_precision()
+        self._pulls = self._rows.adjoint(state.force)
+
+    def _kept(self, values: Tensor) -> Tensor:
+        """``L values`` of rows: what answers leave of a change of their prior means."""
+        forces, moved, *_ = self._whole.solve(self._tau * values)
+        # The difference where it keeps its digits.
+        divided = forces / torch.where(self._precise, self._tau, 1.0)
+        return torch.where(self._precise, divided, values - moved)
+
+    def _square_times(self, values: Tensor) -> Tensor:
+        r""":math:`(\Sigma \circ \Sigma) x` of rows."""
+        h = self._row_root
+        return ((h @ (h.mT @ (values.unsqueeze(-1) * h))) * h).sum(-1)
+
+    def _adjoint(self, gradient: Tensor) -> Tensor:
+        """The gradient in what moves sites directly, of that in their change."""
+        slopes, state = self._slopes, self._fixed.state
+
+        def pulled_back(both: Tensor) -> Tensor:
+            mean, variance, precision, shift = (
+                sum(
+                    s * own for s, own in zip(slope, both.chunk(2, dim=-1), strict=True)
+                )
+                for slope in slopes[:4]
+            )
+            mean = self._whole.mean(cast("Tensor", mean))
+            by_precision = -state.mean * mean - self._square_times(
+                cast("Tensor", variance)
+            )
+            return torch.cat([by_precision + precision, mean + shift], dim=-1)
+
+        with torch.no_grad():
+            return _solution(pulled_back, gradient, 1 / state.scale)
+
+    def __call__(self, prior: Any) -> TermsChange:
+        """See :class:`.PosteriorTangent`."""
+        known = prior.in_double()
+        mean, covar, cross, variance = (
+            part - part.detach() for part in tuple(known)[1:]
+        )
+        state, p = self._fixed.state, self._projection
+        w, weights = self._pulls.unsqueeze(-1), state.balance.weights.unsqueeze(-1)
+        towards = cross.mT @ w - covar @ weights
+        pull = mean.unsqueeze(-1) + cross @ weights + p @ towards
+        half = 2 * cross - p @ covar
+        left = variance - (half * p).sum(-1)
+        blur, shared = self._fixed.open_part.heard(left)
+        noise = self._fixed.factors.noise
+        if noise is not None and shared is not None:
+            noise = replace(noise, covariance=shared)
+        rows, seen = self._rows, self._seen
+        of_mean = self._kept(rows.apply_matrix(pull))
+        of_variance = (self._kept(rows.apply_matrix(half)) * seen).sum(-1)
+        heard = torch.zeros_like(of_mean)
+        if noise is not None:
+            heard, own = self._by_noise(noise)
+            of_mean = of_mean + self._kept(heard)
+            of_variance = of_variance + own
+        changes = of_mean.squeeze(-1), of_variance, blur
+        slopes = self._slopes.mean, self._slopes.variance, self._slopes.blur
+        of_each = [
+            sum(
+                slope[i] * change for slope, change in zip(slopes, changes, strict=True)
+            )
+            for i in range(2)
+        ]
+        direct = torch.cat(cast("list[Tensor]", of_each), dim=-1)
+        tau, nu = _MovedSites.apply(direct, self._adjoint).chunk(2, dim=-1)
+        force = (nu - state.mean * tau).unsqueeze(-1) - self._tau * heard
+        root = self._fixed.solver.root
+        moved = root @ (root.mT @ towards)
+        moved = moved + seen.mT @ force - self._of_cross.mT @ pull
+        change = TermsChange(moved, self._precision_change(covar, cross, tau, noise))
+        return TermsChange(*(part.to(prior.covar) for part in change))
+
+    def _by_noise(self, own: NoiseBlocks) -> tuple[Tensor, Tensor]:
+        r""":math:`dN a`, and :math:`\mathrm{diag}(L \, dN L')`."""
+        h, noise = self._row_root, own.covariance
+        taken, tau = own.take(h), own.take(self._tau)
+        crossed = (taken @ (tau * taken).mT * noise).sum(-1, keepdim=True)
+        inner = ((tau * taken).mT @ noise @ (tau * taken)).sum(-3)
+        spread = own.put(-2 * crossed, torch.zeros_like(self._tau)).squeeze(-1)
+        spread = spread + own.diagonal() + ((h @ inner) * h).sum(-1)
+        return own.times(self._fixed.state.force.unsqueeze(-1)), spread
+
+    def _precision_change(
+        self, covar: Tensor, cross: Tensor, tau: Tensor, noise: NoiseBlocks | None
+    ) -> Tensor:
+        root, precision = self._fixed.solver.root, self._precision
+        own = self._of_cross
+        turned = root @ (root.mT @ (cross.mT @ own - covar @ precision))
+        turned = turned - own.mT @ cross @ precision
+        change = turned + turned.mT + precision @ covar @ precision
+        change = change + self._seen.mT @ (tau.unsqueeze(-1) * self._seen)
+        if noise is not None:
+            taken = noise.take(self._tau * self._seen)
+            change = change - (taken.mT @ noise.covariance @ taken).sum(-3)
+        return change
+
+
+# --- The engine
 
 
 class SparseExpectationPropagation(ExpectationPropagation):
@@ -676,14 +463,14 @@ class SparseExpectationPropagation(ExpectationPropagation):
             explained = (known.cross @ root).square().sum(-1)
             # Of a point that features determine, rounding leaves less than nothing.
             left = (known.variance - explained).clamp_min(0.0)
-            open_part = _OpenPart(own, left)
+            open_part = OpenPart(own, left)
             blurred = open_part.blurred()
             kind = SharedFeatureSolver if self.shared else FeatureSolver
             solver = kind(known, root, own.rows, blurred.noise)
             problem = EPProblem(solver, own.rows.apply(known.mean), blurred)
             state, iterations = fixed_point(problem, start)
         tilted = blurred.log_partition(state.cavity_mean, state.cavity_variance)
-        fixed = _FixedPoint(solver, blurred, open_part, state, tilted)
+        fixed = FixedPoint(solver, blurred, open_part, state, tilted)
         return SparseSolution(
             engine=self,
             prior=cast("Any", prior),
@@ -694,10 +481,6 @@ class SparseExpectationPropagation(ExpectationPropagation):
             weights=state.balance.weights,
             sites=Sites(*state.sites.chunk(2, dim=-1)),
             factor=state.posterior,
-            site_tangent=partial(
-                implicit_tangent,
-                partial(matching_derivatives, own, solver.resolved, state.variance),
-            ),
             converged=state.converged,
             iterations=iterations,
             residual=float(state.residual.max()),

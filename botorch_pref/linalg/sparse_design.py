@@ -119,7 +119,8 @@ class SparseDesign:
         if self.num_rows <= at_once:
             return self.apply_matrix(values).square().sum(-1)
         every = torch.arange(self.num_rows, device=values.device)
-        parts = [self.take(rows).apply_matrix(values) for rows in every.split(at_once)]
+        parts = (self.take(rows).apply_matrix(values) for rows in every.split(at_once))
+        # One product at a time is in memory.
         return torch.cat([part.square().sum(-1) for part in parts], dim=-1)
 
     def adjoint(self, values: Tensor) -> Tensor:

@@ -14,7 +14,8 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import PosteriorTerms, Solution, UtilityPrior
-from botorch_pref.inference.sparse import InducingPrior, SparseExpectationPropagation
+from botorch_pref.inference.inducing import InducingPrior
+from botorch_pref.inference.sparse import SparseExpectationPropagation
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.models.answers import LikelihoodArgument, register_model
 from botorch_pref.models.data import TrainingSet
@@ -74,11 +75,12 @@ class SparsePreferenceGP(PreferenceGP):
     For thousands of points and hundreds of thousands of answers of every kind that
     :class:`EPPreferenceGP` takes. The utilities of all points are seen through those
     of ``num_inducing`` of them, and what these leave open of a utility counts as noise,
-    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). A sweep costs
+    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). So it learns what
+    features do not say of an item, or one rater's own taste, of inducing points alone:
+    :class:`CrowdPreferenceGP` learns the tastes of all. A sweep costs
     :math:`O(n r^2 + m r)` for ``r`` inducing points, ``n`` points and ``m`` different
     answers, and no matrix of points by points is made. Everything else is as in the
-    other models, but derivatives in the points of answers, which look-ahead wants, are
-    refused. ``benchmarks/sparse_models.py`` measures how close to exact it is.
+    other models. ``benchmarks/sparse_models.py`` measures how close to exact it is.
 
     With ``num_inducing`` different points or fewer it is :class:`EPPreferenceGP`.
 
@@ -86,7 +88,9 @@ class SparsePreferenceGP(PreferenceGP):
     prior leaves the most variance given those before it, and again when datapoints are
     replaced. They stay while hyper-parameters are fitted;
     :meth:`choose_inducing_points` chooses anew. A model that is conditioned on more
-    points takes these in addition.
+    points takes these in addition. Derivatives in the points of answers, as look-ahead
+    takes them, leave inducing points where they are, but for these; at a copy of an
+    inducing point there is none.
 
     Args:
         datapoints: This and the next six are those of :class:`PreferenceGP`.
@@ -203,14 +207,14 @@ class SparsePreferenceGP(PreferenceGP):
 
     def _state(self) -> list[Tensor]:
         inducing = self.inducing_points
-        return [*super()._state(), *([] if inducing is None else [inducing])]
+        return [*super()._state(), *([] if inducing is None else [inducing.detach()])]
 
     def _go_on_from(self, before: Self, more: TrainingSet) -> None:
         """The points of further answers are inducing points besides."""
         if before.datapoints is not None and self.datapoints is not None:
             self._chosen_for = self.datapoints.detach()
         if before.inducing_points is not None:
-            parts = before.inducing_points, more.datapoints.detach()
+            parts = before.inducing_points, more.datapoints
             batch = torch.broadcast_shapes(*(part.shape[:-2] for part in parts))
             expanded = [part.expand(*batch, *part.shape[-2:]) for part in parts]
             self.inducing_points = torch.cat(expanded, dim=-2)

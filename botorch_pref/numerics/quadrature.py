@@ -150,6 +150,8 @@ _STEP, _MOST_STEPS = 0.45, 96
 # A panel is no longer than the way to a bend and three of its own deviations.
 _GROWTH = 1.0
 _GRID_POINTS, _GRID_ROUNDS = 25, 3
+# Integrals that are taken together: a hundred nodes of more do not fit into a cache.
+_AT_ONCE = 2**13
 
 
 def log_concave_integral(
@@ -163,12 +165,31 @@ def log_concave_integral(
     Raises:
         PrecisionError: Arguments that are not finite.
     """
-    dtype = mean.dtype
-    rule = _wide_rule if mean.numel() <= _FEW else _hermite_rule
-    moments = rule(of_rows, mean.double(), variance.double())
+    dtype, m = mean.dtype, mean.shape[-1]
+    mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
+    rows = max(1, _AT_ONCE * m // max(1, mean.numel()))
+    if rows >= m:
+        moments = _integrals(of_rows, mean, variance)
+    else:
+        every = torch.arange(m, device=mean.device)
+
+        def of_part(places: Tensor) -> TiltedMoments:
+            def own(inner: Tensor | None) -> LogConcave:
+                return of_rows(places if inner is None else places[inner])
+
+            return _integrals(own, mean[..., places], variance[..., places])
+
+        parts = zip(*map(of_part, every.split(rows)), strict=True)
+        moments = TiltedMoments(*(torch.cat(each, dim=-1) for each in parts))
     value, first, second, ratio = (each.to(dtype) for each in moments)
     # Never positive for log-concave functions but for rounding, where g is straight.
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
+
+
+def _integrals(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
+    """The moments in double precision, by the rule for so many integrals."""
+    rule = _wide_rule if mean.numel() <= _FEW else _hermite_rule
+    return rule(of_rows, mean, variance)
 
 
 @cache

@@ -18,6 +18,7 @@ from botorch_pref import (
 )
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation import leaderboard
+from botorch_pref.evaluation.leaderboard import _interval
 from botorch_pref.models import GroupUtility, rater_covar_module
 
 
@@ -55,6 +56,28 @@ def test_two_items_in_closed_form() -> None:
     assert found["win_rate"].tolist() == pytest.approx([win, 1 - win])
 
 
+def test_intervals_of_ranks_are_shortest_runs_nearest_to_the_level() -> None:
+    generator = torch.Generator().manual_seed(0)
+    # Of any distribution, with runs of ranks that no draw has.
+    chance = torch.rand(12, 9, generator=generator, dtype=torch.double) ** 6
+    ranks = 1 + chance.multinomial(400, replacement=True, generator=generator).mT
+    ranks = torch.cat([ranks, torch.full((400, 1), 13)], dim=-1)
+    low, high = _interval(ranks, 0.9)
+    for column, first, last in zip(ranks.mT, low.tolist(), high.tolist(), strict=True):
+        best: dict[int, float] = {}
+        for i in range(1, 14):
+            for j in range(i, 14):
+                held = float(((column >= i) & (column <= j)).double().mean())
+                best[j - i] = max(best.get(j - i, 0.0), held)
+        nearest = min(abs(held - 0.9) for held in best.values())
+        own = float(((column >= first) & (column <= last)).double().mean())
+        assert abs(own - 0.9) == pytest.approx(nearest, abs=1e-12)
+        assert own == best[last - first]
+        shorter = [best[width] for width in range(last - first)]
+        assert all(abs(held - 0.9) > nearest - 1e-12 and held < own for held in shorter)
+        assert own > 0.8
+
+
 def test_copies_have_one_rank_and_share() -> None:
     found = leaderboard(
         Independent(), column(0.0, 9.0, 9.0, -9.0), list("abcd"), level=0.9
@@ -84,14 +107,14 @@ def test_every_engine_against_plain_draws(kind) -> None:
     for name, share in (("best", above == 0), ("top", above < 2)):
         gap = torch.tensor(found[name]) - share.double().mean(0)
         assert gap.abs().max() < error
-    inside = (above + 1 >= torch.tensor(found["rank_lower"])) & (
-        above + 1 <= torch.tensor(found["rank_upper"])
-    )
-    assert (inside.double().mean(0) > 0.8 - error).all()
-    for end, low in (("rank_lower", True), ("rank_upper", False)):
-        beyond = torch.tensor(found[end])
-        outside = above + 1 < beyond if low else above + 1 > beyond
-        assert (outside.double().mean(0) < 0.1 + error).all()
+    ends = found[["rank_lower", "rank_upper"]].to_numpy().tolist()
+    for (low, high), ranks in zip(ends, (above + 1).mT, strict=True):
+        share = [float((ranks == rank).double().mean()) for rank in range(6)]
+        runs = [(i, j) for i in range(1, 6) for j in range(i, 6)]
+        held = {(i, j): sum(share[i : j + 1]) for i, j in runs}
+        best = min(abs(value - 0.8) for value in held.values())
+        # No run is nearer by more than the error of the draws, nor as near and shorter.
+        assert abs(held[low, high] - 0.8) < best + 3 * error
     win = torch.special.ndtr((draws.unsqueeze(-1) - draws.unsqueeze(-2)) / 0.6**0.5)
     rates = (win.sum(-1) - 0.5).mean(0) / 4
     assert (torch.tensor(found["win_rate"]) - rates).abs().max() < 4 * 0.5 / 200

@@ -15,8 +15,8 @@ from botorch_pref.inference.conditioning import (
     SiteSolver,
     site_posterior,
 )
+from botorch_pref.inference.inducing import FeatureSolver, InducingPrior, inverse_root
 from botorch_pref.inference.solvers import PointSolver, RowSolver, choose_solver
-from botorch_pref.inference.sparse import FeatureSolver, InducingPrior, inverse_root
 from botorch_pref.linalg import psd_root
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,

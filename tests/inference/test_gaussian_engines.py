@@ -16,7 +16,7 @@ from torch.distributions import Bernoulli
 from truths.engines import expectation_propagation, laplace
 
 from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
-from botorch_pref.inference.sparse import BlurredFactors
+from botorch_pref.inference.inducing import BlurredFactors
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,

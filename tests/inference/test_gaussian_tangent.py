@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from truths.engines import expectation_propagation, laplace, variational
 
+from botorch_pref.inference import UtilityPrior
 from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
 from botorch_pref.likelihoods.beta import BetaFactors
 from botorch_pref.likelihoods.factors import (
@@ -118,7 +119,9 @@ def assert_moves_as_solutions_do(
     with torch.no_grad():
         motion = GaussianTangent(mean, engine(covar, mean, factors))
     t = torch.zeros((), dtype=DOUBLE, requires_grad=True)
-    change = motion(covar + t * by_covar, mean + t * by_mean)
+    points = mean.unsqueeze(-1)
+    moved = UtilityPrior(points, mean + t * by_mean, covar + t * by_covar)
+    change = motion(moved)
     assert not change.weights.any()
     assert not change.precision.any()
     expected = differences(solve)

@@ -1,11 +1,13 @@
 """Every method of sparse rows against the dense matrix that they stand for."""
 
+import weakref
+
 import torch
 from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref.linalg import SparseDesign, pair_rows, stack_rows
+from botorch_pref.linalg import SparseDesign, pair_rows, sparse_design, stack_rows
 from botorch_pref.linalg.sparse_design import BlockRows
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -146,3 +148,25 @@ def test_gradients_flow_through_values(batch) -> None:
         assert torch.autograd.gradcheck(method, (vector,))
     for method in (rows.apply_matrix, rows.adjoint_matrix, rows.congruence):
         assert torch.autograd.gradcheck(method, (matrix,))
+
+
+def test_squares_of_many_rows_keep_one_product_at_a_time(monkeypatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.rand(9, 6, generator=generator, dtype=torch.float64)
+    pairs = torch.randint(9, (40, 2), generator=generator)
+    rows = pair_rows(pairs, 9, values)
+    expected = dense(rows).mm(values).square().sum(-1)
+    alive, most = [], []
+    product = SparseDesign.apply_matrix
+
+    def watched(self, values):
+        made = product(self, values)
+        alive.append(weakref.ref(made))
+        most.append(sum(ref() is not None for ref in alive))
+        return made
+
+    monkeypatch.setattr(sparse_design, "_AT_ONCE", 4 * 6)
+    monkeypatch.setattr(SparseDesign, "apply_matrix", watched)
+    torch.testing.assert_close(rows.row_squares(values), expected)
+    assert len(alive) == 10
+    assert max(most) <= 2

@@ -21,10 +21,8 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.inference.sparse import (
-    SharedFeatureSolver,
-    SparseExpectationPropagation,
-)
+from botorch_pref.inference.inducing import SharedFeatureSolver
+from botorch_pref.inference.sparse import SparseExpectationPropagation
 
 GENERATOR = torch.Generator().manual_seed(0)
 POINTS = torch.rand(40, 2, generator=GENERATOR, dtype=torch.float64)

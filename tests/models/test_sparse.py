@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_pref import (
-    BotorchPrefError,
     Comparisons,
     DuelKernel,
     EPPreferenceGP,
@@ -31,7 +30,7 @@ from botorch_pref import (
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.inference import ExpectationPropagation, UtilityPrior
-from botorch_pref.inference.sparse import BlurredFactors, inverse_root
+from botorch_pref.inference.inducing import BlurredFactors, inverse_root
 from botorch_pref.models import PreferenceGP, rater_covar_module
 from botorch_pref.models.sparse import spread_places
 
@@ -182,6 +181,16 @@ def test_rows_hear_what_is_open_independently() -> None:
         covariance = model.covar_module(NEW).to_dense() - known @ known.mT
         mean = (cross @ truth.terms.weights).squeeze(-1)
     assert_same_moments(SparsePreferenceGP, moments(model, NEW), (mean, covariance))
+
+
+def test_how_much_inducing_points_leave_open_is_said() -> None:
+    shown = Comparisons(sets(60, 2, 40, 2), covariates=uniform(60, 2, seed=3))
+    for feedback in (MANY, [shown]):
+        model = sparse(feedback)
+        explained = projected(model, X, X).diagonal().mean() / 5.0
+        left = model.diagnostics()["left_open"]
+        torch.testing.assert_close(left, 1 - explained)
+    assert float(left) > 0.05
 
 
 def mixed() -> SparsePreferenceGP:
@@ -471,10 +480,113 @@ def test_fantasies_are_batches_of_models() -> None:
     assert fantasies.inducing_points.shape == (2, 11, 2)
     mean = fantasies.posterior(NEW).mean
     assert mean.shape == (3, 2, 6, 1)
-    x = NEW[:4].reshape(2, 2, 2).clone().requires_grad_()
-    looked = model.fantasize(x, sampler)
-    with pytest.raises(BotorchPrefError, match="look-ahead"):
-        looked.posterior(NEW)
+
+
+PAIR = Comparisons(torch.tensor([[0, 1]]))
+TIE = Comparisons(None, torch.tensor([[0, 1]]))
+RANKING = Rankings(torch.tensor([[0, 1, 2, 3]]))
+STRENGTH = Strengths(torch.tensor([[0, 1]]), torch.tensor([0.3], dtype=DOUBLE))
+
+
+def statistics(model: PreferenceGP) -> Tensor:
+    """Two numbers that depend on all means and covariances at new points."""
+    posterior: Any = model.posterior(NEW)
+    mean, covariance = (
+        getattr(posterior.distribution, part) for part in ("mean", "covariance_matrix")
+    )
+    weights = uniform(6, 6, seed=3)
+    values = (mean * weights[0]).sum(-1), (covariance * weights).sum((-2, -1))
+    return torch.stack([part.sum() for part in values])
+
+
+def assert_right_along(function: Callable[[Tensor], Tensor], points: Tensor) -> None:
+    """Gradients of all values of a function are those of finite differences."""
+    x, toward = points.clone().requires_grad_(), uniform(*points.shape, seed=11) - 0.5
+    slopes = [
+        (torch.autograd.grad(value, x, retain_graph=True)[0] * toward).sum()
+        for value in function(x)
+    ]
+    step = 1e-3
+    with torch.no_grad():
+        far = [function(points + k * step * toward) for k in (-2, -1, 1, 2)]
+    expected = (far[0] - 8 * far[1] + 8 * far[2] - far[3]) / (12 * step)
+    # Sites stop within 1e-7 deviations of where moments agree.
+    torch.testing.assert_close(torch.stack(slopes), expected, rtol=1e-5, atol=1e-6)
+    assert float(expected.abs().min()) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("made", "more", "count"),
+    [
+        (mixed, PAIR, 2),
+        (lambda: sparse(MANY), TIE, 2),
+        (mixed, RANKING, 4),
+        (contradicted, STRENGTH, 2),
+    ],
+)
+def test_posteriors_move_with_the_points_of_further_answers(
+    made: Callable[[], SparsePreferenceGP], more: Feedback, count: int
+) -> None:
+    # The points are inducing points too, and move as such.
+    model = made().eval()
+
+    def function(x: Tensor) -> Tensor:
+        return statistics(model.condition_on_observations(x, more))
+
+    assert_right_along(function, NEW[:count] + 0.02)
+
+
+def test_posteriors_move_through_transforms_covariates_and_batches() -> None:
+    pairs, shown = sets(30, 2, 40, 2), uniform(30, 1, seed=3)
+    seen = Comparisons(pairs, covariates=shown)
+    model = sparse([seen], input_transform=Normalize(2)).eval()
+    more = Comparisons(
+        torch.tensor([[0, 1], [2, 1]]), covariates=uniform(2, 1, seed=4) - 0.5
+    )
+
+    def function(x: Tensor) -> Tensor:
+        return statistics(model.condition_on_observations(x, more))
+
+    assert_right_along(function, (NEW + 0.02).reshape(2, 3, 2))
+
+
+def test_fantasies_move_with_their_points() -> None:
+    model = sparse([MANY[0]]).eval()
+    sampler = SobolQMCNormalSampler(torch.Size([3]), seed=0)
+
+    def function(x: Tensor) -> Tensor:
+        mean = model.fantasize(x, sampler).posterior(NEW).mean
+        return mean.amax((-2, -1)).mean(0).sum().unsqueeze(0)
+
+    assert_right_along(function, NEW[:4].reshape(2, 2, 2) + 0.02)
+
+
+def test_points_of_all_answers_move_the_posterior_by_way_of_inducing_points() -> None:
+    chosen = sparse(MANY).inducing_points
+
+    def function(x: Tensor) -> Tensor:
+        model = sparse(MANY, points=x)
+        # A choice of others would jump.
+        model.inducing_points = chosen
+        return statistics(model)
+
+    assert_right_along(function, X + 0.01 * uniform(40, 2, seed=12))
+
+
+def test_movement_is_that_of_the_exact_model() -> None:
+    slopes = []
+    for cls, options in (
+        (SparsePreferenceGP, {"num_inducing": 40}),
+        (EPPreferenceGP, {}),
+    ):
+        model = cls(X, feedback=MANY, **options)
+        if isinstance(model, SparsePreferenceGP):
+            all_inducing(model)
+        x = (NEW[:2] + 0.02).requires_grad_()
+        fantasy = model.eval().condition_on_observations(x, PAIR)
+        (slope,) = torch.autograd.grad(statistics(fantasy).sum(), x)
+        slopes.append(slope)
+    torch.testing.assert_close(*slopes, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("entry", ACQUISITIONS.values(), ids=ACQUISITIONS)

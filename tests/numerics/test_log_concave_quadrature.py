@@ -8,6 +8,7 @@ import mpmath as mp
 import pytest
 import torch
 
+from botorch_pref.numerics import quadrature
 from botorch_pref.numerics.normal import log_ndtr_derivatives
 from botorch_pref.numerics.quadrature import log_concave_integral
 
@@ -42,6 +43,31 @@ def test_gaussian_factor_in_closed_form(copies) -> None:
     torch.testing.assert_close(slope, (centre - mean) / (s + t), rtol=0, atol=1e-12)
     torch.testing.assert_close(curvature, -1 / (s + t), rtol=0, atol=1e-12)
     torch.testing.assert_close(ratio, t / (s + t), rtol=1e-12, atol=0)
+
+
+def test_integrals_by_parts_are_those_taken_together(monkeypatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    # Of all rules: gentle rows, cliffs, and powers that contradict each other.
+    wins = 10 ** torch.randint(0, 6, (300,), generator=generator).double()
+    losses = torch.randint(0, 3, (300,), generator=generator) * wins
+    mean = 5 * torch.randn(2, 300, generator=generator, dtype=torch.float64)
+    variance = 10 ** (6 * torch.rand(300, generator=generator, dtype=torch.float64) - 3)
+
+    def of_rows(places):
+        won, lost = (n if places is None else n[places] for n in (wins, losses))
+
+        def function(z):
+            (a, first, second), (b, back, bend) = log_sigmoid(z), log_sigmoid(-z)
+            sums = won * a + lost * b, won * first - lost * back
+            return *sums, won * second + lost * bend
+
+        return function
+
+    together = log_concave_integral(of_rows, mean, variance)
+    monkeypatch.setattr(quadrature, "_AT_ONCE", 14)
+    by_parts = log_concave_integral(of_rows, mean, variance)
+    for found, expected in zip(by_parts, together, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
 # The link and its scale, wins, losses, and mean and variance of the Gaussian. Powers

@@ -39,7 +39,12 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import SitePosterior
-from botorch_pref.inference.engine import RowSources, TermsChange, carry_rows
+from botorch_pref.inference.engine import (
+    RowSources,
+    TermsChange,
+    UtilityPrior,
+    carry_rows,
+)
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
     GaussianTangent,
@@ -290,11 +295,10 @@ class SkewTangent:
         offset = (result.truncated - centre) / (1 - factors.variance * q.tau)
         self._offset = offset.movedim(0, -1)
 
-    def __call__(self, covar: Tensor, mean: Tensor) -> TermsChange:
+    def __call__(self, prior: UtilityPrior) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        q, like = self._gaussian, covar
-        covar = covar.double()
-        change, sites = q.with_sites(covar, mean.double())
+        q, like, covar = self._gaussian, prior.covar, prior.covar.double()
+        change, sites = q.with_sites(covar, prior.mean.double())
         covar = covar - covar.detach()
         tau = sites.precision.unsqueeze(-1)
         pulled = (self._shared + q.precision) @ (covar @ self._from_mean)

@@ -1,0 +1,219 @@
+"""Boards of ranked items: printed, and written as a table, a figure and a page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unicodedata import category, east_asian_width
+
+from botorch_pref.evaluation.leaderboard import PositionBias
+from botorch_pref.plotting import plot_leaderboard
+from botorch_pref.plotting.drawing import ORANGE
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+PRINTED = 20
+"""Items of a board that are printed; the files have all."""
+
+BOTH_BAD = "both_bad"
+"""The share of an item's answers that called both bad."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """Items in their order, for all answers or for one group of them.
+
+    Attributes:
+        group: The rater or the category; None for everybody.
+        table: See :func:`.leaderboard`, with the names of the items for its index.
+    """
+
+    group: str | None
+    table: DataFrame
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What is printed and written.
+
+    Attributes:
+        boards: That of everybody, and those of groups after it.
+        notes: Sentences about the answers.
+        home: What being at home or shown first adds; None where that was not told.
+    """
+
+    boards: list[Board]
+    notes: list[str]
+    home: PositionBias | None = None
+
+
+def _terminal_width(text: str) -> int:
+    """How many columns a terminal takes: two for a wide character, none for a mark."""
+    joined = [one for one in text if category(one) not in ("Mn", "Me", "Cf")]
+    return len(joined) + sum(east_asian_width(one) in "WF" for one in joined)
+
+
+def print_boards(boards: Sequence[Board]) -> None:
+    """Prints the head of the first board, and how many others there are."""
+    table = boards[0].table
+    width = max(_terminal_width(str(name)) for name in table.index[:PRINTED])
+    width = max(width, len("item"))
+    print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
+    for name, row in table.head(PRINTED).iterrows():
+        ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
+        span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
+        wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
+        padding = " " * (width - _terminal_width(str(name)))
+        print(
+            f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}  "
+            f"{row['utility']:+z7.2f}  {span}  {wins}"
+        )
+    if (rest := len(table) - PRINTED) > 0:
+        print(f"... and {rest} more, in the files")
+    if len(boards) > 1:
+        print(f"The boards of {len(boards) - 1:,} categories are in the files.")
+
+
+def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
+    """Writes all boards as a table and as a page, and the first one as a figure.
+
+    Returns:
+        The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`.
+    """
+    from pandas import concat
+
+    boards = ranking.boards
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
+    table = boards[0].table
+    if len(boards) > 1:
+        names = _board_names(boards)
+        table = concat([b.table for b in boards], keys=names, names=["board", "item"])
+    table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
+    axes: Any = plot_leaderboard(boards[0].table, title)
+    if ranking.home is not None:
+        _draw_home(axes, ranking.home)
+    with warnings.catch_warnings():
+        # The notes tell of characters that no font has.
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
+        axes.figure.savefig(paths[1], dpi=150)
+    paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
+    return paths
+
+
+def _draw_home(axes: Any, home: PositionBias) -> None:
+    """Draws what being at home adds, below the items and in their unit."""
+    added, low, high = home.utility
+    end, top = axes.get_ylim()
+    sides = [[added - low], [high - added]]
+    axes.errorbar(added, end + 0.5, xerr=sides, fmt="s", color=ORANGE, ms=4)
+    axes.axhline(end, color="0.6", lw=0.8)
+    axes.set_yticks([end + 0.5], ["at home or first"], minor=True, fontsize=8)
+    axes.set_ylim(end + 1, top)
+
+
+def _board_names(boards: Sequence[Board]) -> list[str]:
+    """Names of boards in the table: "all" for everybody, unless a group has it."""
+    groups = [board.group for board in boards]
+    everybody = "all"
+    while everybody in groups:
+        everybody += " answers"
+    return [everybody if group is None else group for group in groups]
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 66rem;
+  padding: 0 1rem; color: #222; background: #fff }}
+div {{ overflow-x: auto }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
+th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap }}
+th {{ border-bottom: 2px solid #888 }}
+td {{ border-bottom: 1px solid #ddd }}
+th:nth-child(2), td:nth-child(2) {{ text-align: left }}
+td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
+img {{ max-width: 100% }}
+@media (max-width: 40rem) {{
+  table {{ font-size: 13px }}
+  th, td {{ padding: .25rem .3rem }}
+}}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{notes}
+<p>{links}</p>
+<p>In brackets are the likely ranks, where they are more than one: as few ranks in a row
+as have a probability near 95 %. A utility is that above the mean of all items, with its
+95 % interval: where no duel is a tie, an item that is 1 above another one wins 73 % of
+their duels. <b>Wins</b> is the share of duels that an item would win against a random
+other one, half of a tie counted; <b>best</b> is the probability that it is the best of
+all.</p>
+{boards}
+<h2 id="figure">Figure</h2>
+<img alt="Utilities of the items with intervals" src="data:image/png;base64,{figure}">
+</body>
+</html>
+"""
+
+
+def _page(ranking: Ranking, title: str, figure: Path) -> str:
+    """A page that needs no other file and no other host."""
+    groups = (board.group for board in ranking.boards)
+    heads = [html.escape("All answers" if g is None else g) for g in groups]
+    places = [f"board-{number}" for number in range(len(heads))]
+    links = zip([*places, "figure"], [*heads, "Figure"], strict=True)
+    boards = zip(places, heads, ranking.boards, strict=True)
+    return PAGE.format(
+        title=html.escape(title),
+        notes="\n".join(f"<p>{html.escape(note)}</p>" for note in ranking.notes),
+        links=" · ".join(f'<a href="#{place}">{head}</a>' for place, head in links),
+        boards="\n".join(_section(*board) for board in boards),
+        figure=base64.b64encode(figure.read_bytes()).decode(),
+    )
+
+
+def _section(place: str, head: str, board: Board) -> str:
+    bad = BOTH_BAD in board.table.columns
+    heads = ["rank", "item", "utility", "95 %", "wins", "best", "answers"]
+    rows = [_cells("th", heads + ["both bad"] * bad)]
+    for name, row in board.table.iterrows():
+        cells = [
+            _ranks(row),
+            html.escape(str(name)),
+            f"{row['utility']:z.2f}",
+            f"{row['lower']:z.2f} to {row['upper']:z.2f}",
+            f"{100 * row['win_rate']:.0f} %",
+            f"{100 * row['best']:.0f} %",
+            f"{row['answers']:,.0f}",
+        ]
+        if bad:
+            # A group may have no answers about an item.
+            known = row["answers"] > 0
+            cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if known else "")
+        rows.append(_cells("td", cells))
+    table = "<div><table>\n" + "\n".join(rows) + "\n</table></div>"
+    return f'<h2 id="{place}">{head}</h2>\n{table}'
+
+
+def _ranks(row: Series[float]) -> str:
+    """A rank with its interval, where that says more."""
+    rank, low, high = row["rank"], row["rank_lower"], row["rank_upper"]
+    return f"{rank:.0f}" + (
+        "" if low == high == rank else f" ({low:.0f} to {high:.0f})"
+    )
+
+
+def _cells(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
