@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from truths.engines import expectation_propagation
 
+from botorch_pref.inference import UtilityPrior
 from botorch_pref.inference.gaussian import GaussianTangent
 from botorch_pref.inference.skew.posterior import BoxProblem, SkewResult, SkewTangent
 from botorch_pref.likelihoods.factors import BoxFactors
@@ -67,6 +68,11 @@ def solve(
         return draws, motion, GaussianTangent(mean, result)
 
 
+def moved_prior(covar: Tensor, mean: Tensor) -> UtilityPrior:
+    """A prior of points that nothing asks for."""
+    return UtilityPrior(mean.new_empty(0), mean, covar)
+
+
 def spread_change(draws: SkewResult, change: Tensor) -> Tensor:
     """Of the covariance of the weights of the draws."""
     w = draws.weights - draws.weights.mean(-1, keepdim=True)
@@ -100,7 +106,7 @@ def test_one_answer_in_closed_form() -> None:
     t.requires_grad_()
 
     def total(t: Tensor) -> tuple[Tensor, Tensor]:
-        change = motion(covar + t * by_covar, mean + t * by_mean)
+        change = motion(moved_prior(covar + t * by_covar, mean + t * by_mean))
         assert not change.weights.any()
         assert not change.precision.any()
         moved = change.precision - spread_change(draws, change.weights)
@@ -122,12 +128,12 @@ def test_moments_move_as_those_of_expectation_propagation(
     by_covar, by_mean = root + root.mT, random(*mean.shape, seed=7)
 
     def total(t: Tensor) -> tuple[Tensor, Tensor]:
-        change = motion(covar + t * by_covar, mean + t * by_mean)
+        change = motion(moved_prior(covar + t * by_covar, mean + t * by_mean))
         moved = change.precision - spread_change(draws, change.weights)
         return change.weights.mean(-1), moved
 
     def expected(t: Tensor) -> tuple[Tensor, Tensor]:
-        change = gaussian(covar + t * by_covar, mean + t * by_mean)
+        change = gaussian(moved_prior(covar + t * by_covar, mean + t * by_mean))
         return change.weights.squeeze(-1), change.precision
 
     t = torch.zeros((), dtype=DOUBLE)
@@ -144,7 +150,7 @@ def test_what_draws_share_moves_as_gaussian_regression() -> None:
     by_covar = root + root.mT
 
     def shared(t: Tensor) -> Tensor:
-        return motion(covar + t * by_covar, mean).precision
+        return motion(moved_prior(covar + t * by_covar, mean)).precision
 
     a = torch.tensor([[-1.0, 1.0, 0.0], [0.0, 1.0, -1.0]], dtype=DOUBLE)
 

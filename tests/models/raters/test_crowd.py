@@ -91,10 +91,11 @@ def test_the_posterior_is_that_of_the_dense_model() -> None:
     model, exact = crowd(), dense(crowd())
     for X in (NEW, NEW.reshape(3, 2, 3), POINTS[28:]):
         found, expected = model.posterior(X), exact.posterior(X)
-        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-9)
+        # Each stops where moments match to 1e-7 posterior deviations.
+        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-7)
         covariance = found.distribution.covariance_matrix
         truth = expected.distribution.covariance_matrix
-        torch.testing.assert_close(covariance, truth, rtol=0, atol=1e-9)
+        torch.testing.assert_close(covariance, truth, rtol=0, atol=1e-7)
     for noisy in (False, True):
         wins, truth = (
             m.duel_probability(NEW[:3], NEW[3:], observation_noise=noisy)
@@ -248,5 +249,5 @@ def test_tastes_have_a_kernel_of_their_own_by_default() -> None:
     model = CrowdPreferenceGP(POINTS, feedback=FEEDBACK)
     model.covar_module.own.outputscale = 2.0
     found, expected = model.posterior(NEW), dense(model).posterior(NEW)
-    torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-9)
+    torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-7)
     assert float(model.covar_module.shared.outputscale.detach()) > 6
