@@ -20,6 +20,8 @@ def test_a_name_that_comes_late_takes_over_what_nobody_in_particular_was_asked(
     waiting, nameless = page.ask("bob"), page.ask()
     while page.get("progress")["pending"] < 4:
         pass
+    # What was chosen last is in the log a moment before it is in line.
+    assert page.ask() == nameless
     assert page.post("claim", rater="bob") == {**nameless, "rater": "bob"}
     answered = [page.answer("bob") for _ in range(4)]
     # Those of nobody in particular come first, and none of them is left.

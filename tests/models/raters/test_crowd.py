@@ -101,14 +101,14 @@ def test_the_posterior_is_that_of_the_dense_model() -> None:
             m.duel_probability(NEW[:3], NEW[3:], observation_noise=noisy)
             for m in (model, exact)
         )
-        torch.testing.assert_close(wins, truth, rtol=0, atol=1e-9)
+        torch.testing.assert_close(wins, truth, rtol=0, atol=1e-7)
     group = [GroupUtility(m, RATERS[:3]).posterior(ITEMS) for m in (model, exact)]
-    torch.testing.assert_close(group[0].variance, group[1].variance, rtol=0, atol=1e-9)
+    torch.testing.assert_close(group[0].variance, group[1].variance, rtol=0, atol=1e-7)
     x = NEW.clone().requires_grad_()
     slopes = [
         torch.autograd.grad(m.posterior(x).mean.sum(), x)[0] for m in (model, exact)
     ]
-    torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-8)
+    torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-6)
 
 
 def test_single_precision_is_near_double() -> None:
