@@ -1,7 +1,8 @@
 """The tutorials run, and their committed outputs are what they print.
 
 The numbers in their text are asserted in the notebooks themselves, in the cells tagged
-``check``. What cells tagged ``varies`` print depends on how fast a machine is.
+``check``. What cells tagged ``varies`` print depends on how fast a machine is, or on
+how it rounds.
 """
 
 from __future__ import annotations

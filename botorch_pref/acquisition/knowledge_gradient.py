@@ -139,10 +139,10 @@ class DuelingJointKG(DuelingJointEUBO):
     the knowledge gradient of a question whose options are the choices in the end, if
     each option is heard with the noise of the likelihood. A ranking says nearly as
     much, so that the value is a little too large. What the noise hides counts for
-    nothing: challengers are bolder than those of `DuelingJointEUBO`, which is the limit
-    without noise. With :math:`u_i = f(x_i) - f(x_r)` of mean :math:`m` and covariance
-    :math:`S`, and the noise :math:`N = \sigma^2 (I + 1 1^T) = L L^T - S` of these
-    differences,
+    nothing, so that options too near to be told apart are worth little.
+    `DuelingJointEUBO` is the limit without noise. With
+    :math:`u_i = f(x_i) - f(x_r)` of mean :math:`m` and covariance :math:`S`, and the
+    noise :math:`N = \sigma^2 (I + 1 1^T) = L L^T - S` of these differences,
 
     .. math:: E[u \mid D, y] \sim N\big(m, S (S + N)^{-1} S\big)
         = m + (L^{-1} S)^T z,

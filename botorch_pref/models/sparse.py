@@ -75,9 +75,9 @@ class SparsePreferenceGP(PreferenceGP):
     For thousands of points and hundreds of thousands of answers of every kind that
     :class:`EPPreferenceGP` takes. The utilities of all points are seen through those
     of ``num_inducing`` of them, and what these leave open of a utility counts as noise,
-    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). So it learns what
-    features do not say of an item, or one rater's own taste, of inducing points alone:
-    :class:`CrowdPreferenceGP` learns the tastes of all. A sweep costs
+    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). So what an item has
+    beyond its features, and a rater's own taste, are learned for inducing points only;
+    :class:`CrowdPreferenceGP` learns the tastes of all raters. A sweep costs
     :math:`O(n r^2 + m r)` for ``r`` inducing points, ``n`` points and ``m`` different
     answers, and no matrix of points by points is made. Everything else is as in the
     other models. ``benchmarks/sparse_models.py`` measures how close to exact it is.
@@ -88,9 +88,9 @@ class SparsePreferenceGP(PreferenceGP):
     prior leaves the most variance given those before it, and again when datapoints are
     replaced. They stay while hyper-parameters are fitted;
     :meth:`choose_inducing_points` chooses anew. A model that is conditioned on more
-    points takes these in addition. Derivatives in the points of answers, as look-ahead
-    takes them, leave inducing points where they are, but for these; at a copy of an
-    inducing point there is none.
+    points takes these in addition. They move with the points of the further answers
+    where look-ahead takes derivatives in these, and all other inducing points stay.
+    There is no derivative where a further point is a copy of an inducing point.
 
     Args:
         datapoints: This and the next six are those of :class:`PreferenceGP`.

@@ -64,9 +64,9 @@ multiple (*times*) of the other rule's."""
 
 _NOT = "By the same rule, these are decided the other way."
 
-_LEVEL = f"""Neither rule is better in {100 * MEDIUM:.0f} % of starts, from which on
-Vargha and Delaney (2000) call a difference medium: the whole interval lies between that
-and its complement, and means are within a factor of {FACTOR:g}."""
+_LEVEL = f"""Each of these intervals lies between {100 * (1 - MEDIUM):.0f} and
+{100 * MEDIUM:.0f} %, outside of which Vargha and Delaney (2000) call a difference
+medium. Means are within a factor of {FACTOR:g}."""
 
 _OPEN = """A half lies in the interval, for want of starts or of a difference. Of
 {claims} claims {missing} have no pair of runs yet, and are not listed."""
