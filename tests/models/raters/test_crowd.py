@@ -108,7 +108,7 @@ def test_the_posterior_is_that_of_the_dense_model() -> None:
     slopes = [
         torch.autograd.grad(m.posterior(x).mean.sum(), x)[0] for m in (model, exact)
     ]
-    torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-6)
+    torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-7)
 
 
 def test_single_precision_is_near_double() -> None:
