@@ -416,8 +416,8 @@ def approach(
 
     A sweep of tens of answers is small matrices, of which torch takes longer to start
     an operation than to do it. These are the sweeps of `_iterate` in NumPy, without its
-    safeguards, in a third of the time. Where they do not arrive, or a site has no
-    positive precision, there are no sites.
+    safeguards, in a third of the time. Where they do not arrive, rounding leaves no
+    Gaussian, or a site has no positive precision, there are no sites.
 
     Args:
         covar: The prior covariance of the rows, ``m x m`` in double precision.
@@ -432,22 +432,22 @@ def approach(
             tau, nu = np.split(sites.numpy(), 2)
             variance, moved = _condition(c, own, tau, nu - tau * means)
             left = 1 - tau * variance
+            mean = (means + moved - variance * nu) / left
+            if not (np.isfinite(mean) & (variance > 0) & (left > 0)).all():
+                break
             try:
-                mean = (means + moved - variance * nu) / left
                 image = torch.from_numpy(matching(mean, variance / left))
             except PrecisionError:
                 break
             step = image - sites
             scale = torch.from_numpy(np.concatenate([variance, np.sqrt(variance)]))
             length = float((step * scale).abs().sum())
-            if not length < _LOST:
-                break
             if length < _QUICK_TOLERANCE:
                 return image, sweep
             sites = memory.extrapolate(sites, step, scale)
             if sites[:m].amin() < 0:
                 sites = image
-            if sites[:m].amin() < 0:
+            if not length < _LOST or sites[:m].amin() < 0:
                 break
     return None, sweep
 

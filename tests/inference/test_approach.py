@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_pref.feedback import Comparisons
+from botorch_pref.feedback import Comparisons, Feedback, Ratings
 from botorch_pref.inference import ep
+from botorch_pref.inference.engine import in_double
 from botorch_pref.likelihoods import (
+    BetaRatingLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     RaoKupperLikelihood,
@@ -73,6 +75,21 @@ def test_where_they_mislead_the_iteration_still_arrives(
     sites, found, _ = solved(model)
     torch.testing.assert_close(sites, expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(found, evidence, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("site", [1e4, torch.nan])
+@pytest.mark.parametrize(
+    "likelihood", [BetaRatingLikelihood(), PairwiseProbitLikelihood()]
+)
+def test_they_end_where_rounding_leaves_no_gaussian(likelihood, site: float) -> None:
+    answers: dict[type, Feedback] = {
+        BetaRatingLikelihood: Ratings(torch.tensor([0, 1]), torch.tensor([0.2, 0.7])),
+        PairwiseProbitLikelihood: Comparisons(torch.tensor([[0, 1], [1, 0]])),
+    }
+    factors = in_double(likelihood.factors(answers[type(likelihood)], 2))
+    covar = torch.tensor([[1.0, 1.01], [1.01, 1.0]]).double()
+    sites = torch.full((4,), site).double()
+    assert ep.approach(covar, torch.zeros(2).double(), factors, sites) == (None, 1)
 
 
 def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
