@@ -150,7 +150,8 @@ class DuelingJointKG(DuelingJointEUBO):
     averaged over `DRAWS` quasi-random draws of standard normals :math:`z`. A mixture
     counts as the Gaussian of its mean and covariance. The noise is at least
     :math:`\epsilon^{2/3}` of the largest variance of a difference, below which it hides
-    nothing but rounding. Far from good points the value is all but flat: give
+    nothing but rounding, and what hides the rounding of the posterior where options
+    nearly coincide. Far from good points the value is all but flat: give
     ``optimize_acqf`` starts near them, ``options={"sample_around_best": True}``.
 
     Args:
@@ -186,11 +187,8 @@ class DuelingJointKG(DuelingJointEUBO):
             ``batch_shape``, broadcast with the batch of the model.
         """
         options = with_others(X, self.X_pending, self.X_ref)
-        mean, covariance = _of_gains(self.model.posterior(options))
-        k, machine = mean.shape[-1], torch.finfo(mean.dtype)
-        largest = covariance.detach().diagonal(dim1=-2, dim2=-1).amax(-1)
-        least = machine.eps ** (2 / 3) * largest + machine.tiny
-        noise = torch.maximum(self._noise, least)[..., None, None]
+        mean, covariance, least = _of_gains(self.model.posterior(options))
+        noise, k = torch.maximum(self._noise, least)[..., None, None], mean.shape[-1]
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
         root = torch.linalg.cholesky(covariance + noise * (eye + 1))
         moves = torch.linalg.solve_triangular(root, covariance, upper=False)
@@ -201,12 +199,22 @@ class DuelingJointKG(DuelingJointEUBO):
         return gains.amax(-1).clamp_min(0.0).mean(0)
 
 
-def _of_gains(posterior: Posterior) -> tuple[Tensor, Tensor]:
-    """Mean and covariance of options less the last, over all mixture components."""
+def _of_gains(posterior: Posterior) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and covariance of options less the last, over all mixture components.
+
+    And the least noise of a difference, ``batch_shape``, that hides their rounding.
+    """
     means, covariance = shared_covariance_mixture(posterior)
     gains = means[..., :-1] - means[..., -1:]
     mean = gains.mean(0)
     around = (gains - mean).movedim(0, -1)
     rows = covariance[..., :-1, :] - covariance[..., -1:, :]
     shared = rows[..., :-1] - rows[..., -1:]
-    return mean, shared + around @ around.mT / len(means)
+    spread = shared + around @ around.mT / len(means)
+    eps = torch.finfo(mean.dtype).eps
+    variances = torch.linalg.eigvalsh(spread.detach())
+    own = covariance.detach().diagonal(dim1=-2, dim2=-1).amax(-1)
+    # Negative eigenvalues are rounding errors, whose size depends on the model.
+    wrong = 2 * variances[..., 0].neg().clamp_min(0.0)
+    least = eps ** (2 / 3) * variances[..., -1].abs() + eps * own.abs() + wrong
+    return mean, spread, least + torch.finfo(mean.dtype).tiny

@@ -5,6 +5,7 @@ from itertools import permutations
 import pytest
 import torch
 from acquisition.contract.closed_forms import ONE, SEVERAL, X_REF, points
+from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
@@ -127,3 +128,21 @@ def test_options_that_nearly_coincide_have_a_value_in_either_precision(
     near = X_REF + torch.tensor([[0.0, 1e-7], [1e-7, 0.0], [0.3, 0.3]])
     found = value(near.to(dtype).unsqueeze(0))
     assert bool((found.isfinite() & (found > 0)).all())
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-8, 0.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_of_a_posterior_without_noise_does_no_harm(
+    dtype: torch.dtype, apart: float
+) -> None:
+    """Options move their value by no more than their utilities move, near a datum."""
+    X = torch.cat([points(8), X_REF]).to(dtype)
+    model = SingleTaskGP(X, X.sum(-1, keepdim=True)).eval()
+    value = DuelingJointKG(model, X_REF.to(dtype), Generator().manual_seed(0))
+    around = torch.randn(20, 4, 2, generator=Generator().manual_seed(1)).to(dtype)
+    options = (X_REF.to(dtype) + apart * around).requires_grad_()
+    found = value(options)
+    (gradient,) = torch.autograd.grad(found.sum(), options)
+    assert bool((found >= 0).all())
+    # Utilities rise by sqrt(2) a unit, and deviations by no more than a few.
+    assert float(gradient.abs().max()) < 100
