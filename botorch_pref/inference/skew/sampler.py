@@ -375,8 +375,12 @@ _LEAST_DRAWS = 1.25
 _DEPENDENT = 1e-8
 
 
+# Standard errors by which a mean that is zero may seem not to be.
+_MOST_ERRORS = 4.0
+
+
 def steadied(
-    draws: Tensor, all_draws: Tensor, forces: Tensor, target: Target
+    draws: Tensor, all_draws: Tensor, forces: Tensor, target: Target, size: Tensor
 ) -> Tensor:
     r"""Some draws, moved to a mean and a covariance with less scatter than their own.
 
@@ -390,14 +394,16 @@ def steadied(
     Solgi and Imparato 2013, "Zero variance Markov chain Monte Carlo for Bayesian
     estimators", Statistics and Computing 23). They count in the share that gives the
     mean the least variance, summed over rows in units of their own; where a wall is
-    steep, that is none. Where there are few draws, or rows that follow from others, the
-    covariance stays.
+    steep, that is none. It is none too where the mean of :math:`x - f` is not
+    :math:`\mu` but for its scatter: then a wall is so steep that no draw felt its force.
+    Where there are few draws, or rows that follow from others, the covariance stays.
 
     Args:
         draws: Those to move, ``num_draws x batch_shape x m``.
         all_draws: All of them, ``n x batch_shape x m``.
         forces: At all of them.
         target: The Gaussian.
+        size: The effective number of all of them, ``batch_shape``.
     """
     x, f, own = (part.movedim(0, -2) for part in (all_draws, forces, draws))
     mean, pull, from_mean = x.mean(-2), f.mean(-2), own - own.mean(-2, keepdim=True)
@@ -405,8 +411,13 @@ def steadied(
     variance, left = x.square().mean(-2), x - f
     unit = torch.where(variance > 0, variance, torch.inf).reciprocal()
     common = (unit * (x * left).mean(-2)).sum(-1)
-    share = (common / (unit * left.square().mean(-2)).sum(-1)).clamp(0.0, 1.0)
-    share = share.nan_to_num(nan=0.0).unsqueeze(-1)
+    scatter = left.square().mean(-2)
+    share = (common / (unit * scatter).sum(-1)).clamp(0.0, 1.0)
+    rounding = torch.finfo(x.dtype).eps * (target.mean.square() + variance)
+    error = scatter / size.unsqueeze(-1) + rounding
+    off = (mean - pull - target.mean).square()
+    felt = (off <= _MOST_ERRORS**2 * error).all(-1)
+    share = torch.where(felt, share, 0.0).nan_to_num(nan=0.0).unsqueeze(-1)
     mean = torch.lerp(mean, target.mean + pull, share)
     if len(draws) >= _LEAST_DRAWS * draws.shape[-1]:
         near = target.root @ target.root.mT + x.mT @ f / len(all_draws)
@@ -470,7 +481,7 @@ def sample_latent(
     flat, pulls = (part.movedim(-2, 1).flatten(0, 1) for part in (rows, forces))
     picked = torch.arange(num_draws, device=flat.device) * flat.shape[0] // num_draws
     return LatentDraws(
-        draws=steadied(flat[picked], flat, pulls, target),
+        draws=steadied(flat[picked], flat, pulls, target, size),
         target=target,
         acceptance_rate=rate,
         r_hat=r_hat,

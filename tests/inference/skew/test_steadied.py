@@ -9,6 +9,10 @@ from botorch_pref.inference.skew.sampler import sample_latent, steadied
 from botorch_pref.numerics.normal import log_ndtr, log_ndtr_derivatives
 
 
+# An effective number of draws with which any mean is as expected.
+FEW = torch.ones((), dtype=torch.float64)
+
+
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
@@ -43,7 +47,7 @@ def test_moments_of_a_gaussian_are_exact(k: float) -> None:
     ratio = Quadratic(slope, k * torch.linalg.inv(covar))
     target = Target(ratio, torch.zeros(3, dtype=torch.float64), root)
     draws = normal(200, 3, seed=2) @ root.mT
-    found = steadied(draws[::2], draws, ratio.gradient(draws) @ covar, target)
+    found = steadied(draws[::2], draws, ratio.gradient(draws) @ covar, target, FEW)
     mean, covariance = moments(found)
     torch.testing.assert_close(mean, covar @ slope / (1 + k), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(covariance, covar / (1 + k), rtol=1e-9, atol=1e-9)
@@ -56,7 +60,7 @@ def test_few_draws_and_rows_that_follow_from_others_keep_their_covariance() -> N
         ratio = Quadratic(slope, torch.zeros_like(covar))
         target = Target(ratio, torch.zeros(3, dtype=torch.float64), root)
         draws = normal(count, root.shape[-1], seed=2) @ root.mT
-        found = steadied(draws, draws, ratio.gradient(draws) @ covar, target)
+        found = steadied(draws, draws, ratio.gradient(draws) @ covar, target, FEW)
         torch.testing.assert_close(moments(found)[0], covar @ slope)
         torch.testing.assert_close(moments(found)[1], moments(draws)[1])
 
@@ -68,10 +72,10 @@ def test_batches_and_fixed_rows() -> None:
     draws = mean + normal(50, 2, 1, 3, seed=2).matmul(root.mT).squeeze(-2)
     forces = 0.3 * normal(50, 2, 1, 3, seed=3).matmul(covar).squeeze(-2)
     target = Target(Quadratic(mean[0], covar[0]), mean, root)
-    together = steadied(draws[:30], draws, forces, target)
+    together = steadied(draws[:30], draws, forces, target, FEW.expand(2))
     for i in range(2):
         own = Target(target.log_ratio, mean[i], root[i])
-        alone = steadied(draws[:30, i], draws[:, i], forces[:, i], own)
+        alone = steadied(draws[:30, i], draws[:, i], forces[:, i], own, FEW)
         torch.testing.assert_close(together[:, i], alone)
     torch.testing.assert_close(together[:, 1, 2], mean[1, 2].expand(30))
 
@@ -120,3 +124,13 @@ def test_the_error_of_a_mean_and_a_variance_is_that_of_the_force() -> None:
     plain = float(variance) * (2 / 256) ** 0.5
     assert float(variances.std()) < 0.3 * plain
     assert float((variances.mean() - variance).abs()) < 0.3 * plain
+
+
+def test_a_wall_that_no_draw_felt_moves_nothing() -> None:
+    """Positive values of a Gaussian: all forces that were felt are those of its site."""
+    one, draws = torch.ones(1, 1).double(), normal(4000, 1).abs()
+    site = Quadratic(0.5 * one[0], 0.5 * one)
+    target = Target(site, torch.zeros(1).double(), one)
+    size = torch.tensor(2000.0).double()
+    found = steadied(draws, draws, site.gradient(draws), target, size)
+    torch.testing.assert_close(found, draws)
