@@ -376,7 +376,7 @@ _DEPENDENT = 1e-8
 
 
 # Standard errors by which a mean that is zero may seem not to be.
-_MOST_ERRORS = 4.0
+_MOST_ERRORS = 5.0
 
 
 def steadied(
@@ -395,7 +395,7 @@ def steadied(
     estimators", Statistics and Computing 23). They count in the share that gives the
     mean the least variance, summed over rows in units of their own; where a wall is
     steep, that is none. It is none too where the mean of :math:`x - f` is not
-    :math:`\mu` but for its scatter: then a wall is so steep that no draw felt its force.
+    :math:`\mu` but for its scatter: no draw felt the force of a wall that is so steep.
     Where there are few draws, or rows that follow from others, the covariance stays.
 
     Args:
@@ -414,7 +414,9 @@ def steadied(
     scatter = left.square().mean(-2)
     share = (common / (unit * scatter).sum(-1)).clamp(0.0, 1.0)
     rounding = torch.finfo(x.dtype).eps * (target.mean.square() + variance)
-    error = scatter / size.unsqueeze(-1) + rounding
+    # Chains that alternate have more, of which the size may say too much.
+    count = size.clamp_max(len(all_draws)).unsqueeze(-1)
+    error = scatter / count + rounding
     off = (mean - pull - target.mean).square()
     felt = (off <= _MOST_ERRORS**2 * error).all(-1)
     share = torch.where(felt, share, 0.0).nan_to_num(nan=0.0).unsqueeze(-1)

@@ -8,7 +8,6 @@ from botorch_pref.inference.skew.coordinates import Target
 from botorch_pref.inference.skew.sampler import sample_latent, steadied
 from botorch_pref.numerics.normal import log_ndtr, log_ndtr_derivatives
 
-
 # An effective number of draws with which any mean is as expected.
 FEW = torch.ones((), dtype=torch.float64)
 
@@ -127,7 +126,7 @@ def test_the_error_of_a_mean_and_a_variance_is_that_of_the_force() -> None:
 
 
 def test_a_wall_that_no_draw_felt_moves_nothing() -> None:
-    """Positive values of a Gaussian: all forces that were felt are those of its site."""
+    """Positive values of a Gaussian, where only the force of its site was felt."""
     one, draws = torch.ones(1, 1).double(), normal(4000, 1).abs()
     site = Quadratic(0.5 * one[0], 0.5 * one)
     target = Target(site, torch.zeros(1).double(), one)
