@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 
+from botorch_pref import PairwiseProbitLikelihood, SkewPreferenceGP
 from botorch_pref.inference.skew.coordinates import Target
 from botorch_pref.inference.skew.sampler import sample_latent, steadied
 from botorch_pref.numerics.normal import log_ndtr, log_ndtr_derivatives
@@ -133,3 +135,23 @@ def test_a_wall_that_no_draw_felt_moves_nothing() -> None:
     size = torch.tensor(2000.0).double()
     found = steadied(draws, draws, site.gradient(draws), target, size)
     torch.testing.assert_close(found, draws)
+
+
+def test_thin_walls_leave_draws_where_they_are() -> None:
+    """Of a million draws of the prior that agree, weighted: mean -6.94, variance 70."""
+    X = torch.tensor([[0.2228], [0.9720], [0.9509], [0.1631], [0.8487]]).double()
+    kernel = ScaleKernel(RBFKernel())
+    kernel.outputscale, kernel.base_kernel.lengthscale = 100.0, 0.3
+    model = SkewPreferenceGP(
+        X,
+        torch.tensor([[4, 3], [2, 4], [1, 0], [4, 0]]),
+        covar_module=kernel,
+        likelihood=PairwiseProbitLikelihood(1e-8),
+        num_draws=512,
+        seed=0,
+    )
+    with torch.no_grad():
+        found = model.posterior(X[:1])
+    # Four standard errors of some two hundred effective draws, and of their variance.
+    assert abs(float(found.mean) + 6.94) < 4 * (70 / 200) ** 0.5
+    assert abs(float(found.variance) - 70) < 4 * 70 * (2 / 200) ** 0.5
