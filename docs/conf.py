@@ -205,7 +205,7 @@ def skip_what_the_base_says(
 
 
 def own_signature(known: object) -> str:
-    """What a class takes itself, where a base takes anything; nothing for a protocol."""
+    """What a class takes where a base takes anything; nothing for a protocol."""
     own = vars(known).get("__init__")
     if own is None or own.__module__ != known.__module__:
         return ""

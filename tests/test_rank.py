@@ -26,6 +26,7 @@ from botorch_pref.__main__ import main
 from botorch_pref.commands import boards
 from botorch_pref.commands import rank as command
 from botorch_pref.datasets import ItemTable
+from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting import plot_leaderboard
@@ -296,6 +297,32 @@ def test_answers_that_cannot_be_kept_are_not_fitted(
     out.write_text("a file, no folder")
     assert main(["rank", str(table), "--out", str(out)]) == 2
     assert "out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("people", "said"),
+    [(10, ""), (30, "3,000 pairs of an item and a group"), (41, "are 4100 pairs")],
+)
+def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
+    people: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(*given: object, **options: object) -> None:
+        raise FeedbackError("fitted")
+
+    monkeypatch.setattr(command, "rank_items", stop)
+    # Each person compares all of 100 items.
+    table = tmp_path / "answers.csv"
+    rows = [f"{i},{i + 1},p{one}" for i in range(99) for one in range(people)]
+    table.write_text("\n".join(["winner,loser,who", *rows]))
+    assert main(["rank", str(table), "--rater", "who", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+    assert ("fitted" in told.err) == (people <= 40)
+    assert ("minutes or more" in told.out) == (people == 30)
 
 
 def test_characters_without_a_font_are_told_once(

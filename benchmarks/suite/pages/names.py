@@ -23,8 +23,8 @@ hyper-parameters anew after each answer.
   noise is {HUMAN_NOISE:g} before a judge who errs. Before one who does not `ep` learns
   it from {NOISE:g} on and `skew` has {NOISE:g}; that of `laplace` is always
   {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. The recorded runs
-  of `skewgp-figure-5`, `-6` (but of `exploring-eiig`), `-8` and `takeno` are older: `ep`
-  had {NOISE:g} in them too, and options were kept a hundredth apart.
+  of `skewgp-figure-5`, `-6` (but of `exploring-eiig`), `-8` and `takeno` are older:
+  `ep` had {NOISE:g} in them too, and options were kept a hundredth apart.
 - `ep-learned-noise`: `ep` that learns the noise of a judge who errs too, from
   {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.
 - `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
