@@ -151,7 +151,7 @@ th {{ border-bottom: 2px solid #888 }}
 td {{ border-bottom: 1px solid #ddd }}
 th:nth-child(2), td:nth-child(2) {{ text-align: left }}
 td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
-img {{ max-width: 100% }}
+img {{ max-width: max(100%, 40rem) }}
 @media (max-width: 40rem) {{
   table {{ font-size: 13px }}
   th, td {{ padding: .25rem .3rem }}
@@ -170,7 +170,8 @@ other one, half of a tie counted; <b>best</b> is the probability that it is the 
 all.</p>
 {boards}
 <h2 id="figure">Figure</h2>
-<img alt="Utilities of the items with intervals" src="data:image/png;base64,{figure}">
+<div><img alt="Utilities of the items with intervals"
+  src="data:image/png;base64,{figure}"></div>
 </body>
 </html>
 """
