@@ -7,6 +7,7 @@ Sources are read from the root of the repository, so that links between `docs/`,
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 import re
 from importlib import import_module
@@ -18,6 +19,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.inspect import signature as read_signature
+from sphinx.util.inspect import stringify_signature
 from sphinx.writers.html5 import HTML5Translator
 
 import botorch_pref
@@ -63,6 +66,7 @@ autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 80
 default_role = "py:obj"  # a name between single backticks
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # signatures have the types
 
 html_theme = "pydata_sphinx_theme"
 html_title = "botorch_pref"
@@ -200,6 +204,16 @@ def skip_what_the_base_says(
     return told == "See base class." or told.startswith("Alias for field") or None
 
 
+def own_signature(known: object) -> str:
+    """What a class takes where a base takes anything; nothing for a protocol."""
+    own = vars(known).get("__init__")
+    if own is None or own.__module__ != known.__module__:
+        return ""
+    taken = read_signature(own, bound_method=True)
+    taken = taken.replace(return_annotation=inspect.Signature.empty)
+    return stringify_signature(taken, unqualified_typehints=True)
+
+
 FUNCTION = re.compile(r"<function (\w+)[^>]*>")
 
 
@@ -213,6 +227,8 @@ def write_defaults(
     returns: str | None,
 ) -> tuple[str | None, str | None]:
     """Writes defaults that are functions, or made anew each time, as Python does."""
+    if what == "class" and signature is not None and signature.startswith("(*args"):
+        signature = own_signature(known)
     if signature is not None:
         signature = FUNCTION.sub(r"\1", signature.replace("<factory>", "..."))
     return signature, returns

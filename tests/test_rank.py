@@ -1,8 +1,10 @@
 """Boards of `python -m botorch_pref rank` against models and counts by hand."""
 
+import errno
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import LinearKernel
 from gpytorch.priors import GammaPrior
+from matplotlib.figure import Figure
 from torch import Generator
 
 from botorch_pref import (
@@ -20,9 +23,13 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.__main__ import main
+from botorch_pref.commands import boards
 from botorch_pref.commands import rank as command
 from botorch_pref.datasets import ItemTable
+from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.models.kernels import default_covar_module
+from botorch_pref.plotting import plot_leaderboard
 
 NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
 UTILITIES = dict(zip(NAMES, [1.5, 0.5, -0.5, -1.5], strict=True))
@@ -199,6 +206,50 @@ def test_home_advantage_is_the_most_likely_one_in_every_layout(
     assert blind["utility"][NAMES[1]] > table["utility"][NAMES[1]] + 0.05
 
 
+def test_what_home_adds_does_not_stretch_the_axis_of_utilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mean = np.linspace(3, -3, 500)
+    table = pd.DataFrame({"utility": mean, "lower": mean - 0.1, "upper": mean + 0.1})
+    for name in ["rank", "rank_lower", "rank_upper", "answers"]:
+        table[name] = range(1, 501)
+    table[["win_rate", "best"]] = 0.5
+    home = PositionBias((0.3, 0.2, 0.4), (0.57, 0.55, 0.6))
+    drawn = []
+
+    def plot(*given: Any) -> Any:
+        drawn.append(plot_leaderboard(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr(boards, "plot_leaderboard", plot)
+    boards.write_boards(
+        boards.Ranking([boards.Board(None, table)], [], home), "", tmp_path
+    )
+    # The sixtieth item, the last that is drawn, is far above what home adds.
+    assert drawn[0].get_xlim()[0] > table["lower"][59] - 0.1 > 2
+    assert "first: +0.30 (95 %: +0.20 to +0.40)" in drawn[0].get_xlabel()
+
+
+def test_a_full_disk_leaves_the_files_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, "winner,loser\na,b\n")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert len(before) == 3
+
+    def cut_off(figure: Figure, path: Path, **options: object) -> None:
+        path.write_bytes(b"half a picture")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", cut_off)
+    table = tmp_path / "answers.csv"
+    table.write_text("winner,loser\nb,a\n")
+    assert main(["rank", str(table), "--out", str(tmp_path / "out")]) == 2
+    assert "No space left" in capsys.readouterr().err
+    after = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert after == before
+
+
 def test_neutral_ground_says_nothing_of_home(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,6 +297,32 @@ def test_answers_that_cannot_be_kept_are_not_fitted(
     out.write_text("a file, no folder")
     assert main(["rank", str(table), "--out", str(out)]) == 2
     assert "out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("people", "said"),
+    [(10, ""), (30, "3,000 pairs of an item and a group"), (41, "are 4100 pairs")],
+)
+def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
+    people: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(*given: object, **options: object) -> None:
+        raise FeedbackError("fitted")
+
+    monkeypatch.setattr(command, "rank_items", stop)
+    # Each person compares all of 100 items.
+    table = tmp_path / "answers.csv"
+    rows = [f"{i},{i + 1},p{one}" for i in range(99) for one in range(people)]
+    table.write_text("\n".join(["winner,loser,who", *rows]))
+    assert main(["rank", str(table), "--rater", "who", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+    assert ("fitted" in told.err) == (people <= 40)
+    assert ("minutes or more" in told.out) == (people == 30)
 
 
 def test_characters_without_a_font_are_told_once(
@@ -307,6 +384,8 @@ def test_the_page_escapes_names_and_needs_no_other_file(
     assert "&lt;b&gt;oak&lt;/b&gt;" in page
     assert "<b>oak" not in page
     assert "http" not in page
+    # On a phone the table fades where columns are hidden.
+    assert "animation-timeline: scroll(self inline)" in page
     assert (tmp_path / "out" / "leaderboard.png").stat().st_size > 10_000
     assert "18 answers about 4 items" in capsys.readouterr().out
 

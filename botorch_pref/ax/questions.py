@@ -24,10 +24,8 @@ class Design(dict[str, Any]):
 
     Args:
         parameters: The values.
-        id: See below.
-
-    Attributes:
-        id: Of its row, where designs are the rows of a catalogue; otherwise None.
+        id: Of its row, where designs are the rows of a catalogue; otherwise None. It is
+            an attribute too.
     """
 
     def __init__(self, parameters: Mapping[str, Any], id: str | None = None) -> None:

@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, east_asian_width
 
 from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.plotting import plot_leaderboard
-from botorch_pref.plotting.drawing import ORANGE
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -85,11 +85,21 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
 
     Returns:
         The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`.
+
+    Raises:
+        OSError: They cannot be written; those of before stay.
     """
+    out.mkdir(parents=True, exist_ok=True)
+    # A full disk leaves no part of a file.
+    with TemporaryDirectory(dir=out) as beside:
+        written = _write_files(ranking, title, Path(beside))
+        return [path.replace(out / path.name) for path in written]
+
+
+def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
     from pandas import concat
 
     boards = ranking.boards
-    out.mkdir(parents=True, exist_ok=True)
     paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
     table = boards[0].table
     if len(boards) > 1:
@@ -98,24 +108,16 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
     axes: Any = plot_leaderboard(boards[0].table, title)
     if ranking.home is not None:
-        _draw_home(axes, ranking.home)
+        # A bar among the utilities would stretch their axis where few items are drawn.
+        added, low, high = ranking.home.utility
+        told = f"at home or first: {added:+z.2f} (95 %: {low:+z.2f} to {high:+z.2f})"
+        axes.set_xlabel(f"{axes.get_xlabel()}\n{told}")
     with warnings.catch_warnings():
         # The notes tell of characters that no font has.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         axes.figure.savefig(paths[1], dpi=150)
     paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
     return paths
-
-
-def _draw_home(axes: Any, home: PositionBias) -> None:
-    """Draws what being at home adds, below the items and in their unit."""
-    added, low, high = home.utility
-    end, top = axes.get_ylim()
-    sides = [[added - low], [high - added]]
-    axes.errorbar(added, end + 0.5, xerr=sides, fmt="s", color=ORANGE, ms=4)
-    axes.axhline(end, color="0.6", lw=0.8)
-    axes.set_yticks([end + 0.5], ["at home or first"], minor=True, fontsize=8)
-    axes.set_ylim(end + 1, top)
 
 
 def _board_names(boards: Sequence[Board]) -> list[str]:
@@ -137,13 +139,19 @@ PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 66rem;
   padding: 0 1rem; color: #222; background: #fff }}
 div {{ overflow-x: auto }}
+@property --hidden {{ syntax: "<length>"; inherits: false; initial-value: 0px }}
+@keyframes scrolled {{ from, 90% {{ --hidden: 2rem }} to {{ --hidden: 0px }} }}
+@supports (animation-timeline: scroll(self inline)) {{
+  div {{ animation: scrolled linear; animation-timeline: scroll(self inline);
+    mask-image: linear-gradient(to left, transparent, black var(--hidden)) }}
+}}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
 th, td {{ padding: .2rem .6rem; text-align: right; white-space: nowrap }}
 th {{ border-bottom: 2px solid #888 }}
 td {{ border-bottom: 1px solid #ddd }}
 th:nth-child(2), td:nth-child(2) {{ text-align: left }}
 td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
-img {{ max-width: 100% }}
+img {{ max-width: max(100%, 40rem) }}
 @media (max-width: 40rem) {{
   table {{ font-size: 13px }}
   th, td {{ padding: .25rem .3rem }}
@@ -162,7 +170,8 @@ other one, half of a tie counted; <b>best</b> is the probability that it is the 
 all.</p>
 {boards}
 <h2 id="figure">Figure</h2>
-<img alt="Utilities of the items with intervals" src="data:image/png;base64,{figure}">
+<div><img alt="Utilities of the items with intervals"
+  src="data:image/png;base64,{figure}"></div>
 </body>
 </html>
 """

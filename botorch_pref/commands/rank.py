@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 MOST_POINTS = 4000
 """Items, or pairs of an item and a group, that the exact model holds in minutes."""
 
+MINUTES = 0.4
+"""What 1,000 points take, and others by the cube of their number."""
+
 MOST_ANSWERS = 30_000
 """Different answers with which a fit of a tie threshold for each item takes seconds."""
 
@@ -92,6 +95,7 @@ def rank(argv: Sequence[str]) -> None:
     out: Path = given.out or Path("runs", given.table.stem)
     _check_writable(out)
     known = given.items is not None
+    _tell_duration(items, answers)
     with _workers(given.jobs, given.scheduler):
         ranking = rank_items(items, answers, known=known, each=each)
     title = f"Ranks of the items of {given.table.name}"
@@ -346,6 +350,23 @@ def _check_size(count: int, what: str) -> None:
         )
 
 
+def _tell_duration(items: ItemTable, answers: DataFrame) -> None:
+    """Says about how long this will take, if that is a minute or more.
+
+    Raises:
+        FeedbackError: There are more pairs of items and groups than the model holds.
+    """
+    count, what = len(items.names), "items"
+    if RATER in answers.columns:
+        named = [*answers[WINNER], *answers[LOSER]]
+        count = len({*zip(named, [*answers[RATER]] * 2, strict=True)})
+        what = "pairs of an item and a group"
+        _check_size(count, what)
+    if minutes := round(MINUTES * (count / 1000) ** 3):
+        long = f"{minutes} minute{'s' * (minutes > 1)} or more"
+        print(f"{count:,} {what}: this takes {long}.", flush=True)
+
+
 # --- From answers to boards
 
 
@@ -380,7 +401,6 @@ def rank_items(
     notes = _notes(items, answers, feedback, known)
     if RATER in answers.columns:
         points, feedback, groups = items.comparisons_by_rater(answers)
-        _check_size(len(points), "pairs of an item and a group")
         number = AgreementKernel(active_dims=(items.points.shape[-1],))
         kernel = ProductKernel(kernel, number)
     likelihood: PairwiseLogitLikelihood | RaoKupperLikelihood

@@ -58,7 +58,11 @@ class Duel:
 
 
 class Propose(Protocol):
-    """Rule that chooses the next duel."""
+    """Rule that chooses the next duel.
+
+    ``propose(number, model)`` gives the `Proposal` of duel ``number``, from 0. The
+    model is that of the answers so far, or None before there is one.
+    """
 
     def __call__(self, number: int, model: Model | None) -> Proposal:
         """Proposes duel `number`, given the model of the answers so far, if any."""

@@ -10,10 +10,10 @@ _NAMES = """
 
 A setting is a problem and a judge. Problems are utilities on the unit cube, of
 `botorch_pref/simulation/problems.py`, which has the domain of each test function. The
-judge is `exact`, or has a number: `probit` ones a normal error of this deviation for
-each option, `logistic` ones a logistic error of this scale for each answer, `lapses`
-answer this share of duels by a coin, `ties` call options the same whose utilities
-differ by no more than this.
+judge is `exact`, or has a number. A `probit` judge errs about each option by a normal
+error of this deviation, a `logistic` one about each answer by a logistic error of this
+scale. One with `lapses` answers this share of duels by a coin. One with `ties` calls
+options the same whose utilities differ by no more than this.
 
 A rule is a model and an acquisition function, and how many options its questions have:
 two, or as many as `best of`, `order of` and `worst of` say. All models learn their
@@ -22,9 +22,9 @@ hyper-parameters anew after each answer.
 - `ep`, `laplace`, `skew`: this package's engines with `DuelKernel`. The likelihood's
   noise is {HUMAN_NOISE:g} before a judge who errs. Before one who does not `ep` learns
   it from {NOISE:g} on and `skew` has {NOISE:g}; that of `laplace` is always
-  {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. Runs on record of
-  `skewgp-figure-5`, `-6` (but of `exploring-eiig`), `-8` and `takeno` are from before:
-  `ep` had {NOISE:g} too, and options were kept a hundredth apart.
+  {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. The recorded runs
+  of `skewgp-figure-5`, `-6` (but of `exploring-eiig`), `-8` and `takeno` are older:
+  `ep` had {NOISE:g} in them too, and options were kept a hundredth apart.
 - `ep-learned-noise`: `ep` that learns the noise of a judge who errs too, from
   {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.
 - `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
