@@ -322,7 +322,11 @@ def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
     told = capsys.readouterr()
     assert said in told.out + told.err
     assert ("fitted" in told.err) == (people <= 40)
-    assert ("minutes or more" in told.out) == (people == 30)
+    assert ("takes 11 minutes or more" in told.out) == (people == 30)
+    # Thresholds of ties take longer.
+    table.write_text("\n".join(["winner,loser,who,tie", *(f"{r},true" for r in rows)]))
+    assert main(["rank", str(table), "--rater", "who", "--out", str(tmp_path)]) == 2
+    assert ("takes 49 minutes or more" in capsys.readouterr().out) == (people == 30)
 
 
 def test_characters_without_a_font_are_told_once(

@@ -61,8 +61,9 @@ if TYPE_CHECKING:
 MOST_POINTS = 4000
 """Items, or pairs of an item and a group, that the exact model holds in minutes."""
 
-MINUTES = 0.4
-"""What 1,000 points take, and others by the cube of their number."""
+MINUTES = {False: 0.4, True: 1.8}
+"""What 1,000 points take, and others by the cube of their number: without, with a tie
+threshold for each item."""
 
 MOST_ANSWERS = 30_000
 """Different answers with which a fit of a tie threshold for each item takes seconds."""
@@ -362,7 +363,8 @@ def _tell_duration(items: ItemTable, answers: DataFrame) -> None:
         count = len({*zip(named, [*answers[RATER]] * 2, strict=True)})
         what = "pairs of an item and a group"
         _check_size(count, what)
-    if minutes := round(MINUTES * (count / 1000) ** 3):
+    slow = bool(answers[TIE].any()) and len(answers) <= MOST_ANSWERS
+    if minutes := round(MINUTES[slow] * (count / 1000) ** 3):
         long = f"{minutes} minute{'s' * (minutes > 1)} or more"
         print(f"{count:,} {what}: this takes {long}.", flush=True)
 
