@@ -109,3 +109,18 @@ def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
     sites = torch.from_numpy(ep._matching(boxes)(mean.numpy(), variance.numpy()))
     expected = ep.matching_sites(mean, boxes.tilted(mean, variance))
     torch.testing.assert_close(sites, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_they_arrive_by_themselves(name: str) -> None:
+    """Else they would only cost time, and no posterior would tell."""
+    model = duels(name, 3)
+    with torch.no_grad():
+        prior, factors = model.prior(), model.factors()
+        expected, _, _ = solved(model)
+        covar = factors.rows.congruence(prior.covar)
+        mean = factors.rows.apply(prior.mean)
+        start = torch.cat(model.engine.initial_sites(factors))
+        found, _ = ep.approach(covar, mean, factors, start)
+    assert found is not None
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
