@@ -6,10 +6,6 @@ import torch
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.sampling import draw_sobol_normal_samples
-from botorch.utils.transforms import (
-    average_over_ensemble_models,
-    t_batch_mode_transform,
-)
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
@@ -18,7 +14,6 @@ from botorch_pref.acquisition.base import (
     incumbent,
     observed_points,
     points_of,
-    takes_points,
     with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
@@ -174,20 +169,9 @@ class DuelingJointKG(DuelingJointEUBO):
         self.register_buffer("_noise", item_noise(model).to(self.X_ref))
         self._normals = self.X_ref.new_empty(0, 0)
 
-    @takes_points
-    @t_batch_mode_transform()
-    @average_over_ensemble_models  # type: ignore[arg-type]
-    def forward(self, X: Tensor) -> Tensor:
-        """Expected improvement of the option with the best mean after the answer.
-
-        Args:
-            X: New points, ``batch_shape x q x d``.
-
-        Returns:
-            ``batch_shape``, broadcast with the batch of the model.
-        """
-        options = with_others(X, self.X_pending, self.X_ref)
-        mean, covariance, least = _of_gains(self.model.posterior(options))
+    def _value(self, posterior: Posterior) -> Tensor:
+        """See base class: of the option with the best mean after the answer."""
+        mean, covariance, least = _of_gains(posterior)
         noise, k = torch.maximum(self._noise, least)[..., None, None], mean.shape[-1]
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
         root = torch.linalg.cholesky(covariance + noise * (eye + 1))

@@ -192,11 +192,14 @@ class DuelingJointEUBO(AcquisitionFunction):
             ``batch_shape``, broadcast with the batch of the model.
         """
         options = with_others(X, self.X_pending, self.X_ref)
-        posterior: Any = self.model.posterior(options)
+        return self._value(self.model.posterior(options))
+
+    def _value(self, posterior: Any) -> Tensor:
+        """Value of options of which the last is the reference, ``batch_shape``."""
         if self._sampler is None:
             shape = torch.Size([self.DRAWS])
             self._sampler = get_sampler(posterior, shape, seed=self._seed)
-        utilities = self._sampler(posterior).squeeze(-1)
+        utilities: Tensor = self._sampler(posterior).squeeze(-1)
         return (utilities.amax(-1) - utilities[..., -1]).mean(0)
 
 
