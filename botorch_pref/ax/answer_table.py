@@ -18,7 +18,7 @@ from botorch_pref.ax.log import Log
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import record
 from botorch_pref.ax.space.options import own_design
-from botorch_pref.datasets.tables import decimal_point, separator_of
+from botorch_pref.datasets.tables import TRUTHS, decimal_point, number_of, separator_of
 from botorch_pref.errors import ExperimentError
 
 _SIDES = ("winner", "loser")
@@ -38,10 +38,6 @@ _BESIDE = (
     *_KIND_COLUMNS.values(),
 )
 """The columns after them."""
-
-_TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False}
-_TRUTHS |= {"0.0": False, "": False}
-"""Texts that are true or false."""
 
 Row = tuple[str, Mapping[Hashable, Any]]
 """A row of a table, after the text that names it in messages."""
@@ -240,16 +236,14 @@ def _design(
         return found
     design: dict[str, Any] = {}
     for name, cell in found.items():
-        kind, known = (
-            log.space.parameters[name].parameter_type,
-            _TRUTHS.get(cell.lower()),
-        )
+        kind = log.space.parameters[name].parameter_type
         if kind is ParameterType.STRING:
             design[name] = cell
         elif cell != "":
-            design[name] = known if kind is ParameterType.BOOL else _number(cell)
+            of_bool = kind is ParameterType.BOOL
+            design[name] = TRUTHS.get(cell.lower()) if of_bool else _number(cell)
             if design[name] is None:
-                wanted = "true or false" if kind is ParameterType.BOOL else "a number"
+                wanted = "true or false" if of_bool else "a number"
                 raise ExperimentError(
                     f"{where}, column {columns[name]}, is {written(cell)}; give "
                     f"{wanted}."
@@ -258,12 +252,11 @@ def _design(
 
 
 def _number(text: str) -> int | float | None:
-    """The number that a text says to everybody; to Python alone, 1_0 is ten."""
+    """The number that a text says; integers keep digits that no float has."""
+    number = number_of(text)
     with suppress(ValueError):
-        if "_" not in text:
-            # Not every integer can be a float.
-            return int(text) if text.lstrip("+-").isdecimal() else float(text)
-    return None
+        return None if number is None else int(text)
+    return number
 
 
 def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
@@ -287,7 +280,7 @@ def _truth(where: str, row: Mapping[Hashable, Any], column: str) -> bool:
     cell = row.get(column)
     if _is_empty(cell):
         return False
-    known = _TRUTHS.get(cell.lower()) if isinstance(cell, str) else cell
+    known = TRUTHS.get(cell.lower()) if isinstance(cell, str) else cell
     if known not in (False, True):
         raise ExperimentError(
             f"{where} has the {column} {written(cell)}; give True or False."

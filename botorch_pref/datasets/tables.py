@@ -282,7 +282,9 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
     return {name: [(number - lower) / (upper - lower) for number in numbers]}
 
 
-TRUTHS = {"": False, "false": False, "0": False, "true": True, "1": True}
+TRUTHS = {"true": True, "1": True, "1.0": True}
+TRUTHS |= {"": False, "false": False, "0": False, "0.0": False}
+"""Texts that are true or false; tables with gaps elsewhere have 1 as 1.0."""
 
 
 def separator_of(text: str) -> str:
