@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.feedback.base import check_num_folds
 
 
 @dataclass(frozen=True)
@@ -244,19 +245,9 @@ def assign_folds(
     raters = torch.arange(len(data)) if data.raters is None else data.raters
     groups = torch.unique(raters, return_inverse=True)[1]
     num_groups = int(groups.max()) + 1
-    check_num_folds(
-        num_folds, num_groups, "answers" if data.raters is None else "raters"
-    )
+    noun = "answers" if data.raters is None else "raters"
+    check_num_folds(num_folds, num_groups, noun)
     fold_of_group = torch.empty(num_groups, dtype=torch.long)
     shuffled = torch.randperm(num_groups, generator=generator)
     fold_of_group[shuffled] = torch.arange(num_groups) % num_folds
     return fold_of_group[groups]
-
-
-def check_num_folds(num_folds: int, number: int, noun: str) -> None:
-    """Checks that as many folds can be made of a number of answers, raters or items."""
-    if not 2 <= num_folds <= number:
-        raise FeedbackError(
-            f"{num_folds} folds cannot be made of {number} {noun}: choose between 2 "
-            f"and {number} folds"
-        )

@@ -31,11 +31,12 @@ from botorch_pref.feedback import (
     OrdinalRatings,
     Rankings,
 )
+from botorch_pref.feedback.base import AnswerFold, answer_folds
 from botorch_pref.likelihoods import PreferenceLikelihood
 from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.numerics.argument_ranges import check_count, check_kind
+from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 if TYPE_CHECKING:
@@ -388,37 +389,19 @@ def cross_validate_model(
             "The model has no answers of its own to be left out, or is a batch or an "
             "ensemble; give one model, with answers."
         )
-    counts = [len(block.answer_counts) for block in model.feedback]
-    check_count("num_folds", num_folds, at_least=2)
     check_kind("n_jobs", n_jobs, Integral, NoneType)
     if n_jobs == 0:
         raise FeedbackError("n_jobs is 0; give 1 or more processes, or -1 for all.")
-    if num_folds > sum(counts):
-        raise BotorchPrefError(
-            f"num_folds is {num_folds}, and there are {sum(counts)} answers."
-        )
-    deal = torch.randperm(sum(counts), generator=Generator().manual_seed(seed))
-    folds = (deal % num_folds).split(counts)
+    folds = answer_folds(model.feedback, num_folds, Generator().manual_seed(seed))
 
-    def scored(number: int) -> list[_BlockScores]:
-        copy = model.with_feedback(_some(model, [f != number for f in folds]))
+    def scored(fold: AnswerFold) -> list[_BlockScores]:
+        copy = model.with_feedback(fold.train)
         if fit is not None:
             fit(copy.train())
-        test = _some(model, [fold == number for fold in folds])
-        return _fold_scores(HeldOutAnswers(copy.eval(), test, points))
+        return _fold_scores(HeldOutAnswers(copy.eval(), fold.held_out, points))
 
-    each = Parallel(n_jobs=n_jobs)(delayed(scored)(i) for i in range(num_folds))
+    each = Parallel(n_jobs=n_jobs)(delayed(scored)(fold) for fold in folds)
     return _table(cast("list[list[_BlockScores]]", each))
-
-
-def _some(model: PreferenceGP, masks: list[Tensor]) -> list[Feedback]:
-    """The answers of each block of a model that its mask keeps."""
-    found = []
-    for block, mask in zip(model.feedback, masks, strict=True):
-        if mask.any():
-            sizes = [len(getattr(block, names[0])) for names in block.tables.values()]
-            found.append(block.take(*mask.split(sizes)))
-    return found
 
 
 def ordered_pairs(stages: Tensor) -> Tensor:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.functional import pad
 
 from botorch_pref.errors import FeedbackError
@@ -407,6 +407,56 @@ def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback,
         )
     (p,) = counts
     return tuple(b.with_neutral_covariates(p, given[0]) for b in (first, second))
+
+
+class AnswerFold(NamedTuple):
+    """Answers to learn from, and answers held out."""
+
+    train: list[Feedback]
+    held_out: list[Feedback]
+
+
+def answer_folds(
+    blocks: Sequence[Feedback], num_folds: int, generator: Generator
+) -> Iterator[AnswerFold]:
+    """Deals answers of all kinds out at random to folds of about equal size.
+
+    The stages of a ranking stay together, and so do equal answers with a count.
+
+    Args:
+        blocks: The answers.
+        num_folds: From 2 to the number of answers.
+        generator: The source of randomness, on the processor.
+
+    Raises:
+        FeedbackError: There are not so many answers.
+    """
+    sizes = [block.answer_counts.shape[-1] for block in blocks]
+    check_num_folds(num_folds, sum(sizes), "answers")
+    order = torch.randperm(sum(sizes), generator=generator)
+    parts = (order % num_folds).split(sizes)
+    for number in range(num_folds):
+        fold = AnswerFold([], [])
+        for block, part in zip(blocks, parts, strict=True):
+            for side, keep in zip(fold, (part != number, part == number), strict=True):
+                if keep.any():
+                    tables = block.tables.items()
+                    rows = [block._counts(*table).shape[-1] for table in tables]
+                    side.append(block.take(*keep.split(rows)))
+        yield fold
+
+
+def check_num_folds(num_folds: object, number: int, noun: str) -> None:
+    """Checks that as many folds can be made of a number of answers, raters or items.
+
+    Raises:
+        FeedbackError: They cannot.
+    """
+    if not isinstance(num_folds, int) or num_folds not in range(2, number + 1):
+        raise FeedbackError(
+            f"num_folds is {num_folds!r}, and there are {number} {noun}: choose "
+            f"between 2 and {number}."
+        )
 
 
 def concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:

@@ -92,21 +92,23 @@ def register_positive(
     learned = prior is not None if learned is None else learned
     getattr(module, raw).requires_grad_(learned)
     if prior is not None:
-        get, set_ = (
-            partial(get_parameter, name=name),
-            partial(set_parameter, name=name),
-        )
-        module.register_prior(f"{name}_prior", prior, get, set_)
+        register_prior(module, name, prior)
 
 
-# At module level, unlike the closures that GPyTorch would make, so that they pickle.
-def get_parameter(module: Module, *, name: str) -> Tensor:
-    """The parameter of a prior."""
+def register_prior(module: Module, name: str, prior: Prior) -> None:
+    """Registers a prior on a parameter or property, ``x_prior`` of ``x`` or ``raw_x``.
+
+    A module pickles with it, which it does not with the closures that GPyTorch makes.
+    """
+    get, set_ = partial(_get_value, name=name), partial(_set_value, name=name)
+    module.register_prior(f"{name.removeprefix('raw_')}_prior", prior, get, set_)
+
+
+def _get_value(module: Module, *, name: str) -> Tensor:
     return getattr(module, name)
 
 
-def set_parameter(module: Module, value: Tensor, *, name: str) -> None:
-    """Sets the parameter of a prior, as a draw of it does."""
+def _set_value(module: Module, value: Tensor, *, name: str) -> None:
     module.initialize(**{name: value})
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from types import NoneType
 from typing import ClassVar
 
@@ -33,10 +32,9 @@ from botorch_pref.likelihoods.base import (
     PositiveParameter,
     PreferenceLikelihood,
     QuadratureLink,
-    get_parameter,
     register_likelihood,
     register_positive,
-    set_parameter,
+    register_prior,
 )
 from botorch_pref.likelihoods.factors import (
     Factors,
@@ -519,12 +517,7 @@ class RaoKupperLikelihood(GumbelNoise[Comparisons]):
             )
         shifts = torch.zeros(int(items.max()) + 1, dtype=torch.float64)
         self.register_parameter("tie_shifts", torch.nn.Parameter(shifts))
-        self.register_prior(
-            "tie_shifts_prior",
-            NormalPrior(0.0, _ITEM_TIES_SPREAD),
-            partial(get_parameter, name="tie_shifts"),
-            partial(set_parameter, name="tie_shifts"),
-        )
+        register_prior(self, "tie_shifts", NormalPrior(0.0, _ITEM_TIES_SPREAD))
 
     def factors(self, feedback: Comparisons, num_points: int) -> RaoKupperFactors:
         """See base class.

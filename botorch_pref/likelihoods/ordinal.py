@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import torch
 from botorch.utils.probability.utils import ndtr
-from gpytorch.module import Module
 from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Categorical
@@ -19,18 +18,11 @@ from botorch_pref.likelihoods.base import (
     PreferenceLikelihood,
     register_likelihood,
     register_positive,
+    register_prior,
 )
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.sparse_design import point_rows
 from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
-
-
-def _get_cutpoints(module: Module) -> Tensor:
-    return module.cutpoints
-
-
-def _set_cutpoints(module: Module, value: Tensor) -> None:
-    module.cutpoints = value
 
 
 @register_likelihood
@@ -78,9 +70,7 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))
         if cutpoints_prior is not None:
-            self.register_prior(
-                "cutpoints_prior", cutpoints_prior, _get_cutpoints, _set_cutpoints
-            )
+            register_prior(self, "cutpoints", cutpoints_prior)
 
     @classmethod
     def default_for(cls, feedback: Feedback | None) -> OrdinalProbitLikelihood:

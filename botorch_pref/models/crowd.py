@@ -41,6 +41,7 @@ from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.conditioning import plus_identity
 from botorch_pref.inference.engine import PosteriorTerms, UtilityPrior
 from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.likelihoods.base import register_prior
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.linalg.sparse_design import (
@@ -167,15 +168,14 @@ class TasteKernel(Kernel):
         generator = torch.Generator().manual_seed(seed)
         start = _START * torch.randn(len(items), rank, generator=generator)
         self.register_parameter("factors", torch.nn.Parameter(start.to(items)))
-        self.register_prior("factors_prior", NormalPrior(0.0, _SPREAD), _factors)
-        for name, constraint, closure in (
-            ("nugget", Interval(_LEAST_OWN, 1.0), _raw_nugget),
-            ("scale", Positive(**in_spreads(1.0)), _raw_scale),
+        register_prior(self, "factors", NormalPrior(0.0, _SPREAD))
+        for raw, constraint in (
+            ("raw_nugget", Interval(_LEAST_OWN, 1.0)),
+            ("raw_scale", Positive(**in_spreads(1.0))),
         ):
-            raw = torch.nn.Parameter(items.new_zeros(()))
-            self.register_parameter(f"raw_{name}", raw)
-            self.register_constraint(f"raw_{name}", constraint)
-            self.register_prior(f"{name}_prior", NormalPrior(0.0, _LOG_SPREAD), closure)
+            self.register_parameter(raw, torch.nn.Parameter(items.new_zeros(())))
+            self.register_constraint(raw, constraint)
+            register_prior(self, raw, NormalPrior(0.0, _LOG_SPREAD))
 
     @property
     def nugget(self) -> Tensor:
@@ -215,19 +215,6 @@ class TasteKernel(Kernel):
             own = own + torch.where((x1 == x2).all(-1), self.nugget, 0.0)
             return (first * second).sum(-1) + self.scale * own
         return first @ second.mT + self.scale * self.similarity(x1, x2)
-
-
-# At module level, so that they pickle.
-def _factors(module: TasteKernel) -> Tensor:
-    return module.factors
-
-
-def _raw_nugget(module: TasteKernel) -> Tensor:
-    return module.raw_nugget
-
-
-def _raw_scale(module: TasteKernel) -> Tensor:
-    return module.raw_scale
 
 
 # --- The model

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
+from botorch_pref.likelihoods.base import register_prior
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.base import DerivedModel, duel_pairs
@@ -61,8 +62,7 @@ class AgreementKernel(Kernel):
         super().__init__(batch_shape=shape, active_dims=active_dims)
         self.register_parameter("raw_agreement", torch.nn.Parameter(torch.zeros(shape)))
         self.register_constraint("raw_agreement", Interval(0.0, 1.0))
-        prior = NormalPrior(0.0, _LOG_ODDS_DEVIATION)
-        self.register_prior("agreement_prior", prior, _log_odds, _set_log_odds)
+        register_prior(self, "raw_agreement", NormalPrior(0.0, _LOG_ODDS_DEVIATION))
 
     @property
     def agreement(self) -> Tensor:
@@ -86,15 +86,6 @@ class AgreementKernel(Kernel):
             same = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
             agreement = self.agreement[..., None, None]
         return torch.where(same, 1.0, agreement)
-
-
-# At module level, so that they pickle.
-def _log_odds(module: AgreementKernel) -> Tensor:
-    return module.raw_agreement
-
-
-def _set_log_odds(module: AgreementKernel, value: Tensor) -> None:
-    module.initialize(raw_agreement=value)
 
 
 class ReliabilityKernel(Kernel):
@@ -157,7 +148,7 @@ class ReliabilityKernel(Kernel):
         self.register_parameter("raw_noise", torch.nn.Parameter(raw))
         self.register_constraint("raw_noise", Positive(**in_spreads(spread)))
         # Of the log noise in spreads, for which the prior is the same for all.
-        self.register_prior("noise_prior", NormalPrior(0.0, 1.0), _raw_noise, _set_raw)
+        register_prior(self, "raw_noise", NormalPrior(0.0, 1.0))
         self.spread = spread
 
     @property
@@ -195,14 +186,6 @@ class ReliabilityKernel(Kernel):
         if diag:
             return first * second
         return first.unsqueeze(-1) * second.unsqueeze(-2)
-
-
-def _raw_noise(module: ReliabilityKernel) -> Tensor:
-    return module.raw_noise
-
-
-def _set_raw(module: ReliabilityKernel, value: Tensor) -> None:
-    module.initialize(raw_noise=value)
 
 
 def reliability_kernel(model: PreferenceGP) -> ReliabilityKernel | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -22,6 +22,7 @@ from botorch_pref.errors import (
     UnsupportedFeedbackError,
 )
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.feedback.base import AnswerFold, answer_folds
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.inference.weight_space import (
     WeightEngine,
@@ -89,38 +90,6 @@ def comparisons_of(stages: Tensor) -> Tensor:
     return torch.stack([winners, others], dim=-1).flatten(-3, -2)
 
 
-class SetFold(NamedTuple):
-    """Answers to learn from, and answers held out."""
-
-    train: tuple[Feedback, ...]
-    held_out: tuple[Feedback, ...]
-
-
-def set_folds(
-    blocks: Sequence[Feedback], num_folds: int, generator: torch.Generator
-) -> Iterator[SetFold]:
-    """Random folds of about equal size, on the processor.
-
-    The stages of a ranking stay together, and so do equal answers with a count.
-    """
-    sizes = [block.answer_counts.shape[-1] for block in blocks]
-    if not 2 <= num_folds <= sum(sizes):
-        raise FeedbackError(
-            f"num_folds={num_folds} of {sum(sizes)} answers; take at least 2 folds and "
-            "at most one for each answer."
-        )
-    order = torch.randperm(sum(sizes), generator=generator)
-    parts = (order % num_folds).split(sizes)
-    for fold in range(num_folds):
-        train: list[Feedback] = []
-        held_out: list[Feedback] = []
-        for block, part in zip(blocks, parts, strict=True):
-            for side, keep in ((train, part != fold), (held_out, part == fold)):
-                if bool(keep.any()):
-                    side.append(block.take(keep))
-        yield SetFold(tuple(train), tuple(held_out))
-
-
 class EtaLosses(NamedTuple):
     """Precisions of the prior, ``E``, and their held-out log losses.
 
@@ -132,7 +101,7 @@ class EtaLosses(NamedTuple):
 
 
 def _held_out_losses(
-    engine: WeightEngine, features: Tensor, folds: Iterable[SetFold], etas: Tensor
+    engine: WeightEngine, features: Tensor, folds: Iterable[AnswerFold], etas: Tensor
 ) -> EtaLosses:
     """The log loss of the comparisons in held-out answers, all candidates at once.
 
@@ -424,7 +393,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         """
         self.eval()
         grid = etas.to(self.eta).reshape(-1, *[1] * len(self.batch_shape))
-        folds = set_folds(self.feedback, num_folds, generator)
+        folds = answer_folds(self.feedback, num_folds, generator)
         found = _held_out_losses(self.engine, self._features(), folds, grid)
         self.eta = found.etas[found.log_losses.argmin(0)]
         return found

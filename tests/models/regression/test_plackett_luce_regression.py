@@ -27,8 +27,9 @@ from botorch_pref import (
     Validity,
     VariationalPreferenceGP,
 )
+from botorch_pref.feedback.base import answer_folds
 from botorch_pref.inference import laplace as laplace_module
-from botorch_pref.models.regression import set_folds, stages_of
+from botorch_pref.models.regression import stages_of
 
 DOUBLE = torch.float64
 PAIRS = torch.tensor([[0, 1], [3, 2], [5, 0], [0, 1]])
@@ -172,7 +173,7 @@ def test_cross_validation_by_hand() -> None:
     table = model.cross_validate_eta(
         etas, num_folds=3, generator=torch.Generator().manual_seed(5)
     )
-    folds = list(set_folds([answers], 3, torch.Generator().manual_seed(5)))
+    folds = list(answer_folds([answers], 3, torch.Generator().manual_seed(5)))
     for eta, got in zip(etas, table.log_losses, strict=True):
         losses = [
             log_loss(
@@ -190,7 +191,7 @@ def test_cross_validation_by_hand() -> None:
 
 def test_folds_hold_every_answer_out_once() -> None:
     blocks = [Comparisons(PAIRS), CHOICES, RANKINGS]
-    folds = list(set_folds(blocks, 4, torch.Generator().manual_seed(0)))
+    folds = list(answer_folds(blocks, 4, torch.Generator().manual_seed(0)))
     everything = stages_of(blocks).tolist()
     held_out = []
     for train, test in folds:
@@ -203,8 +204,8 @@ def test_folds_hold_every_answer_out_once() -> None:
         held_out += parts[1]
     assert sorted(held_out) == sorted(everything)
     for number in (1, 9):
-        with pytest.raises(FeedbackError, match=f"num_folds={number} of 8"):
-            list(set_folds(blocks, number, torch.Generator()))
+        with pytest.raises(FeedbackError, match=f"num_folds is {number}, .* 8"):
+            list(answer_folds(blocks, number, torch.Generator()))
 
 
 @each_engine
