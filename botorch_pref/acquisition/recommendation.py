@@ -10,6 +10,7 @@ from botorch.acquisition.analytic import PosteriorMean
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.model import Model
 from botorch.optim.optimize import optimize_acqf
+from botorch.optim.parameter_constraints import evaluate_feasibility
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -25,9 +26,6 @@ from botorch_pref.numerics.argument_ranges import checked_arguments
 
 Constraint = tuple[Tensor, Tensor, float]
 """Indices of columns, their coefficients, and the right-hand side, as BoTorch's."""
-
-_TOLERANCE = 1e-8
-"""By how much a start may miss a constraint, as BoTorch has it."""
 
 
 class Recommendation(NamedTuple):
@@ -106,8 +104,7 @@ def recommend(
     for column, value in (fixed_features or {}).items():
         start[..., column] = value
     feasible = bool(((start >= bounds[0]) & (start <= bounds[1])).all())
-    feasible &= all(_excess(start, one) >= -_TOLERANCE for one in inequalities)
-    feasible &= all(abs(_excess(start, one)) <= _TOLERANCE for one in equalities)
+    feasible &= bool(evaluate_feasibility(start, inequalities, equalities))
     with manual_seed(seed):
         point, _ = optimize_acqf(
             PosteriorMean(model),
@@ -171,11 +168,3 @@ def _checked_constraints(
             "the first two are tensors."
         )
     return [*known]
-
-
-def _excess(point: Tensor, constraint: Constraint) -> float:
-    """By how much a point, ``1 x d``, is above the right-hand side of a constraint."""
-    indices, coefficients, rhs = constraint
-    # BoTorch takes pairs of a point and a column, too.
-    columns = indices if indices.dim() == 1 else indices[:, -1]
-    return float((point.squeeze(0)[columns] * coefficients).sum()) - rhs
