@@ -93,11 +93,12 @@ class DuelingKG(DuelingAcquisition):
         slope = self.link.win_slope(difference, variance).mean(0)
         shift = shift.movedim(-1, 0) * slope.unsqueeze(-1)
         # P(y) E[gain | y], but for a share of all points that both answers cancel.
-        win, loss = (
-            sign * shift + _weighted_mean(self.link.win_probability(u, variance), gains)
-            for sign, u in ((1, difference), (-1, -difference))
-        )
-        return self._best(win, first, second) + self._best(loss, first, second)
+        values = []
+        for sign, u in ((1, difference), (-1, -difference)):
+            chance = self.link.win_probability(u, variance)
+            gain = torch.einsum("sd...,s...n->d...n", chance, gains) / len(gains)
+            values.append(self._best(sign * shift + gain, first, second))
+        return values[0] + values[1]
 
     def _gains(self, means: Tensor) -> Tensor:
         """Component means less those of the choice that is the best now.
@@ -115,12 +116,6 @@ class DuelingKG(DuelingAcquisition):
         duelists = gain.gather(-1, index.expand(*gain.shape[:-1], 2))
         choices = gain[..., -self.choices.shape[-2] :]
         return torch.cat([choices, duelists], dim=-1).amax(-1)
-
-
-def _weighted_mean(weights: Tensor, values: Tensor) -> Tensor:
-    """Mean over components, ``num_duels x batch_shape x n``, which weights begin."""
-    total = torch.einsum("sd...,s...n->d...n", weights, values)
-    return total / len(values)
 
 
 @register_acquisition("joint-kg", reference=incumbent)

@@ -197,7 +197,9 @@ class Report:
             tables += [self.raters, _square(self.agreement, [*self.raters.index])]
         if self.checks is not None:
             tables.append(self.checks)
-        parts += map(_markdown, [*tables, self.summary])
+        for table in (*tables, self.summary):
+            told = table.map(_short).rename(index=_short, columns=_short)
+            parts.append(str(told.to_markdown(disable_numparse=True)))
         return "\n\n".join(map(str, parts))
 
     __str__ = to_markdown
@@ -589,11 +591,6 @@ def _short(value: object) -> object:
         return ""
     # Prices and grams in full; three digits of them would be powers of ten.
     return f"{value:.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
-
-
-def _markdown(table: DataFrame) -> str:
-    told = table.map(_short).rename(index=_short, columns=_short)
-    return str(told.to_markdown(disable_numparse=True))
 
 
 def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:

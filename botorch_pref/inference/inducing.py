@@ -319,10 +319,6 @@ class FeatureFactor(SitePosterior):
         self._gram = 0.5 * (gram + gram.mT)
         self._cholesky = site_cholesky(plus_identity(self._gram))
 
-    def _oppose(self, values: Tensor) -> Tensor:
-        own = self._own
-        return self.tau.unsqueeze(-1) * values if own is None else own.oppose(values)
-
     @property
     def log_det(self) -> Tensor:
         """See base class."""
@@ -340,7 +336,8 @@ class FeatureFactor(SitePosterior):
         white = torch.cholesky_solve(pull, self._cholesky)
         seen = self.rows.apply_matrix(solver.features @ white)
         energy, weights = white.square().sum(-2), solver.root @ white
-        forces = heard - self._oppose(seen)
+        pull_back = self.tau.unsqueeze(-1) * seen if own is None else own.oppose(seen)
+        forces = heard - pull_back
         of_noise = torch.zeros_like(energy)
         if own is not None and noise is not None:
             of_noise = of_noise + (forces * noise.times(forces)).sum(-2)

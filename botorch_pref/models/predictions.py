@@ -164,7 +164,9 @@ def awaiting_answers(
     stays = gain @ scaled(moments.mean.unsqueeze(-1))
     after = moments.combined(lambda f: f - gain @ scaled(f), stays.squeeze(-1))
     noise = gain * (1 - rho.square()).unsqueeze(-2) @ gain.mT
-    return _posterior_like(posterior, after.with_more_covariance(noise))
+    is_skew = isinstance(posterior, SkewNormalPosterior)
+    make = SkewNormalPosterior.from_moments if is_skew else gaussian_posterior
+    return make(after.with_more_covariance(noise))
 
 
 def _correlations(
@@ -181,9 +183,3 @@ def _correlations(
     rho = answer_correlation(link, means.movedim(-1, 1), variance.movedim(-1, 0))
     total = variance + (means - means.mean(0)).square().mean(0)
     return rho.movedim(0, -1), total.sqrt()
-
-
-def _posterior_like(posterior: Posterior, moments: Moments) -> Posterior:
-    if isinstance(posterior, SkewNormalPosterior):
-        return SkewNormalPosterior.from_moments(moments)
-    return gaussian_posterior(moments)

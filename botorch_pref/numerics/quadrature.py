@@ -113,11 +113,6 @@ def _on_panels(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return nodes, weights.log().flatten(0, 1)
 
 
-def _cumulative(pieces: Tensor) -> Tensor:
-    """Sums of the pieces before each end of an interval, ``(k + 1) x shape``."""
-    return torch.cat([torch.zeros_like(pieces[:1]), pieces.cumsum(0)])
-
-
 def _points_along(grid: Tensor, along: Tensor, wanted: Tensor) -> Tensor:
     """Where an increasing quantity has some values, by linear interpolation.
 
@@ -458,6 +453,7 @@ def _panel_lengths(
 
 def _even_grid(grid: Tensor, length: Tensor, count: int) -> Tensor:
     """Points between which there are equally many panels, ``count x shape``."""
-    along = _cumulative(grid.diff(dim=0) / length)
+    panels = (grid.diff(dim=0) / length).cumsum(0)
+    along = torch.cat([torch.zeros_like(panels[:1]), panels])
     unit = torch.linspace(0, 1, count, dtype=grid.dtype, device=grid.device)
     return _points_along(grid, along, along[-1].unsqueeze(-1) * unit)

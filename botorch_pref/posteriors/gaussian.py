@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from typing import Any, Self, TypeGuard, cast
+from typing import Any, Self, cast
 
 import torch
 from botorch.acquisition.objective import (
@@ -352,22 +352,12 @@ def transformed_posterior(
 
     The points ``X`` are those before any input transform.
     """
-    if _scales(transform):
-        return make(_scaled(moments, transform))
+    # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
+    if type(transform) is ScalarizedPosteriorTransform:
+        weights = cast("Tensor", transform.weights)
+        if weights.numel() == 1:
+            # Exact for every component of a mixture.
+            scaled = moments.combined(lambda f: weights[0] * f, transform.offset)
+            return make(scaled)
     posterior = make(moments)
     return posterior if transform is None else transform(posterior=posterior, X=X)
-
-
-def _scales(
-    transform: PosteriorTransform | None,
-) -> TypeGuard[ScalarizedPosteriorTransform]:
-    # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
-    if type(transform) is not ScalarizedPosteriorTransform:
-        return False
-    return cast("Tensor", transform.weights).numel() == 1
-
-
-def _scaled(moments: Moments, transform: ScalarizedPosteriorTransform) -> Moments:
-    """Moments of ``weight f + offset``, exact for every component of a mixture."""
-    weight = cast("Tensor", transform.weights)[0]
-    return moments.combined(lambda points: weight * points, transform.offset)

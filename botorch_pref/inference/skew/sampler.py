@@ -323,11 +323,6 @@ class _Chains:
         centre = torch.zeros_like(coordinates.normal(num_chains, generator))
         self._state = coordinates.state(centre)
 
-    def _uniform(self, like: Tensor) -> Tensor:
-        return torch.rand(
-            like.shape, generator=self._generator, dtype=like.dtype, device=like.device
-        )
-
     def run(self, num_steps: int) -> tuple[Tensor, Tensor, Tensor]:
         """Rows and forces on them; the acceptance rate, ``batch_shape``.
 
@@ -348,8 +343,8 @@ class _Chains:
             # An overflow in the far tail is NaN: a rejection.
             probability = log_accept.clamp(max=0.0).exp().nan_to_num(nan=0.0)
             accepted += probability
-            accept = self._uniform(probability) < probability
-            self._state = _choose(accept, proposal, self._state)
+            uniform = torch.empty_like(probability).uniform_(generator=self._generator)
+            self._state = _choose(uniform < probability, proposal, self._state)
             rows.append(self._coordinates.rows(self._state.position))
             forces.append(self._coordinates.of_rows(self._state.force))
         rate = accepted.mean(-1) / num_steps
