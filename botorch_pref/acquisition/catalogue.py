@@ -17,7 +17,7 @@ from botorch_pref.likelihoods.base import (
     answer_correlation,
     win_and_information,
 )
-from botorch_pref.models.answers import check_unbatched, model_link
+from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
@@ -74,11 +74,7 @@ def informative_pairs(
             asked for, or a pending pair is not of two of the items.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
-    check_unbatched(model)
-    items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
-    if items is None or items.dim() != 2 or len(items) < 2:
-        given = "nothing" if items is None else f"shape {tuple(items.shape)}"
-        raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
+    items = checked_items(model, X)
     wanted = len(items) - 1 if num_pairs is None else num_pairs
     check_count("num_pairs", wanted, at_least=1)
     if pairs_pending is not None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import data_frame_class
-from botorch_pref.models.answers import check_unbatched, model_link
+from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import central_interval, difference_mixture
@@ -72,11 +72,7 @@ def leaderboard(
     """
     if raters is not None:
         model = GroupUtility(cast("Any", model), raters)
-    check_unbatched(model)
-    items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
-    if items is None or items.dim() != 2 or len(items) < 2:
-        given = "nothing" if items is None else f"shape {tuple(items.shape)}"
-        raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
+    items = checked_items(model, X)
     labels = [*range(len(items))] if names is None else [*names]
     if len(labels) != len(items) or len(set(labels)) < len(items):
         raise BotorchPrefError(

@@ -234,6 +234,16 @@ def check_unbatched(model: Model) -> None:
         )
 
 
+def checked_items(model: Model, X: Tensor | None) -> Tensor:
+    """Two items or more, ``n x d``, of a model without batches: ``X`` or its points."""
+    check_unbatched(model)
+    items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
+    if items is None or items.dim() != 2 or len(items) < 2:
+        given = "nothing" if items is None else f"shape {tuple(items.shape)}"
+        raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
+    return items
+
+
 def resolve_likelihoods(
     feedback: Sequence[Feedback],
     likelihood: LikelihoodArgument,

@@ -380,18 +380,11 @@ class PreferenceService:
 
     def own(self, given: Mapping[str, Any]) -> JSON:
         """A question about designs of a rater's own, which is on display at once."""
-        rater, options = self._asker(given), given.get("options")
-        if not isinstance(options, list) or not all(
-            isinstance(one, Mapping) for one in options
-        ):
-            raise ExperimentError(
-                "options is no list of designs; give two or more, each the values of "
-                "its parameters by name."
-            )
+        rater = self._asker(given)
         with self._changed:
             place = self._place(rater)
         log = self.experiment.log
-        designs = own_options(log.space, log.catalogue, options)
+        designs = own_options(log.space, log.catalogue, given.get("options"))
         rendering.check_looks(log.space, designs)
         question = ask_once(self.experiment, rater, designs)
         self._display(place, question)
