@@ -12,11 +12,8 @@ from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.likelihoods.base import (
-    DuelLink,
-    answer_correlation,
-    win_and_information,
-)
+from botorch_pref.likelihoods import DuelLink
+from botorch_pref.likelihoods.base import answer_correlation, win_and_information
 from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import shared_covariance_mixture

@@ -20,8 +20,7 @@ from torch import Tensor
 from botorch_pref.acquisition.base import takes_points
 from botorch_pref.acquisition.registration import utility_model
 from botorch_pref.acquisition.rules import DuelingEIIG, WrappedAcquisition
-from botorch_pref.models.predictions import log_validity_probability
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import PreferenceGP, log_validity_probability
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
 

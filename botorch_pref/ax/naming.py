@@ -21,10 +21,9 @@ from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
-from botorch_pref.models import DuelKernel, rater_covar_module
+from botorch_pref.models import DuelKernel, PreferenceGP, rater_covar_module
 from botorch_pref.models.answers import AnyLikelihood, registered_models
 from botorch_pref.models.data import FeedbackDataset
-from botorch_pref.models.preference_gp import PreferenceGP
 
 T = TypeVar("T")
 

@@ -49,8 +49,7 @@ from botorch_pref.ax.space.options import (
 )
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.errors import ExperimentError, StorageError
-from botorch_pref.models.kernels import DuelKernel
-from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models import DuelKernel, PreferenceGP
 
 PROPERTY = "botorch_pref"
 """The property of Ax's experiment that holds the settings."""

@@ -12,18 +12,16 @@ from tqdm import tqdm
 from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
 from botorch_pref.evaluation import progress
 from botorch_pref.plotting.figures import draw_run
-from botorch_pref.simulation.duel_loop import (
+from botorch_pref.simulation import (
     ChosenDuels,
-    Fit,
     LoggedDuel,
+    ProbitJudge,
+    Problem,
     RunSettings,
-    duel_line,
-    fit_answers,
+    make_problem,
     run_duels,
-    settings_line,
 )
-from botorch_pref.simulation.judges import ProbitJudge
-from botorch_pref.simulation.problems import Problem, make_problem
+from botorch_pref.simulation.duel_loop import Fit, duel_line, fit_answers, settings_line
 
 LOG_NAME = "run.jsonl"
 FIGURE_NAME = "run.png"

@@ -17,10 +17,7 @@ from torch.nn import Parameter
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.preference_gp import (
-    PreferenceGP,
-    PreferenceMarginalLogLikelihood,
-)
+from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.posteriors.difference import central_interval
 
 QUANTILES = (0.05, 0.95)

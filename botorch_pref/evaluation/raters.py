@@ -19,16 +19,13 @@ from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import data_frame_class
 from botorch_pref.feedback import Choices, Comparisons, Rankings
-from botorch_pref.models.answers import check_unbatched, model_link
-from botorch_pref.models.preference_gp import (
+from botorch_pref.models import (
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
-)
-from botorch_pref.models.raters import (
     ReliabilityKernel,
-    at_raters,
-    reliability_kernel,
 )
+from botorch_pref.models.answers import check_unbatched, model_link
+from botorch_pref.models.raters import at_raters, reliability_kernel
 from botorch_pref.numerics.argument_ranges import check_count
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from botorch_pref.feedback import (
     Rankings,
 )
 from botorch_pref.feedback.base import AnswerFold, answer_folds
-from botorch_pref.likelihoods import PreferenceLikelihood
-from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.likelihoods import PreferenceLikelihood, ScalarFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.numerics.argument_ranges import check_kind

@@ -30,12 +30,8 @@ from botorch_pref.linalg.covariance import (
     join_rows,
 )
 from botorch_pref.linalg.sparse_design import SparseDesign, row_groups, stack_rows
-from botorch_pref.posteriors.gaussian import (
-    Moments,
-    WeightDraws,
-    WeightedMoments,
-    gaussian_posterior,
-)
+from botorch_pref.posteriors import Moments, gaussian_posterior
+from botorch_pref.posteriors.gaussian import WeightDraws, WeightedMoments
 
 
 def in_double(value: Any) -> Any:

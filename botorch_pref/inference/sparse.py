@@ -64,10 +64,7 @@ from botorch_pref.inference.ep import (
     fixed_point,
     matching_sites,
 )
-from botorch_pref.inference.gaussian import (
-    GaussianSolution,
-    with_gradient_of,
-)
+from botorch_pref.inference.gaussian import GaussianSolution, with_gradient_of
 from botorch_pref.inference.inducing import (
     BlurredFactors,
     FeatureFactor,

@@ -19,14 +19,13 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_pref.linalg import SparseDesign, stack_rows
 from botorch_pref.linalg.covariance import join_rows, joint_shape
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     RowGroups,
-    SparseDesign,
     row_groups,
     stack_noise_blocks,
-    stack_rows,
     take_places,
 )
 from botorch_pref.numerics.normal import (

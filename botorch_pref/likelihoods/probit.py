@@ -29,12 +29,8 @@ from botorch_pref.likelihoods.base import (
     set_positive,
 )
 from botorch_pref.likelihoods.factors import BoxFactors, CorrelatedBoxFactors
-from botorch_pref.linalg.sparse_design import (
-    NoiseBlocks,
-    SparseDesign,
-    pair_rows,
-    stack_rows,
-)
+from botorch_pref.linalg import SparseDesign, pair_rows, stack_rows
+from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.normal import log_ndtr, probit_win_variance
 from botorch_pref.numerics.thurstone import (
     thurstone_choice_log_probability,

@@ -30,14 +30,13 @@ from botorch_pref.models.data import (
     inputs_from_dataset,
     replaced_data,
 )
+from botorch_pref.posteriors import Moments, contrast
 from botorch_pref.posteriors.difference import duels_between, resolved_variance
 from botorch_pref.posteriors.gaussian import (
-    Moments,
     check_finite,
     check_output_indices,
     check_point_pairs,
     check_points,
-    contrast,
     transformed_posterior,
     with_observation_noise,
 )

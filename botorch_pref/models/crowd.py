@@ -38,18 +38,13 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.inference import GaussianSolution, PosteriorTerms, UtilityPrior
 from botorch_pref.inference.conditioning import plus_identity
-from botorch_pref.inference.engine import PosteriorTerms, UtilityPrior
-from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.likelihoods.base import register_prior
 from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.linalg import SparseDesign
 from botorch_pref.linalg.covariance import dense_covariance
-from botorch_pref.linalg.sparse_design import (
-    BlockRows,
-    NoiseBlocks,
-    SparseDesign,
-    distinct_rows,
-)
+from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, distinct_rows
 from botorch_pref.models.answers import LikelihoodArgument
 from botorch_pref.models.data import TrainingSet
 from botorch_pref.models.engines import EPPreferenceGP

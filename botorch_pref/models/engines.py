@@ -15,11 +15,8 @@ from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.laplace import Laplace
 from botorch_pref.inference.skew.solution import UnifiedSkewNormal
 from botorch_pref.inference.variational import VariationalBound
+from botorch_pref.likelihoods import PairwiseLogitLikelihood, PlackettLuceLikelihood
 from botorch_pref.likelihoods.base import likelihoods_of, registered_likelihoods
-from botorch_pref.likelihoods.logit import (
-    PairwiseLogitLikelihood,
-    PlackettLuceLikelihood,
-)
 from botorch_pref.models.answers import (
     DEFAULT_LIKELIHOODS,
     AnyLikelihood,

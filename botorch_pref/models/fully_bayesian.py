@@ -35,9 +35,8 @@ from torch.nn import Module, Parameter
 
 from botorch_pref.errors import BotorchPrefError, InferenceWarning
 from botorch_pref.feedback import Feedback
+from botorch_pref.inference import ExpectationPropagation, Laplace
 from botorch_pref.inference.engine import SolutionCache
-from botorch_pref.inference.ep import ExpectationPropagation
-from botorch_pref.inference.laplace import Laplace
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
 from botorch_pref.models.answers import register_model
 from botorch_pref.models.preference_gp import PreferenceGP

@@ -13,19 +13,17 @@ from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Rankings, Validity
-from botorch_pref.likelihoods import DuelLink
-from botorch_pref.likelihoods.base import PreferenceLikelihood, answer_correlation
-from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.likelihoods import DuelLink, PreferenceLikelihood, ScalarFactors
+from botorch_pref.likelihoods.base import answer_correlation
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
+from botorch_pref.posteriors import Moments, SkewNormalPosterior, gaussian_posterior
 from botorch_pref.posteriors.difference import (
     difference_mixture,
     resolved_variance,
     shared_covariance_mixture,
 )
-from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 
 @checked_arguments

@@ -42,8 +42,7 @@ from botorch_pref.inference.engine import (
     predict,
     row_sources,
 )
-from botorch_pref.likelihoods.base import PreferenceLikelihood
-from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods import Factors, PreferenceLikelihood
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.models.answers import (
     DEFAULT_LIKELIHOODS,

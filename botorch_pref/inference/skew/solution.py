@@ -31,8 +31,7 @@ from botorch_pref.inference.skew.posterior import (
 )
 from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
 from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.gaussian import Moments
-from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
+from botorch_pref.posteriors import Moments, SkewNormalPosterior
 
 
 @dataclass(frozen=True)
