@@ -133,12 +133,7 @@ def construct_inputs_feasibility_weighted(
 ) -> dict[str, Any]:
     """Keyword arguments of `FeasibilityWeighted`, for BoTorch and Ax.
 
-    Args:
-        model: The model of the utility, or a list with nothing but it.
-        feasibility_model: The model of validity.
-        acquisition_class: The class that is weighted, by its own input constructor.
-        acquisition_options: Options of that constructor, besides the model.
-        failure_value: See `FeasibilityWeighted`.
+    The options are those of the input constructor of the class that is weighted.
     """
     construct = get_acqf_input_constructor(acquisition_class)
     arguments = construct(model=utility_model(model), **(acquisition_options or {}))

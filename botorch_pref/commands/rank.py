@@ -388,12 +388,7 @@ def rank_items(
     than :data:`MOST_ANSWERS` different answers would make the fit slow. The scales are
     those of Laplace's evidence, the posterior is that of EP. With the column ``home``
     there is one weight of being there, and the ranks are those of neutral ground.
-
-    Args:
-        items: Of the answers.
-        answers: See :func:`read_answers`.
-        known: Whether the items have features.
-        each: Whether each group has a board of its own.
+    ``known`` says whether items have features, ``each`` whether groups have boards.
     """
     if known:
         items = items.with_ids()

@@ -96,11 +96,8 @@ def exact_likelihood(
     the others, lowers the noise. So questions become as fine as what is left to gain.
     A fixed noise would call them coins, and `DistinctOptions` would not let them be
     asked. The prior is flat over many powers of ten; below 1e-8 of noise, beside an
-    output scale of about ten, EP would need hundreds of sweeps.
-
-    Args:
-        tie_threshold: Where it begins, where there are ties.
-        batch_shape: Of the model.
+    output scale of about ten, EP would need hundreds of sweeps. Where there are ties,
+    their threshold begins at ``tie_threshold``.
     """
     mode = math.log(NOISE) + _NOISE_SPREAD**2
     made = PairwiseProbitLikelihood(

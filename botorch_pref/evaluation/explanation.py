@@ -285,11 +285,9 @@ class Dimension:
     whole: bool = False
 
     def values(self, number: int, own: Any = None) -> list[Any]:
-        """The choices, or some numbers from the lower to the upper end.
+        """The choices, or numbers from the lower to the upper end, evenly on the scale.
 
-        Args:
-            number: How many numbers, evenly on the scale.
-            own: A value to have among the numbers, instead of those next to it.
+        The value ``own`` takes the place of those next to it.
         """
         if self.choices:
             return [*self.choices]
@@ -376,17 +374,9 @@ class Designs:
     def effect(
         self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float
     ) -> tuple[list[Any], tuple[Tensor, Tensor, Tensor]]:
-        """Values of a parameter, and how each changes the utility of a design.
+        """Values of a parameter, and how each changes the utility of a design ``at``.
 
-        Args:
-            dimension: The parameter that moves.
-            at: The design.
-            number: Of values, where the parameter is a number.
-            level: Probability of the intervals.
-
-        Returns:
-            The values, the design's own among them, whose change is 0; and the means
-            and intervals of the changes.
+        Its own value is among them, with the change 0. Changes are means and intervals.
         """
         values = dimension.values(number, own=at[dimension.name])
         moved = [{**at, dimension.name: value} for value in values]

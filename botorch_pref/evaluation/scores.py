@@ -404,14 +404,9 @@ def cross_validate_model(
 
 
 def ordered_pairs(stages: Tensor) -> Tensor:
-    """Pairs of items that rankings, stage by stage, put in order.
+    """Pairs of items that rankings put in order, ``m x 2``, winner first.
 
-    Args:
-        stages: ``s x k`` long, in each row the chosen item first, padded with -1, as
-            ``Rankings.stages()`` and ``Choices.stages()`` give them.
-
-    Returns:
-        ``m x 2``, winner first.
+    Stages, ``s x k``, are those of ``Rankings.stages()`` and ``Choices.stages()``.
     """
     losers = stages[:, 1:]
     pairs = torch.stack([stages[:, :1].expand_as(losers), losers], dim=-1)

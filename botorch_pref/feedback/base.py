@@ -422,14 +422,6 @@ def answer_folds(
     """Deals answers of all kinds out at random to folds of about equal size.
 
     The stages of a ranking stay together, and so do equal answers with a count.
-
-    Args:
-        blocks: The answers.
-        num_folds: From 2 to the number of answers.
-        generator: The source of randomness, on the processor.
-
-    Raises:
-        FeedbackError: There are not so many answers.
     """
     sizes = [block.answer_counts.shape[-1] for block in blocks]
     check_num_folds(num_folds, sum(sizes), "answers")
@@ -447,11 +439,7 @@ def answer_folds(
 
 
 def check_num_folds(num_folds: object, number: int, noun: str) -> None:
-    """Checks that as many folds can be made of a number of answers, raters or items.
-
-    Raises:
-        FeedbackError: They cannot.
-    """
+    """Checks that as many folds can be made of a number of answers, raters or items."""
     if not isinstance(num_folds, int) or num_folds not in range(2, number + 1):
         raise FeedbackError(
             f"num_folds is {num_folds!r}, and there are {number} {noun}: choose "

@@ -151,11 +151,7 @@ class PosteriorTangent(Protocol):
     """Tangent of a posterior: its first-order change with the prior."""
 
     def __call__(self, prior: UtilityPrior) -> TermsChange:
-        """The derivative of the posterior, as a function that is zero in value.
-
-        Args:
-            prior: With its graph.
-        """
+        """The derivative of the posterior in a prior with a graph; it is 0 in value."""
 
 
 class Sites(NamedTuple):

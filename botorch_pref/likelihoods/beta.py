@@ -255,12 +255,7 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
     ) -> Tensor:
         r""":math:`\log \int p(y \mid z) N(z; m, s) dz`, by quadrature.
 
-        Equations 38 and 41 of Jensen and Nielsen (2014).
-
-        Args:
-            answer: ``y``, in (0, 1), any shape.
-            mean: ``m``, broadcastable with ``answer``.
-            variance: ``s``, positive, broadcastable with ``answer``.
+        Equations 38 and 41 of Jensen and Nielsen (2014). Shapes are broadcast.
         """
         scale, bend = (2 * self.noise).sqrt(), _bend(answer, self.precision)
         return _partition(answer, self.precision, scale, mean, variance, bend).value

@@ -97,14 +97,10 @@ class SkewPreferenceGP(PreferenceGP):
     Hyper-parameters maximise EP's evidence, within 0.3 nats of the exact one, or with
     ``exact_evidence=True`` the exact one, which samples at every step.
 
+    ``datapoints``, ``comparisons``, ``feedback``, ``likelihood``, ``mean_module``,
+    ``covar_module`` and ``input_transform`` are those of :class:`PreferenceGP`.
+
     Args:
-        datapoints: This and the next six are those of :class:`PreferenceGP`.
-        comparisons: Pairs, winner first.
-        feedback: Other answers.
-        likelihood: Of one kind of answers or of several.
-        mean_module: The prior mean.
-        covar_module: The kernel.
-        input_transform: Applied to all inputs.
         num_draws: Draws of ``v``. Means carry a sampling error of at most one posterior
             standard deviation over the square root of it.
         seed: Of the draws. Equal seeds give equal results; the global random state is

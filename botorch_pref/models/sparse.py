@@ -29,20 +29,12 @@ _EXPLAINED = 1e-6
 
 @torch.no_grad()
 def spread_places(kernel: Kernel, points: Tensor, count: int) -> Tensor:
-    """The places of points that leave the others little variance, by a greedy choice.
+    """The places, ``batch_shape x count``, of points that tell most of the others.
 
     The next point is the one with the largest prior variance given those before it
     (Burt et al. 2020), as in BoTorch's ``GreedyVarianceReduction``, without the
     covariance of all points. Once all others are explained, the choice begins anew
     among them: hyper-parameters may be others later.
-
-    Args:
-        kernel: The prior covariance.
-        points: ``batch_shape x n x d``.
-        count: How many, at most ``n``.
-
-    Returns:
-        ``batch_shape x count`` long.
     """
     prior = kernel(points, diag=True)
     left, factor = prior.clone(), points.new_zeros(*prior.shape, count)
@@ -92,14 +84,10 @@ class SparsePreferenceGP(PreferenceGP):
     where look-ahead takes derivatives in these, and all other inducing points stay.
     There is no derivative where a further point is a copy of an inducing point.
 
+    ``datapoints``, ``comparisons``, ``feedback``, ``likelihood``, ``mean_module``,
+    ``covar_module`` and ``input_transform`` are those of :class:`PreferenceGP`.
+
     Args:
-        datapoints: This and the next six are those of :class:`PreferenceGP`.
-        comparisons: Pairs, winner first.
-        feedback: Other answers.
-        likelihood: Of one kind of answers or of several.
-        mean_module: The prior mean.
-        covar_module: The kernel.
-        input_transform: Applied to all inputs.
         num_inducing: The number of inducing points, at least one.
     """
 

@@ -1,4 +1,4 @@
-"""Checks of the classes and the ranges of arguments that users give."""
+"""Checks of the classes and the ranges of arguments; all raise `FeedbackError`."""
 
 from __future__ import annotations
 
@@ -62,9 +62,6 @@ def check_kind(name: str, value: object, *classes: type) -> None:
     """Checks that an argument is an instance of one of some classes.
 
     ``NoneType`` is among them where the argument may be left out.
-
-    Raises:
-        FeedbackError: It is of another class.
     """
     if isinstance(value, classes):
         return
@@ -86,21 +83,13 @@ def check_kind(name: str, value: object, *classes: type) -> None:
 def number_tensor(
     name: str, value: object, dtype: torch.dtype, device: torch.device | None = None
 ) -> Tensor:
-    """A number, or a tensor of numbers, as a tensor.
-
-    Raises:
-        FeedbackError: It is neither.
-    """
+    """A number, or a tensor of numbers, as a tensor."""
     check_kind(name, value, Real, Tensor)
     return torch.as_tensor(value, dtype=dtype, device=device)
 
 
 def check_count(name: str, value: object, *, at_least: int) -> None:
-    """Checks that an argument is an integer, no boolean, and large enough.
-
-    Raises:
-        FeedbackError: It is something else, or smaller.
-    """
+    """Checks that an argument is an integer, no boolean, and large enough."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_integer or value < at_least:  # type: ignore[operator]
         raise FeedbackError(
@@ -109,11 +98,7 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
 
 
 def check_probabilities(name: str, value: Tensor) -> None:
-    """Checks that numbers are strictly between 0 and 1; NaN counts as outside.
-
-    Raises:
-        FeedbackError: One is not.
-    """
+    """Checks that numbers are strictly between 0 and 1; NaN counts as outside."""
     outside = ~((value > 0) & (value < 1))
     if bool(outside.any()):
         first = float(value[outside].flatten()[0])

@@ -236,11 +236,8 @@ class BoxCopula:
     ) -> Self | None:
         """At a solution of expectation propagation; None where rounding prevents it.
 
-        Args:
-            factors: Boxes of independent noise.
-            prior: Means and covariance of the rows without that noise.
-            approximation: The solution.
-            means: Its means of the rows.
+        The prior of the rows is without the independent noise of the boxes, and the
+        means are those of the solution.
         """
         r, (tau, nu) = factors.variance, approximation.sites
         root = approximation.factor.row_root()
