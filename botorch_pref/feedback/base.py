@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import torch
@@ -440,7 +441,7 @@ def answer_folds(
 
 def check_num_folds(num_folds: object, number: int, noun: str) -> None:
     """Checks that as many folds can be made of a number of answers, raters or items."""
-    if not isinstance(num_folds, int) or num_folds not in range(2, number + 1):
+    if not isinstance(num_folds, Integral) or not 2 <= int(num_folds) <= number:
         raise FeedbackError(
             f"num_folds is {num_folds!r}, and there are {number} {noun}: choose "
             f"between 2 and {number}."
