@@ -452,9 +452,14 @@ def lost_digits(
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
     left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
-    of_means = _rounding_of_means(solver, balance, eps) / (left + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
-    means = float(solver.largest(torch.where(prior > 0, of_means, 0.0).max()))
+    unit = torch.where(prior > 0, (left + blur).rsqrt(), 0.0)
+    missed = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
+    at_most = eps * _largest_sum(solver, balance.weights).unsqueeze(-1)
+    means = float(solver.largest((missed.maximum(at_most) * unit).max()))
+    if means > _NEGLIGIBLE:
+        sums = eps * _sums_of_means(solver, balance.weights)
+        means = float(solver.largest((missed.maximum(sums) * unit).max()))
     # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
     largest = solver.total((tau * prior.clamp_min(0.0)).sum(-1, keepdim=True))
     bounds = torch.maximum(largest, sharpest * solver.terms)
@@ -466,11 +471,16 @@ def lost_digits(
     return max(means, eps * float(worst))
 
 
-def _rounding_of_means(solver: SiteSolver, balance: Balance, eps: float) -> Tensor:
-    """Rounding errors of the rows' means as they are predicted, ``batch_shape x m``."""
-    missed = solver.predict(balance.forces, balance.weights) - balance.moved
-    sums = (solver.covar.abs() @ balance.weights.abs().unsqueeze(-1)).squeeze(-1)
-    rows = SparseDesign(
-        solver.rows.indices, solver.rows.coefficients.abs(), solver.rows.num_points
-    )
-    return missed.abs().maximum(eps * rows.apply(sums))
+def _largest_sum(solver: SiteSolver, weights: Tensor) -> Tensor:
+    """A bound of `_sums_of_means`, ``batch_shape``: no covariance exceeds variances."""
+    largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1)
+    lengths = solver.rows.coefficients.abs().sum(-1).amax(-1)
+    return lengths * largest * weights.abs().sum(-1)
+
+
+def _sums_of_means(solver: SiteSolver, weights: Tensor) -> Tensor:
+    """``|A| |K| |w|``, the sizes that add up to means, ``batch_shape x m``."""
+    sums = (solver.covar.abs() @ weights.abs().unsqueeze(-1)).squeeze(-1)
+    rows = solver.rows
+    sizes = SparseDesign(rows.indices, rows.coefficients.abs(), rows.num_points)
+    return sizes.apply(sums)
