@@ -446,36 +446,40 @@ def lost_digits(
     |w|)_i`, over the root of the same denominator. And weights ``w`` that could not be
     solved for miss the means that the sites ask for, by :math:`(A K w - E[u])_i`.
     """
-    prior = solver.variance
     tau = posterior.tau.clamp_min(0.0)
+    left = posterior.variance().maximum(solver.rounding_given(tau))
+    missed = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
+    sizes, spread = _bounds(solver, tau, balance.weights)
+    at_most = missed.maximum(eps * sizes.unsqueeze(-1)) * left.rsqrt()
+    bound = max(float(solver.largest(at_most.max())), 2 * eps * float(spread.max()))
+    if bound <= _NEGLIGIBLE:
+        return bound
+    prior = solver.variance
     sharpest = solver.largest(solver.squares.adjoint(tau).amax(-1, keepdim=True))
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
-    left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
+    of_means = missed.maximum(eps * _sums_of_means(solver, balance.weights))
+    of_means = of_means / (left + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
-    unit = torch.where(prior > 0, (left + blur).rsqrt(), 0.0)
-    missed = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
-    at_most = eps * _largest_sum(solver, balance.weights).unsqueeze(-1)
-    means = float(solver.largest((missed.maximum(at_most) * unit).max()))
-    if means > _NEGLIGIBLE:
-        sums = eps * _sums_of_means(solver, balance.weights)
-        means = float(solver.largest((missed.maximum(sums) * unit).max()))
-    # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
-    largest = solver.total((tau * prior.clamp_min(0.0)).sum(-1, keepdim=True))
-    bounds = torch.maximum(largest, sharpest * solver.terms)
-    bound = 2 * eps * float(solver.largest(bounds.max()))
-    if bound <= _NEGLIGIBLE:
-        return max(bound, means)
+    means = float(solver.largest(torch.where(prior > 0, of_means, 0.0).max()))
     lost = solver.terms * (1 - left / prior).clamp_min(0.0) / (left + blur)
     worst = solver.largest(torch.where(solver.resolved, lost, 0.0).max())
     return max(means, eps * float(worst))
 
 
-def _largest_sum(solver: SiteSolver, weights: Tensor) -> Tensor:
-    """A bound of `_sums_of_means`, ``batch_shape``: no covariance exceeds variances."""
+def _bounds(
+    solver: SiteSolver, tau: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``.
+
+    No covariance exceeds the variances, and no row's variance its ``k`` terms k times.
+    """
+    sizes = solver.rows.coefficients.abs()
     largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1)
-    lengths = solver.rows.coefficients.abs().sum(-1).amax(-1)
-    return lengths * largest * weights.abs().sum(-1)
+    sums = sizes.sum(-1).amax(-1) * largest * weights.abs().sum(-1)
+    terms = solver.largest(solver.terms.amax(-1))
+    slopes = sizes.amax((-2, -1)).square() * solver.total(tau.sum(-1))
+    return sums, sizes.shape[-1] * slopes * terms
 
 
 def _sums_of_means(solver: SiteSolver, weights: Tensor) -> Tensor:

@@ -556,7 +556,6 @@ def _surrogate(
     factors: ScalarFactors,
     state: EPState,
     weights: Tensor,
-    tilted: Tensor,
 ) -> Tensor:
     r"""A linear form with the gradient of the evidence at the fixed point.
 
@@ -569,6 +568,8 @@ def _surrogate(
 
     (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
     """
+    # Again, for the graph of the likelihood's parameters.
+    tilted = factors.log_partition(state.cavity_mean, state.cavity_variance).value
     form = prior_form(covar, mean, state.posterior, weights) + tilted.sum(-1)
     if factors.noise is None:
         return form
@@ -599,14 +600,12 @@ class ExpectationPropagation(Engine):
             problem = EPProblem(solver, own.rows.apply(mean), own)
             state, iterations = fixed_point(problem, start)
         weights, eps = state.balance.weights, torch.finfo(prior.covar.dtype).eps
-        # With the graph of the likelihood's parameters, where one is wanted.
-        tilted = own.log_partition(state.cavity_mean, state.cavity_variance).value
         return GaussianSolution(
             engine=self,
             prior=prior,
             evidence=with_gradient_of(
-                ep_log_evidence(state, tilted.detach()),
-                lambda: _surrogate(covar, mean, own, state, weights, tilted),
+                ep_log_evidence(state, state.tilted.value),
+                lambda: _surrogate(covar, mean, own, state, weights),
             ),
             weights=weights,
             sites=Sites(*state.sites.chunk(2, dim=-1)),

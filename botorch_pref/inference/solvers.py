@@ -69,22 +69,33 @@ class _RowFactor(SitePosterior):
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class."""
+        forces, moved = self._settled(shifts)
+        weights = self.rows.adjoint_matrix(forces)
+        return Balance(forces, moved, weights, (forces * moved).sum(-2))
+
+    def respond(self, pull: Tensor) -> Response:
+        """See base class; without weights, which no step needs."""
+        settled = self._settled(pull.unsqueeze(-1))
+        forces, moved = (part.squeeze(-1) for part in settled)
+        return Response(forces, moved, (pull * moved).sum(-1))
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return self._settled(values)[1]
+
+    def _settled(self, shifts: Tensor) -> tuple[Tensor, Tensor]:
+        """Forces and movements of the rows, each ``batch_shape x m x k``."""
         scale = self._scale.unsqueeze(-1)
         if not self._any_precise:
             inner = scale * (self._covar @ shifts)
             forces = shifts - scale * torch.cholesky_solve(inner, self._cholesky)
-            return self._balance(forces, self._covar @ forces)
+            return forces, self._covar @ forces
         precise = self._precise.unsqueeze(-1)
         vague = torch.where(precise, 0.0, shifts)
         inner = torch.where(precise, shifts / scale, 0.0) - self._scaled.mT @ vague
         forces = vague + scale * torch.cholesky_solve(inner, self._cholesky)
         given_way = (shifts - forces) / self.tau.unsqueeze(-1)
-        moved = torch.where(precise, given_way, self._covar @ forces)
-        return self._balance(forces, moved)
-
-    def _balance(self, forces: Tensor, moved: Tensor) -> Balance:
-        weights = self.rows.adjoint_matrix(forces)
-        return Balance(forces, moved, weights, (forces * moved).sum(-2))
+        return forces, torch.where(precise, given_way, self._covar @ forces)
 
     @cached_property
     def _variances(self) -> tuple[Tensor, Tensor]:
