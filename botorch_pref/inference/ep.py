@@ -568,9 +568,11 @@ def _surrogate(
 
     (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
     """
-    # Again, for the graph of the likelihood's parameters.
-    tilted = factors.log_partition(state.cavity_mean, state.cavity_variance).value
-    form = prior_form(covar, mean, state.posterior, weights) + tilted.sum(-1)
+    form = prior_form(covar, mean, state.posterior, weights)
+    if factors.is_learned:
+        # Again, for the graph of its parameters.
+        tilted = factors.log_partition(state.cavity_mean, state.cavity_variance)
+        form = form + tilted.value.sum(-1)
     if factors.noise is None:
         return form
     with torch.no_grad():

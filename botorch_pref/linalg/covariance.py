@@ -104,10 +104,11 @@ class _ScaledStationary(Function):
         ctx: Any, x: Tensor, lengthscale: Tensor, outputscale: Tensor, matern: bool
     ) -> Tensor:
         z = (x - x.mean(dim=-2, keepdim=True)) / lengthscale
-        squares = z.square().sum(-1)
-        distance = (z @ (-2.0 * z).mT).add_(squares.unsqueeze(-1))
-        distance = distance.add_(squares.unsqueeze(-2)).clamp_min_(0.0)
-        distance.diagonal(dim1=-2, dim2=-1).fill_(0.0)
+        squares = z.square().sum(-1, keepdim=True)
+        ones = torch.ones_like(squares)
+        left, right = (-2.0 * z, squares, ones), (z, ones, squares)
+        distance = torch.cat(left, dim=-1) @ torch.cat(right, dim=-1).mT
+        distance.clamp_min_(0.0).diagonal(dim1=-2, dim2=-1).fill_(0.0)
         if matern:
             root = distance.mul_(5.0).sqrt_()
             decay = (-root).exp_()
@@ -126,7 +127,7 @@ class _ScaledStationary(Function):
         of_output = torch.linalg.vecdot(gradient.flatten(-2), shape.flatten(-2))
         h = gradient * slope
         r = h.sum(-1) + h.sum(-2)
-        inner = (r.unsqueeze(-1) * z - 2 * h @ z) * z
+        inner = (r.unsqueeze(-1) * z - h @ (2.0 * z)) * z
         of_length = inner.sum(-2, keepdim=True) * outputscale[..., None, None]
         scaled = (of_length / lengthscale).sum_to_size(lengthscale.shape)
         return None, scaled, of_output.sum_to_size(outputscale.shape), None
