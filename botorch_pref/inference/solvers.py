@@ -41,13 +41,18 @@ from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
 
+# Precisions of sites beside the prior's whose differences keep enough digits.
+_PRECISE = 100.0
+
+
 class _RowFactor(SitePosterior):
     r"""Conditioned rows, each in the form that keeps its digits.
 
     A site more precise than the prior is divided by its precision, where others are
     multiplied: with :math:`a = T^{1/2} B^{-1} T^{-1/2} s` for shifts of the first kind
     and :math:`a = s - T^{1/2} B^{-1} T^{1/2} C s` for the others there is no difference
-    of large numbers, and neither in :math:`\Sigma s = T^{-1} (s - a)`.
+    of large numbers, and neither in :math:`\Sigma s = T^{-1} (s - a)`. Where none is a
+    hundred times as precise, all are of the first kind: that costs two digits.
     """
 
     def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
@@ -57,8 +62,8 @@ class _RowFactor(SitePosterior):
         self._scaled = covar * self._scale.unsqueeze(-2)
         b = self._scaled * self._scale.unsqueeze(-1)
         diagonal = b.diagonal(dim1=-2, dim2=-1)
+        self._any_precise = bool((diagonal > _PRECISE).any())
         self._precise = diagonal > 1
-        self._any_precise = bool(self._precise.any())
         diagonal.add_(1.0)
         self._cholesky = site_cholesky(b)
 
