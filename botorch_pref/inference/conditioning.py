@@ -449,9 +449,10 @@ def lost_digits(
     tau = posterior.tau.clamp_min(0.0)
     left = posterior.variance().maximum(solver.rounding_given(tau))
     missed = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
-    sizes, spread = _bounds(solver, tau, balance.weights)
-    at_most = missed.maximum(eps * sizes.unsqueeze(-1)) * left.rsqrt()
-    bound = max(float(solver.largest(at_most.max())), 2 * eps * float(spread.max()))
+    sums, spread = _bounds(solver, tau, balance.weights)
+    at_most = missed.maximum(eps * sums.unsqueeze(-1)) * left.rsqrt()
+    most = torch.maximum(at_most.max(), 2 * eps * spread.max())
+    bound = float(solver.largest(most))
     if bound <= _NEGLIGIBLE:
         return bound
     prior = solver.variance
@@ -472,14 +473,13 @@ def _bounds(
 ) -> tuple[Tensor, Tensor]:
     """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``.
 
-    No covariance exceeds the variances, and no row's variance its ``k`` terms k times.
+    No covariance of points exceeds their variances, and no row has more terms than
+    ``k``, nor a larger coefficient than ``c``.
     """
-    sizes = solver.rows.coefficients.abs()
-    largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1)
-    sums = sizes.sum(-1).amax(-1) * largest * weights.abs().sum(-1)
-    terms = solver.largest(solver.terms.amax(-1))
-    slopes = sizes.amax((-2, -1)).square() * solver.total(tau.sum(-1))
-    return sums, sizes.shape[-1] * slopes * terms
+    c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
+    largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k
+    precision = solver.total(tau.sum(-1)) * c**3 * k
+    return largest * weights.abs().sum(-1), largest * precision
 
 
 def _sums_of_means(solver: SiteSolver, weights: Tensor) -> Tensor:

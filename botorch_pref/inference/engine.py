@@ -45,7 +45,8 @@ def in_double(value: Any) -> Any:
     prior. Solutions are given back in the precision of their prior, with gradients.
     """
     if isinstance(value, Tensor):
-        return value.double() if value.is_floating_point() else value
+        known = value.dtype is torch.float64 or not value.is_floating_point()
+        return value if known else value.double()
     if isinstance(value, tuple | list):
         parts = [in_double(part) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)

@@ -482,6 +482,8 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
     little. Where the sweeps lead nowhere, the one with the least mismatch is what there
     is.
     """
+    if state.converged:
+        return state, 1
     total, iterations = problem.solver.total, 1
     damping, memory = Damping(state), AndersonMemory(total)
     best, least = state.sites, state.mismatch
