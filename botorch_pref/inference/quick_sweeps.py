@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dtrtrs
+from scipy.linalg.lapack import dposv, dpotrf, dtrtrs
 
 from botorch_pref.errors import PrecisionError
 
@@ -74,7 +74,7 @@ def _condition(covar: Array, tau: Array, shifts: Array) -> tuple[Array, Array]:
     scale = np.sqrt(tau)
     scaled = covar * scale
     b = scaled * scale[:, None]
-    b.flat[:: len(tau) + 1] += 1.0
+    b.ravel()[:: len(tau) + 1] += 1.0
     # LAPACK reads the transpose, which is the same matrix, without a copy.
     cholesky, _ = dpotrf(b.T, lower=1, clean=0, overwrite_a=1)
     half, _ = dtrtrs(cholesky, scaled.T, lower=1, overwrite_b=1)
@@ -102,6 +102,6 @@ class _Memory:
         weighted /= length[:, None]
         normal = weighted @ weighted.T
         # Differences that repeat others count little.
-        normal.flat[:: len(length) + 1] += 1e-14
-        gamma = np.linalg.solve(normal, weighted @ (scale * step)) / length
-        return image - gamma @ np.array(self._images)
+        normal.ravel()[:: len(length) + 1] += 1e-14
+        _, gamma, info = dposv(normal, weighted @ (scale * step))
+        return image if info else image - (gamma / length) @ np.array(self._images)

@@ -114,7 +114,7 @@ def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """
     if x.requires_grad:
         value, h = log_ndtr(x), hazard(x)
-    elif x.device.type == "cpu" and x.dim() and x.numel() <= _FEW:
+    elif x.device.type == "cpu" and x.numel() <= _FEW:
         return _derivatives_of_few(x)
     else:
         value, h = _log_ndtr_and_hazard_value(x)
@@ -135,11 +135,13 @@ def _derivatives_of_few(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         scaled = erfcx(-t)
         left = np.log(0.5 * scaled) - t * t
         value = np.where(given > 0, np.log1p(-0.5 * erfc(t)), left)
-        h = _SQRT_2_OVER_PI / scaled
+        h = np.asarray(_SQRT_2_OVER_PI / scaled)
         e = _excess(x, torch.from_numpy(h)).numpy()
         slope = h * e
         third = h * (e * e + slope - 1)
-    return tuple(map(torch.from_numpy, (value, h, -slope, third)))  # type: ignore[return-value]
+    value, h, second, third = map(np.asarray, (value, h, -slope, third))
+    make = torch.from_numpy
+    return make(value), make(h), make(second), make(third)
 
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
