@@ -468,9 +468,7 @@ def lost_digits(
     return max(means, eps * float(worst))
 
 
-def _bounds(
-    solver: SiteSolver, tau: Tensor, weights: Tensor
-) -> tuple[Tensor, Tensor]:
+def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``.
 
     No covariance of points exceeds their variances, and no row has more terms than

@@ -293,7 +293,7 @@ def carry_rows(
     return out.scatter_add(-1, index, values.expand(*batch, -1))[..., :-1]
 
 
-def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
+def cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
     """``K(x, X)``, ``batch_shape x q x n``.
 
     Without model batches all t-batches go through the kernel as one matrix: fifty times
@@ -319,7 +319,7 @@ def predict(
     follow.
     """
     prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
-    cross = None if terms is None else _cross_covariance(kernel, x, terms.points)
+    cross = None if terms is None else cross_covariance(kernel, x, terms.points)
     if weights is not None:
         prior_mean = pad(prior_mean, (0, weights.shape[-1]))
         prior_covariance = block_diagonal(prior_covariance, weights)

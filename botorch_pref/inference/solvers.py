@@ -40,7 +40,6 @@ from botorch_pref.inference.conditioning import (
 from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
-
 # Precisions of sites beside the prior's whose differences keep enough digits.
 _PRECISE = 100.0
 

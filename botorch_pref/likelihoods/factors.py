@@ -238,7 +238,7 @@ class BoxFactors(ScalarFactors):
 
     @property
     def is_learned(self) -> bool:
-        """See base class; of a subclass that may have more parameters nothing is known."""
+        """See base class; a subclass may have more parameters."""
         parts = self.variance, self.lower, self.upper
         return type(self) is not BoxFactors or any(t.requires_grad for t in parts)
 

@@ -83,7 +83,9 @@ def _has_closed_form(kernel: Kernel, x: Tensor) -> bool:
     if not usual or kernel.active_dims is not None or base.active_dims is not None:
         return False
     scale = base.lengthscale
-    return x.dim() > 1 and x.dtype == scale.dtype and scale.shape[-1] in (1, x.shape[-1])
+    return (
+        x.dim() > 1 and x.dtype == scale.dtype and scale.shape[-1] in (1, x.shape[-1])
+    )
 
 
 class _ScaledStationary(Function):
