@@ -23,6 +23,7 @@ from botorch_pref.acquisition.base import (
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
 from botorch_pref.models.base import DerivedModel
+from botorch_pref.models.preference_gp import CovarianceWith, has_plain_terms
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.gaussian import Moments, check_points, gaussian_posterior
@@ -156,6 +157,7 @@ class HallucinatedModel(DerivedModel):
         super().__init__()
         self.model = model
         self._is_ensemble = is_ensemble(model)
+        self._known: tuple[Tensor, CovarianceWith] | None = None
         points = observed_points(model)
         self.register_buffer("_points", points.detach().clone())
         with torch.no_grad():
@@ -199,8 +201,25 @@ class HallucinatedModel(DerivedModel):
         covariance = torch.cat([one.covariance for one in given]).unflatten(0, shape)
         return Moments(means, covariance)
 
+    def _covariance(self) -> CovarianceWith | None:
+        """Posterior covariances with the directions; None where only joint ones are."""
+        model, direction = self.model, self._direction
+        if self._points.dim() > 2 or self._is_ensemble or not has_plain_terms(model):
+            return None
+        # Of buffers that were moved since, or copied with the model.
+        if self._known is None or self._known[0] is not direction:
+            self._known = direction, model.covariance_with(self._points, direction)
+        return self._known[1]
+
     def _given_draw(self, sets: Tensor) -> Moments:
         """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""
+        covariance_with = self._covariance()
+        if covariance_with is not None:
+            shift = covariance_with(sets)
+            alone = self.model.posterior(sets)
+            means, own = shared_covariance_mixture(alone)
+            means = means + (shift @ self._normal).squeeze(-1)
+            return Moments(means, own - shift @ shift.mT)
         k, q = len(sets), sets.shape[-2]
         X = sets.movedim(0, -3).flatten(-3, -2)
         joint = self.model.posterior(with_others(X, self._points))

@@ -446,31 +446,43 @@ def lost_digits(
     |w|)_i`, over the root of the same denominator. And weights ``w`` that could not be
     solved for miss the means that the sites ask for, by :math:`(A K w - E[u])_i`.
     """
-    prior = solver.variance
     tau = posterior.tau.clamp_min(0.0)
+    left = posterior.variance().maximum(solver.rounding_given(tau))
+    missed = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
+    sums, spread = _bounds(solver, tau, balance.weights)
+    at_most = missed.maximum(eps * sums.unsqueeze(-1)) * left.rsqrt()
+    most = torch.maximum(at_most.max(), 2 * eps * spread.max())
+    bound = float(solver.largest(most))
+    if bound <= _NEGLIGIBLE:
+        return bound
+    prior = solver.variance
     sharpest = solver.largest(solver.squares.adjoint(tau).amax(-1, keepdim=True))
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
-    left = posterior.variance().maximum(solver.rounding_given(tau))
     blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
-    of_means = _rounding_of_means(solver, balance, eps) / (left + blur).sqrt()
+    of_means = missed.maximum(eps * _sums_of_means(solver, balance.weights))
+    of_means = of_means / (left + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
     means = float(solver.largest(torch.where(prior > 0, of_means, 0.0).max()))
-    # C_ii / Sigma_ii is at most one more than the largest eigenvalue of C T.
-    largest = solver.total((tau * prior.clamp_min(0.0)).sum(-1, keepdim=True))
-    bounds = torch.maximum(largest, sharpest * solver.terms)
-    bound = 2 * eps * float(solver.largest(bounds.max()))
-    if bound <= _NEGLIGIBLE:
-        return max(bound, means)
     lost = solver.terms * (1 - left / prior).clamp_min(0.0) / (left + blur)
     worst = solver.largest(torch.where(solver.resolved, lost, 0.0).max())
     return max(means, eps * float(worst))
 
 
-def _rounding_of_means(solver: SiteSolver, balance: Balance, eps: float) -> Tensor:
-    """Rounding errors of the rows' means as they are predicted, ``batch_shape x m``."""
-    missed = solver.predict(balance.forces, balance.weights) - balance.moved
-    sums = (solver.covar.abs() @ balance.weights.abs().unsqueeze(-1)).squeeze(-1)
-    rows = SparseDesign(
-        solver.rows.indices, solver.rows.coefficients.abs(), solver.rows.num_points
-    )
-    return missed.abs().maximum(eps * rows.apply(sums))
+def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``.
+
+    No covariance of points exceeds their variances, and no row has more terms than
+    ``k``, nor a larger coefficient than ``c``.
+    """
+    c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
+    largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k
+    precision = solver.total(tau.sum(-1)) * c**3 * k
+    return largest * weights.abs().sum(-1), largest * precision
+
+
+def _sums_of_means(solver: SiteSolver, weights: Tensor) -> Tensor:
+    """``|A| |K| |w|``, the sizes that add up to means, ``batch_shape x m``."""
+    sums = (solver.covar.abs() @ weights.abs().unsqueeze(-1)).squeeze(-1)
+    rows = solver.rows
+    sizes = SparseDesign(rows.indices, rows.coefficients.abs(), rows.num_points)
+    return sizes.apply(sums)

@@ -41,7 +41,8 @@ def in_double(value: Any) -> Any:
     prior. Solutions are given back in the precision of their prior, with gradients.
     """
     if isinstance(value, Tensor):
-        return value.double() if value.is_floating_point() else value
+        known = value.dtype is torch.float64 or not value.is_floating_point()
+        return value if known else value.double()
     if isinstance(value, tuple | list):
         parts = [in_double(part) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
@@ -284,7 +285,7 @@ def carry_rows(
     return out.scatter_add(-1, index, values.expand(*batch, -1))[..., :-1]
 
 
-def _cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
+def cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
     """``K(x, X)``, ``batch_shape x q x n``.
 
     Without model batches all t-batches go through the kernel as one matrix: fifty times
@@ -310,7 +311,7 @@ def predict(
     follow.
     """
     prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
-    cross = None if terms is None else _cross_covariance(kernel, x, terms.points)
+    cross = None if terms is None else cross_covariance(kernel, x, terms.points)
     if weights is not None:
         prior_mean = pad(prior_mean, (0, weights.shape[-1]))
         prior_covariance = block_diagonal(prior_covariance, weights)

@@ -25,7 +25,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.special import erfcx
 from torch import Tensor
 
@@ -51,6 +50,7 @@ from botorch_pref.inference.gaussian import (
     prior_form,
     with_gradient_of,
 )
+from botorch_pref.inference.quick_sweeps import MOST_ROWS, approach
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import BoxFactors, Factors, ScalarFactors
 from botorch_pref.numerics.quadrature import TiltedMoments
@@ -284,7 +284,9 @@ class EPProblem:
             return None, 0
         if sites.dim() > 1 or not self.solver.resolves_all or sites[:m].amin() < 0:
             return None, 0
-        return approach(covar, self.prior, self.factors, sites)
+        given = (covar.numpy(), self.prior.numpy())
+        near, sweeps = approach(*given, _matching(self.factors), sites.numpy())
+        return None if near is None else torch.from_numpy(near), sweeps
 
     def _start(self, sites: Tensor) -> EPState:
         """The state of sites to start from, without those that leave no posterior."""
@@ -395,74 +397,7 @@ def _solve_normal(normal: Tensor, target: Tensor) -> Tensor:
     return torch.where(solved, solution, 0.0)
 
 
-# --- Quick sweeps of few answers, which say where the iteration starts
-
-
-MOST_ROWS = 256
-"""Beyond so many rows the matrices take the time, and not the operations."""
-
-# The sum of all steps, in posterior deviations; the last one is a tenth of it still.
-_QUICK_TOLERANCE = 1e-6
-# The length of a step from which none has led back.
-_LOST = 1e6
-
 Array = NDArray[np.float64]
-
-
-def approach(
-    covar: Tensor, prior: Tensor, factors: ScalarFactors, sites: Tensor
-) -> tuple[Tensor | None, int]:
-    """Sites near the fixed point, ``2 m``, and the number of sweeps they took.
-
-    A sweep of tens of answers is small matrices, of which torch takes longer to start
-    an operation than to do it. These are the sweeps of `_iterate` in NumPy, without its
-    safeguards, in a third of the time. Where they do not arrive, rounding leaves no
-    Gaussian, or a site has no positive precision, there are no sites.
-
-    Args:
-        covar: The prior covariance of the rows, ``m x m`` in double precision.
-        prior: Their prior means, ``m``.
-        factors: The factors of the rows.
-        sites: Where to start, ``2 m``.
-    """
-    c, means, memory = covar.numpy(), prior.numpy(), AndersonMemory()
-    own, m, matching = c.diagonal(), len(means), _matching(factors)
-    with np.errstate(all="ignore"):
-        for sweep in range(1, _MAX_SWEEPS + 1):
-            tau, nu = np.split(sites.numpy(), 2)
-            variance, moved = _condition(c, own, tau, nu - tau * means)
-            left = 1 - tau * variance
-            mean = (means + moved - variance * nu) / left
-            if not (np.isfinite(mean) & (variance > 0) & (left > 0)).all():
-                break
-            try:
-                image = torch.from_numpy(matching(mean, variance / left))
-            except PrecisionError:
-                break
-            step = image - sites
-            scale = torch.from_numpy(np.concatenate([variance, np.sqrt(variance)]))
-            length = float((step * scale).abs().sum())
-            if length < _QUICK_TOLERANCE:
-                return image, sweep
-            sites = memory.extrapolate(sites, step, scale)
-            if sites[:m].amin() < 0:
-                sites = image
-            if not length < _LOST or sites[:m].amin() < 0:
-                break
-    return None, sweep
-
-
-def _condition(c: Array, own: Array, tau: Array, shifts: Array) -> tuple[Array, Array]:
-    """Variances of the rows given sites, and how far these move their means."""
-    scale = np.sqrt(tau)
-    scaled = c * scale
-    b = scaled * scale[:, None]
-    b.flat[:: len(tau) + 1] += 1.0
-    # LAPACK reads the transpose, which is the same matrix, without a copy.
-    cholesky, _ = dpotrf(b.T, lower=1, clean=0, overwrite_a=1)
-    half, _ = dtrtrs(cholesky, scaled.T, lower=1, overwrite_b=1)
-    variance = own - np.einsum("ij,ij->j", half, half)
-    return variance, c @ shifts - (half @ shifts) @ half
 
 
 def _matching(factors: ScalarFactors) -> Callable[[Array, Array], Array]:
@@ -483,8 +418,8 @@ def _matching(factors: ScalarFactors) -> Callable[[Array, Array], Array]:
         x = (mean - end) * slope
         hazard = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
         first, bend = hazard * slope, hazard * (x + hazard) * slope**2
-        shrink = np.tile(1 - variance * bend, 2)
-        return np.concatenate([bend, first + bend * mean]) / shrink
+        shrink = 1 - variance * bend
+        return np.concatenate([bend / shrink, (first + bend * mean) / shrink])
 
     return sites
 
@@ -547,6 +482,8 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
     little. Where the sweeps lead nowhere, the one with the least mismatch is what there
     is.
     """
+    if state.converged:
+        return state, 1
     total, iterations = problem.solver.total, 1
     damping, memory = Damping(state), AndersonMemory(total)
     best, least = state.sites, state.mismatch
@@ -621,7 +558,6 @@ def _surrogate(
     factors: ScalarFactors,
     state: EPState,
     weights: Tensor,
-    tilted: Tensor,
 ) -> Tensor:
     r"""A linear form with the gradient of the evidence at the fixed point.
 
@@ -634,7 +570,11 @@ def _surrogate(
 
     (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
     """
-    form = prior_form(covar, mean, state.posterior, weights) + tilted.sum(-1)
+    form = prior_form(covar, mean, state.posterior, weights)
+    if factors.is_learned:
+        # Again, for the graph of its parameters.
+        tilted = factors.log_partition(state.cavity_mean, state.cavity_variance)
+        form = form + tilted.value.sum(-1)
     if factors.noise is None:
         return form
     with torch.no_grad():
@@ -664,14 +604,12 @@ class ExpectationPropagation(Engine):
             problem = EPProblem(solver, own.rows.apply(mean), own)
             state, iterations = fixed_point(problem, start)
         weights, eps = state.balance.weights, torch.finfo(prior.covar.dtype).eps
-        # With the graph of the likelihood's parameters, where one is wanted.
-        tilted = own.log_partition(state.cavity_mean, state.cavity_variance).value
         return GaussianSolution(
             engine=self,
             prior=prior,
             evidence=with_gradient_of(
-                ep_log_evidence(state, tilted.detach()),
-                lambda: _surrogate(covar, mean, own, state, weights, tilted),
+                ep_log_evidence(state, state.tilted.value),
+                lambda: _surrogate(covar, mean, own, state, weights),
             ),
             weights=weights,
             sites=Sites(*state.sites.chunk(2, dim=-1)),

@@ -40,6 +40,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.inference.engine import (
@@ -77,8 +79,9 @@ def prior_form(
     weights: Tensor,
     pull: Tensor | float = 0.0,
 ) -> Tensor:
-    r"""The linear form of an evidence in its prior, ``batch_shape``.
+    r"""Zero, with the gradient of an evidence in its prior, ``batch_shape``.
 
+    That of the linear form
     :math:`\frac12 \langle (w + 2q) w' - A' W A, dK \rangle + (w + q)' dm` with the
     weights ``w`` and the pull ``q`` of :class:`GaussianSolution`,
     ``batch_shape x n``.
@@ -86,9 +89,29 @@ def prior_form(
     with torch.no_grad():
         outer = (weights + 2 * pull).unsqueeze(-1), weights.unsqueeze(-2)
         lacking = torch.addcmul(posterior.precision(), *outer, value=-1.0)
-    # Matrices of points are the largest that an evaluation makes: no product of two.
-    in_covar = -0.5 * torch.linalg.vecdot(lacking.flatten(-2), covar.flatten(-2))
-    return in_covar + ((weights + pull) * mean).sum(-1)
+    form: Tensor = _PriorForm.apply(covar, mean, lacking, weights + pull)
+    return form
+
+
+class _PriorForm(Function):
+    """`prior_form`: matrices of points take so long that their product is left out."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, covar: Tensor, mean: Tensor, lacking: Tensor, pull: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(lacking, pull)
+        ctx.shapes = covar.shape, mean.shape
+        return pull.new_zeros(pull.shape[:-1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        lacking, pull = ctx.saved_tensors
+        of_covar, of_mean = ctx.shapes
+        in_covar = (-0.5 * gradient)[..., None, None] * lacking
+        in_mean = gradient.unsqueeze(-1) * pull
+        return in_covar.sum_to_size(of_covar), in_mean.sum_to_size(of_mean), None, None
 
 
 class SiteChange(NamedTuple):

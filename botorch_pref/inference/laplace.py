@@ -222,9 +222,12 @@ def _surrogate(
     with torch.no_grad():
         variance = posterior.variance()
         q, moved = _pull_at_mode(factors, posterior, z)
+    form = prior_form(covar, mean, posterior, weights, q)
+    if not factors.is_learned:
+        return form
     at_mode = factors.log_prob(z)
     likelihood = at_mode.value + 0.5 * variance * at_mode.second + moved * at_mode.first
-    return prior_form(covar, mean, posterior, weights, q) + likelihood.sum(-1)
+    return form + likelihood.sum(-1)
 
 
 def _curvature_tangent(

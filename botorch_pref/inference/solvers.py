@@ -40,6 +40,9 @@ from botorch_pref.inference.conditioning import (
 from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
+# Precisions of sites beside the prior's whose differences keep enough digits.
+_PRECISE = 100.0
+
 
 class _RowFactor(SitePosterior):
     r"""Conditioned rows, each in the form that keeps its digits.
@@ -47,7 +50,8 @@ class _RowFactor(SitePosterior):
     A site more precise than the prior is divided by its precision, where others are
     multiplied: with :math:`a = T^{1/2} B^{-1} T^{-1/2} s` for shifts of the first kind
     and :math:`a = s - T^{1/2} B^{-1} T^{1/2} C s` for the others there is no difference
-    of large numbers, and neither in :math:`\Sigma s = T^{-1} (s - a)`.
+    of large numbers, and neither in :math:`\Sigma s = T^{-1} (s - a)`. Where none is a
+    hundred times as precise, all are of the first kind: that costs two digits.
     """
 
     def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
@@ -57,8 +61,8 @@ class _RowFactor(SitePosterior):
         self._scaled = covar * self._scale.unsqueeze(-2)
         b = self._scaled * self._scale.unsqueeze(-1)
         diagonal = b.diagonal(dim1=-2, dim2=-1)
+        self._any_precise = bool((diagonal > _PRECISE).any())
         self._precise = diagonal > 1
-        self._any_precise = bool(self._precise.any())
         diagonal.add_(1.0)
         self._cholesky = site_cholesky(b)
 
@@ -69,22 +73,33 @@ class _RowFactor(SitePosterior):
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class."""
+        forces, moved = self._settled(shifts)
+        weights = self.rows.adjoint_matrix(forces)
+        return Balance(forces, moved, weights, (forces * moved).sum(-2))
+
+    def respond(self, pull: Tensor) -> Response:
+        """See base class; without weights, which no step needs."""
+        settled = self._settled(pull.unsqueeze(-1))
+        forces, moved = (part.squeeze(-1) for part in settled)
+        return Response(forces, moved, (pull * moved).sum(-1))
+
+    def covariance_times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return self._settled(values)[1]
+
+    def _settled(self, shifts: Tensor) -> tuple[Tensor, Tensor]:
+        """Forces and movements of the rows, each ``batch_shape x m x k``."""
         scale = self._scale.unsqueeze(-1)
         if not self._any_precise:
             inner = scale * (self._covar @ shifts)
             forces = shifts - scale * torch.cholesky_solve(inner, self._cholesky)
-            return self._balance(forces, self._covar @ forces)
+            return forces, self._covar @ forces
         precise = self._precise.unsqueeze(-1)
         vague = torch.where(precise, 0.0, shifts)
         inner = torch.where(precise, shifts / scale, 0.0) - self._scaled.mT @ vague
         forces = vague + scale * torch.cholesky_solve(inner, self._cholesky)
         given_way = (shifts - forces) / self.tau.unsqueeze(-1)
-        moved = torch.where(precise, given_way, self._covar @ forces)
-        return self._balance(forces, moved)
-
-    def _balance(self, forces: Tensor, moved: Tensor) -> Balance:
-        weights = self.rows.adjoint_matrix(forces)
-        return Balance(forces, moved, weights, (forces * moved).sum(-2))
+        return forces, torch.where(precise, given_way, self._covar @ forces)
 
     @cached_property
     def _variances(self) -> tuple[Tensor, Tensor]:

@@ -89,6 +89,14 @@ class Factors(ABC):
             return index.new_zeros(self.rows.num_rows, dtype=torch.bool)
         return self.noise.diagonal().reshape(-1, self.rows.num_rows).any(0)
 
+    @property
+    def is_learned(self) -> bool:
+        """Whether a parameter of the likelihood may want a gradient; True by default.
+
+        An engine leaves out the derivatives of factors that say False.
+        """
+        return True
+
     @abstractmethod
     def log_prob(self, z: Tensor) -> LogDerivatives:
         r""":math:`\log p(y \mid z)`, its gradient and its curvature.
@@ -226,6 +234,12 @@ class BoxFactors(ScalarFactors):
         self.rows, self.noise = rows, noise
         self.variance, self.lower, self.upper = variance, lower, upper
         self.width = upper - lower if width is None else width
+
+    @property
+    def is_learned(self) -> bool:
+        """See base class; a subclass may have more parameters."""
+        parts = self.variance, self.lower, self.upper
+        return type(self) is not BoxFactors or any(t.requires_grad for t in parts)
 
     @cached_property
     def _sides(self) -> Tensor | float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from gpytorch import settings
-from gpytorch.kernels import Kernel
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from linear_operator.operators import DenseLinearOperator, RootLinearOperator
 from torch import Tensor
 from torch.autograd import Function
@@ -61,10 +61,78 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
     """The covariance of two sets of points at once, ``batch_shape x q x n``.
 
     GPyTorch's lazy tensors, which are evaluated in this same way, cost as much again as
-    a kernel of some hundred points. Without ``x2`` it is that of ``x1``.
+    a kernel of some hundred points. Without ``x2`` it is that of ``x1``, whose
+    gradient in the scales of the usual kernels is known in closed form.
     """
+    if x2 is None and _has_closed_form(kernel, x1):
+        base: Any = kernel.base_kernel
+        covariance: Tensor = _ScaledStationary.apply(
+            x1, base.lengthscale, kernel.outputscale, isinstance(base, MaternKernel)
+        )
+        return covariance
     with settings.lazily_evaluate_kernels(False):
         return kernel(x1, x2).to_dense()
+
+
+def _has_closed_form(kernel: Kernel, x: Tensor) -> bool:
+    """Whether the covariance is that of `_ScaledStationary`, at constant points."""
+    if type(kernel).forward is not ScaleKernel.forward or x.requires_grad:
+        return False
+    base = kernel.base_kernel
+    usual = type(base) is RBFKernel or (type(base) is MaternKernel and base.nu == 2.5)
+    if not usual or kernel.active_dims is not None or base.active_dims is not None:
+        return False
+    scale = base.lengthscale
+    return (
+        x.dim() > 1 and x.dtype == scale.dtype and scale.shape[-1] in (1, x.shape[-1])
+    )
+
+
+class _ScaledStationary(Function):
+    r"""An RBF or a Matern-5/2 kernel times an output scale, of points with themselves.
+
+    With :math:`D_{ij} = \sum_k (z_{ik} - z_{jk})^2`, :math:`z = x / \ell`, entries are
+    :math:`s k(D)`, and the derivative of :math:`\langle G, s k(D) \rangle` in
+    :math:`\ell_k` is, with :math:`H = -2 G \circ k'(D)` and its row and column sums r,
+
+    .. math:: \frac{s}{\ell_k} \Big( \sum_i r_i z_{ik}^2 - 2 z_k' H z_k \Big).
+
+    Autograd takes a dozen matrices of points for it, whose memory takes longer to get
+    than there is to compute.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, lengthscale: Tensor, outputscale: Tensor, matern: bool
+    ) -> Tensor:
+        z = (x - x.mean(dim=-2, keepdim=True)) / lengthscale
+        squares = z.square().sum(-1, keepdim=True)
+        ones = torch.ones_like(squares)
+        left, right = (-2.0 * z, squares, ones), (z, ones, squares)
+        distance = torch.cat(left, dim=-1) @ torch.cat(right, dim=-1).mT
+        distance.clamp_min_(0.0).diagonal(dim1=-2, dim2=-1).fill_(0.0)
+        if matern:
+            root = distance.mul_(5.0).sqrt_()
+            decay = (-root).exp_()
+            slope = decay.addcmul(root, decay)
+            shape = torch.addcmul(slope, root.square_(), decay, value=1 / 3)
+            slope.mul_(5 / 3)
+        else:
+            slope = shape = distance.mul_(-0.5).exp_()
+        ctx.save_for_backward(z, lengthscale, outputscale, shape, slope)
+        return outputscale[..., None, None] * shape
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        z, lengthscale, outputscale, shape, slope = ctx.saved_tensors
+        of_output = torch.linalg.vecdot(gradient.flatten(-2), shape.flatten(-2))
+        h = gradient * slope
+        r = h.sum(-1) + h.sum(-2)
+        inner = (r.unsqueeze(-1) * z - h @ (2.0 * z)) * z
+        of_length = inner.sum(-2, keepdim=True) * outputscale[..., None, None]
+        scaled = (of_length / lengthscale).sum_to_size(lengthscale.shape)
+        return None, scaled, of_output.sum_to_size(outputscale.shape), None
 
 
 def psd_root(matrix: Tensor) -> Tensor:

@@ -131,6 +131,11 @@ class SparseDesign:
         """``A' values`` for ``batch_shape x m x k``."""
         batch = joint_shape(values.shape[:-2], self.indices.shape[:-2])
         out = values.new_zeros(*batch, self.num_points, values.shape[-1])
+        index, width = self.indices, self.indices.shape[-1]
+        if index.dim() == 2 and width * values.numel() <= _AT_ONCE:
+            spread = self.coefficients.unsqueeze(-1) * values.unsqueeze(-2)
+            spread = spread.flatten(-3, -2).expand(*batch, -1, -1)
+            return out.index_add_(-2, index.flatten(), spread)
         for index, coefficient in self._terms:
             term = (coefficient.unsqueeze(-1) * values).expand(*batch, -1, -1)
             if index.dim() == 1:

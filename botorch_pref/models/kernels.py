@@ -128,19 +128,20 @@ class DuelKernel(ScaleKernel):
         )
         self.outputscale = _SCALE
 
-    def forward(self, x1: Tensor, x2: Tensor, *args: Any, **params: Any) -> Any:
+    def __call__(self, x1: Tensor, *args: Any, **params: Any) -> Any:
         """See base class.
 
         Raises:
             FeedbackError: There are more or fewer features than lengthscales.
         """
         dim = self.base_kernel.ard_num_dims
-        if x1.shape[-1] != dim:
+        given = x1.shape[-1] if x1.dim() > 1 else 1
+        if given != dim:
             raise FeedbackError(
-                f"The points have {x1.shape[-1]} features and DuelKernel {dim}; make "
-                f"it with dim={x1.shape[-1]}."
+                f"The points have {given} features and DuelKernel {dim}; make it with "
+                f"dim={given}."
             )
-        return super().forward(x1, x2, *args, **params)
+        return super().__call__(x1, *args, **params)
 
 
 def _around(mode: float, spread: float) -> LogNormalPrior:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard, cast
 
 import torch
 from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
@@ -39,6 +39,7 @@ from botorch_pref.inference.engine import (
     WarmStart,
     check_solution,
     conditioned,
+    cross_covariance,
     predict,
     row_sources,
 )
@@ -367,6 +368,27 @@ class PreferenceGP(UtilityModel, GP):
         X = self.transform_inputs(X)
         return predict(self.mean_module, self.covar_module, self.posterior_terms(), X)
 
+    def covariance_with(self, points: Tensor, directions: Tensor) -> CovarianceWith:
+        """The posterior covariance of any points with some directions of these.
+
+        Args:
+            points: ``n x d``.
+            directions: ``D`` of ``C(x, X) D``, ``n x r``.
+        """
+        with torch.no_grad():
+            terms, points = self.posterior_terms(), self.transform_inputs(points)
+            if terms is None:
+                return CovarianceWith(self, ((points, directions),))
+            k = cross_covariance(self.covar_module, points, terms.points)
+            given = -terms.root @ ((k @ terms.root).mT @ directions)
+            if terms.widening is not None:
+                p = terms.widening
+                given = given + p @ ((k @ p).mT @ directions)
+            if points.shape == terms.points.shape and torch.equal(points, terms.points):
+                return CovarianceWith(self, ((points, directions + given),))
+            parts = ((points, directions), (terms.points, given))
+            return CovarianceWith(self, parts)
+
     def _predict_with_weights(self, X: Tensor) -> Moments:
         """Moments of utilities, and behind them of the weights of covariates."""
         mean, kernel = self.mean_module, self.covar_module
@@ -503,6 +525,32 @@ class PreferenceGP(UtilityModel, GP):
         else:
             win = ndtr(means / variance.sqrt())
         return win.mean(0).movedim(0, -1)
+
+
+def has_plain_terms(model: object) -> TypeGuard[PreferenceGP]:
+    """Whether a model predicts by the terms of one Gaussian solution, and constants."""
+    if not isinstance(model, PreferenceGP) or model._is_differentiated:
+        return False
+    return type(model)._predict is PreferenceGP._predict
+
+
+class CovarianceWith(NamedTuple):
+    """Posterior covariances with directions, without those of all points.
+
+    Attributes:
+        model: Of the posterior.
+        parts: Points, ``n x d``, transformed, and matrices, ``n x r``, by which prior
+            covariances with them are multiplied and added up.
+    """
+
+    model: PreferenceGP
+    parts: tuple[tuple[Tensor, Tensor], ...]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """``C(x, X) D`` of points, ``t_batch x q x d``."""
+        X, kernel = self.model.transform_inputs(X), self.model.covar_module
+        each = [cross_covariance(kernel, X, points) @ m for points, m in self.parts]
+        return sum(each[1:], each[0])
 
 
 class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from botorch.utils.probability.utils import leggauss
+from scipy.special import erfc, erfcx
 from torch import Tensor
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -112,11 +114,34 @@ def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """
     if x.requires_grad:
         value, h = log_ndtr(x), hazard(x)
+    elif x.device.type == "cpu" and x.numel() <= _FEW:
+        return _derivatives_of_few(x)
     else:
         value, h = _log_ndtr_and_hazard_value(x)
     e = _excess(x, h)
     slope = h * e
     return value, h, -slope, h * (e.square() + slope - 1)
+
+
+# Of fewer numbers than these torch takes longer to start operations than to do them.
+_FEW = 1024
+
+
+def _derivatives_of_few(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`log_ndtr_derivatives` in NumPy, by the same formulas."""
+    given = x.numpy()
+    with np.errstate(all="ignore"):
+        t = _SQRT_HALF * given
+        scaled = erfcx(-t)
+        left = np.log(0.5 * scaled) - t * t
+        value = np.where(given > 0, np.log1p(-0.5 * erfc(t)), left)
+        h = np.asarray(_SQRT_2_OVER_PI / scaled)
+        e = _excess(x, torch.from_numpy(h)).numpy()
+        slope = h * e
+        third = h * (e * e + slope - 1)
+    value, h, second, third = map(np.asarray, (value, h, -slope, third))
+    make = torch.from_numpy
+    return make(value), make(h), make(second), make(third)
 
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)

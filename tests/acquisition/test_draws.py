@@ -23,7 +23,9 @@ from botorch_pref.acquisition import (
     thompson,
 )
 from botorch_pref.errors import FeedbackError
-from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
+from botorch_pref.feedback import Ratings
+from botorch_pref.likelihoods import BetaRatingLikelihood
+from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
 
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1]])
 
@@ -114,6 +116,24 @@ def test_gaussian_models_are_conditioned_on_utilities(gaussian_model: Model) -> 
     ours = moments(believed, X)
     torch.testing.assert_close(ours[0], expected, rtol=0.0, atol=1e-5)
     torch.testing.assert_close(ours[1], remaining, rtol=0.0, atol=1e-5)
+
+
+def test_covariances_with_directions_are_those_of_the_joint_posterior() -> None:
+    observed, X = points(4).squeeze(-2), points(5, 2, seed=3)
+    # One rating is held for unlikely by the others: its site has no precision.
+    ratings = Ratings(torch.tensor([2, 2, 2]), torch.tensor([0.99, 0.97, 0.02]))
+    likelihood = BetaRatingLikelihood(precision=20.0)
+    bent = EPPreferenceGP(observed, feedback=[ratings], likelihood=likelihood)
+    bent.covar_module.outputscale = 2.0
+    assert bent.eval().posterior_terms().widening is not None
+    copied = EPPreferenceGP(torch.cat([observed, observed[:1]]), PAIRS)
+    directions = torch.rand(4, 3, generator=Generator().manual_seed(5)).double()
+    for model in (bent, copied, LaplacePreferenceGP(observed, PAIRS)):
+        found = model.covariance_with(observed, directions)(X)
+        both = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
+        _, covariance = moments(model, both)
+        expected = covariance[:, :2, 2:] @ directions
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])

@@ -1,21 +1,25 @@
 """Roots of covariances, singular or not, and the operator that samples by them."""
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
 from cases import in_turn
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref import PrecisionError
 from botorch_pref.linalg.covariance import (
     SemidefiniteLinearOperator,
+    dense_covariance,
     joint_shape,
     psd_root,
     semidefinite_cholesky,
 )
+from botorch_pref.models import DuelKernel
 
 F64 = torch.float64
 
@@ -139,3 +143,58 @@ def test_equal_points_have_equal_samples_and_the_right_covariance() -> None:
     root = normal.rsample(torch.Size([3]), base_samples=unit) - x.sin()
     root = root.movedim(0, -1)
     torch.testing.assert_close(root @ root.mT, covariance)
+
+
+PAIR = torch.Size([2])
+KERNELS: dict[str, tuple[Callable[[], Kernel], tuple[int, ...], bool]] = {
+    "RBF": (lambda: ScaleKernel(RBFKernel(ard_num_dims=3)), (7, 3), True),
+    "one lengthscale": (lambda: ScaleKernel(RBFKernel()), (7, 3), True),
+    "Matern": (lambda: ScaleKernel(MaternKernel(2.5, ard_num_dims=3)), (7, 3), True),
+    "duels": (lambda: DuelKernel(3), (4, 7, 3), True),
+    "two models": (lambda: DuelKernel(3, batch_shape=PAIR), (7, 3), True),
+    "two each": (lambda: DuelKernel(3, batch_shape=PAIR), (5, 2, 7, 3), True),
+    "rougher": (lambda: ScaleKernel(MaternKernel(1.5, ard_num_dims=3)), (7, 3), False),
+    "some features": (
+        lambda: ScaleKernel(RBFKernel(active_dims=[0, 2])),
+        (7, 3),
+        False,
+    ),
+    "unscaled": (lambda: RBFKernel(ard_num_dims=3), (7, 3), False),
+}
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e3])
+@pytest.mark.parametrize("name", KERNELS)
+def test_usual_kernels_in_closed_form_are_those_of_gpytorch(
+    name: str, spread: float
+) -> None:
+    make, shape, closed = KERNELS[name]
+    generator = torch.Generator().manual_seed(0)
+    kernel, x = (
+        make().double(),
+        spread * torch.rand(shape, generator=generator).double(),
+    )
+    x[..., 1, :] = x[..., 0, :]  # a copy has no distance, and no derivative of it
+    with torch.no_grad():
+        for parameter in kernel.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+    expected = kernel(x).to_dense()
+    pull = torch.randn(expected.shape, generator=generator).double()
+    found = dense_covariance(kernel, x)
+    assert (type(found.grad_fn).__name__ == "_ScaledStationaryBackward") == closed
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    slopes = [
+        torch.autograd.grad((pull * k).sum(), [*kernel.parameters()])
+        for k in (found, expected)
+    ]
+    # Rounding of squared lengths, where points are far apart beside lengthscales.
+    rounding = 1e-11 + 1e-14 * spread**2
+    torch.testing.assert_close(*slopes, rtol=1e-10, atol=rounding)
+
+
+def test_derivatives_in_points_are_those_of_the_kernel_itself() -> None:
+    x = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).double()
+    kernel = DuelKernel(3).double()
+    assert torch.autograd.gradcheck(
+        lambda points: dense_covariance(kernel, points), x.requires_grad_()
+    )
