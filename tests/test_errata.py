@@ -95,15 +95,6 @@ def test_note_prior_mean() -> None:
     assert (right - sites).abs().min() > 0.1
 
 
-def test_note_noise_of_a_difference() -> None:
-    sigma = 0.1
-    covar = torch.tensor([[1.0, 0.99], [0.99, 1.0]], **DOUBLE)
-    difference = covar[0, 0] + covar[1, 1] - 2 * covar[0, 1]
-    heard = difference + 2 * sigma**2
-    assert heard - 2 * sigma**2 == pytest.approx(difference.item())
-    assert heard - 2 * sigma < 0  # as printed, no variance
-
-
 # The paper on preferential optimisation with SkewGP.
 
 
@@ -161,31 +152,6 @@ def test_skewgp_scale_in_proposition_1() -> None:
         assert printed == pytest.approx(scale**0.5 * truth)
 
 
-def test_skewgp_bound_of_equation_9() -> None:
-    # Four duels that agree; with a zero mean no block is likelier than a half.
-    gamma = torch.full((4, 4), 0.9, **DOUBLE) + 0.1 * torch.eye(4)
-
-    def orthant(block: Tensor) -> float:
-        law = stats.multivariate_normal(cov=block.numpy(), seed=0)
-        return float(law.cdf([0.0] * len(block)))
-
-    blocks = orthant(gamma[:2, :2]) + orthant(gamma[2:, 2:])
-    assert blocks - 1 < 0 < 0.3 < orthant(gamma)
-    assert orthant(gamma[:1, :1]) == pytest.approx(0.5)
-
-
-def test_skewgp_duels_of_section_4() -> None:
-    better = [1.25, -1.23, 0.18, 0.18, -2.52, -1.8, -1.8]
-    worse = [-1.8, 1.25, -1.23, -2.52, 2.18, -0.5, 0.67]
-
-    def g(x: float) -> float:
-        return math.cos(5 * x) + math.exp(-(x**2) / 2)
-
-    duels = zip(better, worse, strict=True)
-    wrong = [(won, lost) for won, lost in duels if g(won) < g(lost)]
-    assert wrong == [(-1.8, -0.5), (-1.8, 0.67)]
-
-
 # The report on pairwise judgements and absolute ratings. Away from sqrt(2) sigma = 1
 # the printed derivatives of the Beta likelihood lack factors.
 
@@ -210,31 +176,34 @@ def parts(sigma: float) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.parametrize("sigma", [math.sqrt(0.5), 1.3])
-def test_report_derivative_of_the_mean(sigma: float) -> None:
-    """Equations 75, 76, 105 and 106."""
-    density, slope, *_ = parts(sigma)
-    factor = 1 / (math.sqrt(2) * sigma)
+def test_report_derivatives_of_the_beta_likelihood(sigma: float) -> None:
+    """Equations 75, 76, 81, 93, 94, 101, 105, 106, 111, 123, 124 and 129."""
+    density, slope, *trigammas = parts(sigma)
+    factor, gap = 1 / (math.sqrt(2) * sigma), torch.tensor(GAP, **DOUBLE)
     mean = derivative(lambda f: ndtr(f / (math.sqrt(2) * sigma)), GAP, 1)
+    first, second = (
+        derivative(lambda f: beta_log_density(f, sigma), GAP, order) for order in (1, 2)
+    )
+    mean_in_sigma = derivative(lambda s: ndtr(gap / (math.sqrt(2) * s)), sigma, 1)
+    in_sigma = derivative(lambda s: beta_log_density(gap, s), sigma, 1)
+
+    def bend(trigammas: float) -> float:
+        curve = density * trigammas * factor**2
+        curve += GAP / (2 * NU * sigma**2) * slope * factor
+        return -(NU**2) * density * curve
+
     assert density * factor == pytest.approx(mean)
-    first = derivative(lambda f: beta_log_density(f, sigma), GAP, 1)
     assert NU * density * slope * factor == pytest.approx(first)
+    assert bend(sum(trigammas)) == pytest.approx(second)
+    assert -GAP / sigma * density * factor == pytest.approx(mean_in_sigma)
+    assert -NU * GAP / sigma * density * slope * factor == pytest.approx(in_sigma)
+    # As printed, with trigamma(alpha) twice, and without the factors.
+    assert abs(bend(2 * trigammas[0]) - second) > 0.1 * abs(second)
     if sigma == 1.3:
-        assert abs(NU * density * slope / first - math.sqrt(2) * 1.3) < 1e-9
-
-
-@pytest.mark.parametrize("sigma", [math.sqrt(0.5), 1.3])
-def test_report_second_derivative_of_the_beta_likelihood(sigma: float) -> None:
-    """Equations 81 and 111."""
-    density, slope, first, second = parts(sigma)
-    factor = 1 / (math.sqrt(2) * sigma)
-    truth = derivative(lambda f: beta_log_density(f, sigma), GAP, 2)
-
-    def printed(trigammas: float, factor: float) -> float:
-        bend = GAP / (2 * NU * sigma**2) * slope * factor
-        return -(NU**2) * density * (density * trigammas * factor**2 + bend)
-
-    assert printed(first + second, factor) == pytest.approx(truth)
-    assert abs(printed(2 * first, factor) - truth) > 0.1 * abs(truth)
+        for printed, truth in ((density, mean), (NU * density * slope, first)):
+            assert abs(printed / truth - math.sqrt(2) * 1.3) < 1e-9
+        printed = -GAP / sigma * density * slope
+        assert abs(printed / in_sigma - math.sqrt(2) * 1.3 / NU) < 1e-9
 
 
 def test_report_third_derivative_of_the_probit_likelihood() -> None:
@@ -251,20 +220,6 @@ def test_report_third_derivative_of_the_probit_likelihood() -> None:
 
     assert printed(3) == pytest.approx(truth)
     assert abs(printed(2) - truth) > 0.1 * abs(truth)
-
-
-@pytest.mark.parametrize("sigma", [math.sqrt(0.5), 1.3])
-def test_report_derivative_in_sigma(sigma: float) -> None:
-    """Equations 93, 94, 101, 123, 124 and 129."""
-    density, slope, *_ = parts(sigma)
-    factor = 1 / (math.sqrt(2) * sigma)
-    gap = torch.tensor(GAP, **DOUBLE)
-    mean = derivative(lambda s: ndtr(gap / (math.sqrt(2) * s)), sigma, 1)
-    assert -GAP / sigma * density * factor == pytest.approx(mean)
-    truth = derivative(lambda s: beta_log_density(gap, s), sigma, 1)
-    printed = -GAP / sigma * density * slope
-    assert NU * printed * factor == pytest.approx(truth)
-    assert abs(printed / truth - math.sqrt(2) * sigma / NU) < 1e-9
 
 
 def test_report_sign_of_the_damping() -> None:
@@ -292,15 +247,6 @@ def test_report_sign_of_the_damping() -> None:
     assert objective(step(20.0)) > start
     assert objective(step(-20.0)) < start  # as printed
     assert (step(20.0) - f).norm() < (step(0.0) - f).norm()
-
-
-def test_report_sign_in_appendix_a() -> None:
-    """Equation 3 and the argument z of appendix A are of opposite answers."""
-    u, v, sigma = 0.3, 1.1, 0.8
-    equation_3 = stats.norm.cdf((v - u) / (math.sqrt(2) * sigma))
-    appendix = stats.norm.cdf((u - v) / (math.sqrt(2) * sigma))
-    assert equation_3 + appendix == pytest.approx(1.0)
-    assert equation_3 > 0.7  # d = 1 says that v, the larger one, is preferred
 
 
 def test_report_implicit_term_of_the_evidence() -> None:
@@ -378,13 +324,6 @@ def test_plackett_luce_equations_15_22_23() -> None:
     )
     expected = torch.log_softmax(draws, -1)[:, 0].mean()
     assert value < expected
-
-
-def test_plackett_luce_scores_are_exponentials() -> None:
-    """With s = x'theta, as section 5.2 has it, equation 3 gives no probabilities."""
-    utilities = torch.tensor([0.5, -1.0, 2.0], **DOUBLE)
-    assert (utilities / utilities.sum()).min() < 0
-    assert torch.allclose(utilities.exp() / utilities.exp().sum(), utilities.softmax(0))
 
 
 def test_every_erratum_is_shown_here() -> None:

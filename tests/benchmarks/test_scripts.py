@@ -94,7 +94,7 @@ TINY = {
     ),
     "improvement_tail": tiny(ANSWERS={"sixhumpcamel": 6}, CHALLENGERS=16),
     "leaderboards": tiny("--leagues 2", ITEMS=4, RESAMPLES=20),
-    "many_comparisons": tiny(ITEMS=6, ANSWERS=20, FEW=5, REPEATS=1),
+    "many_comparisons": tiny(ITEMS=6, ANSWERS=20, FEW=5, REPEATS=1, SCALES=(1.0,)),
     "many_sets": tiny(ITEMS=6, LENGTH=3, COUNTS=(5,), **FEW_ANSWERS),
     "exact_ratings": tiny("ratings", POINTS=5, STARTS=1, SCALES=(10,)),
     "rounding": tiny(RATIOS={torch.float64: (10.0,)}, SEEDS=(1,)),

@@ -1,10 +1,8 @@
 """Runs of the suite: played, written, on a cluster, into records."""
 
 import csv
-import math
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -92,21 +90,6 @@ def test_answers_do_not_follow_from_the_points_of_the_first_duels(
     parts = torch.cat([points < 0.5, (points * 4).floor() % 3 == 0], 1).float()
     right = (answers.unsqueeze(-1) == parts.unsqueeze(1)).float().mean(0)
     assert float((right - 0.5).abs().max()) < 4.5 * 0.025
-
-
-@in_turn("stream", [0, 1])
-def test_her_draws_are_not_those_of_the_points_of_her_run(stream: int) -> None:
-    points, drawn = (
-        torch.stack([torch.rand(4, generator=make(seed)) for seed in range(2000)])
-        for make in (
-            torch.Generator().manual_seed,
-            partial(judge_generator, stream=stream),
-        )
-    )
-    assert not (points == drawn).any()
-    correlation = torch.corrcoef(torch.cat([points, drawn], 1).T)[:4, 4:]
-    # Sixteen of them, each with a deviation of 1 / sqrt(2000).
-    assert float(correlation.abs().max()) < 4 / math.sqrt(2000)
 
 
 def test_each_seed_and_stream_has_draws_of_its_own() -> None:

@@ -314,41 +314,6 @@ def test_ep_is_exact_for_one_answer(blocks) -> None:
     torch.testing.assert_close(got[1], covariance, rtol=0, atol=1e-7)
 
 
-PAIRS_OF_ANSWERS = {
-    "wins": [(PairwiseProbitLikelihood, Comparisons(PAIRS[:3]))],
-    "contradictory": [
-        (PairwiseProbitLikelihood, Comparisons(torch.tensor([[0, 1], [1, 0], [2, 1]])))
-    ],
-    "win, tie": [(PairwiseProbitLikelihood, Comparisons(PAIRS[1:2], TIES[:1]))],
-    "win, failed": [
-        (PairwiseProbitLikelihood, Comparisons(PAIRS[:1])),
-        (AffineProbitLikelihood, Validity(torch.tensor([0]), torch.tensor([False]))),
-    ],
-    "logit": [(PairwiseLogitLikelihood, Comparisons(PAIRS[:3]))],
-    "strength, rating": [
-        (PairwiseBetaLikelihood, Strengths(PAIRS[:2], torch.tensor([0.7, 0.2]))),
-        (BetaRatingLikelihood, Ratings(torch.tensor([0]), torch.tensor([0.3]))),
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    "blocks", PAIRS_OF_ANSWERS.values(), ids=PAIRS_OF_ANSWERS.keys()
-)
-def test_engines_are_near_the_exact_moments(blocks) -> None:
-    """Approximations: EP within 0.02 deviations and nats, Laplace within 0.2."""
-    arguments = Problem(*blocks, noise=1.0).detached()
-    evidence, mean, covariance = hermite_moments(*arguments)
-    deviation = covariance.diagonal().sqrt()
-    for engine, tolerance in ((expectation_propagation, 0.02), (laplace, 0.2)):
-        result = engine(*arguments)
-        got_mean, got_covariance = posterior(*arguments[:2], result)
-        assert float((result.log_evidence - evidence).abs()) < tolerance
-        assert float(((got_mean - mean) / deviation).abs().max()) < tolerance
-        ratio = got_covariance.diagonal().sqrt() / deviation
-        assert float((ratio - 1).abs().max()) < tolerance
-
-
 @each_problem
 def test_tilted_moments_match_those_of_the_posterior(problem) -> None:
     covar, mean, factors = problem().detached()

@@ -39,7 +39,6 @@ DOUBLE = torch.float64
 POINTS = torch.tensor([[0.0], [0.25], [0.6], [1.0]], dtype=DOUBLE)
 PAIRS = torch.tensor([[1, 0], [1, 2], [2, 3], [0, 3], [3, 1], [1, 0], [2, 0]])
 NEW = torch.tensor([[[0.1]], [[0.45]], [[0.9]]], dtype=DOUBLE)
-REFERENCE = POINTS[1:2]
 BOTH = [EPPreferenceGP, LaplacePreferenceGP]
 LAPSE = 0.1
 

@@ -13,7 +13,6 @@ from entries import Cell
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import LinearMean
 from models.cell_models import build, each_cell, takes
-from registry import CELLS
 from torch import Tensor
 from truths.answers import PAIRS, POINTS
 
@@ -92,14 +91,6 @@ def test_every_kind_of_answer(cls: type[PreferenceGP], cell: Cell) -> None:
     if not takes(cls, cell):
         pytest.skip("The engine does not take these answers.")
     assert_right_along(lambda x: statistics(build(cls, [cell], x)), POINTS)
-
-
-@pytest.mark.slow
-def test_answers_of_several_kinds() -> None:
-    cells = [cell for cell in CELLS if takes(EPPreferenceGP, cell)]
-    first = {type(cell.feedback): cell for cell in reversed(cells)}
-    chosen = [*first.values()][:4]
-    assert_right_along(lambda x: statistics(build(EPPreferenceGP, chosen, x)), POINTS)
 
 
 @each_gaussian

@@ -25,6 +25,7 @@ from registry import CELLS, ENGINES
 from torch import Generator, Tensor
 from torch.special import log_ndtr
 from truths.answers import CHOICES, NOISE, PAIRS, POINTS
+from truths.slopes import central_slopes
 
 from botorch_pref import (
     BotorchPrefError,
@@ -234,16 +235,7 @@ def test_the_evidence_has_a_gradient_in_the_scales(engine) -> None:
     model = model_of(engine, cell, with_covariates(cell.feedback))
     raw = model.covariate_module.raw_scale
     model.log_evidence().backward()
-    step, slopes = 1e-4, []
-    for i in range(2):
-        ends = []
-        for sign in (1, -1):
-            with torch.no_grad():
-                raw[i] += sign * step
-                ends.append(float(model.log_evidence().detach()))
-                raw[i] -= sign * step
-        slopes.append((ends[0] - ends[1]) / (2 * step))
-    wanted = torch.tensor(slopes, dtype=DOUBLE)
+    wanted = central_slopes(model.log_evidence, raw, 1e-4)
     torch.testing.assert_close(raw.grad, wanted, rtol=1e-5, atol=1e-7)
 
 

@@ -498,10 +498,10 @@ def test_precise_answers_are_found_again_from_another_prior(engine, precision) -
 def test_answers_without_noise_fit_by_default(engine, seed) -> None:
     """No precision is too large for them, but for the prior; warnings are errors."""
     generator = torch.Generator().manual_seed(seed)
-    x = torch.rand(25, 1, generator=generator, dtype=DOUBLE)
+    x = torch.rand(16, 1, generator=generator, dtype=DOUBLE)
     truth = math.sqrt(2) * torch.sin(5 * x.squeeze(-1))
     rated = torch.special.ndtr(truth / math.sqrt(2))
-    model = engine(x, feedback=[Ratings(torch.arange(25), rated)])
+    model = engine(x, feedback=[Ratings(torch.arange(16), rated)])
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     assert model.diagnostics()["converged"]
     posterior = model.posterior(x)
@@ -510,7 +510,7 @@ def test_answers_without_noise_fit_by_default(engine, seed) -> None:
     # For each factor of e in the precision the evidence gains half a nat for each
     # answer at most, which the exponential prior takes back.
     precision = model.likelihoods["Ratings"].precision.item()
-    assert 1e4 < precision < 25 / 2 * 3e4
+    assert 1e4 < precision < 16 / 2 * 3e4
     # A thousandth of the scale is then as much as anybody can say.
     assert float(off.max()) < 0.01
 

@@ -5,7 +5,6 @@ other ones: copies (1), conditioning (2), rankings (7), batches (9) and outputs 
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import LinearMean
 from torch import Tensor
+from truths.slopes import central_slopes
 
 from botorch_pref import (
     EPPreferenceGP,
@@ -66,16 +66,6 @@ def assert_same_posterior(cls: Any, actual: Any, expected: Any, atol: float) -> 
     )
 
 
-def slope(function: Callable[[], Tensor], parameter: Tensor, step: float) -> float:
-    """Central difference in a parameter with one element."""
-    ends = []
-    for sign in (1, -1):
-        parameter.data += sign * step
-        ends.append(function().item())
-        parameter.data -= sign * step
-    return (ends[0] - ends[1]) / (2 * step)
-
-
 @pytest.mark.parametrize("outputscale", [10.0, 100.0, 1e6])
 def test_4_the_mode_of_many_equal_answers(outputscale: float) -> None:
     covar = kernel(outputscale)
@@ -117,7 +107,7 @@ def test_5_the_gradient_of_the_evidence_at_extreme_differences(
         parameters, torch.autograd.grad(value, parameters), strict=True
     ):
         step = 1e-3 * max(1.0, parameter.abs().item())
-        expected = slope(model.log_evidence, parameter, step)
+        expected = central_slopes(model.log_evidence, parameter, step).item()
         rounding = 1e-11 * abs(value.item()) / step
         assert gradient.item() == pytest.approx(expected, rel=1e-4, abs=1e-8 + rounding)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.study import Study
 
 SETTING = ["problem", "judge", "noise"]
+RULE = ["model", "acquisition", "options", "answer"]
 _START = [*SETTING, "seed"]
 
 WRONG = 0.05
@@ -55,7 +56,9 @@ def table_of_claims(claims: Iterable[Claim], runs: pd.DataFrame) -> pd.DataFrame
         that share problem and seed, and differ in the judge, are alike: they count as
         one start, with the mean of their scores.
     """
-    held = ((claim, _pairs(claim, runs)) for claim in claims)
+    claims = list(claims)
+    figures = {of: _figures(runs, of) for of in dict.fromkeys(c.of for c in claims)}
+    held = ((claim, _pairs(claim, figures[claim.of])) for claim in claims)
     return pd.DataFrame([_row(claim, pairs) for claim, pairs in held if len(pairs)])
 
 
@@ -82,11 +85,12 @@ def _row(claim: Claim, pairs: pd.DataFrame) -> dict[str, str | int]:
     }
 
 
-def _pairs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
+def _pairs(claim: Claim, figures: Mapping[Rule, pd.Series]) -> pd.DataFrame:
     """Figures of both rules in the runs from the same start, by setting and seed."""
-    rules = {"better": claim.better, "worse": claim.worse}
-    figures = {name: _figures(runs, rule, claim.of) for name, rule in rules.items()}
-    return pd.concat(figures, axis=1).dropna()
+    if not {claim.better, claim.worse} <= figures.keys():
+        return pd.DataFrame()
+    both = {"better": figures[claim.better], "worse": figures[claim.worse]}
+    return pd.concat(both, axis=1).dropna()
 
 
 def _scores(pairs: pd.DataFrame) -> pd.Series:
@@ -109,11 +113,12 @@ def against_reference(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         and the reference's.
     """
     rows = []
+    ends, tops = _figures(runs, "end"), _figures(runs, "top")
     for rule in study.rules:
         claim = Claim(rule.title, rule, study.reference)
-        pairs = _pairs(claim, runs)
+        pairs = _pairs(claim, ends)
         if rule != study.reference and len(pairs):
-            wrong = (_pairs(replace(claim, of="top"), runs) > WRONG).sum()
+            wrong = (_pairs(claim, tops) > WRONG).sum()
             row = {"rule": claim.says, **_row(claim, pairs)} | {
                 "wrong optimum": wrong["better"],
                 "the reference's": wrong["worse"],
@@ -155,17 +160,18 @@ def verdict(centre: float, error: float, times: float) -> str:
 
 def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
     """The rows of one rule."""
-    for name, value in asdict(rule).items():
-        runs = runs[runs[name] == value]
-    return runs
+    return runs[np.logical_and.reduce([runs[n] == v for n, v in asdict(rule).items()])]
 
 
-def _figures(runs: pd.DataFrame, rule: Rule, of: str) -> pd.Series:
-    """Figures of the runs of a rule that are compared, by setting and seed."""
-    mine = runs_of(rule, runs)
+def _figures(runs: pd.DataFrame, of: str) -> dict[Rule, pd.Series]:
+    """Figures of the runs of each rule that are compared, by setting and seed."""
     at_end = {"end": "regret_recommended", "top": "basin_regret"}
+    column = "regret_recommended" if of == "way" else at_end.get(of, of)
+    each = runs.groupby([*RULE, *_START])
     if of in at_end:
-        last = mine.groupby(_START)["duel"].transform("max")
-        return mine[mine["duel"] == last].set_index(_START)[at_end[of]]
-    column = "regret_recommended" if of == "way" else of
-    return mine.groupby(_START)[column].mean()
+        last = runs["duel"] == each["duel"].transform("max")
+        figures = runs[last].set_index([*RULE, *_START])[column]
+    else:
+        figures = each[column].mean()
+    rules = figures.groupby(level=RULE)
+    return {Rule(*names): of_rule.droplevel(RULE) for names, of_rule in rules}

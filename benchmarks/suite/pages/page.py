@@ -111,7 +111,8 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
         figures: Folder for the figures, beside the page; None to draw none.
     """
     studies = list(studies)
-    played = {s.record: read_record(s.record, records) for s in studies}
+    names = dict.fromkeys(study.record for study in studies)
+    played = {name: read_record(name, records) for name in names}
     held, missing = _held(studies, played)
     parts = [_HEAD]
     parts += _claims(held, "holds", "What holds", _HOLDS)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.pages.claims import SETTING, WRONG
+from benchmarks.suite.pages.claims import RULE, SETTING, WRONG
 from benchmarks.suite.studies.study import Study
 
 NEAR = 0.05
@@ -20,8 +20,6 @@ RESAMPLES = 2000
 FOR_INTERVAL = 6
 """Runs from which on a median has an interval: the range of fewer covers it in less
 than 95 % of cases."""
-
-RULE = ["model", "acquisition", "options", "answer"]
 
 
 def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:

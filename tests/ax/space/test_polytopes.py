@@ -99,7 +99,8 @@ def test_random_polytopes_are_served(seed, tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [16, 17])
+# No two designs satisfy all of the first.
+@pytest.mark.parametrize("seed", [16, 33])
 def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -> None:
     parameters, rows = random_space(seed, share_whole=0.2)
     try:
