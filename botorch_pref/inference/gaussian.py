@@ -56,6 +56,8 @@ from botorch_pref.inference.engine import (
     WarmStart,
     not_finite,
 )
+from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.numerics.quadrature import TiltedMoments
 
 
 def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
@@ -167,6 +169,52 @@ def implicit_tangent(
         return SiteChange(tau, shift - mean * tau)
 
     return moved
+
+
+def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
+    """Sites that give cavities the tilted moments, ``batch_shape x 2 m``.
+
+    Here and below, sites of ``m`` rows are their precisions before their shifts.
+    """
+    _, first, second, shrink = tilted
+    shift = torch.addcmul(first, second, cavity_mean, value=-1.0)
+    return torch.cat([-second / shrink, shift / shrink], dim=-1)
+
+
+def matching_derivatives(
+    factors: ScalarFactors,
+    resolved: Tensor,
+    variance: Tensor,
+    mean: Tensor,
+    _: Tensor,
+    sites: Tensor,
+) -> Derivatives:
+    """Derivatives of matching sites, each of which depends on its own row alone.
+
+    Sites of rows that are not ``resolved`` stay. ``variance`` is that of the rows, no
+    less than its rounding error.
+    """
+    given = torch.broadcast_tensors(mean, variance, *sites.chunk(2, dim=-1))
+    with torch.enable_grad():
+        mean, variance, tau, nu = (t.detach().requires_grad_() for t in given)
+        left = 1 - tau * variance
+        cavity_variance = variance / left
+        cavity_mean = (mean - variance * nu) / left
+        tilted = factors.tilted(cavity_mean, cavity_variance)
+        new = matching_sites(cavity_mean, tilted)
+        changes = [
+            torch.autograd.grad(
+                part.sum(), (mean, variance, tau, nu), retain_graph=True
+            )
+            for part in new.chunk(2, dim=-1)
+        ]
+    rows = [
+        [torch.diag_embed(torch.where(resolved, change, 0.0)) for change in of_part]
+        for of_part in changes
+    ]
+    blocks = [torch.cat(of_part, dim=-1) for of_part in rows]
+    of_moments, of_sites = torch.cat(blocks, dim=-2).chunk(2, dim=-1)
+    return of_moments, of_sites
 
 
 # In posterior standard deviations, of which a hundredth is never missed.

@@ -62,9 +62,12 @@ from botorch_pref.inference.ep import (
     ExpectationPropagation,
     ep_log_evidence,
     fixed_point,
-    matching_sites,
 )
-from botorch_pref.inference.gaussian import GaussianSolution, with_gradient_of
+from botorch_pref.inference.gaussian import (
+    GaussianSolution,
+    matching_sites,
+    with_gradient_of,
+)
 from botorch_pref.inference.inducing import (
     BlurredFactors,
     FeatureFactor,

@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_pref.feedback import Comparisons, Feedback, Ratings
 from botorch_pref.inference import ep
 from botorch_pref.inference.engine import in_double
-from botorch_pref.inference.quick_sweeps import approach
+from botorch_pref.inference.ep import approach
 from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
     PairwiseLogitLikelihood,
