@@ -93,9 +93,10 @@ class _ScaledStationary(Function):
 
     With :math:`D_{ij} = \sum_k (z_{ik} - z_{jk})^2`, :math:`z = x / \ell`, entries are
     :math:`s k(D)`, and the derivative of :math:`\langle G, s k(D) \rangle` in
-    :math:`\ell_k` is, with :math:`H = -2 G \circ k'(D)` and its row and column sums r,
+    :math:`\ell_k` is, with :math:`H = -2 s G \circ k'(D)` and its row and column sums
+    r,
 
-    .. math:: \frac{s}{\ell_k} \Big( \sum_i r_i z_{ik}^2 - 2 z_k' H z_k \Big).
+    .. math:: \frac{1}{\ell_k} \Big( \sum_i r_i z_{ik}^2 - 2 z_k' H z_k \Big).
 
     Autograd takes a dozen matrices of points for it, whose memory takes longer to get
     than there is to compute.
@@ -111,28 +112,30 @@ class _ScaledStationary(Function):
         left, right = (-2.0 * z, squares, ones), (z, ones, squares)
         distance = torch.cat(left, dim=-1) @ torch.cat(right, dim=-1).mT
         distance.clamp_min_(0.0).diagonal(dim1=-2, dim2=-1).fill_(0.0)
+        # The gradient in D is minus half the slope times the output scale.
         if matern:
             root = distance.mul_(5.0).sqrt_()
-            decay = (-root).exp_()
+            decay = (-root).exp_().mul_(outputscale[..., None, None])
             slope = decay.addcmul(root, decay)
-            shape = torch.addcmul(slope, root.square_(), decay, value=1 / 3)
+            covariance = torch.addcmul(slope, root.square_(), decay, value=1 / 3)
             slope.mul_(5 / 3)
         else:
-            slope = shape = distance.mul_(-0.5).exp_()
-        ctx.save_for_backward(z, lengthscale, outputscale, shape, slope)
-        return outputscale[..., None, None] * shape
+            covariance = distance.mul_(-0.5).exp_() * outputscale[..., None, None]
+            slope = covariance
+        ctx.save_for_backward(z, lengthscale, outputscale, covariance, slope)
+        return covariance
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        z, lengthscale, outputscale, shape, slope = ctx.saved_tensors
-        of_output = torch.linalg.vecdot(gradient.flatten(-2), shape.flatten(-2))
+        z, lengthscale, outputscale, covariance, slope = ctx.saved_tensors
+        total = torch.linalg.vecdot(gradient.flatten(-2), covariance.flatten(-2))
         h = gradient * slope
         r = h.sum(-1) + h.sum(-2)
         inner = (r.unsqueeze(-1) * z - h @ (2.0 * z)) * z
-        of_length = inner.sum(-2, keepdim=True) * outputscale[..., None, None]
-        scaled = (of_length / lengthscale).sum_to_size(lengthscale.shape)
-        return None, scaled, of_output.sum_to_size(outputscale.shape), None
+        of_length = inner.sum(-2, keepdim=True) / lengthscale
+        of_output = (total / outputscale).sum_to_size(outputscale.shape)
+        return None, of_length.sum_to_size(lengthscale.shape), of_output, None
 
 
 def psd_root(matrix: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ class SparseDesign:
         (index, coefficient), *others = self._terms
         out = coefficient.unsqueeze(-1) * take_rows(values, index)
         for index, coefficient in others:
-            out = out.addcmul(coefficient.unsqueeze(-1), take_rows(values, index))
+            out.addcmul_(coefficient.unsqueeze(-1), take_rows(values, index))
         return out
 
     def row_squares(self, values: Tensor) -> Tensor:

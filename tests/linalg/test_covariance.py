@@ -188,7 +188,7 @@ def test_usual_kernels_in_closed_form_are_those_of_gpytorch(
         for k in (found, expected)
     ]
     # Rounding of squared lengths, where points are far apart beside lengthscales.
-    rounding = 1e-11 + 1e-14 * spread**2
+    rounding = 1e-11 + 1e-13 * spread**2
     torch.testing.assert_close(*slopes, rtol=1e-10, atol=rounding)
 
 
