@@ -10,6 +10,7 @@ import pytest
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from torch import Tensor
+from truths.answers import log_probabilities
 
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import Factors, PreferenceLikelihood
@@ -73,11 +74,15 @@ class Engine:
 
 @dataclass
 class Cell:
-    """Answers under a likelihood, and their log probability given utilities."""
+    """Answers under a likelihood."""
 
     likelihood: Callable[[], PreferenceLikelihood[Any]]
     feedback: Feedback
-    log_prob: Callable[[Tensor], Tensor]
+
+    def log_prob(self, f: Tensor) -> Tensor:
+        """Of all answers, given utilities ``num_draws x n``."""
+        law = self.likelihood().double()
+        return log_probabilities(f, self.feedback, law).sum(-1)
 
 
 @dataclass

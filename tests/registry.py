@@ -11,7 +11,6 @@ import torch
 from entries import Acquisition, Case, Cell, Engine, SetCase
 from random_answers import integers, padded, subsets, uniform
 from torch import Generator
-from torch.special import log_ndtr
 from truths import duel_values
 from truths.answer_probabilities import (
     CUTPOINTS,
@@ -35,14 +34,6 @@ from truths.answers import (
     STRENGTHS,
     TIES,
     VALIDITY,
-    best_of,
-    beta,
-    duels,
-    logit_duels_and_ties,
-    middle,
-    ordinal,
-    probit_duels,
-    softmax,
 )
 from truths.gaussian_posteriors import (
     ep_reference,
@@ -157,62 +148,22 @@ CELLS = [
     Cell(
         lambda: PairwiseProbitLikelihood(NOISE, tie_threshold=0.3),
         Comparisons(PAIRS, TIES),
-        probit_duels,
     ),
-    Cell(
-        PairwiseLogitLikelihood,
-        Comparisons(PAIRS),
-        lambda f: torch.nn.functional.logsigmoid(duels(f)).sum(-1),
-    ),
-    Cell(
-        lambda: RaoKupperLikelihood(0.3),
-        Comparisons(PAIRS, TIES),
-        logit_duels_and_ties,
-    ),
-    Cell(
-        lambda: PairwiseProbitLikelihood(NOISE),
-        CHOICES,
-        lambda f: best_of(f, 2, [0, 1]) + best_of(f, 1, [3, 2]) + best_of(f, 0, [3]),
-    ),
-    Cell(
-        lambda: PairwiseProbitLikelihood(NOISE),
-        RANKINGS,
-        lambda f: middle(f, 2, 0, 1) + middle(f, 2, 1, 3) + best_of(f, 0, [3]),
-    ),
-    Cell(
-        PlackettLuceLikelihood,
-        CHOICES,
-        lambda f: softmax(f, [[2, 0, 1], [1, 3, 2], [0, 3]]),
-    ),
-    Cell(
-        PlackettLuceLikelihood,
-        RANKINGS,
-        lambda f: softmax(f, [[2, 0, 1], [0, 1], [2, 1, 3], [1, 3], [0, 3]]),
-    ),
-    Cell(
-        lambda: AffineProbitLikelihood(NOISE),
-        VALIDITY,
-        lambda f: log_ndtr(
-            f[:, VALIDITY.indices] * torch.tensor([1, 1, -1]) / math.sqrt(NOISE)
-        ).sum(-1),
-    ),
+    Cell(PairwiseLogitLikelihood, Comparisons(PAIRS)),
+    Cell(lambda: RaoKupperLikelihood(0.3), Comparisons(PAIRS, TIES)),
+    Cell(lambda: PairwiseProbitLikelihood(NOISE), CHOICES),
+    Cell(lambda: PairwiseProbitLikelihood(NOISE), RANKINGS),
+    Cell(PlackettLuceLikelihood, CHOICES),
+    Cell(PlackettLuceLikelihood, RANKINGS),
+    Cell(lambda: AffineProbitLikelihood(NOISE), VALIDITY),
     Cell(
         lambda: OrdinalProbitLikelihood(
             noise=NOISE, cutpoints=torch.tensor([-0.6, 0.5])
         ),
         ORDINAL,
-        ordinal,
     ),
-    Cell(
-        lambda: PairwiseBetaLikelihood(precision=6.0, noise=NOISE),
-        STRENGTHS,
-        lambda f: beta(duels(f, PAIRS[:4]), STRENGTHS.strengths, 6.0),
-    ),
-    Cell(
-        lambda: BetaRatingLikelihood(precision=6.0, noise=NOISE),
-        RATINGS,
-        lambda f: beta(f[:, RATINGS.indices], RATINGS.ratings, 6.0),
-    ),
+    Cell(lambda: PairwiseBetaLikelihood(precision=6.0, noise=NOISE), STRENGTHS),
+    Cell(lambda: BetaRatingLikelihood(precision=6.0, noise=NOISE), RATINGS),
 ]
 
 

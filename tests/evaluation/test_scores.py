@@ -8,7 +8,9 @@ import torch
 from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.distributions import Beta, Normal
+from models.cell_models import each_part, made, other_answers
+from truths import answers
+from truths.answers import log_probabilities
 
 from benchmarks.ranking_measures import (
     comparison_auc,
@@ -17,8 +19,6 @@ from benchmarks.ranking_measures import (
     top_k_value,
 )
 from botorch_pref import (
-    AffineProbitLikelihood,
-    BetaRatingLikelihood,
     Choices,
     Comparisons,
     EPPreferenceGP,
@@ -26,16 +26,12 @@ from botorch_pref import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
     LaplacePreferenceGP,
-    OrdinalProbitLikelihood,
     OrdinalRatings,
-    PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
     PlackettLuceRegression,
     Rankings,
     Ratings,
-    SkewPreferenceGP,
     Strengths,
     UnsupportedFeedbackError,
     Validity,
@@ -44,130 +40,44 @@ from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.evaluation import scores as module
 from botorch_pref.evaluation.scores import ordered_pairs
 
-NOISE = 0.4
 POINTS = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(-1)
-NUM = 40_000
-# Four standard errors of a simulated share, and of the draws that sets are averaged
-# over, which are less random than a simulation.
-TOLERANCE = 4 * 0.5 * (NUM**-0.5 + module.NUM_DRAWS**-0.5)
+NUM = 20_000
 
 PAIRS = torch.tensor([[0, 1], [3, 2], [4, 1]])
 SETS = torch.tensor([[0, 1, 2], [3, 4, -1], [1, 2, 4]])
 ORDERS = torch.tensor([[0, 2, 1], [3, 4, -1], [4, 1, 2]])
-GAUSSIAN = [EPPreferenceGP, SkewPreferenceGP]
 
 
-def draws(model) -> torch.Tensor:
-    with torch.random.fork_rng():
+def score(model, feedback, points=POINTS) -> torch.Tensor:
+    return predictive_log_probability(feedback, model, points).detach()
+
+
+def check_scores(model, law, held_out) -> None:
+    """Against averages over draws, by four standard errors of both averages."""
+    with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(3)
-        return model.posterior(POINTS).rsample(torch.Size([NUM])).squeeze(-1).detach()
+        draws = model.posterior(answers.POINTS).rsample(torch.Size([NUM]))
+    each = log_probabilities(draws.squeeze(-1), held_out, law).exp().detach()
+    # Sets are averaged over draws too, which are less random than these.
+    size = module.NUM_DRAWS if isinstance(held_out, Choices | Rankings) else math.inf
+    error = 4 * each.std(0) * (NUM**-0.5 + size**-0.5)
+    got = score(model, held_out, answers.POINTS).exp()
+    assert bool(((got - each.mean(0)).abs() < error).all())
 
 
-def heard(model) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(4)
-    f = draws(model)
-    noise = torch.randn(f.shape, generator=generator, dtype=f.dtype)
-    return f + math.sqrt(NOISE) * noise
+@each_part
+def test_answers_have_their_average_probability(engine, cell) -> None:
+    law = cell.likelihood().double()
+    check_scores(made(engine, cell), law, other_answers(cell).feedback)
 
 
-def score(model, feedback) -> torch.Tensor:
-    return predictive_log_probability(feedback, model, POINTS).detach()
-
-
-@in_turn("model_class", GAUSSIAN)
-def test_comparisons_with_ties(model_class) -> None:
-    likelihood = PairwiseProbitLikelihood(NOISE, tie_threshold=0.7)
-    answers = Comparisons(PAIRS, ties=torch.tensor([[0, 3], [2, 4]]))
-    model = model_class(POINTS, answers, likelihood=likelihood).eval()
-    first, second = heard(model)[:, PAIRS].unbind(-1)
-    tied_first, tied_second = heard(model)[:, answers.ties].unbind(-1)
-    won = first - second > 0.7
-    tied = (tied_first - tied_second).abs() < 0.7
-    want = torch.cat([won, tied], -1).double().mean(0)
-    got = score(model, answers).exp()
-    torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
-
-
-@in_turn("model_class", GAUSSIAN)
-def test_validity(model_class) -> None:
-    seen = Validity(torch.arange(4), torch.tensor([True, False, False, True]))
-    likelihood = AffineProbitLikelihood(noise=NOISE)
-    model = model_class(POINTS, feedback=[seen], likelihood=likelihood).eval()
-    worked = (heard(model)[:, :4] > 0).double().mean(0)
-    want = torch.where(seen.valid, worked, 1 - worked)
-    torch.testing.assert_close(score(model, seen).exp(), want, rtol=0, atol=0.01)
-
-
-@in_turn("model_class", GAUSSIAN)
-def test_levels(model_class) -> None:
-    cutpoints = torch.tensor([-0.5, 0.7], dtype=torch.float64)
-    likelihood = OrdinalProbitLikelihood(noise=NOISE, cutpoints=cutpoints)
-    seen = OrdinalRatings(torch.tensor([0, 1, 4]), torch.tensor([0, 1, 2]), 3)
-    model = model_class(POINTS, feedback=[seen], likelihood=likelihood).eval()
-    held_out = OrdinalRatings(torch.tensor([2, 2, 3]), torch.tensor([0, 1, 2]), 3)
-    levels = torch.bucketize(heard(model)[:, held_out.indices], cutpoints)
-    want = (levels == held_out.levels).double().mean(0)
-    got = score(model, held_out).exp()
-    torch.testing.assert_close(got, want, rtol=0, atol=2 / NUM**0.5)
-
-
-def models_of_sets() -> list:
-    seen = [Choices(SETS, torch.tensor([0, 3, 4])), Rankings(ORDERS)]
-    each = dict.fromkeys((Choices, Rankings), PlackettLuceLikelihood())
-    probit = dict.fromkeys((Choices, Rankings), PairwiseProbitLikelihood(NOISE))
-    return [
-        *(kind(POINTS, feedback=seen, likelihood=probit).eval() for kind in GAUSSIAN),
-        LaplacePreferenceGP(POINTS, feedback=seen, likelihood=each).eval(),
-        PlackettLuceRegression(POINTS, feedback=seen, inference="laplace", eta=0.1),
-    ]
-
-
-def with_gumbel_noise(model) -> torch.Tensor:
-    """Of these sums the order is Plackett and Luce's."""
-    generator = torch.Generator().manual_seed(4)
-    f = draws(model)
-    exponential = -torch.rand(f.shape, generator=generator, dtype=f.dtype).log()
-    return f - exponential.log()
-
-
-@pytest.mark.parametrize("model", models_of_sets(), ids=lambda m: type(m).__name__)
-def test_choices_and_rankings(model) -> None:
-    u = heard(model) if isinstance(model, tuple(GAUSSIAN)) else with_gumbel_noise(model)
-    chosen = torch.tensor([2, 4, 1])
-    best = u[:, SETS].masked_fill(SETS < 0, -torch.inf).argmax(-1)
-    want = (chosen == SETS.gather(1, best.T).T).double().mean(0)
-    got = score(model, Choices(SETS, chosen)).exp()
-    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
-
-    descends = u[:, ORDERS].diff(dim=-1) < 0
-    want = (descends | (ORDERS[:, 1:] < 0)).all(-1).double().mean(0)
-    got = score(model, Rankings(ORDERS)).exp()
-    torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE)
-
-
-def test_densities_of_ratings_and_strengths() -> None:
-    answers = torch.tensor([0.2, 0.6, 0.9], dtype=torch.float64)
-    likelihoods = {
-        Ratings: BetaRatingLikelihood(6.0, NOISE),
-        Strengths: PairwiseBetaLikelihood(5.0, NOISE),
-    }
-    seen = [Ratings(torch.tensor([0, 2, 4]), answers), Strengths(PAIRS, answers)]
-    model = EPPreferenceGP(POINTS, feedback=seen, likelihood=likelihoods).eval()
-    f = draws(model)
-    rated = torch.tensor([1, 3, 3])
-    for held_out, z, precision in (
-        (Ratings(rated, answers), f[:, rated], 6.0),
-        (
-            Strengths(PAIRS.flip(0), answers),
-            f[:, PAIRS.flip(0)][..., 0] - f[:, PAIRS.flip(0)][..., 1],
-            5.0,
-        ),
-    ):
-        mu = Normal(0.0, 1.0).cdf(z / math.sqrt(2 * NOISE))
-        shapes = precision * mu, precision * (1 - mu)
-        density = Beta(*shapes).log_prob(answers).exp()
-        error = 4 * density.std(0) / NUM**0.5
-        assert ((score(model, held_out).exp() - density.mean(0)).abs() < error).all()
+def test_sets_have_their_average_probability_under_weights() -> None:
+    seen = [answers.CHOICES, answers.RANKINGS]
+    model = PlackettLuceRegression(
+        answers.POINTS, feedback=seen, inference="laplace", eta=0.1
+    )
+    for held_out in seen:
+        check_scores(model, PlackettLuceLikelihood(), held_out)
 
 
 def test_sets_may_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:

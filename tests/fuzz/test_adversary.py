@@ -10,17 +10,18 @@ import logging
 import math
 import warnings
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from entries import Cell
 from fuzz.adversary import Problem, problems
-from fuzz.brute_force import average
 from random_answers import counted
 from registry import CELLS, ENGINES, RANDOM
-from torch import Generator
+from torch import Generator, Tensor
+from truths.answers import log_probabilities
 
 from botorch_pref import (
     DuelingEUBO,
@@ -40,6 +41,38 @@ from botorch_pref.models import PreferenceGP
 ROUNDINGS = 100
 # Errors in units of what the engine states: it speaks of rows, and of one error each.
 STATED = 10
+NUM_DRAWS = 4096
+# So many of the draws must carry the weight for their average to be one.
+SMALLEST_SIZE = 100
+
+
+@dataclass(frozen=True)
+class Average:
+    """The logarithm of an average over draws, its error, and whether it is one."""
+
+    log_evidence: float
+    error: float
+    told: bool
+
+
+def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
+    """The evidence of answers about utilities with a prior of mean zero."""
+    values, vectors = torch.linalg.eigh(covariance)
+    root = vectors * values.clamp_min(0).sqrt()
+    generator = Generator().manual_seed(1)
+    white = torch.randn(NUM_DRAWS, len(root), generator=generator, dtype=root.dtype)
+    f = white @ root.T
+    logs = f.new_zeros(NUM_DRAWS)
+    for cell in cells:
+        law = cell.likelihood().double()
+        each = log_probabilities(f, cell.feedback, law, noise)
+        logs = logs + (each * cell.feedback.answer_counts).sum(-1)
+    weights = logs.softmax(-1)
+    size = float(1 / weights.square().sum())
+    log_evidence = float(logs.logsumexp(-1)) - math.log(NUM_DRAWS)
+    return Average(
+        log_evidence, math.sqrt(1 / size - 1 / NUM_DRAWS), size >= SMALLEST_SIZE
+    )
 
 
 def assert_moments_can_be(model: PreferenceGP, problem: Problem) -> None:

@@ -273,9 +273,7 @@ def test_counts_of_no_answers_and_of_too_many_rows_are_refused() -> None:
         Comparisons(COUNT, tie_counts=torch.tensor([1]))
     many = Rankings(torch.tensor([[0, 1, 2]]), counts=torch.tensor([60_000]))
     with pytest.raises(FeedbackError, match="sees one by one: at most 50000"):
-        build(
-            EPPreferenceGP, [Cell(PairwiseProbitLikelihood, many, lambda f: f[..., 0])]
-        )
+        build(EPPreferenceGP, [Cell(PairwiseProbitLikelihood, many)])
 
 
 def test_blocks_with_and_without_counts_follow_each_other() -> None:

@@ -1,19 +1,25 @@
-"""Answers of every kind about four points, and their log probabilities."""
+"""Log probabilities of answers of every kind, and some about four points."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 from torch.special import log_ndtr, ndtr
 
 from botorch_pref import (
     Choices,
+    Comparisons,
     OrdinalRatings,
+    PlackettLuceLikelihood,
     Rankings,
     Ratings,
     Strengths,
     Validity,
 )
+from botorch_pref.feedback import Feedback
 
 NOISE = 0.4
 POINTS = torch.tensor([[0.0], [0.35], [0.6], [1.0]], dtype=torch.float64)
@@ -52,37 +58,113 @@ def duels(f: Tensor, pairs: Tensor = PAIRS) -> Tensor:
     return f[:, pairs[:, 0]] - f[:, pairs[:, 1]]
 
 
-def probit_duels(f: Tensor) -> Tensor:
-    wins = log_ndtr((duels(f) - 0.3) / math.sqrt(2 * NOISE))
-    gap, scale = duels(f, TIES), math.sqrt(2 * NOISE)
-    ties = (ndtr((0.3 - gap) / scale) - ndtr((-0.3 - gap) / scale)).log()
-    return wins.sum(-1) + ties.sum(-1)
-
-
-def logit_duels_and_ties(f: Tensor) -> Tensor:
-    wins = torch.sigmoid(duels(f) - 0.3)
-    gap = duels(f, TIES)
-    ties = torch.sigmoid(gap + 0.3) - torch.sigmoid(gap - 0.3)
-    return wins.log().sum(-1) + ties.log().sum(-1)
-
-
-def ordinal(f: Tensor) -> Tensor:
-    ends = torch.tensor([-math.inf, -0.6, 0.5, math.inf], dtype=torch.float64)
-    f, levels = f[:, ORDINAL.indices], ORDINAL.levels
-    upper, lower = ends[levels + 1], ends[levels]
-    scale = math.sqrt(NOISE)
-    return (ndtr((upper - f) / scale) - ndtr((lower - f) / scale)).log().sum(-1)
-
-
-def beta(z: Tensor, y: Tensor, precision: float) -> Tensor:
-    z = z / math.sqrt(2 * NOISE)
-    a, b = precision * ndtr(z), precision * ndtr(-z)
-    density = (a - 1) * y.log() + (b - 1) * (1 - y).log()
-    return (density + math.lgamma(precision) - a.lgamma() - b.lgamma()).sum(-1)
-
-
 def softmax(f: Tensor, stages: list[list[int]]) -> Tensor:
     return sum(f[:, s[0]] - f[:, s].logsumexp(-1) for s in stages)
+
+
+def _items(row: Tensor) -> list[int]:
+    return [i for i in row.tolist() if i >= 0]
+
+
+def _interval(lower: Tensor, upper: Tensor) -> Tensor:
+    # From the side where the difference of two probabilities keeps its digits.
+    flip = lower > 0
+    lower, upper = torch.where(flip, -upper, lower), torch.where(flip, -lower, upper)
+    return (ndtr(upper) - ndtr(lower)).log()
+
+
+def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Tensor:
+    threshold = float(getattr(law, "tie_threshold", torch.zeros(())).detach())
+    is_probit, scale = hasattr(law, "noise"), math.sqrt(2 * noise)
+    gaps = duels(f, answers.pairs) - threshold
+    wins = log_ndtr(gaps / scale) if is_probit else logsigmoid(gaps)
+    if answers.ties is None:
+        return wins
+    gaps = duels(f, answers.ties)
+    if is_probit:
+        ties = _interval((-threshold - gaps) / scale, (threshold - gaps) / scale)
+    else:
+        ties = ((gaps + threshold).sigmoid() - (gaps - threshold).sigmoid()).log()
+    return torch.cat([wins, ties], -1)
+
+
+def _choices(f: Tensor, answers: Choices, law: Any, noise: float) -> Tensor:
+    pairs = zip(map(_items, answers.sets), answers.chosen.tolist(), strict=True)
+    stages = [[best, *(i for i in items if i != best)] for items, best in pairs]
+    if isinstance(law, PlackettLuceLikelihood):
+        return torch.stack([softmax(f, [stage]) for stage in stages], -1)
+    f = f * math.sqrt(NOISE / noise)
+    return torch.stack([best_of(f, s[0], s[1:]) for s in stages], -1)
+
+
+def _rankings(f: Tensor, answers: Rankings, law: Any, noise: float) -> Tensor:
+    orders = [_items(row) for row in answers.orders]
+    if isinstance(law, PlackettLuceLikelihood):
+        parts = [softmax(f, [o[i:] for i in range(len(o))]) for o in orders]
+        return torch.stack(parts, -1)
+    f = f * math.sqrt(NOISE / noise)
+    parts = [
+        middle(f, *order) if len(order) == 3 else best_of(f, order[0], order[1:])
+        for order in orders
+    ]
+    return torch.stack(parts, -1)
+
+
+def _validity(f: Tensor, answers: Validity, law: Any, noise: float) -> Tensor:
+    sign = torch.where(answers.valid, 1.0, -1.0).double()
+    return log_ndtr(f[:, answers.indices] * sign / math.sqrt(noise))
+
+
+def _levels(f: Tensor, answers: OrdinalRatings, law: Any, noise: float) -> Tensor:
+    infinite = torch.tensor([math.inf], dtype=f.dtype)
+    ends = torch.cat([-infinite, law.cutpoints.detach(), infinite])
+    f = f[:, answers.indices]
+    return _interval(
+        *((ends[answers.levels + i] - f) / math.sqrt(noise) for i in (0, 1))
+    )
+
+
+def _densities(z: Tensor, y: Tensor, law: Any, noise: float) -> Tensor:
+    z, precision = z / math.sqrt(2 * noise), law.precision.detach()
+    a, b = precision * ndtr(z), precision * ndtr(-z)
+    density = (a - 1) * y.log() + (b - 1) * (1 - y).log()
+    return density + precision.lgamma() - a.lgamma() - b.lgamma()
+
+
+def _strengths(f: Tensor, answers: Strengths, law: Any, noise: float) -> Tensor:
+    return _densities(duels(f, answers.pairs), answers.strengths, law, noise)
+
+
+def _ratings(f: Tensor, answers: Ratings, law: Any, noise: float) -> Tensor:
+    return _densities(f[:, answers.indices], answers.ratings, law, noise)
+
+
+_LOG_PROBABILITIES: dict[type[Feedback], Callable[..., Tensor]] = {
+    Comparisons: _comparisons,
+    Choices: _choices,
+    Rankings: _rankings,
+    Validity: _validity,
+    OrdinalRatings: _levels,
+    Strengths: _strengths,
+    Ratings: _ratings,
+}
+
+
+def log_probabilities(
+    f: Tensor, answers: Feedback, law: Any, noise: float = NOISE
+) -> Tensor:
+    """Of each answer under a likelihood of this noise, given utilities.
+
+    Args:
+        f: ``num_draws x n``.
+        answers: About the n points.
+        law: Has the other parameters. Without a noise it is logistic.
+        noise: Of each item that is heard.
+
+    Returns:
+        ``num_draws x m``.
+    """
+    return _LOG_PROBABILITIES[type(answers)](f, answers, law, noise)
 
 
 VALIDITY = Validity(torch.tensor([0, 2, 3]), torch.tensor([True, True, False]))

@@ -9,8 +9,11 @@ from botorch.models.likelihoods import pairwise as botorch_pairwise
 from botorch.models.transforms.input import Normalize
 from gpytorch.likelihoods import GaussianLikelihood, Likelihood
 from gpytorch.means import ConstantMean
+from models.cell_models import PARTS, made
+from registry import CELLS
 from scipy.stats import norm
 from torch import Tensor
+from truths.answers import CHOICES, POINTS, log_probabilities
 from truths.slopes import central_slopes
 
 from botorch_pref import (
@@ -24,6 +27,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
     PlackettLuceRegression,
+    Rankings,
     SkewPreferenceGP,
     UnsupportedFeedbackError,
     Validity,
@@ -90,70 +94,28 @@ def test_a_likelihood_without_duels_is_refused(likelihood) -> None:
 
 # --- Choices
 
-NOISE = 0.3
-POINTS = torch.linspace(0, 1, 5, dtype=torch.float64).unsqueeze(-1)
-CHOICES = Choices(
-    torch.tensor([[0, 1, 2], [3, 2, 4], [0, 4, -1]]), torch.tensor([1, 3, 0])
-)
+OF_SETS = [p for p in PARTS if isinstance(p.values[1].feedback, Choices | Rankings)]
 
 
-def probit(kind) -> PreferenceGP:
-    likelihood = PairwiseProbitLikelihood(NOISE)
-    return kind(POINTS, feedback=[CHOICES], likelihood=likelihood).eval()
-
-
-@pytest.fixture(params=[EPPreferenceGP, SkewPreferenceGP], ids=lambda c: c.__name__)
-def model(request):
-    return probit(request.param)
-
-
-def normal_noise(*shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    noise = torch.randn(*shape, generator=generator, dtype=torch.float64)
-    return math.sqrt(NOISE) * noise
-
-
-def gumbel_noise(*shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    uniform = torch.rand(*shape, generator=generator, dtype=torch.float64)
-    return -torch.log(-torch.log(uniform))
-
-
-JUDGES = {
-    "EP": (lambda: probit(EPPreferenceGP), normal_noise),
-    "draws": (lambda: probit(SkewPreferenceGP), normal_noise),
-    "softmax": (
-        lambda: LaplacePreferenceGP(
-            POINTS, feedback=[CHOICES], likelihood=PlackettLuceLikelihood()
-        ),
-        gumbel_noise,
-    ),
-    "weights": (
-        lambda: PlackettLuceRegression(POINTS, feedback=[CHOICES]),
-        gumbel_noise,
-    ),
-}
-
-
-@pytest.mark.parametrize("judge", JUDGES)
-def test_simulated_judges_choose_as_often(judge: str) -> None:
-    model, noise = JUDGES[judge][0](), JUDGES[judge][1]
+@pytest.mark.parametrize(("engine", "cell"), OF_SETS)
+def test_options_are_chosen_as_often_as_draws_say(engine, cell) -> None:
+    """Within four standard errors of the draws of both."""
+    model, law = made(engine, cell), cell.likelihood().double()
     X = torch.tensor([[0.1], [0.5], [0.8], [0.95]], dtype=torch.float64)
     got = choice_probability(model, X, num_samples=2048).detach()
-    num = 40_000
-    posterior = model.posterior(X)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(2)
-        utilities = posterior.rsample(torch.Size([num])).squeeze(-1)
-    chosen = (utilities + noise(num, 4)).argmax(-1)
-    want = chosen.bincount(minlength=4) / num
-    # Four standard errors of the simulation, and of 2,048 draws.
-    tolerance = 4 * 0.5 * (num**-0.5 + 2048**-0.5)
-    torch.testing.assert_close(got, want.double(), rtol=0, atol=tolerance)
+        utilities = model.posterior(X).rsample(torch.Size([20_000])).squeeze(-1)
+    each_of_them = Choices(torch.arange(4).expand(4, 4), torch.arange(4))
+    each = log_probabilities(utilities, each_of_them, law).exp()
+    error = 4 * each.std(0) * (20_000**-0.5 + 2048**-0.5)
+    assert bool(((got - each.mean(0)).abs() < error).all())
     assert float(got.sum()) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_it_has_gradients_where_it_is_evaluated(model) -> None:
+@pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
+def test_it_has_gradients_where_it_is_evaluated(engine) -> None:
+    model = made(engine, CELLS[3])
     X = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(choice_probability(model, X)[1], X)
     want = central_slopes(lambda: choice_probability(model, X)[1], X, 1e-5)
