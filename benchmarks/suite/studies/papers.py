@@ -31,6 +31,9 @@ BENAVOLI = (
 
 ASKING = ("ucb", "thompson", "eiig-0.1", "eiig-0.5")
 
+NEW_POINTS = Rule("ep", "eubo-pair")
+"""Beside the default in long runs: two new points by their expected best."""
+
 FIGURE_5 = Study(
     "skewgp-figure-5",
     "Benavoli et al. (2021), figure 5: is the exact posterior worth it in one "
@@ -42,6 +45,7 @@ FIGURE_5 = Study(
             ("ucb", "thompson", "eiig-0.1"),
         ),
         DEFAULT,
+        NEW_POINTS,
         *PEERS,
     ),
     reference=Rule("laplace-known", "eiig-0.1"),
@@ -69,6 +73,7 @@ FIGURE_6 = Study(
     rules=(
         *all_rules(("laplace", "ep", "skew"), ASKING),
         DEFAULT,
+        NEW_POINTS,
         *PEERS,
     ),
     reference=Rule("laplace", "eiig-0.1"),
