@@ -55,6 +55,7 @@ DEFAULTS = Study(
         *PEERS,
     ),
     reference=DEFAULT,
+    num_seeds=100,
     also=(Rule("ep", "thompson"), *MORE_OPTIONS),
     claims=(
         *BESIDE_PEERS,
@@ -181,7 +182,6 @@ PAIRS = replace(
     name="pairs",
     asks="Should a duel show two new points, or the incumbent and a challenger?",
     rules=(DEFAULT, *all_rules(("ep",), ("eubo-pair", "pair-or-challenger"))),
-    num_seeds=100,
     also=(),
     claims=tuple(
         Claim(f"The exploring rule is better than {name}.", DEFAULT, Rule("ep", ask))
