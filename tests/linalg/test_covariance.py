@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref import PrecisionError
+from botorch_pref import BotorchPrefError, FeedbackError, PrecisionError
 from botorch_pref.linalg.covariance import (
     SemidefiniteLinearOperator,
     dense_covariance,
@@ -197,4 +197,28 @@ def test_derivatives_in_points_are_those_of_the_kernel_itself() -> None:
     kernel = DuelKernel(3).double()
     assert torch.autograd.gradcheck(
         lambda points: dense_covariance(kernel, points), x.requires_grad_()
+    )
+
+
+def test_a_kernel_of_other_features_says_so() -> None:
+    with pytest.raises(FeedbackError, match="3 features and DuelKernel 1"):
+        dense_covariance(DuelKernel(1).double(), torch.rand(4, 3).double())
+
+
+def test_second_derivatives_in_scales_are_refused() -> None:
+    x = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).double()
+    kernel = DuelKernel(3).double()
+    scales = [*kernel.parameters()]
+    value = dense_covariance(kernel, x).sum()
+    slopes = torch.autograd.grad(value, scales, create_graph=True)
+    for slope in slopes:
+        with pytest.raises(BotorchPrefError, match="take differences of gradients"):
+            torch.autograd.grad(slope.sum(), scales, retain_graph=True)
+
+
+def test_second_derivatives_of_the_factor() -> None:
+    root = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(2)).double()
+    assert torch.autograd.gradgradcheck(
+        lambda r: semidefinite_cholesky(r @ r.mT + torch.eye(3)).square(),
+        root.requires_grad_(),
     )
