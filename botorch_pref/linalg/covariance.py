@@ -129,7 +129,9 @@ class _ScaledStationary(Function):
     def forward(
         ctx: Any, x: Tensor, lengthscale: Tensor, outputscale: Tensor, matern: bool
     ) -> Tensor:
-        z = (x - x.mean(dim=-2, keepdim=True)) / lengthscale
+        # In GPyTorch's order, so that covariances with other points round as these do.
+        z = (x - x.mean(dim=-2, keepdim=True) if matern else x) / lengthscale
+        z = z - z.mean(dim=-2, keepdim=True)
         squares = z.square().sum(-1, keepdim=True)
         ones = torch.ones_like(squares)
         left, right = (-2.0 * z, squares, ones), (z, ones, squares)

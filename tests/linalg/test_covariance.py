@@ -192,6 +192,22 @@ def test_usual_kernels_in_closed_form_are_those_of_gpytorch(
     torch.testing.assert_close(*slopes, rtol=1e-10, atol=rounding)
 
 
+@pytest.mark.parametrize("base", [RBFKernel, MaternKernel])
+@pytest.mark.parametrize("shape", [(8, 3), (2, 8, 3), (8, 1), (2, 8, 1)])
+def test_covariances_of_points_and_with_points_round_alike(
+    base: Callable[..., Kernel], shape: tuple[int, ...]
+) -> None:
+    """Predictions at the points cancel what rounding of squared lengths does."""
+    x = 10 + torch.rand(shape, generator=torch.Generator().manual_seed(4))
+    x[..., 1, :] = x[..., 0, :] + 1e-5
+    kernel = ScaleKernel(base(ard_num_dims=shape[-1]))
+    kernel.base_kernel.lengthscale = 0.02
+    with torch.no_grad():
+        of_points, with_points = dense_covariance(kernel, x), kernel(x, x).to_dense()
+    eps = torch.finfo(torch.float32).eps
+    torch.testing.assert_close(of_points, with_points, rtol=0, atol=8 * eps)
+
+
 def test_derivatives_in_points_are_those_of_the_kernel_itself() -> None:
     x = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).double()
     kernel = DuelKernel(3).double()
