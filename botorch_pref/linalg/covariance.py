@@ -140,7 +140,7 @@ class _ScaledStationary(Function):
         # The gradient in D is minus half the slope times the output scale.
         if matern:
             root = distance.mul_(5.0).sqrt_()
-            decay = (-root).exp_().mul_(outputscale[..., None, None])
+            decay = (-root).exp_() * outputscale[..., None, None]
             slope = decay.addcmul(root, decay)
             covariance = torch.addcmul(slope, root.square_(), decay, value=1 / 3)
             slope.mul_(5 / 3)
