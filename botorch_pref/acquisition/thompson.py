@@ -157,7 +157,7 @@ class HallucinatedModel(DerivedModel):
         super().__init__()
         self.model = model
         self._is_ensemble = is_ensemble(model)
-        self._known: tuple[Tensor, CovarianceWith] | None = None
+        self._known: tuple[object, Tensor, CovarianceWith] | None = None
         points = observed_points(model)
         self.register_buffer("_points", points.detach().clone())
         with torch.no_grad():
@@ -204,12 +204,18 @@ class HallucinatedModel(DerivedModel):
     def _covariance(self) -> CovarianceWith | None:
         """Posterior covariances with the directions; None where only joint ones are."""
         model, direction = self.model, self._direction
-        if self._points.dim() > 2 or self._is_ensemble or not has_plain_terms(model):
+        if direction.dim() > 2 or self._is_ensemble or not has_plain_terms(model):
             return None
-        # Of buffers that were moved since, or copied with the model.
-        if self._known is None or self._known[0] is not direction:
-            self._known = direction, model.covariance_with(self._points, direction)
-        return self._known[1]
+        if model.training:
+            # Before an input transform that learns from points sees these.
+            model.eval()
+        # The model may learn more, and directions be loaded anew.
+        solution, known = model.solution(), self._known
+        if known and known[0] is solution and torch.equal(known[1], direction):
+            return known[2]
+        found = model.covariance_with(self._points, direction)
+        self._known = solution, direction.clone(), found
+        return found
 
     def _given_draw(self, sets: Tensor) -> Moments:
         """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""

@@ -432,14 +432,15 @@ def lost_digits(
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}
-        {\Sigma_{ii} + (1 - C_{ii} / c_i) / t},
+        {\Sigma_{ii} + (1 - C_{ii} / c_i) \, a_i^2 / t},
 
     where :math:`c_i` is the sum of the prior variances that cancel in :math:`C_{ii}`,
-    and ``t`` the largest precision of all answers about one point together. A
-    prediction :math:`K_{**} - k A' W A k'` is off by about this share of itself,
-    whatever the algorithm, since the prior covariance itself is known to rounding only.
-    The second term in the denominator is for near-copies: a difference that the answers
-    cannot tell from zero need not be known to its own scale.
+    :math:`a_i` the largest coefficient of the row and ``t`` the largest precision of
+    all answers about one point together. A prediction :math:`K_{**} - k A' W A k'` is
+    off by about this share of itself, whatever the algorithm, since the prior
+    covariance itself is known to rounding only. The second term in the denominator is
+    for near-copies: a difference that the answers cannot tell from zero need not be
+    known to its own scale.
 
     A mean is a sum over points too, of terms that may be far larger than it where
     answers about near points contradict each other: :math:`\epsilon \, (|A| |K|
@@ -458,7 +459,8 @@ def lost_digits(
     prior = solver.variance
     sharpest = solver.largest(solver.squares.adjoint(tau).amax(-1, keepdim=True))
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
-    blur = (1 - prior / solver.terms).clamp_min(0.0) / sharpest
+    own = solver.squares.coefficients.amax(-1)
+    blur = (1 - prior / solver.terms).clamp_min(0.0) * own / sharpest
     of_means = missed.maximum(eps * _sums_of_means(solver, balance.weights))
     of_means = of_means / (left + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
@@ -476,7 +478,7 @@ def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, T
     """
     c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
     largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k
-    precision = solver.total(tau.sum(-1)) * c**3 * k
+    precision = solver.total(tau.sum(-1)) * c * k
     return largest * weights.abs().sum(-1), largest * precision
 
 

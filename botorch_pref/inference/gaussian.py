@@ -41,7 +41,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.inference.engine import (
@@ -57,6 +56,7 @@ from botorch_pref.inference.engine import (
     not_finite,
 )
 from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.linalg.covariance import differentiated_once
 from botorch_pref.numerics.quadrature import TiltedMoments
 
 
@@ -71,7 +71,21 @@ def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
     if not torch.is_grad_enabled():
         return value
     form = surrogate()
-    return value + (form - form.detach())
+    linear: Tensor = _Linear.apply(form) if form.requires_grad else form
+    return value + (linear - form.detach())
+
+
+class _Linear(Function):
+    """A form whose second derivatives, not those of the evidence, are refused."""
+
+    @staticmethod
+    def forward(ctx: Any, form: Tensor) -> Tensor:
+        ctx.save_for_backward(form)
+        return form.view_as(form)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return differentiated_once(gradient, *ctx.saved_tensors)
 
 
 def prior_form(
@@ -107,7 +121,6 @@ class _PriorForm(Function):
         return pull.new_zeros(pull.shape[:-1])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         lacking, pull = ctx.saved_tensors
         of_covar, of_mean = ctx.shapes

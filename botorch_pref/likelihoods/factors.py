@@ -238,7 +238,7 @@ class BoxFactors(ScalarFactors):
     @property
     def is_learned(self) -> bool:
         """See base class; a subclass may have more parameters."""
-        parts = self.variance, self.lower, self.upper
+        parts = self.variance, self.lower, self.upper, self.width
         return type(self) is not BoxFactors or any(t.requires_grad for t in parts)
 
     @cached_property

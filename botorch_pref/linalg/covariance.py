@@ -11,10 +11,9 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from linear_operator.operators import DenseLinearOperator, RootLinearOperator
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from botorch_pref.errors import PrecisionError
+from botorch_pref.errors import BotorchPrefError, PrecisionError
 
 
 def joint_shape(*shapes: torch.Size) -> torch.Size:
@@ -82,10 +81,34 @@ def _has_closed_form(kernel: Kernel, x: Tensor) -> bool:
     usual = type(base) is RBFKernel or (type(base) is MaternKernel and base.nu == 2.5)
     if not usual or kernel.active_dims is not None or base.active_dims is not None:
         return False
-    scale = base.lengthscale
-    return (
-        x.dim() > 1 and x.dtype == scale.dtype and scale.shape[-1] in (1, x.shape[-1])
-    )
+    # A kernel of other features says so itself.
+    fits = x.dim() > 1 and base.ard_num_dims in (None, x.shape[-1])
+    return fits and x.dtype == base.lengthscale.dtype
+
+
+class _Once(Function):
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, *sources: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        raise BotorchPrefError(
+            "Gradients of evidences and of covariances in hyper-parameters are known "
+            "in closed form, and their own derivatives are not; take differences of "
+            "gradients for second derivatives."
+        )
+
+
+def differentiated_once(gradient: Tensor, *sources: Tensor) -> Tensor:
+    """A gradient in a backward pass, with an error for its derivative in sources.
+
+    Torch leaves out what the pass does not record: that derivative would be wrong.
+    """
+    applied: Tensor = gradient
+    if torch.is_grad_enabled():
+        applied = _Once.apply(gradient, *sources)
+    return applied
 
 
 class _ScaledStationary(Function):
@@ -106,7 +129,9 @@ class _ScaledStationary(Function):
     def forward(
         ctx: Any, x: Tensor, lengthscale: Tensor, outputscale: Tensor, matern: bool
     ) -> Tensor:
-        z = (x - x.mean(dim=-2, keepdim=True)) / lengthscale
+        # In GPyTorch's order, so that covariances with other points round as these do.
+        z = (x - x.mean(dim=-2, keepdim=True) if matern else x) / lengthscale
+        z = z - z.mean(dim=-2, keepdim=True)
         squares = z.square().sum(-1, keepdim=True)
         ones = torch.ones_like(squares)
         left, right = (-2.0 * z, squares, ones), (z, ones, squares)
@@ -115,7 +140,7 @@ class _ScaledStationary(Function):
         # The gradient in D is minus half the slope times the output scale.
         if matern:
             root = distance.mul_(5.0).sqrt_()
-            decay = (-root).exp_().mul_(outputscale[..., None, None])
+            decay = (-root).exp_() * outputscale[..., None, None]
             slope = decay.addcmul(root, decay)
             covariance = torch.addcmul(slope, root.square_(), decay, value=1 / 3)
             slope.mul_(5 / 3)
@@ -126,9 +151,9 @@ class _ScaledStationary(Function):
         return covariance
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         z, lengthscale, outputscale, covariance, slope = ctx.saved_tensors
+        gradient = differentiated_once(gradient, lengthscale, outputscale)
         total = torch.linalg.vecdot(gradient.flatten(-2), covariance.flatten(-2))
         h = gradient * slope
         r = h.sum(-1) + h.sum(-2)
@@ -186,7 +211,7 @@ def semidefinite_cholesky(matrix: Tensor) -> Tensor:
     the diagonal, equal points have equal rows to rounding, and what is left out of a
     standardised sample has a standard deviation of at most ``sqrt(4 k eps)``.
 
-    The derivative, once, is that of the Cholesky factor with the pivots that were left
+    The derivative is that of the Cholesky factor with the pivots that were left
     out held at 0: the middle of the kink that a standard deviation has at 0.
     """
     factor: Tensor = _SemidefiniteCholesky.apply(matrix)
@@ -212,7 +237,6 @@ class _SemidefiniteCholesky(Function):
         return factor
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         # With S = L^-T Phi(L' G) L^-1, Phi the lower triangle with half its diagonal,
         # the gradient is (S + S') / 2 (Murray 2016, "Differentiation of the Cholesky

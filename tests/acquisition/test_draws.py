@@ -26,6 +26,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Ratings
 from botorch_pref.likelihoods import BetaRatingLikelihood
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
+from botorch_pref.models.kernels import DuelKernel
 
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1]])
 
@@ -154,6 +155,37 @@ def test_many_sets_of_points_are_given_the_draw_as_one_is(
     # What is one for both models may be given once.
     again = moments(believed, X.unsqueeze(2) if batch else X)
     torch.testing.assert_close(again, (mean, covariance))
+
+
+def test_several_kernels_of_the_same_points_are_given_a_draw_each() -> None:
+    kernel = DuelKernel(2, batch_shape=torch.Size([2])).double()
+    kernel.outputscale = torch.tensor([1.0, 3.0]).double()
+    X, observed = points(5, 2, seed=3), points(4).squeeze(-2)
+    believed = hallucinate(EPPreferenceGP(observed, PAIRS, covar_module=kernel))
+    mean, covariance = moments(believed, X)
+    for i in (0, 4):
+        alone = moments(believed, X[i])
+        torch.testing.assert_close(mean[i], alone[0])
+        torch.testing.assert_close(covariance[i], alone[1])
+
+
+def test_a_believer_follows_what_is_loaded_into_it() -> None:
+    X, observed = points(5, 2, seed=3), points(4).squeeze(-2)
+    believed, other = (hallucinate(EPPreferenceGP(observed, PAIRS), i) for i in (0, 1))
+    believed.posterior(X)
+    other.model.covar_module.outputscale = 3.0
+    other = hallucinate(other.model, 1)
+    believed.load_state_dict(other.state_dict())
+    torch.testing.assert_close(moments(believed, X), moments(other, X))
+
+
+def test_a_believer_in_train_mode_teaches_no_input_transform() -> None:
+    X, observed = 3 * points(5, 2, seed=3), points(4).squeeze(-2)
+    model = EPPreferenceGP(observed, PAIRS, input_transform=Normalize(2))
+    believed = hallucinate(model)
+    expected = moments(believed, X)
+    believed.train()
+    torch.testing.assert_close(moments(believed, X), expected, rtol=0, atol=0)
 
 
 @pytest.mark.slow

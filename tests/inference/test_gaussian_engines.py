@@ -15,6 +15,7 @@ from scipy import optimize
 from torch.distributions import Bernoulli
 from truths.engines import expectation_propagation, laplace
 
+from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Ratings, Strengths, Validity
 from botorch_pref.inference.inducing import BlurredFactors
 from botorch_pref.likelihoods import (
@@ -428,6 +429,20 @@ def test_evidence_gradient_by_finite_differences(problem, settings, engine) -> N
         # As exact as the largest of the parts, which may cancel.
         scale = float((gradient * direction).abs().sum())
         assert got == pytest.approx(want, rel=2e-5, abs=error / step + 2e-5 * scale)
+
+
+@each_engine
+@some_problems
+def test_second_derivatives_of_the_evidence_are_refused(problem, engine) -> None:
+    """The closed form of the gradient would give some parts of them alone."""
+    build = problem()
+    result = engine(*build.arguments())
+    slopes = torch.autograd.grad(
+        result.log_evidence, build.parameters, create_graph=True
+    )
+    for slope, parameter in zip(slopes, build.parameters, strict=True):
+        with pytest.raises(BotorchPrefError, match="take differences of gradients"):
+            torch.autograd.grad(slope.sum(), parameter, retain_graph=True)
 
 
 @each_engine

@@ -1,5 +1,7 @@
 """Answers that are far more precise than the prior, against many digits."""
 
+from dataclasses import replace
+
 import mpmath as mp
 import pytest
 import torch
@@ -129,6 +131,26 @@ def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> N
     assert float(max(shares)) <= allowed
     eps = torch.finfo(dtype).eps
     assert lost_digits(built, factor, balance.of_column(), eps) <= allowed
+
+
+@pytest.mark.parametrize("solver", [RowSolver, PointSolver])
+@pytest.mark.parametrize("precision", [1e3, 1e12])
+def test_rounding_is_the_same_in_other_units_of_utility(solver, precision) -> None:
+    x = torch.tensor([0.0, 0.01, 0.5, 0.9]).double()
+    covar = torch.exp(-2 * (x - x.unsqueeze(-1)).square())
+    tau = precision * torch.tensor([1.0, 0.3, 0.1]).double()
+    shift = tau * torch.tensor([0.5, -1.0, 0.2]).double()
+    said = []
+    for unit in (1.0, 2.0**-10, 2.0**10):
+        rows = pair_rows(torch.tensor([[0, 1], [1, 2], [3, 0]]), 4, x)
+        rows = replace(rows, coefficients=unit * rows.coefficients)
+        built = solver(covar / unit**2, rows)
+        factor = built.factor(tau)
+        balance = factor.solve(shift[:, None]).of_column()
+        said.append(lost_digits(built, factor, balance, torch.finfo(x.dtype).eps))
+    # Above a ten thousandth it is the exact one, and below a bound.
+    assert (said[0] > 1e-4) == (precision > 1e3)
+    assert said[1:] == pytest.approx([said[0], said[0]], rel=1e-9)
 
 
 @pytest.mark.parametrize("engine", [ExpectationPropagation(), Laplace()])

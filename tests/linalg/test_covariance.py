@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from botorch_pref import PrecisionError
+from botorch_pref import BotorchPrefError, FeedbackError, PrecisionError
 from botorch_pref.linalg.covariance import (
     SemidefiniteLinearOperator,
     dense_covariance,
@@ -152,6 +152,11 @@ KERNELS: dict[str, tuple[Callable[[], Kernel], tuple[int, ...], bool]] = {
     "Matern": (lambda: ScaleKernel(MaternKernel(2.5, ard_num_dims=3)), (7, 3), True),
     "duels": (lambda: DuelKernel(3), (4, 7, 3), True),
     "two models": (lambda: DuelKernel(3, batch_shape=PAIR), (7, 3), True),
+    "two scales": (
+        lambda: ScaleKernel(MaternKernel(2.5, ard_num_dims=3), batch_shape=PAIR),
+        (7, 3),
+        True,
+    ),
     "two each": (lambda: DuelKernel(3, batch_shape=PAIR), (5, 2, 7, 3), True),
     "rougher": (lambda: ScaleKernel(MaternKernel(1.5, ard_num_dims=3)), (7, 3), False),
     "some features": (
@@ -182,7 +187,10 @@ def test_usual_kernels_in_closed_form_are_those_of_gpytorch(
     pull = torch.randn(expected.shape, generator=generator).double()
     found = dense_covariance(kernel, x)
     assert (type(found.grad_fn).__name__ == "_ScaledStationaryBackward") == closed
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        # With a graph GPyTorch's own distances of points from themselves are rounded.
+        exact = kernel(x).to_dense()
+    torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-12)
     slopes = [
         torch.autograd.grad((pull * k).sum(), [*kernel.parameters()])
         for k in (found, expected)
@@ -192,9 +200,49 @@ def test_usual_kernels_in_closed_form_are_those_of_gpytorch(
     torch.testing.assert_close(*slopes, rtol=1e-10, atol=rounding)
 
 
+@pytest.mark.parametrize("base", [RBFKernel, MaternKernel])
+@pytest.mark.parametrize("shape", [(8, 3), (2, 8, 3), (8, 1), (2, 8, 1)])
+def test_covariances_of_points_and_with_points_round_alike(
+    base: Callable[..., Kernel], shape: tuple[int, ...]
+) -> None:
+    """Predictions at the points cancel what rounding of squared lengths does."""
+    x = 10 + torch.rand(shape, generator=torch.Generator().manual_seed(4))
+    x[..., 1, :] = x[..., 0, :] + 1e-5
+    kernel = ScaleKernel(base(ard_num_dims=shape[-1]))
+    kernel.base_kernel.lengthscale = 0.02
+    with torch.no_grad():
+        of_points, with_points = dense_covariance(kernel, x), kernel(x, x).to_dense()
+    eps = torch.finfo(torch.float32).eps
+    torch.testing.assert_close(of_points, with_points, rtol=0, atol=8 * eps)
+
+
 def test_derivatives_in_points_are_those_of_the_kernel_itself() -> None:
     x = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).double()
     kernel = DuelKernel(3).double()
     assert torch.autograd.gradcheck(
         lambda points: dense_covariance(kernel, points), x.requires_grad_()
+    )
+
+
+def test_a_kernel_of_other_features_says_so() -> None:
+    with pytest.raises(FeedbackError, match="3 features and DuelKernel 1"):
+        dense_covariance(DuelKernel(1).double(), torch.rand(4, 3).double())
+
+
+def test_second_derivatives_in_scales_are_refused() -> None:
+    x = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).double()
+    kernel = DuelKernel(3).double()
+    scales = [*kernel.parameters()]
+    value = dense_covariance(kernel, x).sum()
+    slopes = torch.autograd.grad(value, scales, create_graph=True)
+    for slope in slopes:
+        with pytest.raises(BotorchPrefError, match="take differences of gradients"):
+            torch.autograd.grad(slope.sum(), scales, retain_graph=True)
+
+
+def test_second_derivatives_of_the_factor() -> None:
+    root = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(2)).double()
+    assert torch.autograd.gradgradcheck(
+        lambda r: semidefinite_cholesky(r @ r.mT + torch.eye(3)).square(),
+        root.requires_grad_(),
     )
