@@ -74,8 +74,13 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
 
 
 def _has_closed_form(kernel: Kernel, x: Tensor) -> bool:
-    """Whether the covariance is that of `_ScaledStationary`, at constant points."""
-    if type(kernel).forward is not ScaleKernel.forward or x.requires_grad:
+    """Whether the covariance is that of `_ScaledStationary`, at constant points.
+
+    A subclass of GPyTorch's says itself, by ``scales_base``, that it is no more.
+    """
+    own = type(kernel)
+    scales_base = vars(own).get("scales_base", own is ScaleKernel)
+    if not scales_base or x.requires_grad:
         return False
     base = kernel.base_kernel
     usual = type(base) is RBFKernel or (type(base) is MaternKernel and base.nu == 2.5)

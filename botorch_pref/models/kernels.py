@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from botorch.exceptions.warnings import InputDataWarning
@@ -105,6 +105,8 @@ class DuelKernel(ScaleKernel):
         dim: Number of features, after any input transform.
         batch_shape: Of the model; empty by default.
     """
+
+    scales_base: ClassVar[bool] = True
 
     @checked_arguments
     def __init__(self, dim: int, batch_shape: torch.Size | None = None) -> None:

@@ -216,6 +216,17 @@ def test_covariances_of_points_and_with_points_round_alike(
     torch.testing.assert_close(of_points, with_points, rtol=0, atol=8 * eps)
 
 
+@pytest.mark.parametrize("name", ["forward", "__call__"])
+def test_a_kernel_of_ones_own_is_called(name: str) -> None:
+    def doubled(self: Kernel, *given: torch.Tensor, **options: object) -> object:
+        return 2 * getattr(super(own, self), name)(*given, **options)
+
+    own = type("Own", (DuelKernel,), {name: doubled})
+    x = torch.rand(5, 3, generator=torch.Generator().manual_seed(2)).double()
+    found = dense_covariance(own(3).double(), x)
+    torch.testing.assert_close(found, 2 * dense_covariance(DuelKernel(3).double(), x))
+
+
 def test_derivatives_in_points_are_those_of_the_kernel_itself() -> None:
     x = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).double()
     kernel = DuelKernel(3).double()
