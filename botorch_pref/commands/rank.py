@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, cast
-from unicodedata import normalize
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -37,6 +36,7 @@ from botorch_pref.datasets.tables import (
     WINNER,
     CsvTable,
     ItemTable,
+    as_read,
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import connected_components, leaderboard
@@ -321,8 +321,15 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
         raise FeedbackError(f"{path} is empty: give it a header, and a row each item")
     names = table.texts(table.header[0])
     if unknown := sorted({*answers[WINNER], *answers[LOSER]} - {*names}):
+        name = unknown[0]
+        like = [
+            f", or write {n!a} for {name!a}"
+            for n in names
+            if as_read(n) == as_read(name)
+        ]
         raise FeedbackError(
-            f"{path} lacks the item {unknown[0]!r}, which an answer names: add it"
+            f"{path} lacks the item {name!r}, which an answer names: add it"
+            + "".join(like[:1])
         )
     features = frame(index=names)
     for place, column in enumerate(table.header[1:], 1):
@@ -556,8 +563,7 @@ def _names_alike(names: Iterable[str], what: str) -> list[str]:
     """A sentence about names that only look different, if there are some."""
     alike: dict[str, list[str]] = {}
     for name in names:
-        written = " ".join(normalize("NFKC", name).casefold().split())
-        alike.setdefault(written, []).append(name)
+        alike.setdefault(as_read(name), []).append(name)
     same = [found for found in alike.values() if len(found) > 1]
     if not same:
         return []

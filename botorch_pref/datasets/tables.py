@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import torch
 from torch import Tensor
@@ -111,11 +112,22 @@ class ItemTable:
         """
         place = {name: i for i, name in enumerate(self.names)}
         if unknown := [name for name in names if name not in place]:
-            raise FeedbackError(
-                f"There is no item {unknown[0]!r}; give ids as the table of items has "
-                "them, as texts or as numbers."
-            )
+            raise FeedbackError(self._no_item(unknown[0]))
         return torch.tensor([place[name] for name in names], dtype=torch.long)
+
+    def _no_item(self, name: Hashable) -> str:
+        """What to say of a name that no item has, and which one looks like it."""
+        same = [item for item in self.names if as_read(item) == as_read(name)]
+        if not same:
+            return (
+                f"There is no item {name!r}; give ids as the table of items has them, "
+                "as texts or as numbers."
+            )
+        # Their codes, for some differ in nothing that can be seen.
+        return (
+            f"There is no item {name!a}, but {same[0]!a}, which differs in "
+            "its type, capitals, spaces or the coding of letters; write one for both."
+        )
 
     def comparisons(self, answers: DataFrame) -> Comparisons:
         """Answers about `points`, whoever gave them.
@@ -136,8 +148,27 @@ class ItemTable:
 
     def _compared(self, answers: DataFrame) -> Tensor:
         """Rows of the two items of each answer, the winner first."""
-        names = (_column(answers, name).tolist() for name in (WINNER, LOSER))
-        return torch.stack([*map(self.places, names)], dim=-1)
+        known = set(self.names)
+        for column in (WINNER, LOSER):
+            names = _column(answers, column)
+            gaps = names.isna().tolist()
+            for row, name, gap in zip(answers.index, names, gaps, strict=True):
+                if gap:
+                    raise FeedbackError(
+                        f"The answer {row!r} has no {column}; name it or drop it."
+                    )
+                if name not in known:
+                    what = self._no_item(name)
+                    raise FeedbackError(f"The {column} of the answer {row!r}: {what}")
+        sides = [self.places(answers[column].tolist()) for column in (WINNER, LOSER)]
+        pairs = torch.stack(sides, dim=-1)
+        if (itself := pairs[:, 0] == pairs[:, 1]).any():
+            row = int(itself.nonzero()[0])
+            raise FeedbackError(
+                f"The answer {answers.index[row]!r} compares "
+                f"{answers[WINNER].iloc[row]!r} with itself; drop it."
+            )
+        return pairs
 
     def comparisons_by_rater(
         self, answers: DataFrame
@@ -211,7 +242,9 @@ def _ties(answers: DataFrame) -> Tensor:
     said = answers[TIE].tolist()
     for label, tie in zip(answers.index, said, strict=True):
         if tie not in (True, False):
-            raise FeedbackError(f"The answer {label!r} has the tie {tie!r}; say True.")
+            raise FeedbackError(
+                f"The answer {label!r} has the tie {tie!r}; say True or False."
+            )
     return torch.tensor([bool(tie) for tie in said])
 
 
@@ -369,7 +402,7 @@ class CsvTable:
         cells = [cell.lower() for cell in self.texts(column, may_be_empty=True)]
         for row, cell in enumerate(cells):
             if cell not in TRUTHS:
-                what = f"{cell!r} is neither true nor false: correct the file"
+                what = f"{cell!r} is neither true nor false: write one of these"
                 raise self.error(row, column, what)
         return [TRUTHS[cell] for cell in cells]
 
@@ -409,6 +442,11 @@ class CsvTable:
                 raise self.error(row, column, what)
             values.append(value)
         return values
+
+
+def as_read(name: Hashable) -> str:
+    """A name without capitals, spaces around it, and the coding of its letters."""
+    return " ".join(normalize("NFKC", str(name)).casefold().split())
 
 
 def number_of(cell: str) -> float | None:

@@ -120,10 +120,18 @@ def test_what_is_no_table_of_items(change, message) -> None:
     ("change", "message"),
     [
         (lambda a: a.drop(columns="loser"), "no column 'loser'"),
-        (lambda a: a.replace("w4", "w9"), "no item 'w9'"),
-        (lambda a: a.assign(tie=["no", "yes", "no", "no"]), "tie 'no'"),
+        (lambda a: a.replace("w4", "w9"), "loser of the answer 1: .* no item 'w9'"),
+        (
+            lambda a: a.replace("w1", " W1"),
+            "of the answer 1: .* no item ' W1', but 'w1'",
+        ),
+        (lambda a: a.assign(loser=["w1", None, "w2", "w4"]), "1 has no loser"),
+        (lambda a: a.assign(tie=["no", "yes", "no", "no"]), "tie 'no'; say True or"),
         (lambda a: a.assign(rater=["eva", None, "bob", "eva"]), "1 has no rater"),
-        (lambda a: a.assign(loser=a["winner"]), "itself|distinct|same"),
+        (
+            lambda a: a.assign(loser=["w1", "w4", "w3", "w4"]),
+            "2 compares 'w3' with itself",
+        ),
         (lambda a: a.assign(count=[1, 0, 1, 1]), "1 has the count 0"),
         (lambda a: a.assign(count=[10**20, 1, 1, 1]), "0 has the count 10000"),
     ],
@@ -131,6 +139,13 @@ def test_what_is_no_table_of_items(change, message) -> None:
 def test_what_are_no_answers(change, message) -> None:
     with pytest.raises(FeedbackError, match=message):
         ItemTable.from_frame(ITEMS).comparisons_by_rater(change(ANSWERS))
+
+
+def test_a_letter_in_another_coding_is_shown_by_its_codes() -> None:
+    table = ItemTable.from_frame(pd.DataFrame(index=["Caf\u00e9", "Tea"]))
+    said = pd.DataFrame({"winner": ["Cafe\u0301"], "loser": ["Tea"]})
+    with pytest.raises(FeedbackError, match=r"'Cafe\\u0301', but 'Caf\\xe9'"):
+        table.comparisons(said)
 
 
 HEADER = "rater,winner_price,winner_time,loser_time,note,loser_price\n"
