@@ -155,7 +155,17 @@ def retold(
                 "The designs of a catalogue are its rows; leave parameters out."
             )
     copy = Log(replace(target, name=log.name if name is None else name).read_back())
-    add_events(copy, log, new_names)
+    try:
+        add_events(copy, log, new_names)
+    except ExperimentError as error:
+        if {p["name"] for p in target.parameters} == {
+            new_names.get(p["name"], p["name"]) for p in log.definition.parameters
+        }:
+            raise
+        raise ExperimentError(
+            f"{error} To add or remove a parameter, create an experiment, and give "
+            "record_table the table of answers() with that column more or less."
+        ) from error
     return copy
 
 

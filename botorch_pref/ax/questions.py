@@ -9,7 +9,7 @@ from typing import Any
 from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers import check_taken, checked_told
-from botorch_pref.ax.given import written
+from botorch_pref.ax.given import written, wrong
 from botorch_pref.ax.log import TOLD, Chosen, Log, LoggedQuestion
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import own_options
@@ -72,7 +72,9 @@ class Question:
 def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
     """A question of the log, given itself or its index."""
     index = question.index if isinstance(question, Question) else question
-    if not is_integer(index) or index not in range(len(log.questions)):
+    if not is_integer(index):
+        raise wrong("question", index, "a Question, or its index from 0")
+    if index not in range(len(log.questions)):
         raise ExperimentError(
             f"There is no question {written(index)}; {len(log.questions)} were asked "
             "so far, counted from 0."

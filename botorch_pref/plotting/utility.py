@@ -12,6 +12,7 @@ from botorch.utils.transforms import is_ensemble
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from botorch_pref.acquisition.base import incumbent, observed_points
@@ -54,6 +55,8 @@ def show_on(axis: Any, dimension: Dimension) -> None:
         return
     if dimension.log:
         axis._set_axes_scale("log")
+    elif dimension.whole:
+        axis.set_major_locator(MaxNLocator(integer=True))
     set_limits(*dimension.bounds)
 
 

@@ -29,6 +29,7 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.evaluation import leaderboard
+from botorch_pref.evaluation.explanation import Dimension
 from botorch_pref.models import rater_covar_module
 from botorch_pref.plotting import (
     plot_agreement,
@@ -40,6 +41,7 @@ from botorch_pref.plotting import (
     plot_progress,
     plot_utility,
 )
+from botorch_pref.plotting.utility import show_on
 from botorch_pref.simulation import Duel, LoggedDuel, Proposal
 
 BOX = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.double)
@@ -170,6 +172,12 @@ def test_contours_have_the_box_and_the_star() -> None:
     assert mean.max() <= filled.levels[-1]
     assert filled.zmin == pytest.approx(float(mean.min()))
     assert filled.zmax == pytest.approx(float(mean.max()))
+
+
+def test_an_axis_of_whole_numbers_has_no_others() -> None:
+    axis = Figure().subplots().yaxis
+    show_on(axis, Dimension("shots", (1, 5), whole=True))
+    assert axis.get_ticklocs().tolist() == [1, 2, 3, 4, 5]
 
 
 def test_other_parameters_are_held_where_they_are_wanted() -> None:

@@ -98,7 +98,7 @@ def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
     with pytest.raises(ExperimentError, match="no question 0"):
         experiment.tell(0, winner=0)
     question = experiment.ask(2)
-    with pytest.raises(ExperimentError, match="no question True"):
+    with pytest.raises(ExperimentError, match="question is True; give a Question"):
         experiment.tell(True, winner=0)
     with pytest.raises(ExperimentError, match="no question 1"):
         experiment.withdraw(1)

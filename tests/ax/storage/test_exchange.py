@@ -175,6 +175,9 @@ def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
     with pytest.raises(ExperimentError, match=r"Event 0 .*question 0.* search space"):
         played.copy(storage=tmp_path / "narrow.db", parameters=narrow)
     assert not (tmp_path / "narrow.db").exists()
+    more = [real(name, 0, 3) for name in ("a", "b", "c")]
+    with pytest.raises(ExperimentError, match=r"no c.*record_table.*answers\(\)"):
+        played.copy(storage=tmp_path / "more.db", parameters=more)
 
 
 def test_a_copy_has_other_names_wherever_they_are(tmp_path) -> None:
