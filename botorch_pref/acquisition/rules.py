@@ -416,6 +416,7 @@ class DuelingExploringEIIG(AcquisitionFunction):
         # Made in any case, for its checks.
         refining = DuelingEIIG(model, X_ref, k, link)
         self.chosen = DuelingTailedEI(model, X_ref) if explores else refining
+        self.set_X_pending()
 
     @property
     def X_ref(self) -> Tensor | None:

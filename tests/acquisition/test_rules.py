@@ -12,6 +12,7 @@ from botorch.acquisition.preference import (
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
+from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from scipy.stats import norm
 
@@ -215,6 +216,27 @@ def test_exploring_is_one_of_two_functions(epsilon, plain, skew_model: Model) ->
     chosen.set_X_pending(pending)
     expected.set_X_pending(pending)
     torch.testing.assert_close(chosen(X), expected(X))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_exploring_chooses_challengers_one_by_one(epsilon, gaussian_model) -> None:
+    """Each at least as good, given those before, as where the search began."""
+    rule = DuelingExploringEIIG(gaussian_model, X_REF, epsilon=epsilon)
+    bounds, starts = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double(), points(16, 1)
+    found, values = optimize_acqf(
+        rule,
+        bounds,
+        q=2,
+        sequential=True,
+        num_restarts=2,
+        raw_samples=len(starts),
+        ic_generator=lambda *args, **kwargs: starts,
+    )
+    for number, value in enumerate(values):
+        rule.set_X_pending(found[:number] if number else None)
+        with torch.no_grad():
+            torch.testing.assert_close(rule(found[number : number + 1])[0], value)
+            assert float(value) >= float(rule(starts).max()) - 1e-9
 
 
 def test_how_often_it_explores(linear_utility) -> None:
