@@ -320,7 +320,8 @@ def plot_agreement(
     order = in_circles(parts[0])
     mean, lower, upper = parts[:, order][:, :, order]
     labels = [labels[i] for i in order]
-    side = max(3.2, 0.52 * len(labels))
+    many = len(labels) > drawing.MOST_ANNOTATED
+    side = max(6.3, 0.2 * len(labels)) if many else max(3.2, 0.52 * len(labels))
     axes = drawing.own_axes(ax, side + (0.0 if reliability is None else 2.4), side)
     lowest = min(0.0, float(mean.min()))
     drawing.draw_matrix(axes, mean, labels, (lowest, 1.0), (lower, upper))
@@ -338,8 +339,8 @@ def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
             "the table of the same raters by the same names."
         )
     rows = table.loc[labels]
-    where = 1.35 if len(labels) > drawing.MOST_ANNOTATED else 1.06
-    beside = axes.inset_axes((where, 0.0, 0.6, 1.0), sharey=axes)
+    width = 0.3 if len(labels) > drawing.MOST_ANNOTATED else 0.6
+    beside = axes.inset_axes((1.06, 0.0, width, 1.0), sharey=axes)
     noise = rows["noise"].to_numpy()
     sides = [noise - rows["lower"].to_numpy(), rows["upper"].to_numpy() - noise]
     places = range(len(labels))

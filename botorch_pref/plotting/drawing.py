@@ -122,7 +122,9 @@ def draw_matrix(
     axes.xaxis.set_label_position("top")
     axes.tick_params(length=0)
     if len(names) > MOST_ANNOTATED:
-        cast("Figure", axes.figure).colorbar(image, ax=axes, shrink=0.8)
+        # Names stand to the left and above; other axes may stand to the right.
+        figure = cast("Figure", axes.figure)
+        figure.colorbar(image, ax=axes, location="bottom", fraction=0.04, pad=0.02)
         return
     for i, row in enumerate(shown.tolist()):
         for j, value in enumerate(row):

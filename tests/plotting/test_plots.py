@@ -367,6 +367,27 @@ def test_agreement_is_the_mean_correlation_of_draws() -> None:
         plot_agreement(model, items, numbers, reliability=noises)
 
 
+def test_the_noises_of_many_raters_stand_free_of_the_colour_bar() -> None:
+    items, number = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.double), 13
+    rows = [torch.cat([items, torch.full((3, 1), r)], -1) for r in range(number)]
+    up = torch.tensor([[1, 0], [2, 1]]).repeat(number, 1)
+    answers = up + 3 * torch.arange(number).repeat_interleave(2).unsqueeze(-1)
+    model = EPPreferenceGP(
+        torch.cat(rows), answers, covar_module=rater_covar_module(1)
+    ).eval()
+    noises = pd.DataFrame(
+        {"noise": 1.0, "lower": 0.5, "upper": 2.0, "outlier": False},
+        index=range(number),
+    )
+    axes = plot_agreement(model, items, torch.arange(number), reliability=noises)
+    axes.figure.draw_without_rendering()
+    _, bar = axes.figure.axes
+    (beside,) = axes.child_axes
+    found = beside.get_tightbbox()
+    assert not found.overlaps(bar.get_tightbbox())
+    assert found.x1 <= axes.figure.bbox.x1
+
+
 def test_the_progress_of_a_run_is_its_regret() -> None:
     point = torch.tensor([0.5]).double()
     run = [
