@@ -143,9 +143,9 @@ class DuelingJointEUBO(AcquisitionFunction):
 
     the qEUBO of Astudillo et al. (2023) of a question that shows the reference beside
     ``q`` challengers, which are meant to be chosen jointly. It is an average over
-    `DRAWS` quasi-random draws of the utilities, which stay fixed. Pending points are
-    options of the same question. The value of one challenger is that of `DuelingEUBO`,
-    which is exact.
+    `DRAWS` quasi-random draws of the utilities, which stay fixed: smooth, and off by a
+    few percent that another generator would change. Pending points are options of the
+    same question. The value of one challenger is that of `DuelingEUBO`, which is exact.
 
     Args:
         model: Any BoTorch model with one output whose posterior BoTorch draws from; a
