@@ -26,7 +26,12 @@ from botorch_pref.models.base import DerivedModel
 from botorch_pref.models.preference_gp import CovarianceWith, has_plain_terms
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
-from botorch_pref.posteriors.gaussian import Moments, check_points, gaussian_posterior
+from botorch_pref.posteriors.gaussian import (
+    Moments,
+    check_finite,
+    check_points,
+    gaussian_posterior,
+)
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 
@@ -183,7 +188,7 @@ class HallucinatedModel(DerivedModel):
         """Moments given the draw; the members of an ensemble are a batch."""
         has_transform = hasattr(self.model, "input_transform")
         dim = None if has_transform else self._points.shape[-1]
-        X = check_points("X", X, self._points, dim)
+        X = check_finite("X", check_points("X", X, self._points, dim))
         if self._is_skew:
             means, covariance = shared_covariance_mixture(self.model.posterior(X))
             return Moments(means[self._component].unsqueeze(0), covariance)

@@ -137,7 +137,8 @@ class DuelKernel(ScaleKernel):
             FeedbackError: There are more or fewer features than lengthscales.
         """
         dim = self.base_kernel.ard_num_dims
-        given = x1.shape[-1] if x1.dim() > 1 else 1
+        own = self.active_dims
+        given = len(own) if own is not None else x1.shape[-1] if x1.dim() > 1 else 1
         if given != dim:
             raise FeedbackError(
                 f"The points have {given} features and DuelKernel {dim}; make it with "
