@@ -107,6 +107,7 @@ class DuelKernel(ScaleKernel):
     """
 
     scales_base: ClassVar[bool] = True
+    """That it is an output scale times its base kernel, as `dense_covariance` asks."""
 
     @checked_arguments
     def __init__(self, dim: int, batch_shape: torch.Size | None = None) -> None:
