@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -85,7 +86,7 @@ class Feedback(ABC):
     def index_fields(self) -> tuple[str, ...]:
         """Names of the fields that hold indices into ``datapoints``."""
 
-    @property
+    @cached_property
     def batch_shape(self) -> torch.Size:
         """The batch shape of the answers."""
         return torch.broadcast_shapes(*self._batch_shapes)

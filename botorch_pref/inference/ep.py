@@ -15,7 +15,6 @@ is taken back and shortened.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,9 +23,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv, dpotrf, dtrtrs
-from scipy.special import erfcx
+from scipy.linalg.lapack import dposv, dtrtrs
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
@@ -45,15 +42,19 @@ from botorch_pref.inference.engine import (
     in_double,
 )
 from botorch_pref.inference.gaussian import (
+    Array,
     GaussianSolution,
+    half_line_slopes,
     implicit_tangent,
     matching_derivatives,
     matching_sites,
     prior_form,
+    quick_cholesky,
+    quick_problem,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.likelihoods.factors import BoxFactors, Factors, ScalarFactors
+from botorch_pref.likelihoods.factors import Factors, ScalarFactors
 from botorch_pref.numerics.quadrature import TiltedMoments
 from botorch_pref.posteriors.gaussian import Moments
 
@@ -234,13 +235,10 @@ class EPProblem:
 
     def _approached(self, sites: Tensor) -> tuple[Tensor | None, int]:
         """Sites near the fixed point where quick sweeps lead there; else None."""
-        covar, m = self.solver.row_covariance, self.prior.shape[-1]
-        if covar is None or covar.device.type != "cpu" or m > MOST_ROWS:
+        given = quick_problem(self.solver, self.prior, sites)
+        if given is None or not self.solver.resolves_all:
             return None, 0
-        if sites.dim() > 1 or not self.solver.resolves_all or sites[:m].amin() < 0:
-            return None, 0
-        given = (covar.numpy(), self.prior.numpy())
-        near, sweeps = approach(*given, _matching(self.factors), sites.numpy())
+        near, sweeps = approach(*given, _matching(self.factors))
         return None if near is None else torch.from_numpy(near), sweeps
 
     def _start(self, sites: Tensor) -> EPState:
@@ -355,36 +353,30 @@ def _solve_normal(normal: Tensor, target: Tensor) -> Tensor:
 # --- Quick sweeps of few answers, which say where the iteration starts
 
 
-MOST_ROWS = 256
-"""Beyond so many rows the matrices take the time, and not the operations."""
-
 # The sum of all steps, in posterior deviations; the last one is a tenth of it still.
 _QUICK_TOLERANCE = 1e-6
 # The length of a step from which none has led back.
 _LOST = 1e6
 
-Array = NDArray[np.float64]
-
 
 def approach(
     covar: Array,
     prior: Array,
-    matching: Callable[[Array, Array], Array],
     sites: Array,
+    matching: Callable[[Array, Array], Array],
 ) -> tuple[Array | None, int]:
     """Sites near the fixed point, ``2 m``, and the number of sweeps they took.
 
-    A sweep of tens of answers is small matrices, of which torch takes longer to start
-    an operation than to do it. These are the sweeps of `_iterate` in NumPy, without its
-    safeguards, in a fifth of the time. Where they do not arrive, rounding leaves no
-    Gaussian, or a site has no positive precision, there are no sites.
+    These are the sweeps of `_iterate` in NumPy, without its safeguards, in a fifth of
+    the time. Where they do not arrive, rounding leaves no Gaussian, or a site has no
+    positive precision, there are no sites.
 
     Args:
-        covar: The prior covariance of the rows, ``m x m``.
-        prior: Their prior means, ``m``.
+        covar: See `quick_problem`, as for ``prior`` and ``sites``.
+        prior: The prior means of the rows.
+        sites: Where to start.
         matching: From means and variances of cavities, each ``m``, to the sites that
             match the tilted moments.
-        sites: Where to start: precisions before shifts, ``2 m``.
     """
     m, memory = len(prior), _QuickMemory()
     with np.errstate(all="ignore"):
@@ -414,12 +406,7 @@ def approach(
 
 def _condition(covar: Array, tau: Array, shifts: Array) -> tuple[Array, Array]:
     """Variances of the rows given sites, and how far these move their means."""
-    scale = np.sqrt(tau)
-    scaled = covar * scale
-    b = scaled * scale[:, None]
-    b.ravel()[:: len(tau) + 1] += 1.0
-    # LAPACK reads the transpose, which is the same matrix, without a copy.
-    cholesky, _ = dpotrf(b.T, lower=1, clean=0, overwrite_a=1)
+    cholesky, scaled = quick_cholesky(covar, tau)
     half, _ = dtrtrs(cholesky, scaled.T, lower=1, overwrite_b=1)
     variance = covar.diagonal() - np.einsum("ij,ij->j", half, half)
     return variance, covar @ shifts - (half @ shifts) @ half
@@ -451,23 +438,14 @@ class _QuickMemory:
 
 
 def _matching(factors: ScalarFactors) -> Callable[[Array, Array], Array]:
-    r"""`matching_sites` of means and variances, of probits in few operations.
-
-    With the hazard :math:`h` at :math:`x` the derivatives of their log partition are
-    :math:`h` and :math:`-h (x + h)`, in deviations of noise and cavity together.
-    """
-    ends = factors.half_lines() if type(factors) is BoxFactors else None
-    lines = None if ends is None else [part.numpy() for part in ends]
+    """`matching_sites` of means and variances, of probits in few operations."""
+    quick = half_line_slopes(factors)
 
     def sites(mean: Array, variance: Array) -> Array:
-        if lines is None:
+        if quick is None:
             tilted = factors.tilted(*map(torch.from_numpy, (mean, variance)))
             return matching_sites(torch.from_numpy(mean), tilted).numpy()
-        side, end, noise = lines
-        slope = side / np.sqrt(noise + variance)
-        x = (mean - end) * slope
-        hazard = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
-        first, bend = hazard * slope, hazard * (x + hazard) * slope**2
+        first, bend = quick(mean, variance)
         shrink = 1 - variance * bend
         return np.concatenate([bend / shrink, (first + bend * mean) / shrink])
 

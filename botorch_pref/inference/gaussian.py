@@ -33,16 +33,25 @@ derivatives, no higher ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
+from scipy.special import erfcx
 from torch import Tensor
 from torch.autograd import Function
 
-from botorch_pref.inference.conditioning import SitePosterior, plus_identity
+from botorch_pref.inference.conditioning import (
+    SitePosterior,
+    SiteSolver,
+    plus_identity,
+)
 from botorch_pref.inference.engine import (
     Engine,
     FurtherAnswers,
@@ -55,7 +64,7 @@ from botorch_pref.inference.engine import (
     WarmStart,
     not_finite,
 )
-from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.likelihoods.factors import BoxFactors, Factors, ScalarFactors
 from botorch_pref.linalg.covariance import differentiated_once
 from botorch_pref.numerics.quadrature import TiltedMoments
 
@@ -127,6 +136,73 @@ class _PriorForm(Function):
         in_covar = (-0.5 * gradient)[..., None, None] * lacking
         in_mean = gradient.unsqueeze(-1) * pull
         return in_covar.sum_to_size(of_covar), in_mean.sum_to_size(of_mean), None, None
+
+
+# --- Quick steps of few answers, which say where an iteration starts
+
+
+Array = NDArray[np.float64]
+MOST_ROWS = 256
+"""Beyond so many rows the matrices take the time, and not the operations."""
+
+
+def quick_problem(
+    solver: SiteSolver, prior: Tensor, sites: Tensor
+) -> tuple[Array, Array, Array] | None:
+    """Prior covariance and means of rows, and sites to start from, in NumPy.
+
+    A step of tens of answers is small matrices, of which torch takes longer to start an
+    operation than to do it.
+
+    Args:
+        solver: Knows the covariance, ``m x m``.
+        prior: The means, ``m``.
+        sites: ``2 m``.
+
+    Returns:
+        None for a batch, for many rows, off the CPU, where rows outnumber points, and
+        where a site has a negative precision.
+    """
+    covar, m = solver.row_covariance, prior.shape[-1]
+    if covar is None or covar.dim() > 2 or covar.device.type != "cpu" or m > MOST_ROWS:
+        return None
+    if prior.dim() > 1 or sites.dim() > 1 or sites[:m].amin() < 0:
+        return None
+    return covar.numpy(), prior.numpy(), sites.numpy()
+
+
+def quick_cholesky(covar: Array, tau: Array) -> tuple[Array, Array]:
+    """The lower factor of ``B``, above which there is rubbish, and ``C T^(1/2)``."""
+    scale = np.sqrt(tau)
+    scaled = covar * scale
+    b = scaled * scale[:, None]
+    b.ravel()[:: len(tau) + 1] += 1.0
+    # LAPACK reads the transpose, which is the same matrix, without a copy.
+    return dpotrf(b.T, lower=1, clean=0, overwrite_a=1)[0], scaled
+
+
+def half_line_slopes(
+    factors: Factors,
+) -> Callable[[Array, Array | float], tuple[Array, Array]] | None:
+    r"""Slopes of log partitions of probits, and minus their second derivatives.
+
+    From means and variances of cavities; variances of zero give those of the log
+    probabilities. With the hazard :math:`h` at :math:`x` they are :math:`h` and
+    :math:`h (x + h)`, in deviations of noise and cavity together. None for factors of
+    another kind.
+    """
+    ends = factors.half_lines() if type(factors) is BoxFactors else None
+    if ends is None:
+        return None
+    side, end, noise = (part.numpy() for part in ends)
+
+    def slopes(mean: Array, variance: Array | float) -> tuple[Array, Array]:
+        slope = side / np.sqrt(noise + variance)
+        x = (mean - end) * slope
+        hazard = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
+        return hazard * slope, hazard * (x + hazard) * slope**2
+
+    return slopes
 
 
 class SiteChange(NamedTuple):

@@ -30,6 +30,7 @@ from botorch_pref.likelihoods.base import (
 )
 from botorch_pref.likelihoods.factors import BoxFactors, CorrelatedBoxFactors
 from botorch_pref.linalg import SparseDesign, pair_rows, stack_rows
+from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.normal import log_ndtr, probit_win_variance
 from botorch_pref.numerics.thurstone import (
@@ -195,9 +196,8 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
                 "half the noise's deviation: it is learned from there."
             )
         threshold, noise = self.tie_threshold.unsqueeze(-1), self.noise.unsqueeze(-1)
-        batch = torch.broadcast_shapes(
-            threshold.shape[:-1], noise.shape[:-1], feedback.batch_shape
-        )
+        own = joint_shape(threshold.shape[:-1], noise.shape[:-1])
+        batch = joint_shape(own, feedback.batch_shape)
         blocks, lower, upper = [], [], []
         if feedback.pairs is not None:
             blocks.append(pair_rows(feedback.pairs, num_points, threshold))

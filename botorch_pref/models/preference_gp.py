@@ -610,7 +610,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         for _, module, prior, closure, _ in priors():
             log_prior = prior.log_prob(closure(module))
-            batch_shape = getattr(module, "batch_shape", log_prior.shape)
-            own = log_prior.reshape(*log_prior.shape[: len(batch_shape)], -1)
+            batch = objective.shape and getattr(module, "batch_shape", log_prior.shape)
+            own = log_prior.reshape(*log_prior.shape[: len(batch)], -1)
             objective = objective + own.sum(-1)
         return -objective
