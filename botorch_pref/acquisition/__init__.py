@@ -9,7 +9,11 @@ from botorch_pref.acquisition.base import (
     incumbent_index,
 )
 from botorch_pref.acquisition.catalogue import informative_pairs
-from botorch_pref.acquisition.knowledge_gradient import DuelingJointKG, DuelingKG
+from botorch_pref.acquisition.knowledge_gradient import (
+    DuelingJointKG,
+    DuelingKG,
+    likely_best,
+)
 from botorch_pref.acquisition.recommendation import Recommendation, recommend
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import (
@@ -57,6 +61,7 @@ __all__ = [
     "incumbent",
     "incumbent_index",
     "informative_pairs",
+    "likely_best",
     "recommend",
     "register_acquisition",
 ]

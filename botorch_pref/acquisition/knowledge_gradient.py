@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.sampling import draw_sobol_normal_samples
+from botorch.utils.transforms import is_ensemble
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import (
@@ -14,13 +17,59 @@ from botorch_pref.acquisition.base import (
     incumbent,
     observed_points,
     points_of,
+    single_output,
     with_others,
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.likelihoods import DuelLink
+from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.models.answers import item_noise
+from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
+
+
+@torch.no_grad()
+@checked_arguments
+def likely_best(
+    model: Model, X: Tensor, num_points: int = 32, generator: Generator | None = None
+) -> Tensor:
+    """Points that may be the best of some: maxima of the mean and of draws.
+
+    As BoTorch's ``MaxPosteriorSampling`` finds them, of any posterior that a
+    `DuelingAcquisition` takes. For ``choices`` of `DuelingKG` and `DuelingJointKG`.
+
+    Args:
+        model: See :class:`.DuelingAcquisition`. The members of an ensemble are drawn
+            from equally often.
+        X: The points, ``n x d``, or ``batch_shape x n x d``; hundreds, such as some
+            anywhere and some around the best so far.
+        num_points: How many at most. One is that of the mean.
+        generator: Source of the draws, on the CPU; torch's default one if None.
+
+    Returns:
+        ``k x d``, all different, or ``batch_shape x k x d``.
+
+    Raises:
+        FeedbackError: ``X`` are no points of the model.
+    """
+    check_count("num_points", num_points, at_least=1)
+    X = points_of(single_output(model), "X", X)
+    means, covariance = shared_covariance_mixture(model.posterior(X))
+    members = covariance.shape[-3] if is_ensemble(model) else 1
+    count, root = ceil((num_points - 1) / members), psd_root(covariance)
+    component = torch.randint(len(means), (count,), generator=generator)
+    shape = (count, *root.shape[:-1], 1)
+    normal = torch.randn(shape, generator=generator, dtype=torch.float64).to(root)
+    drawn = means[component.to(means.device)] + (root @ normal).squeeze(-1)
+    mean, places = means.mean(0), drawn.argmax(-1)
+    if is_ensemble(model):
+        mean, places = mean.mean(-2), places.movedim(-1, 0).flatten(0, 1)
+    places = torch.cat([mean.argmax(-1).unsqueeze(0), places]).movedim(0, -1)
+    if places.dim() == 1:
+        return X[places.unique()]
+    X = X.expand(*places.shape[:-1], *X.shape[-2:])
+    return X.take_along_dim(places.unsqueeze(-1), -2)
 
 
 @register_acquisition("kg")
@@ -120,28 +169,32 @@ class DuelingKG(DuelingAcquisition):
 
 @register_acquisition("joint-kg", reference=incumbent)
 class DuelingJointKG(DuelingJointEUBO):
-    r"""Expected improvement on a reference of the option that an answer will show best.
+    r"""Expected gain of the choice in the end from a question of several options.
 
-    .. math:: \alpha(x_1, \dots, x_q) = E_y\big[\max\big(
-        \max_i E[f(x_i) - f(x_r) \mid D, y], 0\big)\big],
+    .. math:: \alpha(x_1, \dots, x_q) = E_y\big[
+        \max_{x \in C \cup \{x_1, \dots, x_q, x_r\}} E[f(x) \mid D, y]\big]
+        - \max_{x \in C \cup \{x_r\}} E[f(x) \mid D],
         \qquad y_i = f(x_i) + e_i, \quad y_r = f(x_r) + e_r,
 
-    the knowledge gradient of a question whose options are the choices in the end, if
-    each option is heard with the noise of the likelihood. A ranking says nearly as
-    much, so that the value is a little too large. What the noise hides counts for
-    nothing, so that options too near to be told apart are worth little.
-    `DuelingJointEUBO` is the limit without noise. With
-    :math:`u_i = f(x_i) - f(x_r)` of mean :math:`m` and covariance :math:`S`, and the
-    noise :math:`N = \sigma^2 (I + 1 1^T) = L L^T - S` of these differences,
+    the knowledge gradient of a question whose options are heard with the noise of the
+    likelihood, each by itself. A ranking says nearly as much, so that the value is a
+    little too large. One chooses in the end from a set ``choices`` :math:`C` and the
+    options. What the noise hides counts for nothing, so that options too near to be
+    told apart are worth little. `DuelingJointEUBO` is the limit without noise and
+    choices. With :math:`u_x = f(x) - f(x_r)` of mean :math:`m` and covariance :math:`S`
+    at choices and options, the part :math:`S_o` of it at the options, and the noise
+    :math:`N = \sigma^2 (I + 1 1^T)` of their differences,
 
-    .. math:: E[u \mid D, y] \sim N\big(m, S (S + N)^{-1} S\big)
-        = m + (L^{-1} S)^T z,
+    .. math:: E[u \mid D, y] \sim
+        N\big(m, S_{\cdot o} (S_o + N)^{-1} S_{o \cdot}\big)
+        = m + (L^{-1} S_{o \cdot})^T z, \qquad L L^T = S_o + N,
 
-    averaged over `DRAWS` quasi-random draws of standard normals :math:`z`. A mixture
-    counts as the Gaussian of its mean and covariance. The noise is at least
-    :math:`\epsilon^{2/3}` of the largest variance of a difference, below which it hides
-    nothing but rounding, and what hides the rounding of the posterior where options
-    nearly coincide. Far from good points the value is all but flat: give
+    averaged over `DRAWS` quasi-random draws of standard normals :math:`z`, each with
+    its opposite: what cannot change the choice is worth nothing, and nothing is worth
+    less. A mixture counts as the Gaussian of its mean and covariance. The noise is at
+    least :math:`\epsilon^{2/3}` of the largest variance of a difference, below which it
+    hides nothing but rounding, and what hides the rounding of the posterior where
+    options nearly coincide. Far from good points the value is all but flat: give
     ``optimize_acqf`` starts near them, ``options={"sample_around_best": True}``.
 
     Args:
@@ -150,38 +203,60 @@ class DuelingJointKG(DuelingJointEUBO):
             values are averaged. A likelihood that says nothing of duels adds no noise.
         X_ref: The reference point, see :class:`.DuelingAcquisition`.
         generator: Source of the draws, on the CPU; torch's default one if None.
+        choices: Points that could be chosen in the end besides the options, ``n x d``,
+            or ``batch_shape x n x d``; None for none. A few dozen that may be the best,
+            such as `likely_best` finds, are worth their time (`docs/acquisition.md`).
 
     Raises:
-        FeedbackError: ``X_ref`` is no such point.
+        FeedbackError: ``X_ref`` or ``choices`` are no such points.
     """
 
     _noise: Tensor
+    choices: Tensor
 
     def __init__(
-        self, model: Model, X_ref: Tensor, generator: Generator | None = None
+        self,
+        model: Model,
+        X_ref: Tensor,
+        generator: Generator | None = None,
+        choices: Tensor | None = None,
     ) -> None:
         super().__init__(model, X_ref, generator)
         self.register_buffer("_noise", item_noise(model).to(self.X_ref))
         self._normals = self.X_ref.new_empty(0, 0)
+        if choices is None:
+            points = self.X_ref[..., :0, :]
+        else:
+            points = points_of(model, "choices", choices)
+        self.register_buffer("choices", points.detach().clone())
+
+    def _posterior(self, options: Tensor) -> Posterior:
+        return self.model.posterior(with_others(self.choices, options))
 
     def _value(self, posterior: Posterior) -> Tensor:
-        """See base class: of the option with the best mean after the answer."""
-        mean, covariance, least = _of_gains(posterior)
-        noise, k = torch.maximum(self._noise, least)[..., None, None], mean.shape[-1]
+        """See base class: of the best mean after the answer."""
+        n = self.choices.shape[-2]
+        mean, covariance, least = _of_gains(posterior, n)
+        toward = covariance[..., n:, :]
+        noise, k = torch.maximum(self._noise, least)[..., None, None], toward.shape[-2]
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
-        root = torch.linalg.cholesky(covariance + noise * (eye + 1))
-        moves = torch.linalg.solve_triangular(root, covariance, upper=False)
+        root = torch.linalg.cholesky(toward[..., n:] + noise * (eye + 1))
+        moves = torch.linalg.solve_triangular(root, toward, upper=False)
         if self._normals.shape[-1] != k:
-            normals = draw_sobol_normal_samples(k, self.DRAWS, seed=self._seed)
-            self._normals = normals.to(mean)
+            half = draw_sobol_normal_samples(k, self.DRAWS // 2, seed=self._seed)
+            self._normals = torch.cat([half, -half]).to(mean)
         gains = mean + torch.einsum("sk,...ki->s...i", self._normals, moves)
-        return gains.amax(-1).clamp_min(0.0).mean(0)
+        best = gains.amax(-1).clamp_min(0.0).mean(0)
+        if n == 0:
+            return best
+        return best - mean[..., :n].amax(-1).clamp_min(0.0)
 
 
-def _of_gains(posterior: Posterior) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and covariance of options less the last, over all mixture components.
+def _of_gains(posterior: Posterior, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and covariance of points less the last, over all mixture components.
 
-    And the least noise of a difference, ``batch_shape``, that hides their rounding.
+    And the least noise of a difference, ``batch_shape``, that hides the rounding of
+    options, the points behind the first ``n``.
     """
     means, covariance = shared_covariance_mixture(posterior)
     gains = means[..., :-1] - means[..., -1:]
@@ -191,7 +266,7 @@ def _of_gains(posterior: Posterior) -> tuple[Tensor, Tensor, Tensor]:
     shared = rows[..., :-1] - rows[..., -1:]
     spread = shared + around @ around.mT / len(means)
     eps = torch.finfo(mean.dtype).eps
-    variances = torch.linalg.eigvalsh(spread.detach())
+    variances = torch.linalg.eigvalsh(spread.detach()[..., n:, n:])
     own = covariance.detach().diagonal(dim1=-2, dim2=-1).amax(-1)
     # Negative eigenvalues are rounding errors, whose size depends on the model.
     wrong = 2 * variances[..., 0].neg().clamp_min(0.0)

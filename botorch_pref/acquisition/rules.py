@@ -192,7 +192,11 @@ class DuelingJointEUBO(AcquisitionFunction):
             ``batch_shape``, broadcast with the batch of the model.
         """
         options = with_others(X, self.X_pending, self.X_ref)
-        return self._value(self.model.posterior(options))
+        return self._value(self._posterior(options))
+
+    def _posterior(self, options: Tensor) -> Any:
+        """Joint posterior that the value is of."""
+        return self.model.posterior(options)
 
     def _value(self, posterior: Any) -> Tensor:
         """Value of options of which the last is the reference, ``batch_shape``."""

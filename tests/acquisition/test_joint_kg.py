@@ -9,7 +9,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from botorch_pref.acquisition import DuelingJointEUBO, DuelingJointKG
+from botorch_pref.acquisition import DuelingJointEUBO, DuelingJointKG, likely_best
 from botorch_pref.feedback import Comparisons, Rankings
 from botorch_pref.likelihoods import (
     OrdinalProbitLikelihood,
@@ -26,8 +26,13 @@ def value_of(model: Model, kind: type = DuelingJointKG) -> DuelingJointEUBO:
 
 @pytest.mark.parametrize("likelihood", [PairwiseProbitLikelihood(0.3), "logit"])
 @pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize("num_choices", [0, 5])
 def test_the_mean_of_what_is_heard_is_that_of_a_regression(
-    linear_utility, monkeypatch: pytest.MonkeyPatch, likelihood, q: int
+    linear_utility,
+    monkeypatch: pytest.MonkeyPatch,
+    likelihood,
+    q: int,
+    num_choices: int,
 ) -> None:
     """Weights from values that are heard up to a constant, by the normal equations."""
     if likelihood == "logit":
@@ -35,7 +40,11 @@ def test_the_mean_of_what_is_heard_is_that_of_a_regression(
     noise, count = float(likelihood.observation_variance), 2**14
     model, X = linear_utility(ONE, 0.7, likelihood), points(4, q)
     monkeypatch.setattr(DuelingJointKG, "DRAWS", count)
-    value = value_of(model)(X)
+    choices = points(num_choices, seed=5)
+    given = choices if num_choices else None
+    value = DuelingJointKG(model, X_REF, Generator().manual_seed(0), given)(X)
+    now = ((choices - X_REF) @ ONE.T).clamp_min(0.0).sum(-1)
+    now = float(now.max()) if num_choices else 0.0
     generator = Generator().manual_seed(7)
     weights = ONE + 0.7 * torch.randn(count, 2, generator=generator).double()
     errors = noise**0.5 * torch.randn(count, q + 1, generator=generator).double()
@@ -46,9 +55,18 @@ def test_the_mean_of_what_is_heard_is_that_of_a_regression(
         precision = torch.eye(2).double() / 0.49 + shown.T @ shown / noise
         pull = ONE / 0.49 + heard @ shown / noise
         known = torch.linalg.solve(precision, pull.T).T
-        gain = (known @ (options[:-1] - X_REF).T).amax(-1).clamp_min(0.0)
+        chosen = torch.cat([options[:-1], choices])
+        gain = (known @ (chosen - X_REF).T).amax(-1).clamp_min(0.0)
         error = gain.std() / count**0.5
-        assert abs(each - gain.mean()) < 4 * 2**0.5 * error
+        assert abs(each - (gain.mean() - now)) < 4 * 2**0.5 * error
+
+
+def test_what_no_answer_could_choose_is_worth_nothing(linear_utility) -> None:
+    """A choice that is far better than all options stays the choice."""
+    model = linear_utility(ONE, 0.1, PairwiseProbitLikelihood(0.3))
+    far = torch.tensor([[9.0, -9.0]]).double()
+    value = DuelingJointKG(model, X_REF, Generator().manual_seed(0), far)(points(4, 3))
+    torch.testing.assert_close(value, torch.zeros(4).double(), rtol=0.0, atol=1e-9)
 
 
 def test_a_ranking_is_worth_nearly_what_hearing_is() -> None:
@@ -146,3 +164,26 @@ def test_rounding_of_a_posterior_without_noise_does_no_harm(
     assert bool((found >= 0).all())
     # Utilities rise by sqrt(2) a unit, and deviations by no more than a few.
     assert float(gradient.abs().max()) < 100
+
+
+def test_points_are_likely_best_as_often_as_in_draws(model: Model) -> None:
+    """The maxima of a posterior's own draws, counted; repeats show in a batch."""
+    X, count = points(6, seed=2), 2**13
+    found = likely_best(model, X.unsqueeze(0), count + 1, Generator().manual_seed(0))
+    counted = (found.squeeze(0)[:, None] == X).all(-1)
+    with torch.no_grad():
+        posterior = model.posterior(X)
+        drawn = posterior.rsample(torch.Size([count])).squeeze(-1).argmax(-1)
+        best = posterior.mean.argmax()
+    assert counted.sum() == count + 1 and counted[:, best].any()
+    share = torch.bincount(drawn, minlength=6) / count
+    error = (2 * share * (1 - share) / count).sqrt() + 2 / count
+    assert ((counted.sum(0) / count - share).abs() < 4 * error).all()
+
+
+def test_likely_best_points_are_different(model: Model) -> None:
+    X = points(6, seed=2)
+    found = likely_best(model, X, 64, Generator().manual_seed(0))
+    assert len(found.unique(dim=0)) == len(found) < 6
+    (mean,) = likely_best(model, X, 1)
+    assert mean.equal(X[model.posterior(X).mean.argmax()])

@@ -21,6 +21,7 @@ from torch import Generator, Tensor
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.maximum_rules import (
+    candidates,
     information_about_maximum,
     kg_of_space,
     promising,
@@ -42,6 +43,7 @@ from botorch_pref.acquisition import (
     HallucinatedModel,
     champion,
     incumbent,
+    likely_best,
 )
 from botorch_pref.acquisition.base import observed_points
 from botorch_pref.commands.registry import (
@@ -410,6 +412,14 @@ def beside_incumbent(make: MakeOfBatch) -> Ask:
     return ask
 
 
+def joint_kg(
+    model: Model, X_ref: Tensor, sources: Sequence[Generator]
+) -> DuelingJointKG:
+    """The library's rule for questions of four."""
+    choices = likely_best(model, candidates(X_ref, sources), generator=sources[0])
+    return DuelingJointKG(model, X_ref, sources[0], choices)
+
+
 def _seed_of(sources: Sequence[Generator]) -> int:
     return int(torch.randint(2**31, (), generator=sources[0]))
 
@@ -464,7 +474,7 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "maximum-information": one_by_one(information_about_maximum),
     "pair-or-challenger": worth_more(one_by_one(exploring), jointly(distinct_pair)),
     "joint-eubo": beside_incumbent(lambda m, r, g: DuelingJointEUBO(m, r, g[0])),
-    "joint-kg": beside_incumbent(lambda m, r, g: DuelingJointKG(m, r, g[0])),
+    "joint-kg": beside_incumbent(joint_kg),
     "qeubo": jointly(expected_best),
 }
 """Acquisition functions by name, as a batch of runs is asked by them."""

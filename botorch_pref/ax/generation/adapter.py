@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import torch
@@ -27,7 +28,9 @@ from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from botorch_pref.acquisition import incumbent, likely_best
 from botorch_pref.acquisition.base import DuelingAcquisition
+from botorch_pref.acquisition.registration import utility_model
 from botorch_pref.ax.generation.search import (
     OptionSpace,
     QuestionSearch,
@@ -51,6 +54,10 @@ _SPACE, _APART, _PENDING = "option_space", "told_apart", "pending_options"
 where one design is sought), and options that nobody has answered about, ``n x d``."""
 
 
+_DESIGNS = 256
+"""Among so many designs are those that a knowledge gradient can choose in the end."""
+
+
 class PreferenceAcquisition(Acquisition):
     """Ax's acquisition, that looks for the options of one question by `QuestionSearch`.
 
@@ -68,8 +75,13 @@ class PreferenceAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Model,
     ) -> AcquisitionFunction:
+        options, space = dict(botorch_acqf_options), self.options.get(_SPACE)
+        if space is not None and "choices" in signature(botorch_acqf_class).parameters:
+            utility = utility_model(model)
+            designs = space.sample_near(incumbent(utility), _DESIGNS)
+            options = {"choices": likely_best(utility, designs), **options}
         acqf = super()._construct_botorch_acquisition(
-            botorch_acqf_class, botorch_acqf_options, model
+            botorch_acqf_class, options, model
         )
         pending, apart = self.options.get(_PENDING), self.options.get(_APART)
         chooses_all = isinstance(acqf, DuelingAcquisition) and acqf.X_ref is None

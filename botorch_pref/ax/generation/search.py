@@ -150,6 +150,21 @@ class OptionSpace:
                 moved[:, columns[0]] = coordinate.rounded(moved[:, columns[0]])
         return moved[self.allows(moved)]
 
+    def sample_near(self, point: Tensor, num_designs: int) -> Tensor:
+        """Designs of which half are anywhere and half are around one, and that one.
+
+        All designs where these are fewer. Where constraints leave little room, those
+        anywhere are few.
+        """
+        designs = self.designs()
+        if designs is not None:
+            return designs[torch.randperm(len(designs))[:num_designs]].to(point)
+        anywhere = draw_sobol_samples(self.coordinate_bounds, num_designs // 2, 1)
+        anywhere = self.features(anywhere.squeeze(-2)).to(point)
+        seed = int(torch.randint(2**31, ()))
+        near = self.near(point, num_designs - len(anywhere), seed)
+        return torch.cat([anywhere[self.allows(anywhere)], near, point])
+
     @cached_property
     def coordinate_bounds(self) -> Tensor:
         """``2 x c``."""

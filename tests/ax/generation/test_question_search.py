@@ -112,6 +112,24 @@ def test_near_designs_move_by_shares_of_ranges_and_keep_categories() -> None:
     assert allowed.equal(designs[designs[:, 3] <= 0.5 + 1e-8])
 
 
+def test_designs_among_which_maxima_are_sought() -> None:
+    """Half anywhere, half near; all of a small space; none beyond constraints."""
+    point = grid()[:1]
+    found = MIXED.sample_near(point, 256)
+    categories = found[:, [1, 2, 4]]
+    assert len(found) == 257 and (categories.sum(-1) == 1).all()
+    # Those near keep the category, of those anywhere two thirds have another.
+    other = (categories != point[:, [1, 2, 4]]).any(-1)
+    assert abs(int(other.sum()) - 128 * 2 / 3) < 4 * (128 * 2 / 9) ** 0.5
+    limit = limited(MIXED, [1, 0, 0, 1, 0], 0.8)
+    found = limit.sample_near(point, 256)
+    assert limit.allows(found).all() and found[-1:].equal(point)
+    whole = OptionSpace((Coordinate([0], STEPS),), MIXED.bounds[:, :1])
+    for most, count in ((256, 5), (3, 3)):
+        found = whole.sample_near(STEPS[:1], most)
+        assert len(found.unique(dim=0)) == len(found) == count
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("constrained", [False, True])
 def test_a_challenger_of_mixed_parameters(constrained) -> None:
