@@ -23,10 +23,12 @@ from botorch_pref.acquisition.base import (
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.likelihoods import DuelLink
-from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.models.answers import item_noise
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
-from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.posteriors.difference import (
+    drawn_utilities,
+    shared_covariance_mixture,
+)
 
 
 @torch.no_grad()
@@ -55,14 +57,11 @@ def likely_best(
     """
     check_count("num_points", num_points, at_least=1)
     X = points_of(single_output(model), "X", X)
-    means, covariance = shared_covariance_mixture(model.posterior(X))
-    members = covariance.shape[-3] if is_ensemble(model) else 1
-    count, root = ceil((num_points - 1) / members), psd_root(covariance)
-    component = torch.randint(len(means), (count,), generator=generator)
-    shape = (count, *root.shape[:-1], 1)
-    normal = torch.randn(shape, generator=generator, dtype=torch.float64).to(root)
-    drawn = means[component.to(means.device)] + (root @ normal).squeeze(-1)
-    mean, places = means.mean(0), drawn.argmax(-1)
+    posterior = model.posterior(X)
+    mean = shared_covariance_mixture(posterior)[0].mean(0)
+    members = mean.shape[-2] if is_ensemble(model) else 1
+    count = ceil((num_points - 1) / members)
+    places = drawn_utilities(posterior, count, generator).argmax(-1)
     if is_ensemble(model):
         mean, places = mean.mean(-2), places.movedim(-1, 0).flatten(0, 1)
     places = torch.cat([mean.argmax(-1).unsqueeze(0), places]).movedim(0, -1)

@@ -9,8 +9,9 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.normal import SobolQMCNormalSampler
-from torch import Tensor
+from torch import Generator, Tensor
 
+from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.gaussian import Moments
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
@@ -45,6 +46,22 @@ def _moments(posterior: Posterior) -> Moments:
         "Gaussian mixture with one variance; give a single-output "
         "GPyTorchPosterior or a SkewNormalPosterior."
     )
+
+
+def drawn_utilities(
+    posterior: Posterior, num_draws: int, generator: Generator | None = None
+) -> Tensor:
+    """Joint draws of the utilities, ``num_draws x batch_shape x q``.
+
+    Of a posterior that `shared_covariance_mixture` takes, however near its points are
+    to each other. Torch's default generator draws if none is given.
+    """
+    means, covariance = shared_covariance_mixture(posterior)
+    component = torch.randint(len(means), (num_draws,), generator=generator)
+    root = psd_root(covariance)
+    shape = (num_draws, *root.shape[:-1], 1)
+    normal = torch.randn(shape, generator=generator, dtype=torch.float64).to(root)
+    return means[component.to(means.device)] + (root @ normal).squeeze(-1)
 
 
 def difference_mixture(

@@ -6,9 +6,7 @@ from acquisition.contract.closed_forms import each, points
 from entries import Acquisition
 from torch import Generator, Tensor
 
-from botorch_pref.acquisition import (
-    HallucinatedModel,
-)
+from botorch_pref.acquisition import DuelingJointKG, HallucinatedModel, likely_best
 from botorch_pref.models import EPPreferenceGP
 
 pytest.importorskip("numpyro")
@@ -78,3 +76,30 @@ def test_each_member_believes_a_draw_of_its_own() -> None:
     for i, member in enumerate(members(model)):
         alone = HallucinatedModel(member).posterior(X).distribution.covariance_matrix
         torch.testing.assert_close(ours[:, i], alone, rtol=1e-3, atol=1e-4)
+
+
+def test_the_gain_of_a_choice_is_the_mean_over_members() -> None:
+    model, X, choices = ensemble(), points(5, 2, seed=6), points(3, seed=8)
+
+    def value(one: EPPreferenceGP) -> Tensor:
+        source = Generator().manual_seed(0)
+        return DuelingJointKG(one, points(1, seed=9), source, choices)(X)
+
+    alone = torch.stack([value(member) for member in members(model)]).mean(0)
+    torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
+
+
+def test_members_say_equally_often_what_is_likely_best() -> None:
+    model, X, count = ensemble(), points(1, 4, seed=6), 2**12
+    source = Generator().manual_seed(0)
+    found = likely_best(model, X, 3 * count + 1, source).squeeze(0)
+    counted = (found[:, None] == X[0]).all(-1).sum(0)
+    with torch.no_grad():
+        drawn = [
+            member.posterior(X[0]).rsample(torch.Size([count])).squeeze(-1).argmax(-1)
+            for member in members(model)
+        ]
+    expected = torch.bincount(torch.cat(drawn), minlength=4)
+    # Two binomial counts, the larger of them by the maximum of the mean.
+    error = 4 * (2 * expected.clamp_min(1)).sqrt() + 1
+    assert ((counted - expected).abs() < error).all()

@@ -131,7 +131,10 @@ def test_a_mixture_counts_by_its_mean_and_covariance(linear_utility) -> None:
 
 def test_it_has_the_gradient_of_its_draws(skew_model: Model) -> None:
     value = value_of(skew_model)
-    assert torch.autograd.gradcheck(value, points(3, 2).requires_grad_())
+    source = Generator().manual_seed(0)
+    choosing = DuelingJointKG(skew_model, X_REF, source, points(4, seed=5))
+    for each in (value, choosing):
+        assert torch.autograd.gradcheck(each, points(3, 2).requires_grad_())
     alike = value(X_REF.expand(1, 2, 2))
     torch.testing.assert_close(alike, torch.zeros(1).double(), rtol=0.0, atol=1e-6)
 
@@ -175,7 +178,8 @@ def test_points_are_likely_best_as_often_as_in_draws(model: Model) -> None:
         posterior = model.posterior(X)
         drawn = posterior.rsample(torch.Size([count])).squeeze(-1).argmax(-1)
         best = posterior.mean.argmax()
-    assert counted.sum() == count + 1 and counted[:, best].any()
+    assert counted.sum() == count + 1
+    assert counted[:, best].any()
     share = torch.bincount(drawn, minlength=6) / count
     error = (2 * share * (1 - share) / count).sqrt() + 2 / count
     assert ((counted.sum(0) / count - share).abs() < 4 * error).all()

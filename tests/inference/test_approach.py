@@ -1,4 +1,4 @@
-"""Quick sweeps of expectation propagation only say where its iteration starts."""
+"""Quick sweeps and steps only say where an engine's own iteration starts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from botorch_pref.feedback import Comparisons, Feedback, Ratings
-from botorch_pref.inference import ep
-from botorch_pref.inference.engine import in_double
+from botorch_pref.inference import ep, gaussian, laplace
+from botorch_pref.inference.engine import WarmStart, in_double
 from botorch_pref.inference.ep import approach
+from botorch_pref.inference.gaussian import half_line_slopes
+from botorch_pref.inference.laplace import approach_mode
 from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
     PairwiseLogitLikelihood,
@@ -19,7 +21,7 @@ from botorch_pref.likelihoods import (
 )
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
-from botorch_pref.models import EPPreferenceGP
+from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, PreferenceGP
 
 LIKELIHOODS = {
     "probit": lambda: PairwiseProbitLikelihood(0.3),
@@ -30,19 +32,23 @@ LIKELIHOODS = {
 }
 
 
-def duels(name: str, seed: int) -> EPPreferenceGP:
+def duels(
+    name: str, seed: int, kind: type[PreferenceGP] = EPPreferenceGP
+) -> PreferenceGP:
     generator = torch.Generator().manual_seed(seed)
-    points = torch.rand(20, 2, generator=generator, dtype=torch.float64)
-    pairs = torch.rand(30, 20, generator=generator).argsort(-1)[:, :2]
+    points = torch.rand(40, 2, generator=generator, dtype=torch.float64)
+    pairs = torch.rand(30, 40, generator=generator).argsort(-1)[:, :2]
     ties = pairs[:8] if "ties" in name or "Rao" in name else None
     answers = Comparisons(pairs[8:], ties=ties)
-    return EPPreferenceGP(points, answers, likelihood=LIKELIHOODS[name]())
+    return kind(points, answers, likelihood=LIKELIHOODS[name]())
 
 
-def solved(model: EPPreferenceGP) -> tuple[Tensor, Tensor, int]:
-    """Sites and evidence of the engine from nothing, and the sweeps they took."""
+def solved(
+    model: PreferenceGP, start: WarmStart | None = None
+) -> tuple[Tensor, Tensor, int]:
+    """Sites and evidence of the engine, from nothing, and the sweeps they took."""
     with torch.no_grad():
-        found = model.engine.solve(model.prior(), model.factors())
+        found = model.engine.solve(model.prior(), model.factors(), start)
     return torch.cat(found.sites), found.log_evidence, found.iterations
 
 
@@ -52,7 +58,7 @@ def test_they_lead_to_the_fixed_point_of_the_checked_iteration(
 ) -> None:
     model = duels(name, 0)
     quick, evidence, _ = solved(model)
-    monkeypatch.setattr(ep, "MOST_ROWS", 0)
+    monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
     checked, expected, _ = solved(model)
     # Both stop at 1e-7 posterior deviations; sites are larger than one by their noise.
     torch.testing.assert_close(quick, checked, rtol=1e-5, atol=1e-6)
@@ -64,7 +70,7 @@ def test_where_they_mislead_the_iteration_still_arrives(
     wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = duels("probit", 1)
-    monkeypatch.setattr(ep, "MOST_ROWS", 0)
+    monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
     expected, evidence, _ = solved(model)
     misled = {
         "far": expected * 1e3,
@@ -72,7 +78,7 @@ def test_where_they_mislead_the_iteration_still_arrives(
         "lost": None,
         "not finite": expected * torch.nan,
     }[wrong]
-    monkeypatch.setattr(ep, "MOST_ROWS", 256)
+    monkeypatch.setattr(gaussian, "MOST_ROWS", 256)
     near = None if misled is None else misled.numpy()
     monkeypatch.setattr(ep, "approach", lambda *_: (near, 3))
     sites, found, _ = solved(model)
@@ -91,7 +97,7 @@ def test_they_end_where_rounding_leaves_no_gaussian(likelihood, site: float) -> 
     }
     factors = in_double(likelihood.factors(answers[type(likelihood)], 2))
     covar, sites = np.array([[1.0, 1.01], [1.01, 1.0]]), np.full(4, site)
-    found = approach(covar, np.zeros(2), ep._matching(factors), sites)
+    found = approach(covar, np.zeros(2), sites, ep._matching(factors))
     assert found == (None, 1)
 
 
@@ -112,6 +118,12 @@ def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
     sites = torch.from_numpy(ep._matching(boxes)(mean.numpy(), variance.numpy()))
     expected = ep.matching_sites(mean, boxes.tilted(mean, variance))
     torch.testing.assert_close(sites, expected, rtol=1e-7, atol=1e-9)
+    slopes = half_line_slopes(boxes)
+    assert slopes is not None
+    first, bend = map(torch.from_numpy, slopes(mean.numpy(), 0.0))
+    log_prob = boxes.log_prob(mean)
+    torch.testing.assert_close(first, log_prob.first, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(-bend, log_prob.second, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
@@ -120,12 +132,57 @@ def test_they_arrive_by_themselves(name: str) -> None:
     model = duels(name, 3)
     with torch.no_grad():
         factors = model.factors()
+        prior = model.prior()
         # A mean that differences see, unlike a constant.
-        prior = model.prior()._replace(mean=torch.linspace(-2, 1, 20).double())
+        mean = torch.linspace(-2, 1, len(prior.mean)).double()
+        prior = prior._replace(mean=mean)
         expected = torch.cat(model.engine.solve(prior, factors).sites)
         covar = factors.rows.congruence(prior.covar).numpy()
         mean = factors.rows.apply(prior.mean).numpy()
         start = torch.cat(model.engine.initial_sites(factors)).numpy()
-        found, _ = approach(covar, mean, ep._matching(factors), start)
+        found, _ = approach(covar, mean, start, ep._matching(factors))
     assert found is not None
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.8, 1.0, 30.0])
+@pytest.mark.parametrize("name", ["probit", "little noise"])
+def test_newtons_quick_steps_arrive_at_the_mode(
+    name: str, start: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or say that they did not, and the checked steps go from the start itself."""
+    model = duels(name, 4, LaplacePreferenceGP)
+    monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
+    expected, evidence, _ = solved(model)
+    monkeypatch.setattr(gaussian, "MOST_ROWS", 256)
+    with torch.no_grad():
+        covar = model.factors().rows.congruence(model.prior().covar).numpy()
+        slopes = half_line_slopes(in_double(model.factors()))
+    assert slopes is not None
+    sites = start * expected
+    near, steps = approach_mode(
+        covar, np.zeros(len(covar)), sites.numpy(), lambda z: slopes(z, 0.0)
+    )
+    if near is not None:
+        tau, nu = expected.numpy().reshape(2, -1)
+        np.testing.assert_allclose(covar @ near, (nu - near) / tau, atol=1e-6)
+    # A site that is a little off is one from hyper-parameters that are a little off.
+    assert near is not None or start not in (0.8, 1.0)
+    found, value, iterations = solved(model, WarmStart(gaussian.Sites(*sites.chunk(2))))
+    assert iterations >= steps
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-8)
+    torch.testing.assert_close(value, evidence, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("wrong", [1e3, -1.0])
+def test_where_quick_steps_mislead_newton_still_arrives(
+    wrong: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = duels("probit", 4, LaplacePreferenceGP)
+    expected, evidence, _ = solved(model)
+    start = WarmStart(gaussian.Sites(*expected.chunk(2)))
+    forces = np.full(len(expected) // 2, wrong)
+    monkeypatch.setattr(laplace, "approach_mode", lambda *_: (forces, 3))
+    found, value, _ = solved(model, start)
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-8)
+    torch.testing.assert_close(value, evidence, rtol=1e-11, atol=1e-11)

@@ -117,13 +117,15 @@ def test_designs_among_which_maxima_are_sought() -> None:
     point = grid()[:1]
     found = MIXED.sample_near(point, 256)
     categories = found[:, [1, 2, 4]]
-    assert len(found) == 257 and (categories.sum(-1) == 1).all()
+    assert len(found) == 257
+    assert (categories.sum(-1) == 1).all()
     # Those near keep the category, of those anywhere two thirds have another.
     other = (categories != point[:, [1, 2, 4]]).any(-1)
     assert abs(int(other.sum()) - 128 * 2 / 3) < 4 * (128 * 2 / 9) ** 0.5
     limit = limited(MIXED, [1, 0, 0, 1, 0], 0.8)
     found = limit.sample_near(point, 256)
-    assert limit.allows(found).all() and found[-1:].equal(point)
+    assert limit.allows(found).all()
+    assert found[-1:].equal(point)
     whole = OptionSpace((Coordinate([0], STEPS),), MIXED.bounds[:, :1])
     for most, count in ((256, 5), (3, 3)):
         found = whole.sample_near(STEPS[:1], most)
