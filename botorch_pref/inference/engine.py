@@ -48,11 +48,11 @@ def in_double(value: Any) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     if not isinstance(value, Factors) and not is_dataclass(value):
         return value
-    parts = {name: in_double(part) for name, part in vars(value).items()}
-    if all(part is getattr(value, name) for name, part in parts.items()):
+    made = {name: in_double(part) for name, part in vars(value).items()}
+    if all(part is getattr(value, name) for name, part in made.items()):
         return value
     twin = copy(value)
-    for name, part in parts.items():
+    for name, part in made.items():
         object.__setattr__(twin, name, part)
     return twin
 

@@ -24,7 +24,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.inference import ep, laplace, variational
+from botorch_pref.inference import ep, gaussian, laplace, variational
 from botorch_pref.models import PreferenceGP
 
 WAITING = {
@@ -70,11 +70,12 @@ def test_a_step_waits_as_often_as_it_has_to_decide(
     model = kind(points, drawn[:, :2], **options)
     counts = []
     # Quick sweeps are for processors only.
-    monkeypatch.setattr(ep, "MOST_ROWS", 0)
+    monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
     with torch.no_grad():
-        prior, factors = model.prior(), model.factors()
+        prior = model.prior()
         for steps in (2, 3):
             monkeypatch.setattr(module, limit, steps)
+            factors = model.factors()  # which remember what was asked of them
             with Waits() as waits:
                 model.engine.solve(prior, factors)
             counts.append(waits.number)
