@@ -387,6 +387,11 @@ class FeatureFactor(SitePosterior):
             precision = precision - taken @ taken.mT
         return precision
 
+    def covariance(self) -> Tensor:
+        """``J S J'``, ``batch_shape x r x r``."""
+        root = self._solver.root
+        return root @ torch.cholesky_solve(root.mT, self._cholesky)
+
     def point_precision(self) -> tuple[Tensor, Tensor]:
         """``M P``, ``batch_shape x n x r``, and ``P' M P``, ``batch_shape x r x r``."""
         root = self._solver.root

@@ -16,15 +16,20 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_pref.inference.conditioning import SitePosterior, lost_digits
+from botorch_pref.inference.conditioning import (
+    SitePosterior,
+    SiteSolver,
+    lost_digits,
+    plus_identity,
+)
 from botorch_pref.inference.engine import (
     Engine,
     Sites,
@@ -49,28 +54,20 @@ _MAX_ITERATIONS = 200
 _TOLERANCE = 1e-7
 
 
-class Conditioner(Protocol):
-    """The prior of rows: what the ascent needs of a :class:`.SiteSolver`."""
+CoupledStep = Callable[[Tensor, SparseDesign, Tensor], Tensor]
+"""``A (K^-1 + A' diag(c) A - V'V)^-1 A' force``, of ``c``, ``V`` and the force."""
 
-    @property
-    def variance(self) -> Tensor:
-        """Variances of the rows, ``batch_shape x m``."""
 
-    @property
-    def rounding(self) -> Tensor:
-        """The rounding error of the variances."""
+class BoundProblem(NamedTuple):
+    """A bound, and the prior of its rows with their means, ``batch_shape x m``.
 
-    def factor(self, tau: Tensor) -> Any:
-        """Conditions on sites of precision ``tau``.
+    The step is Newton's where the bound couples rows: see :meth:`.Bound.curvature`.
+    """
 
-        Returns what has ``log_det``, ``mean``, ``settle`` and ``variance`` of a
-        :class:`.SitePosterior`.
-        """
-
-    def newton_step(
-        self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
-    ) -> Tensor:
-        """``A (K^-1 + A' diag(c) A - V'V)^-1 A' force``; see :class:`.Bound`."""
+    bound: Bound
+    solver: SiteSolver
+    prior: Tensor
+    coupled_step: CoupledStep
 
 
 @dataclass(frozen=True)
@@ -80,12 +77,11 @@ class BoundStep:
     ``value``, ``batch_shape``, is the lower bound: equation 25 of Guo et al. (2020).
     """
 
-    solver: Conditioner
-    bound: Bound
+    problem: BoundProblem
     parameters: Tensor
     tau: Tensor
     nu: Tensor
-    factor: Any
+    factor: SitePosterior
     mean: Tensor
     variance: Tensor
     value: Tensor
@@ -93,12 +89,12 @@ class BoundStep:
     @cached_property
     def target(self) -> Tensor:
         """Best parameters for this Gaussian: step (16b)."""
-        return self.bound.best(self.mean, self.variance)
+        return self.problem.bound.best(self.mean, self.variance)
 
     @cached_property
     def gain(self) -> Tensor:
         """Least gain in the bound by the best parameters, ``batch_shape``."""
-        expected = self.bound.expected
+        expected = self.problem.bound.expected
         return expected(self.target, self.mean, self.variance) - expected(
             self.parameters, self.mean, self.variance
         )
@@ -106,15 +102,18 @@ class BoundStep:
     @cached_property
     def _change(self) -> tuple[Tensor, Tensor]:
         """Change of precisions by the target, and its pull at the means."""
-        tau, nu = self.bound.sites(self.target)
+        tau, nu = self.problem.bound.sites(self.target)
         change = tau - self.tau
         return change, nu - self.nu - change * self.mean
 
     @cached_property
     def newton_step(self) -> Tensor:
         """Movement of the means by a step of Newton's, ``batch_shape x m``."""
-        target = self.bound.curvature(self.target, self.mean, self.variance)
-        return self.solver.newton_step(*target, self._change[1])
+        bound, solver, _, coupled_step = self.problem
+        c, groups = bound.curvature(self.target, self.mean, self.variance)
+        if groups is None:
+            return solver.factor(c).mean(self._change[1])
+        return coupled_step(c, groups, self._change[1])
 
     @cached_property
     def residual(self) -> Tensor:
@@ -125,106 +124,84 @@ class BoundStep:
         """
         # Of rows that the prior knows exactly, and of phantoms, there is rounding only.
         tiny = torch.finfo(self.variance.dtype).tiny
-        spread = (self.variance + self.solver.rounding).clamp_min(tiny).sqrt()
+        spread = (self.variance + self.problem.solver.rounding).clamp_min(tiny).sqrt()
         change, pull = self._change
         moved = self.newton_step.abs().maximum(self.factor.mean(pull).abs())
         shift = (moved / spread).amax(-1)
         return torch.maximum(shift, (change.abs() * self.variance).sum(-1))
 
 
-def _step(
-    solver: Conditioner, prior: Tensor, bound: Bound, parameters: Tensor
-) -> BoundStep:
+def _step(problem: BoundProblem, parameters: Tensor) -> BoundStep:
     """Step (16a) and equation 25 of Guo et al., relative to the prior mean."""
+    bound, solver, prior, _ = problem
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
-    shift = nu - tau * prior
-    u, energy = factor.settle(shift)
+    u, energy = factor.settle(nu - tau * prior)
     z = prior + u
     # The exponent at its maximum, where an error of the means is one of second order.
     height = (nu * z - 0.5 * tau * z.square()).sum(-1) - 0.5 * energy
     value = bound.intercept(parameters) + height - 0.5 * factor.log_det
     # A variance of zero may come out negative by rounding.
     variance = factor.variance().clamp_min(0.0)
-    return BoundStep(solver, bound, parameters, tau, nu, factor, z, variance, value)
+    return BoundStep(problem, parameters, tau, nu, factor, z, variance, value)
 
 
-def ascend(
-    solver: Conditioner,
-    prior: Tensor,
-    bound: Bound,
-    parameters: Tensor,
-) -> Iterator[BoundStep]:
+def ascend(problem: BoundProblem, parameters: Tensor) -> Iterator[BoundStep]:
     """Raises the lower bound until better parameters would not move the Gaussian.
 
     Turns as in algorithm 1 take hundreds of steps where answers are many: they move the
     means as if the bound were as stiff as its sites, which it is not, see
-    :func:`.profile_curvature`. So the parameters
-    are made for the means after a step of Newton's. That is kept where it raises the
-    bound by at least what the plain turn is sure to; else the plain turn is taken. The
-    bound never falls, and rises at least as algorithm 1 would make it. The start comes
-    first, then every step that was taken; ``prior`` is the prior mean of the rows.
+    :func:`.profile_curvature`. So the parameters are made for the means after a step of
+    Newton's, unless the bound then rises by less than the plain turn is sure to raise
+    it. The start comes first, then every step that was taken.
     """
-    step = _step(solver, prior, bound, parameters)
+    step = _step(problem, parameters)
     yield step
     while not bool((step.residual <= _TOLERANCE).all()):
-        ahead = bound.best(step.mean + step.newton_step, step.variance)
-        new = _step(solver, prior, bound, ahead)
+        ahead = problem.bound.best(step.mean + step.newton_step, step.variance)
+        new = _step(problem, ahead)
         slack = 10 * torch.finfo(step.value.dtype).eps * (1 + step.value.abs())
         falls = ~(new.value >= step.value + step.gain - slack)
         if bool(falls.any()):
             plain = torch.where(falls.unsqueeze(-1), step.target, new.parameters)
-            new = _step(solver, prior, bound, plain)
+            new = _step(problem, plain)
         step = new
         yield step
 
 
-def first_parameters(bound: Bound, prior: Tensor, variance: Tensor) -> Tensor:
-    """Parameters to start from without an earlier solution.
-
-    The best ones for a wide prior are so far from the answers that the way back takes
-    many steps. Those for unit variances, the width of a logistic function, are not.
-    """
-    return bound.best(*torch.broadcast_tensors(prior, variance.clamp_max(1.0)))
-
-
 def last_step(
-    solver: Conditioner,
-    prior: Tensor,
-    bound: Bound,
-    parameters: Tensor,
+    problem: BoundProblem, parameters: Tensor | None = None
 ) -> tuple[BoundStep, int, bool]:
-    """The end of the ascent, its number of steps, and whether it converged."""
-    steps = ascend(solver, prior, bound, parameters)
+    """The end of the ascent, its number of steps, and whether it converged.
+
+    Without parameters it starts from the best ones for unit variances, the width of a
+    logistic function. Those for a wide prior are so far from the answers that the way
+    back takes many steps.
+    """
+    if parameters is None:
+        variance = problem.solver.variance.clamp(0.0, 1.0)
+        given = torch.broadcast_tensors(problem.prior, variance)
+        parameters = problem.bound.best(*given)
+    steps = ascend(problem, parameters)
     numbered = enumerate(itertools.islice(steps, _MAX_ITERATIONS), start=1)
     # A deque of one keeps no other factor alive.
     ((iterations, step),) = deque(numbered, maxlen=1)
     return step, iterations, bool((step.residual <= _TOLERANCE).all())
 
 
-class _PointConditioner:
-    """Rows of utilities with prior covariance ``K``."""
+def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
+    """The problem of utilities with prior covariance ``K``, ``batch_shape x n x n``."""
+    rows = bound.rows
 
-    def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
-        self._covar, self._rows = covar, rows
-        self.rows_solver = choose_solver(covar, rows)
-        self.variance = self.rows_solver.variance.clamp_min(0.0)
-        self.rounding = self.rows_solver.rounding
-
-    def factor(self, tau: Tensor) -> SitePosterior:
-        return self.rows_solver.factor(tau)
-
-    def newton_step(
-        self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
-    ) -> Tensor:
-        if groups is None:
-            return self.factor(curvature).mean(force)
+    def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
         ones = torch.ones_like(groups.coefficients[..., 0])
-        gram = self._rows.gram(curvature) - groups.gram(ones)
-        system = self._covar @ gram
-        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
-        pull = self._covar @ self._rows.adjoint(force).unsqueeze(-1)
-        return self._rows.apply(torch.linalg.solve(system, pull).squeeze(-1))
+        gram = rows.gram(c) - groups.gram(ones)
+        pull = covar @ rows.adjoint(force).unsqueeze(-1)
+        moved = torch.linalg.solve(plus_identity(covar @ gram), pull)
+        return rows.apply(moved.squeeze(-1))
+
+    solver = choose_solver(covar, rows)
+    return BoundProblem(bound, solver, rows.apply(mean), coupled_step)
 
 
 def _best_derivatives(
@@ -270,17 +247,14 @@ class VariationalBound(Engine):
         _, mean, covar = prior.in_double()
         factors, start = in_double((factors, start))
         with torch.no_grad():
-            bound = bound_of(factors)
-            solver = _PointConditioner(covar, bound.rows)
-            before = bound.rows.apply(mean)
-            if start is None:
-                parameters = first_parameters(bound, before, solver.variance)
-            else:
+            problem, parameters = bound_problem(bound_of(factors), mean, covar), None
+            bound, solver, before, _ = problem
+            if start is not None:
                 tau, nu = start.sites
                 earlier = solver.factor(tau)
                 z = before + earlier.mean(nu - tau * before)
                 parameters = bound.best(z, earlier.variance().clamp_min(0.0))
-            step, iterations, converged = last_step(solver, before, bound, parameters)
+            step, iterations, converged = last_step(problem, parameters)
             shift = torch.addcmul(step.nu, step.tau, before, value=-1.0)
             balance = step.factor.solve(shift.unsqueeze(-1)).of_column()
         weights, eps = balance.weights, torch.finfo(prior.covar.dtype).eps
@@ -298,7 +272,7 @@ class VariationalBound(Engine):
             converged=converged,
             iterations=iterations,
             residual=float(step.residual.max()),
-            rounding=lost_digits(solver.rows_solver, step.factor, balance, eps),
+            rounding=lost_digits(solver, step.factor, balance, eps),
         )
 
     def site_rows(self, factors: Factors) -> SparseDesign:
