@@ -22,7 +22,12 @@ from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.numerics.argument_ranges import check_kind, number_tensor
+from botorch_pref.numerics.argument_ranges import (
+    check_decorated,
+    check_kind,
+    check_unused,
+    number_tensor,
+)
 from botorch_pref.numerics.bend_quadrature import bend_nodes, bend_width, half_rise
 from botorch_pref.numerics.mixtures import standard_deviation
 
@@ -441,28 +446,14 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
         UnsupportedFeedbackError: It is abstract, or explains no kind of answer.
         ValueError: Another class has its name.
     """
-    if not (
-        isinstance(likelihood, type) and issubclass(likelihood, PreferenceLikelihood)
-    ):
-        raise TypeError(
-            "register_likelihood registers classes of PreferenceLikelihood, got "
-            f"{likelihood!r}."
-        )
+    base = PreferenceLikelihood
+    check_decorated("register_likelihood", likelihood, base, base.__name__)
     if isabstract(likelihood) or not getattr(likelihood, "explains", None):
         raise UnsupportedFeedbackError(
             f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "
             "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
         )
-    known = _REGISTERED.get(likelihood.__name__, likelihood)
-    # A notebook's cell that is run again makes the same class again.
-    if (known.__module__, known.__qualname__) != (
-        likelihood.__module__,
-        likelihood.__qualname__,
-    ):
-        raise ValueError(
-            f"{known.__module__}.{known.__qualname__} is registered already; give "
-            f"{likelihood.__module__}.{likelihood.__qualname__} a name of its own."
-        )
+    check_unused(likelihood, None, ((known, None) for known in _REGISTERED.values()))
     _REGISTERED[likelihood.__name__] = likelihood
     return likelihood
 
