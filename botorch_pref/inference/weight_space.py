@@ -28,8 +28,12 @@ from botorch_pref.inference.inducing import (
     InducingPrior,
 )
 from botorch_pref.inference.laplace import TOLERANCE, Point, find_mode
-from botorch_pref.inference.variational import BoundProblem, last_step
-from botorch_pref.inference.variational_bounds import Bound, stage_bound
+from botorch_pref.inference.variational import (
+    Bound,
+    BoundProblem,
+    last_step,
+    stage_bound,
+)
 from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_items
 from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 

@@ -54,9 +54,9 @@ from botorch_pref.models.answers import (
     check_engine,
 )
 from botorch_pref.models.base import UtilityModel, duel_pairs
-from botorch_pref.models.covariates import CovariateWeights
 from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.models.kernels import (
+    CovariateWeights,
     DuelKernel,
     default_covar_module,
     default_mean_module,
