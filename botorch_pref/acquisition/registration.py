@@ -39,9 +39,8 @@ def duel_input_constructor(
 ) -> Callable[..., dict[str, Any]]:
     """The input constructor of an acquisition function, from its own signature.
 
-    It takes the keywords of the class, with the same defaults, but ``model`` may be a
-    list with nothing but the model, as Ax wraps it. Where there is a rule for the
-    reference, ``X_ref`` may be left out.
+    It takes the keywords of the class, but ``model`` may be a list of one, as Ax wraps
+    it, and ``X_ref`` may be left out where there is a rule for the reference.
     """
     signature = inspect.signature(acquisition_class)
     if reference is not None:

@@ -88,10 +88,7 @@ class Bound(ABC):
 
     @abstractmethod
     def best(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """The parameters with the largest expected bound: step (16b).
-
-        Given means and variances of the rows, ``batch_shape x m``.
-        """
+        """The parameters with the largest expected bound for moments: step (16b)."""
 
     @abstractmethod
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
@@ -246,15 +243,13 @@ class BouchardBound(Bound):
         return 0.5 * (k - 2) + items.total(pull), items.total(curvature)
 
     def _find_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Newton's method in a bracket that shrinks.
-
-        Instead of equations 22 and 23 of Guo et al. (2020), which are taken by turns.
+        r"""Newton's method in a bracket, for equations 22 and 23 of Guo et al. (2020).
 
         With the best :math:`\xi` for every alpha the expected bound is concave in it.
         Its slope :math:`(k - 2) / 2 + \sum_j 2 \lambda(\xi_j)(\mu_j - \alpha)` is
         positive at the smallest mean, and no longer so above the largest one by t where
-        :math:`\tanh(t / 2)` and :math:`t / \sqrt{t^2 + s}` are at least
-        :math:`\sqrt{1 - 2 / k}`.
+        :math:`\tanh(t / 2)` and :math:`t / \sqrt{t^2 + s}` are at least :math:`\sqrt{1
+        - 2 / k}`.
         """
         items, here, k = self._items, self._items.present, self._sizes.clamp_min(2.0)
         low = -items.largest(torch.where(here, -mean, -torch.inf))
@@ -576,10 +571,7 @@ def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
 def _best_derivatives(
     bound: Bound, mean: Tensor, variance: Tensor, _: Tensor
 ) -> Derivatives:
-    """Derivatives of the sites with the best parameters for the moments.
-
-    Rows of one set depend on each other.
-    """
+    """Derivatives of the sites with the best parameters; sets couple rows."""
     # Roots have no slope at the variance zero of rows that are known exactly.
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)

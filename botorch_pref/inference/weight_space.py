@@ -3,10 +3,9 @@ r"""Engines of utilities that are linear in features, in the space of weights.
 Utilities are :math:`f = X \theta` with :math:`\theta \sim N(0, I / \eta)`. Laplace's
 approximation is for choices by Plackett and Luce: with the probabilities ``p`` of a set
 and their mean features :math:`\bar x`, the log posterior is concave with minus Hessian
-:math:`\eta I + \sum_l \sum_{j \in l} p_j (x_j - \bar x_l)(x_j - \bar x_l)'`.
-The variational posterior (Guo et al. 2020, algorithm 1) has the bound and the ascent of
-:mod:`.variational`; the Gaussian of the ``d`` weights is conditioned as inducing values
-are, see :mod:`.inducing`.
+:math:`\eta I + \sum_l \sum_{j \in l} p_j (x_j - \bar x_l)(x_j - \bar x_l)'`. The
+variational posterior (Guo et al. 2020, algorithm 1) has the bound and the ascent of
+:mod:`.variational`; its Gaussian is that of inducing values, see :mod:`.inducing`.
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 class WeightPosterior:
     """A Gaussian posterior of the weights of features, ``batch_shape x d``.
 
-    The evidence, or the lower bound of it, carries the exact gradient in the precision
-    of the prior, of first order; the residual is the largest violation of the fixed
-    point in posterior standard deviations.
+    The evidence, or its lower bound, carries the exact gradient in the precision of the
+    prior; the residual is in posterior standard deviations.
     """
 
     mean: Tensor
@@ -124,13 +122,10 @@ class WeightEngine:
     ) -> WeightSolution:
         r"""The posterior of weights given choices.
 
-        Args:
-            features: ``X``, ``batch_shape x n x d``.
-            stages: ``batch_shape x L x k`` long, the chosen point first, padded
-                with -1.
-            precision: :math:`\eta`, positive, ``batch_shape``.
-            counts: How often each set was chosen from so, ``batch_shape x L``; None for
-                once.
+        ``X``, ``batch_shape x n x d``, has the features; ``stages``, ``batch_shape x L
+        x k`` long, the chosen point first, end in -1; :math:`\eta` is positive,
+        ``batch_shape``. ``counts``, ``batch_shape x L``, say how often each set was
+        chosen from so.
         """
         given = in_double((features, stages, precision, counts))
         found = self.find(*given)
@@ -219,19 +214,17 @@ def laplace_weights(
 ) -> WeightPosterior:
     r"""The Laplace posterior of weights given choices, and its evidence.
 
-    The mean is the mode (MAP). An iteration costs ``O(d^3 + M d^2)`` for sets of ``M``
-    items in all.
-
-    With the mode :math:`\hat\theta`, the covariance S there and
-    :math:`v = d \hat\theta / d \eta = -S \hat\theta`, the evidence has the derivative
+    The mean is the mode (MAP). An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of
+    all sets. With the mode :math:`\hat\theta`, the covariance S there and :math:`v = d
+    \hat\theta / d \eta = -S \hat\theta`, the evidence has the derivative
 
     .. math::
         \frac{d \log Z}{d \eta} = \tfrac12 \Big[ \frac{d}{\eta} - \mathrm{tr}\, S
         - |\hat\theta|^2 - \sum_l \sum_{j \in l} p_j \, (x_j - \bar x_l)' v \,
         (x_j - \bar x_l)' S (x_j - \bar x_l) \Big],
 
-    the last term from the motion of the curvature with the mode.
-    Arguments are those of :meth:`WeightEngine.solve`, in double precision.
+    the last term from the motion of the curvature with the mode. Arguments are those of
+    :meth:`WeightEngine.solve`, in double precision.
     """
     eta, d = precision.detach(), features.shape[-1]
     with torch.no_grad():

@@ -249,11 +249,9 @@ def stage_items(stages: Tensor) -> StageItems:
 class PlackettLuceFactors(Factors):
     """Choices of the first item of each set, with softmax probabilities.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-        num_points: ``n``.
-        like: A tensor whose dtype and device the rows take.
-        answers: ``L`` long, the answer that each set is of; None for one each.
+    ``stages`` are ``batch_shape x L x k`` long, the chosen point first, padded with -1;
+    ``answers`` says which answer each is of, ``L`` long, None for one each. The rows
+    take the dtype and device of ``like``.
     """
 
     takes_counts = True

@@ -160,13 +160,10 @@ def model_link(model: Model) -> DuelLink:
 def noticeable_difference(model: Model) -> Tensor:
     r"""Difference of two utilities that is just noticeable, shaped as the parameters.
 
-    It is where the probability of naming the better option is halfway between that for
-    two equal options and 1: 3/4 where there are no ties. For a probit with the noise
-    :math:`\sigma^2` and without ties it is :math:`0.954 \sigma`; under a tie threshold
-    far above the noise, the threshold.
-
-    Raises:
-        UnsupportedFeedbackError: As of `model_link`.
+    There the probability of naming the better option is halfway between that for two
+    equal options and 1: 3/4 without ties, where it is :math:`0.954 \sigma` for a probit
+    with the noise :math:`\sigma^2`; under a tie threshold far above the noise, the
+    threshold. Without a link it raises as `model_link` does.
     """
     likelihood, _ = _likelihood_and_link(model)
     zero = torch.zeros_like(likelihood._like)
@@ -181,8 +178,7 @@ def noticeable_difference(model: Model) -> Tensor:
 def item_noise(model: Model) -> Tensor:
     """Variance of the noise with which one option is heard, shaped as the parameters.
 
-    That of the Gaussian noise which stands for the likelihood's own
-    (`observation_variance`), and 0 where the likelihood knows no duels.
+    It is 0 where the likelihood knows no duels.
     """
     try:
         likelihood, _ = _likelihood_and_link(model)

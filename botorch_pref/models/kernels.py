@@ -36,8 +36,7 @@ def _log(spread: float, value: Tensor) -> Tensor:
 def in_spreads(spread: float) -> dict[str, Any]:
     """Keywords of a constraint whose raw value is the logarithm in a prior's spreads.
 
-    Narrow priors then have the same curvature in every direction, which is where a fit
-    starts from: it takes a fifth less work to the same optimum than with logarithms.
+    Priors then have equal curvatures where a fit starts: it takes a fifth less work.
     """
     return {
         "transform": partial(_exp, spread),
@@ -56,11 +55,9 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     """A scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
 
     Both kinds of scale are optimised in log space, where the evidence of comparisons is
-    closer to quadratic: a fit takes a third of the evaluations that BoTorch's own
-    parametrisation takes to the same optimum. The output scale says how far utilities
-    spread beside the noise of the answers, which is fixed; its prior is BoTorch's for
-    output scales. With a ``dim`` of None, not known yet, all features share one
-    lengthscale.
+    closer to quadratic: a third of the evaluations of BoTorch's parametrisation. The
+    output scale says how far utilities spread beside the noise of the answers, with
+    BoTorch's prior. With a ``dim`` of None all features share one lengthscale.
     """
     base = get_covar_module_with_dim_scaled_prior(
         ard_num_dims=1 if dim is None else dim, batch_shape=batch_shape
@@ -163,9 +160,8 @@ _WIDE = 10.0
 def warn_of_unequal_scales(points: Tensor) -> None:
     """Warns of features whose ranges differ much, of which one leaves the unit cube.
 
-    The lengthscales of the default kernel start equal, and their prior is for a cube:
-    from ranges of 1, 500 and 0.001 a fit finds nothing. In the cube a small range may
-    be meant. Points are those after any input transform.
+    For a cube is the prior of lengthscales, which start equal: from ranges of 1, 500
+    and 0.001 a fit finds nothing. In the cube a small range may be meant.
     """
     points = points.detach().flatten(0, -2)
     low, high = points.amin(0), points.amax(0)

@@ -537,10 +537,8 @@ def has_plain_terms(model: object) -> TypeGuard[PreferenceGP]:
 class CovarianceWith(NamedTuple):
     """Posterior covariances with directions, without those of all points.
 
-    Attributes:
-        model: Of the posterior.
-        parts: Points, ``n x d``, transformed, and matrices, ``n x r``, by which prior
-            covariances with them are multiplied and added up.
+    The ``parts`` are points, ``n x d``, transformed, and matrices, ``n x r``, by which
+    prior covariances with them are multiplied and added up.
     """
 
     model: PreferenceGP

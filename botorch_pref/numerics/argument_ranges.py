@@ -25,10 +25,9 @@ _NAMES = {Real: "a number", Integral: "an integer", Tensor: "a torch.Tensor"}
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """A function that refuses arguments whose classes its annotations do not name.
 
-    Annotations count that are classes or unions of classes. Two kinds of arguments are
-    left to the function: those that may be tensors, whose shape and entries it checks
-    besides, and those whose annotation has parameters, such as ``Sequence[Feedback]``.
-    A `FeedbackError` names the argument.
+    Annotations count that are classes or unions of classes. Left to the function are
+    those that may be tensors, and those with parameters, such as
+    ``Sequence[Feedback]``.
     """
     signature = inspect.signature(function)
 
