@@ -1,12 +1,10 @@
 r"""Duels that new points bring, and the observed points that they challenge.
 
-An acquisition function of duels values a question by the duels of its options.
-`DuelingAcquisition` chooses the duels, asks the model for one joint posterior of all
-points in them, and averages the values; its subclasses value one duel. Under every
-engine the difference of two utilities is a mixture of :math:`S` Gaussians of equal
-weight and one variance, :math:`N(\mu_s, \tau^2)`, with :math:`S = 1` for Laplace, EP
-and `PairwiseGP`. Values are closed forms of these numbers: nothing is sampled while an
-optimiser climbs.
+`DuelingAcquisition` chooses the duels of a question, asks the model for one joint
+posterior of all points in them, and averages the values; its subclasses value one duel.
+Under every engine the difference of two utilities is a mixture of :math:`S` Gaussians
+of equal weight and one variance, :math:`N(\mu_s, \tau^2)`, with :math:`S = 1` for
+Laplace, EP and `PairwiseGP`. Values are closed forms of these: nothing is sampled.
 """
 
 from __future__ import annotations
@@ -259,8 +257,7 @@ FunctionT = TypeVar("FunctionT", bound=Any)
 def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
     """An acquisition function's ``forward`` that checks ``X`` once, as it comes in.
 
-    Other models do not name a point that is not finite: BoTorch's `PairwiseGP` says
-    that a matrix is not positive definite.
+    Of a point that is not finite, other models say that a matrix is not definite.
     """
 
     @wraps(forward)

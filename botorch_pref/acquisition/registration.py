@@ -16,6 +16,8 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
+from botorch_pref.numerics.argument_ranges import check_decorated, check_unused
+
 Reference = Callable[[Model], Tensor]
 """A rule for the point that challengers meet: from a model to ``1 x d``."""
 
@@ -37,9 +39,8 @@ def duel_input_constructor(
 ) -> Callable[..., dict[str, Any]]:
     """The input constructor of an acquisition function, from its own signature.
 
-    It takes the keywords of the class, with the same defaults, but ``model`` may be a
-    list with nothing but the model, as Ax wraps it. Where there is a rule for the
-    reference, ``X_ref`` may be left out.
+    It takes the keywords of the class, but ``model`` may be a list of one, as Ax wraps
+    it, and ``X_ref`` may be left out where there is a rule for the reference.
     """
     signature = inspect.signature(acquisition_class)
     if reference is not None:
@@ -79,7 +80,7 @@ class RegisteredAcquisition:
 
 
 _REGISTERED: dict[str, RegisteredAcquisition] = {}
-"""By the path of the class, so that a notebook's cell may be run again."""
+"""By the name of the class, so that a notebook's cell may be run again."""
 
 A = TypeVar("A", bound=AcquisitionFunction)
 
@@ -115,30 +116,18 @@ def register_acquisition(
         )
 
     def register(acquisition_class: type[A]) -> type[A]:
-        if not (
-            isinstance(acquisition_class, type)
-            and issubclass(acquisition_class, AcquisitionFunction)
-        ):
-            raise TypeError(
-                "register_acquisition registers classes of BoTorch acquisition "
-                f"functions, got {acquisition_class!r}."
-            )
-        path = f"{acquisition_class.__module__}.{acquisition_class.__qualname__}"
-        for other, known in _REGISTERED.items():
-            called_alike = (
-                known.name == name
-                or known.acquisition_class.__name__ == acquisition_class.__name__
-            )
-            if called_alike and other != path:
-                raise ValueError(
-                    f"{other} is registered with the name {known.name!r}; give {path} "
-                    "names of its own."
-                )
+        kind = "BoTorch acquisition functions"
+        check_decorated(
+            "register_acquisition", acquisition_class, AcquisitionFunction, kind
+        )
+        known = ((e.acquisition_class, e.name) for e in _REGISTERED.values())
+        check_unused(acquisition_class, name, known)
         construct = duel_input_constructor(acquisition_class, reference)
         # BoTorch refuses a second constructor of the same class.
         ACQF_INPUT_CONSTRUCTOR_REGISTRY.pop(acquisition_class, None)
         acqf_input_constructor(acquisition_class)(construct)
-        _REGISTERED[path] = RegisteredAcquisition(name, acquisition_class, reference)
+        entry = RegisteredAcquisition(name, acquisition_class, reference)
+        _REGISTERED[acquisition_class.__name__] = entry
         return acquisition_class
 
     return register

@@ -1,9 +1,9 @@
 r"""Gaussian conditioning on sites of any sign, and the digits that it loses.
 
 ``K`` (n x n) is the prior covariance of the utilities ``f``, ``A`` (m x n) sparse rows,
-and ``C = A K A' + N`` the prior covariance of ``u = A (f - mean) + e``, where ``e``,
-with the block-diagonal covariance ``N``, is noise that rows of one answer share. Sites
-:math:`\exp(\nu' u - u' T u / 2)` with ``T = diag(tau)`` give
+and ``C = A K A' + N`` that of ``u = A (f - mean) + e``, where ``e``, of block-diagonal
+covariance ``N``, is noise that rows of one answer share. Sites :math:`\exp(\nu' u - u'
+T u / 2)` with ``T = diag(tau)`` give
 
 .. math::
     \Sigma = (C^{-1} + T)^{-1}, \qquad E[u] = \Sigma \nu, \qquad
@@ -16,19 +16,18 @@ and for utilities anywhere, with ``k = K(x, X)``,
     E[f(x)] = m(x) + k A' a, \qquad a = (I + T C)^{-1} \nu = \nu - T E[u], \qquad
     \mathrm{cov} = K_{**} - k A' W A k'.
 
-The forces ``a`` are never computed as that difference: where answers are much more
-precise than the prior, it is of two numbers that agree in all their digits, and what is
-left is multiplied by :math:`(C T)^2`. Neither are the weights ``w = A' a`` of points
-with many answers a sum of their forces: where a thousand answers contradict each other,
-the sum is smaller than the rounding of its terms. They are solved for as they are, in
-the smaller space: see :class:`SiteSolver`. Nothing is ever inverted, so duplicate
-points, repeated answers and contradictions are ordinary input (Rasmussen and Williams
-2006, section 3.4.3 and algorithm 3.5, for the row space).
+The forces ``a`` are never computed as that difference: of answers much more precise
+than the prior, its two numbers agree in all their digits. Neither are the weights ``w =
+A' a`` of points a sum of forces: where a thousand answers contradict each other, it is
+smaller than the rounding of its terms. Both are solved for, in the smaller space: see
+:class:`SiteSolver`. Nothing is inverted, so that duplicate points, repeated answers and
+contradictions are ordinary input (Rasmussen and Williams 2006, section 3.4.3 and
+algorithm 3.5, for the row space).
 
 A factor that is not log-concave may say that a row is *less* certain than its
-neighbours make it. With :math:`T = T_1 - E T_2 E'`, where ``T1`` and ``T2`` are
-non-negative and ``E`` picks the few rows with a negative precision, conditioning on
-``T1`` gives :math:`\Sigma_1`, and widening that by the rest
+neighbours make it. With :math:`T = T_1 - E T_2 E'`, both non-negative, where ``E``
+picks the few rows with a negative precision, conditioning on ``T1`` gives
+:math:`\Sigma_1`, which the rest widens to
 
 .. math::
     \Sigma = \Sigma_1 + U U', \qquad
@@ -36,11 +35,9 @@ non-negative and ``E`` picks the few rows with a negative precision, conditionin
     L L' = I - T_2^{1/2} E' \Sigma_1 E T_2^{1/2}, \qquad
     |B| = |B_1| \, |L L'|,
 
-a Gaussian if and only if ``L`` exists. With
-:math:`V = (I + T_1 C)^{-1} E T_2^{1/2} L^{-T}`, the covariance of utilities anywhere
-grows by :math:`(k A' V)(k A' V)'`: :math:`W = W_1 - V V'`. A negative precision acts as
-a shift in the direction in which the answer's row has moved, so that shifts ``s`` which
-``T1`` alone turns into the forces :math:`a_1` and moves the rows by :math:`u_1` have
+a Gaussian if and only if ``L`` exists. With :math:`V = (I + T_1 C)^{-1} E T_2^{1/2}
+L^{-T}`, :math:`W = W_1 - V V'`. Shifts ``s`` which ``T1`` alone turns into forces
+:math:`a_1` and movements :math:`u_1` have
 
 .. math::
     a = a_1 + V g, \qquad \Sigma s = u_1 + U g, \qquad
@@ -89,11 +86,10 @@ def log_det(cholesky: Tensor) -> Tensor:
 class Balance(NamedTuple):
     r"""Balance of site shifts ``s`` with the prior, ``k`` columns side by side.
 
-    Attributes:
-        forces: :math:`a = (I + T C)^{-1} s = s - T \Sigma s`, ``batch_shape x m x k``.
-        moved: :math:`\Sigma s`, ``batch_shape x m x k``.
-        weights: :math:`A' a` of the points, to more digits than the sum of forces has.
-        energy: :math:`a' C a`, ``batch_shape x k``, a sum of squares.
+    The ``forces`` :math:`a = (I + T C)^{-1} s` and ``moved``, :math:`\Sigma s`, are
+    ``batch_shape x m x k``; the ``weights`` :math:`A' a` of the points have more digits
+    than the sum of forces; the ``energy`` :math:`a' C a`, ``batch_shape x k``, is a sum
+    of squares.
     """
 
     forces: Tensor
@@ -121,8 +117,7 @@ class Response(NamedTuple):
 class SitePosterior(ABC):
     """The posterior of sites on ``rows`` with precisions ``tau``, ``batch_shape x m``.
 
-    One factorisation, reused. Five methods are to be written; others may be, where they
-    can be computed faster or to more digits.
+    One factorisation, reused. Methods with a body may be faster or have more digits.
     """
 
     rows: SparseDesign
@@ -166,21 +161,12 @@ class SitePosterior(ABC):
         """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
         return self.covariance_times(nu.unsqueeze(-1)).squeeze(-1)
 
-    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """``E[u]``, ``batch_shape x m``, and its energy, ``batch_shape``."""
-        found = self.solve(nu.unsqueeze(-1)).of_column()
-        return found.moved, found.energy
-
     def weights(self, targets: Tensor) -> Tensor:
         """``A' W t`` for values ``t`` of ``u`` with noise ``1 / tau``, as columns."""
         return self.solve(self.tau.unsqueeze(-1) * targets).weights
 
     def cavity_ratio(self, variance: Tensor) -> Tensor:
-        r"""Variances over those of the cavities, ``batch_shape x m``.
-
-        The diagonal of :math:`I - T \Sigma = (I + T C)^{-1}`: one minus an answer's
-        leverage.
-        """
+        r"""Variances over those of cavities: the diagonal of :math:`I - T \Sigma`."""
         return 1 - self.tau * variance
 
     def influence(self) -> Tensor:
@@ -407,8 +393,7 @@ class NegativeSites(SitePosterior):
 def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
     """The posterior of sites of either sign, and where it is proper, ``batch_shape``.
 
-    Elsewhere the negative precisions are left out. Without any it costs what ``factor``
-    does.
+    Elsewhere the negative precisions are left out.
     """
     if not solver.bends(tau):
         base = solver.factor(tau)
@@ -436,16 +421,14 @@ def lost_digits(
 
     where :math:`c_i` is the sum of the prior variances that cancel in :math:`C_{ii}`,
     :math:`a_i` the largest coefficient of the row and ``t`` the largest precision of
-    all answers about one point together. A prediction :math:`K_{**} - k A' W A k'` is
-    off by about this share of itself, whatever the algorithm, since the prior
-    covariance itself is known to rounding only. The second term in the denominator is
-    for near-copies: a difference that the answers cannot tell from zero need not be
-    known to its own scale.
+    all answers about one point: whatever the algorithm, a prediction is off by about
+    this share of itself, since the prior covariance is known to rounding only. The
+    second term in the denominator is for near-copies, whose difference answers cannot
+    tell from zero.
 
-    A mean is a sum over points too, of terms that may be far larger than it where
-    answers about near points contradict each other: :math:`\epsilon \, (|A| |K|
-    |w|)_i`, over the root of the same denominator. And weights ``w`` that could not be
-    solved for miss the means that the sites ask for, by :math:`(A K w - E[u])_i`.
+    A mean is a sum over points of terms that may be far larger than it: :math:`\epsilon
+    \, (|A| |K| |w|)_i`, over the root of the same denominator. And weights that could
+    not be solved for miss the means of the sites, by :math:`(A K w - E[u])_i`.
     """
     tau = posterior.tau.clamp_min(0.0)
     left = posterior.variance().maximum(solver.rounding_given(tau))
@@ -473,8 +456,7 @@ def lost_digits(
 def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``.
 
-    No covariance of points exceeds their variances, and no row has more terms than
-    ``k``, nor a larger coefficient than ``c``.
+    No covariance of points exceeds their variances.
     """
     c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
     largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k

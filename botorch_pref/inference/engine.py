@@ -291,8 +291,7 @@ def carry_rows(
 def cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
     """``K(x, X)``, ``batch_shape x q x n``.
 
-    Without model batches all t-batches go through the kernel as one matrix: fifty times
-    less memory than the copies of ``X`` that a batched call makes.
+    Without model batches all t-batches are one matrix, which saves copies of ``X``.
     """
     if points.dim() == 2 and not kernel.batch_shape:
         flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
@@ -309,9 +308,8 @@ def predict(
 ) -> Moments:
     """Means and covariance of utilities at ``x``, ``batch_shape x q x d``.
 
-    The formula is that of :class:`PosteriorTerms`; without terms it is the prior. With
-    the prior covariance of ``weights`` of covariates, ``batch_shape x p x p``, theirs
-    follow.
+    By :class:`PosteriorTerms`; without terms those of the prior. With the prior
+    covariance of ``weights`` of covariates, ``batch_shape x p x p``, theirs follow.
     """
     prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
     cross = None if terms is None else cross_covariance(kernel, x, terms.points)
@@ -417,10 +415,7 @@ class Solution(ABC, Generic[TermsT]):
 
 
 def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str, ...]:
-    """A sentence on an evidence or on weights that are no numbers; none where all are.
-
-    Either is None where it was not computed.
-    """
+    """A sentence on an evidence or on weights that are no numbers, where given."""
     advice = "Check for extreme hyper-parameters, or use double precision."
     if log_evidence is not None and not bool(log_evidence.isfinite().all()):
         found = [float(value) for value in log_evidence.detach().flatten()[:3]]
@@ -508,10 +503,7 @@ class SolutionCache(Generic[SolutionT]):
     def solution_of(
         self, state: Sequence[Tensor], solve: Callable[[WarmStart | None], SolutionT]
     ) -> SolutionT:
-        """The solution for a state, found anew where it was found for another.
-
-        The state is hyper-parameters, and what an input transform learned.
-        """
+        """The solution for a state, found anew where it was found for another."""
         unchanged = self._is_of(state)
         if self.solution is not None and unchanged:
             return self.solution

@@ -9,22 +9,20 @@ of the datapoints are
 
 the prior of FITC (Snelson and Ghahramani 2006): what inducing points leave open of a
 utility is independent of that of others. The rows ``z = A f`` see the weights ``v``
-through :math:`A \Phi`, and ``e`` is integrated out of each factor, as independent from
-row to row. It blurs a row by the variance :math:`\delta = (A \circ A) d`; to the noise
-that rows of one answer share it adds :math:`A D A'` of these rows. Where all points are
-inducing points, ``D`` is zero and the prior is the exact one.
+through :math:`A \Phi`. Out of each factor ``e`` is integrated, as independent from row
+to row: it blurs a row by the variance :math:`\delta = (A \circ A) d`, and adds :math:`A
+D A'` to the noise that rows of one answer share. Where all points are inducing points,
+``D`` is zero and the prior is the exact one.
 
-Sites condition weights instead of utilities, in :math:`O(n r^2 + r^3)` and ``O(r)`` for
-each answer: with :math:`G = \Phi' A' P A \Phi` for the precisions ``P`` that shared
-noise leaves of sites, see :mod:`.solvers`, the covariance of ``v`` is
-:math:`S = (I + G)^{-1}`, and its mean is :math:`S \Phi' A' s` for shifts ``s``.
-In the equation of :class:`.PosteriorTerms`, utilities anywhere have the weights
-:math:`J E[v]` and the precision :math:`J (I - S) J'` at the inducing points. No matrix
-of points by points is made, and none of answers by inducing points.
+Conditioning costs :math:`O(n r^2 + r^3)` and ``O(r)`` for each answer: with :math:`G =
+\Phi' A' P A \Phi` for the precisions ``P`` that shared noise leaves of sites, see
+:mod:`.solvers`, the covariance of ``v`` is :math:`S = (I + G)^{-1}`, its mean :math:`S
+\Phi' A' s` for shifts ``s``. In the equation of :class:`.PosteriorTerms`, utilities
+anywhere have the weights :math:`J E[v]` and the precision :math:`J (I - S) J'` at the
+inducing points.
 
-All that answers say of the weights is a sum over answers: ``G``, :math:`\Phi' A' s` and
-the terms of the evidence. So processes may have the inducing points in common and each
-some of the datapoints and answers: a sweep adds up matrices of inducing points by
+All that answers say of the weights is a sum over answers, so that processes may have
+the inducing points in common and each some of the answers: a sweep adds up matrices of
 inducing points over them, and each finds the posterior of all answers.
 """
 
@@ -60,12 +58,9 @@ from botorch_pref.numerics.quadrature import TiltedMoments
 class InducingPrior(NamedTuple):
     """The prior of utilities at datapoints, by way of inducing points.
 
-    Attributes:
-        points: ``Z``, ``batch_shape x r x d``, transformed.
-        mean: ``m`` of the datapoints, ``batch_shape x n``.
-        covar: ``K_ZZ``, ``batch_shape x r x r``.
-        cross: ``K_XZ``, ``batch_shape x n x r``.
-        variance: The diagonal of ``K_XX``, ``batch_shape x n``.
+    The ``points`` ``Z``, ``batch_shape x r x d``, are transformed; ``mean`` and
+    ``variance``, ``batch_shape x n``, are those of the datapoints; ``covar`` is
+    ``K_ZZ`` and ``cross`` ``K_XZ``, ``batch_shape x n x r``.
     """
 
     points: Tensor
@@ -97,11 +92,10 @@ class InducingPrior(NamedTuple):
 
 
 def inverse_root(covar: Tensor, eps: float) -> Tensor:
-    r"""``J`` with ``J J'`` the inverse of a covariance, both ``batch_shape x r x r``.
+    """``J`` with ``J J'`` the inverse of a covariance, both ``batch_shape x r x r``.
 
-    Directions whose eigenvalues are below ``r`` roundings ``eps`` of the largest one
-    are left out, with a column of zeros each: inducing points that others determine, to
-    rounding, are no further features.
+    Directions below ``r`` roundings ``eps`` of the largest eigenvalue get a column of
+    zeros: points that others determine are no further features.
     """
     values, vectors = torch.linalg.eigh(covar)
     least = covar.shape[-1] * eps * values[..., -1:]
@@ -220,11 +214,8 @@ class FeatureSolver(SiteSolver):
 class SharedFeatureSolver(FeatureSolver):
     """Solver of a process that has some of the answers: it adds up over processes.
 
-    All processes take part in each sum, in the same order, whatever answers they have:
-    what decides about the next one must be the same in all of them.
-
-    Raises:
-        BotorchPrefError: Processes have different inducing points or kernels.
+    All processes take part in each sum, in the same order: what decides about the next
+    one must be the same in all of them.
     """
 
     def __init__(self, prior: InducingPrior, *given: Any) -> None:
@@ -262,11 +253,7 @@ class SharedFeatureSolver(FeatureSolver):
         return _reduced(holds.to(torch.uint8), distributed.ReduceOp.MIN).bool()
 
     def own_noise(self, tau: Tensor) -> OwnNoise | None:
-        """See base class.
-
-        Raises:
-            PrecisionError: In all processes where that of one has no factor.
-        """
+        """See base class; raises in all processes where that of one has no factor."""
         own, failed = None, None
         try:
             own = super().own_noise(tau)
@@ -284,11 +271,7 @@ class SharedFeatureSolver(FeatureSolver):
         return bool(self.everywhere(self.resolved.all()))
 
     def bends(self, tau: Tensor) -> bool:
-        """See base class.
-
-        Raises:
-            BotorchPrefError: One is, which would ask for the rows of other processes.
-        """
+        """See base class; refused: it would ask for the rows of other processes."""
         if bool(self.everywhere((tau >= 0).all())):
             return False
         raise BotorchPrefError(
@@ -307,8 +290,7 @@ def _reduced(values: Tensor, operation: Any) -> Tensor:
 class FeatureFactor(SitePosterior):
     """Weights of features given sites: one Cholesky factor of ``r x r``, reused.
 
-    Attributes:
-        pulled: ``A' P A`` times the features, ``batch_shape x n x r``.
+    ``pulled`` is ``A' P A`` times the features, ``batch_shape x n x r``.
     """
 
     def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
@@ -386,6 +368,11 @@ class FeatureFactor(SitePosterior):
             taken = noise.take(self._own.oppose(part))
             precision = precision - taken @ taken.mT
         return precision
+
+    def covariance(self) -> Tensor:
+        """``J S J'``, ``batch_shape x r x r``."""
+        root = self._solver.root
+        return root @ torch.cholesky_solve(root.mT, self._cholesky)
 
     def point_precision(self) -> tuple[Tensor, Tensor]:
         """``M P``, ``batch_shape x n x r``, and ``P' M P``, ``batch_shape x r x r``."""

@@ -14,9 +14,8 @@ and leaves utilities with the sites :math:`P` on :math:`A f`, so that
     \Sigma = Q A \Sigma_f A' Q' + M, \qquad
     \log |B| = \log |I + N T| + \log |I + K A' P A| .
 
-The cost is that of points cubed plus answers times the cube of their size: 5,000
-rankings of ten items are as cheap as comparisons. Without such noise ``P`` is ``T``,
-``Q`` is ``I`` and ``M`` is zero.
+Its cost is that of points cubed plus answers times the cube of their size. Without such
+noise ``P`` is ``T``, ``Q`` is ``I`` and ``M`` is zero.
 """
 
 from __future__ import annotations
@@ -243,13 +242,11 @@ class OwnNoise:
 class _PointFactor(SitePosterior):
     r"""Conditioning whose weights of points are refined until that gains no more.
 
-    The sites leave utilities with a pull ``b`` of each point and with the precision
-    ``G`` between points. Their weights :math:`w = (I + G K)^{-1} b` are refined from
-    :math:`b - G \Sigma_f b` by the residual :math:`r = b - G K w - w`: each turn
-    multiplies the error by about the rounding unit times the largest eigenvalue of
-    ``C T``. Forces of thousands of answers that contradict each other are summed in
-    ``b``, before there is anything to solve for, and rounding of the sum moves means
-    by a few roundings of themselves.
+    The sites leave utilities with a pull ``b`` of each point and the precision ``G``
+    between points. Weights :math:`w = (I + G K)^{-1} b` are refined from :math:`b - G
+    \Sigma_f b` by the residual :math:`r = b - G K w - w`: each turn multiplies the
+    error by about the rounding unit times the largest eigenvalue of ``C T``. Forces are
+    summed in ``b`` before there is anything to solve for.
     """
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:

@@ -10,30 +10,29 @@ In the symbols of :mod:`.inducing`, with the weights :math:`w = A' a` of the dat
     \qquad M = A' W A,
 
 where :math:`dD = \mathrm{diag}(dK_{XX} - 2 P dK_{ZX} + P dK_{ZZ} P')`, and
-:math:`\gamma` adds up the derivatives in the blur of the rows,
-:math:`\partial \log Z_i / \partial \delta_i = \tfrac12 (\partial^2 \log Z_i
-+ (\partial \log Z_i)^2)`, and in the shared noise. Where processes share answers, the
-gradients that they find of their shares add up.
+:math:`\gamma` adds up the derivatives in the shared noise and in the blur of the rows,
+:math:`\partial \log Z_i / \partial \delta_i = \tfrac12 (\partial^2 \log Z_i + (\partial
+\log Z_i)^2)`.
 
-The posterior at datapoints is that of the prior covariance :math:`C = P K_{ZX}`, so
-that its parts move as those of :class:`.GaussianTangent` do, by
+The posterior at datapoints is that of the prior covariance :math:`C = P K_{ZX}`, and
+moves as :class:`.GaussianTangent` does, by
 
 .. math::
     dC = dK_{XZ} P' + P \, dK_{ZX} - P \, dK_{ZZ} P', \qquad
     dP = (dK_{XZ} - P \, dK_{ZZ}) K_{ZZ}^{-1},
 
-and predictions have the weights :math:`P' w` and the precision :math:`P' M P`. What is
+with the weights :math:`P' w` and the precision :math:`P' M P` of predictions. What is
 left open, :math:`dD = \mathrm{diag}(dK_{XX} - dC)`, moves the blur :math:`\delta` of
-rows and the noise ``N`` that rows of an answer share. That noise moves the moments of
-the rows, while sites stay, by
+rows and the noise ``N`` that rows of an answer share, which moves the moments of the
+rows, while sites stay, by
 
 .. math::
     \partial \mu = L \, dN a, \qquad \partial v = \mathrm{diag}(L \, dN L'), \qquad
-    L = I - \Sigma T,
+    L = I - \Sigma T .
 
-and the blur moves the sites themselves, :math:`s = G(\mu, v, s, \delta)`. The change
-of the sites solves :math:`2 m` linear equations. The iteration of expectation
-propagation itself solves them, so that no matrix of answers by answers is made.
+The blur moves the sites themselves, :math:`s = G(\mu, v, s, \delta)`. Their change
+solves :math:`2 m` linear equations by the iteration of expectation propagation itself,
+so that no matrix of answers by answers is made.
 """
 
 from __future__ import annotations
@@ -226,12 +225,9 @@ _TOLERANCE = 1e-10
 class SiteSlopes(NamedTuple):
     """Derivatives of matching sites, of which each depends on its own row alone.
 
-    Attributes:
-        mean: In the posterior mean of the row: of the precision, and of the shift.
-        variance: In its variance.
-        precision: In the former precision.
-        shift: In the former shift.
-        blur: In what is left open of the row.
+    Each has those of the precision and of the shift: in the posterior ``mean`` and
+    ``variance`` of the row, in the former ``precision`` and ``shift``, and in the
+    ``blur``.
     """
 
     mean: tuple[Tensor, Tensor]
@@ -269,10 +265,8 @@ def site_slopes(fixed: FixedPoint) -> SiteSlopes:
 def _solution(of: Callable[[Tensor], Tensor], given: Tensor, scale: Tensor) -> Tensor:
     """``x = of(x) + given`` for a linear ``of``, by accelerated iteration.
 
-    All are ``batch_shape x 2 m``; ``scale`` has the unit of each entry.
-
-    Warns:
-        InferenceWarning: The iteration did not converge.
+    All are ``batch_shape x 2 m``; ``scale`` has the unit of each entry. It warns where
+    the iteration does not converge.
     """
     memory, x = AndersonMemory(), torch.zeros_like(given)
     enough = _TOLERANCE * (scale * given).norm(dim=-1)
@@ -307,11 +301,7 @@ class _MovedSites(torch.autograd.Function):
 
 
 class SparseTangent:
-    """The tangent of a posterior by way of inducing points, in the symbols above.
-
-    Args:
-        fixed: Where tilted and posterior moments agree.
-    """
+    """The tangent of a posterior by way of inducing points, in the symbols above."""
 
     def __init__(self, fixed: FixedPoint) -> None:
         solver, state = fixed.solver, fixed.state
@@ -429,12 +419,11 @@ class SparseTangent:
 class SparseExpectationPropagation(ExpectationPropagation):
     """Expectation propagation that takes a prior by way of inducing points too.
 
-    Args:
-        shared: Whether each process of torch's default process group has some of the
-            answers, and all have the same inducing points and hyper-parameters. Each
-            then finds the posterior and the evidence of all answers. Gradients are for
-            :class:`torch.nn.parallel.DistributedDataParallel`: their mean over the
-            processes is that of the evidence.
+    With ``shared`` each process of torch's default process group has some of the
+    answers, and all have the same inducing points and hyper-parameters. Each finds the
+    posterior and the evidence of all answers. Gradients are for
+    :class:`torch.nn.parallel.DistributedDataParallel`: their mean over processes is
+    that of the evidence.
     """
 
     def __init__(self, shared: bool = False) -> None:

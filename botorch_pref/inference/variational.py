@@ -1,30 +1,57 @@
 r"""Variational inference by lower bounds that are Gaussian in the utilities.
 
-The likelihood is replaced by a lower bound of parameters ``b`` that is Gaussian in the
-utilities, see :mod:`botorch_pref.inference.variational_bounds`. Then
+A bound of parameters ``b`` is a site on each of its rows ``z = A f`` and an intercept,
+
+.. math:: \log p(y \mid z) \ge c(b) + \nu(b)' z - \tfrac12 z' T(b) z .
+
+Symbols and equations are those of Guo et al. (2020). With
+:math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)` and the intercept
+:math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, for every
+:math:`\xi` (Jaakkola and Jordan 1997)
+
+.. math:: \log \sigma(y) \ge c(\xi) + y / 2 - \lambda(\xi) y^2,
+
+with equality where :math:`y = \pm \xi`. Bouchard (2007) bounds a softmax by logistic
+functions, :math:`\log \sum_j e^{y_j} \le \alpha + \sum_j \log(1 + e^{y_j - \alpha})`,
+for every :math:`\alpha`. Together, for the choice of c out of a set of k
+(equation 13),
+
+.. math::
+    y_c - \log \sum_j e^{y_j} \ge y_c - \alpha + \sum_j \big[ c(\xi_j)
+    - (y_j - \alpha) / 2 - \lambda(\xi_j) (y_j - \alpha)^2 \big] .
+
+With a prior of rows the bound of the evidence is
 
 .. math::
     \log p(\mathcal{Y}) \ge L(b) = c(b) + \log \int N(u; 0, C)
-    \exp(\nu(b)' z - \tfrac12 z' T(b) z) \, du
+    \exp(\nu(b)' z - \tfrac12 z' T(b) z) \, du ,
 
-is maximised in ``b`` by turns: the Gaussian for given ``b`` (step 16a of Guo et al.
-2020), the best ``b`` for a given Gaussian (step 16b). The bounds are Jaakkola and
-Jordan's (1997) for pairs, Bouchard's (2007) for larger sets.
+maximised in ``b`` by turns: the Gaussian for given ``b`` (step 16a), the best ``b`` for
+a given Gaussian (step 16b).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol
+from functools import cached_property, partial, singledispatch
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from botorch_pref.inference.conditioning import SitePosterior, lost_digits
+from botorch_pref.errors import UnsupportedFeedbackError
+from botorch_pref.inference.conditioning import (
+    SitePosterior,
+    SiteSolver,
+    lost_digits,
+    plus_identity,
+)
 from botorch_pref.inference.engine import (
     Engine,
     Sites,
@@ -40,37 +67,371 @@ from botorch_pref.inference.gaussian import (
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.inference.variational_bounds import Bound, bound_of
-from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.likelihoods.logit import LogitFactors, PlackettLuceFactors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.likelihoods.factors import Factors, JointFactors
+from botorch_pref.likelihoods.logit import (
+    LogitFactors,
+    PlackettLuceFactors,
+    in_some_element,
+    stage_items,
+)
+from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, stack_rows
+
+# --- Bounds
+
+
+class Bound(ABC):
+    """A bound of the log likelihood from below; its sites are on ``rows``."""
+
+    rows: SparseDesign
+    num_parameters: int
+
+    @abstractmethod
+    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """The parameters with the largest expected bound for moments: step (16b)."""
+
+    @abstractmethod
+    def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """Precisions and shifts of the rows, each ``batch_shape x m``."""
+
+    @abstractmethod
+    def intercept(self, parameters: Tensor) -> Tensor:
+        """``c``, summed over answers: ``batch_shape``."""
+
+    @abstractmethod
+    def curvature(
+        self, parameters: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, SparseDesign | None]:
+        r"""Minus the Hessian of the best expected bound in the mean utilities.
+
+        With the best parameters for every mean, which the parameters are for these
+        moments, it is :math:`A' \mathrm{diag}(c) A - V'V`: ``c`` is nonnegative and
+        ``V``, None for zero, couples the items of a set.
+        """
+
+    def expected(self, parameters: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """The bound averaged over Gaussian rows, ``batch_shape``; see :meth:`best`."""
+        tau, nu = self.sites(parameters)
+        quadratic = 0.5 * tau * (variance + mean.square())
+        return self.intercept(parameters) + (nu * mean - quadratic).sum(-1)
+
+
+def bound_curvature(xi: Tensor) -> Tensor:
+    r""":math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0."""
+    # The first term that 1/8 leaves out is -xi^2 / 96.
+    flat = xi.abs() < math.sqrt(torch.finfo(xi.dtype).eps)
+    safe = torch.where(flat, 1.0, xi)
+    return torch.where(flat, 0.125, torch.tanh(0.5 * safe) / (4 * safe))
+
+
+def bound_intercept(xi: Tensor) -> Tensor:
+    r""":math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, even."""
+    xi = xi.abs()
+    return logsigmoid(xi) - 0.5 * xi + bound_curvature(xi) * xi.square()
+
+
+def profile_curvature(distance: Tensor, variance: Tensor) -> Tensor:
+    r"""Minus the second derivative of the best expected bound in the mean.
+
+    With :math:`\xi^2 = s + x^2`, the best choice for ``y ~ N(x, s)``, what is not
+    linear in the bound is :math:`-\log 2 \cosh(\xi / 2)`, concave in ``x``:
+
+    .. math::
+        \frac{s}{\xi^2} \, 2 \lambda(\xi)
+        + \frac{x^2}{\xi^2} \, \tfrac14 \mathrm{sech}^2(\xi / 2) \in (0, 1/4].
+    """
+    square = variance + distance.square()
+    positive = square > 0
+    share = torch.where(positive, variance / torch.where(positive, square, 1.0), 1.0)
+    xi = square.sqrt()
+    logistic = torch.sigmoid(xi) * torch.sigmoid(-xi)
+    return share * 2 * bound_curvature(xi) + (1 - share) * logistic
+
+
+class JaakkolaJordanBound(Bound):
+    r"""Jaakkola and Jordan's bound, with a parameter :math:`\zeta` for each pair.
+
+    Rows are differences, of which the first won ``wins`` and lost ``losses`` times,
+    both zero where a row stands for nothing. Their bound differs in its linear term
+    alone.
+    """
+
+    def __init__(self, rows: SparseDesign, wins: Tensor, losses: Tensor) -> None:
+        self.rows, self.num_parameters = rows, rows.num_rows
+        self._answers, self._net = wins + losses, wins - losses
+
+    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; equation 19 of Guo et al. (2020)."""
+        return (variance + mean.square()).sqrt()
+
+    def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """See base class."""
+        tau = self._answers * 2 * bound_curvature(parameters)
+        return tau, (0.5 * self._net).expand_as(tau)
+
+    def curvature(
+        self, parameters: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, SparseDesign | None]:
+        """See base class."""
+        return self._answers * profile_curvature(mean, variance), None
+
+    def intercept(self, parameters: Tensor) -> Tensor:
+        """See base class."""
+        return (self._answers * bound_intercept(parameters)).sum(-1)
+
+
+_MAX_STEPS = 100
+
+
+class BouchardBound(Bound):
+    r"""Bouchard's bound: :math:`\xi` for each item and :math:`\alpha` for each set.
+
+    Arguments are those of :func:`stage_bound`.
+    """
+
+    def __init__(
+        self,
+        stages: Tensor,
+        num_points: int,
+        like: Tensor,
+        counts: Tensor | None = None,
+    ) -> None:
+        self._items = items = stage_items(stages)
+        self._here = items.present.to(like)
+        own = in_some_element(stages >= 0, 2).any(-1)
+        self._counts = like.new_ones(()) if counts is None else counts[..., own]
+        self._weights = self._here
+        if counts is not None:
+            self._weights = self._here * items.spread(self._counts)
+        self.rows = SparseDesign(
+            items.points.unsqueeze(-1), self._here.unsqueeze(-1), num_points
+        )
+        self.num_parameters = self.rows.num_rows + items.num_stages
+        self._sizes = items.total(self._here)
+        self._free_shift = ((items.place == 0).to(like) - 0.5) * self._weights
+
+    def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        xi, alpha = parameters.split(
+            [self.rows.num_rows, self._items.num_stages], dim=-1
+        )
+        return xi, alpha
+
+    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; equation 23 of Guo et al. (2020) at the best alpha."""
+        alpha = self._best_alpha(mean, variance)
+        xi = (variance + (mean - self._items.spread(alpha)).square()).sqrt()
+        return torch.cat([xi, alpha], dim=-1)
+
+    def _best_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """Best alpha, with the derivatives of an implicit function."""
+        with torch.no_grad():
+            alpha = self._find_alpha(mean, variance)
+        slope, curvature = self._in_alpha(alpha, mean, variance)
+        # At the maximum one more step is none, but has the derivative of the maximum.
+        stiff = curvature.detach()
+        return alpha + slope / torch.where(stiff > 0, stiff, 1.0)
+
+    def _in_alpha(
+        self, alpha: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The slope of the expected bound in alpha, and minus its derivative."""
+        items, k = self._items, self._sizes.clamp_min(2.0)
+        distance = mean - items.spread(alpha)
+        xi = (variance + distance.square()).sqrt()
+        pull = 2 * bound_curvature(xi) * distance * self._here
+        curvature = profile_curvature(distance, variance) * self._here
+        return 0.5 * (k - 2) + items.total(pull), items.total(curvature)
+
+    def _find_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Newton's method in a bracket, for equations 22 and 23 of Guo et al. (2020).
+
+        With the best :math:`\xi` for every alpha the expected bound is concave in it.
+        Its slope :math:`(k - 2) / 2 + \sum_j 2 \lambda(\xi_j)(\mu_j - \alpha)` is
+        positive at the smallest mean, and no longer so above the largest one by t where
+        :math:`\tanh(t / 2)` and :math:`t / \sqrt{t^2 + s}` are at least :math:`\sqrt{1
+        - 2 / k}`.
+        """
+        items, here, k = self._items, self._items.present, self._sizes.clamp_min(2.0)
+        low = -items.largest(torch.where(here, -mean, -torch.inf))
+        high = items.largest(torch.where(here, mean, -torch.inf))
+        widest = items.largest(torch.where(here, variance, 0.0))
+        logistic = 2 * torch.atanh((1 - 2 / k).sqrt())
+        high = high + torch.maximum(logistic, (widest * (0.5 * k - 1)).sqrt())
+        # Any alpha for a set that this element of the batch lacks.
+        low, high = low.nan_to_num(posinf=0.0), high.nan_to_num(neginf=0.0)
+        alpha = 0.5 * (low + high)
+        tolerance = math.sqrt(torch.finfo(alpha.dtype).eps)
+        for _ in range(_MAX_STEPS):
+            slope, curvature = self._in_alpha(alpha, mean, variance)
+            low, high = (
+                torch.where(slope >= 0, alpha, low),
+                torch.where(slope >= 0, high, alpha),
+            )
+            new = alpha + slope / curvature
+            inside = (new >= low) & (new <= high)
+            new = torch.where(inside, new, 0.5 * (low + high))
+            done = (new - alpha).abs() <= tolerance * (1 + alpha.abs())
+            alpha = new
+            if bool(done.all()):
+                break
+        return alpha
+
+    def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """See base class."""
+        xi, alpha = self._split(parameters)
+        tau = 2 * bound_curvature(xi) * self._weights
+        return tau, self._free_shift + tau * self._items.spread(alpha)
+
+    def curvature(
+        self, parameters: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, SparseDesign | None]:
+        """See base class."""
+        distance = mean - self._items.spread(self._split(parameters)[1])
+        c = profile_curvature(distance, variance) * self._weights
+        total = self._items.spread(self._items.total(c))
+        share = torch.where(total > 0, c / torch.where(total > 0, total, 1.0).sqrt(), 0)
+        index, coefficients = (
+            self._items.padded(self._items.points),
+            self._items.padded(share),
+        )
+        index = index.expand_as(coefficients)
+        return c, SparseDesign(index, coefficients, self.rows.num_points)
+
+    def intercept(self, parameters: Tensor) -> Tensor:
+        r"""See base class; :math:`M_l` of equation 25 of Guo et al. (2020)."""
+        xi, alpha = self._split(parameters)
+        lowered = bound_curvature(xi) * self._items.spread(alpha).square()
+        of_items = (bound_intercept(xi) - lowered) * self._weights
+        there = self._sizes > 0
+        of_sets = torch.where(there, 0.5 * (self._sizes - 2) * alpha, 0.0)
+        return of_items.sum(-1) + (self._counts * of_sets).sum(-1)
+
+
+class JointBound(Bound):
+    """Several bounds, one under another."""
+
+    def __init__(self, blocks: Sequence[Bound]) -> None:
+        self._blocks = blocks
+        self.rows = stack_rows([block.rows for block in blocks])
+        self._sizes = [block.rows.num_rows for block in blocks]
+        self._lengths = [block.num_parameters for block in blocks]
+        self.num_parameters = sum(self._lengths)
+
+    def _each(
+        self, parameters: Tensor | None, *of_rows: Tensor
+    ) -> Iterator[tuple[Any, ...]]:
+        """Blocks with their own parameters, if these are given, and rows."""
+        parts = [values.split(self._sizes, dim=-1) for values in of_rows]
+        if parameters is not None:
+            parts = [parameters.split(self._lengths, dim=-1), *parts]
+        return zip(self._blocks, *parts, strict=True)
+
+    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class."""
+        each = self._each(None, mean, variance)
+        return torch.cat([block.best(*own) for block, *own in each], dim=-1)
+
+    def curvature(
+        self, parameters: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, SparseDesign | None]:
+        """See base class."""
+        each = self._each(parameters, mean, variance)
+        of_rows, groups = zip(
+            *(block.curvature(*own) for block, *own in each), strict=True
+        )
+        coupled = [group for group in groups if group is not None]
+        return join_rows(of_rows), stack_rows(coupled) if coupled else None
+
+    def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """See base class."""
+        tau, nu = zip(
+            *(block.sites(*own) for block, *own in self._each(parameters)), strict=True
+        )
+        return join_rows(tau), join_rows(nu)
+
+    def intercept(self, parameters: Tensor) -> Tensor:
+        """See base class."""
+        values = [block.intercept(*own) for block, *own in self._each(parameters)]
+        return torch.stack(torch.broadcast_tensors(*values)).sum(0)
+
+
+def stage_bound(
+    stages: Tensor, num_points: int, like: Tensor, counts: Tensor | None = None
+) -> Bound:
+    """Jaakkola and Jordan's bound of pairs and Bouchard's of larger sets.
+
+    ``stages`` are ``batch_shape x L x k`` long, the chosen point first, padded with -1;
+    ``counts`` how often each was chosen from so, None for once.
+    """
+    sizes = (stages >= 0).sum(-1, keepdim=True)
+    is_pair = in_some_element(sizes.squeeze(-1) == 2, 1)
+    blocks: list[Bound] = []
+    if bool(is_pair.any()):
+        pairs, paired = stages[..., is_pair, :2], sizes[..., is_pair, :] == 2
+        rows = pair_rows(torch.where(paired, pairs, 0), num_points, like)
+        rows = SparseDesign(rows.indices, rows.coefficients * paired, num_points)
+        wins = paired.squeeze(-1).to(like)
+        wins = wins if counts is None else wins * counts[..., is_pair]
+        blocks.append(JaakkolaJordanBound(rows, wins, torch.zeros_like(wins)))
+    if bool((sizes > 2).any()):
+        larger = torch.where(sizes > 2, stages, -1)
+        blocks.append(BouchardBound(larger, num_points, like, counts))
+    return blocks[0] if len(blocks) == 1 else JointBound(blocks)
+
+
+@singledispatch
+def bound_of(factors: Factors) -> Bound:
+    """The lower bound of logistic or softmax factors, or of both."""
+    raise UnsupportedFeedbackError(
+        f"{type(factors).__name__} has no Gaussian lower bound here; use Laplace or EP."
+    )
+
+
+@bound_of.register
+def _(factors: LogitFactors) -> Bound:
+    return JaakkolaJordanBound(factors.rows, factors.wins, factors.losses)
+
+
+@bound_of.register
+def _(factors: PlackettLuceFactors) -> Bound:
+    if factors.stages is None:
+        raise UnsupportedFeedbackError(
+            "The variational bound of choices and rankings takes no covariates; take "
+            "LaplacePreferenceGP, or EPPreferenceGP with its own likelihood."
+        )
+    return stage_bound(
+        factors.stages,
+        factors.rows.num_points,
+        factors.rows.coefficients,
+        factors.counts,
+    )
+
+
+@bound_of.register
+def _(factors: JointFactors) -> Bound:
+    return JointBound([bound_of(block) for block in factors.blocks])
+
+
+# --- The ascent
 
 _MAX_ITERATIONS = 200
 _TOLERANCE = 1e-7
 
 
-class Conditioner(Protocol):
-    """The prior of rows: what the ascent needs of a :class:`.SiteSolver`."""
+CoupledStep = Callable[[Tensor, SparseDesign, Tensor], Tensor]
+"""``A (K^-1 + A' diag(c) A - V'V)^-1 A' force``, of ``c``, ``V`` and the force."""
 
-    @property
-    def variance(self) -> Tensor:
-        """Variances of the rows, ``batch_shape x m``."""
 
-    @property
-    def rounding(self) -> Tensor:
-        """The rounding error of the variances."""
+class BoundProblem(NamedTuple):
+    """A bound, and the prior of its rows with their means, ``batch_shape x m``.
 
-    def factor(self, tau: Tensor) -> Any:
-        """Conditions on sites of precision ``tau``.
+    The step is Newton's where the bound couples rows: see :meth:`.Bound.curvature`.
+    """
 
-        Returns what has ``log_det``, ``mean``, ``settle`` and ``variance`` of a
-        :class:`.SitePosterior`.
-        """
-
-    def newton_step(
-        self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
-    ) -> Tensor:
-        """``A (K^-1 + A' diag(c) A - V'V)^-1 A' force``; see :class:`.Bound`."""
+    bound: Bound
+    solver: SiteSolver
+    prior: Tensor
+    coupled_step: CoupledStep
 
 
 @dataclass(frozen=True)
@@ -80,12 +441,11 @@ class BoundStep:
     ``value``, ``batch_shape``, is the lower bound: equation 25 of Guo et al. (2020).
     """
 
-    solver: Conditioner
-    bound: Bound
+    problem: BoundProblem
     parameters: Tensor
     tau: Tensor
     nu: Tensor
-    factor: Any
+    factor: SitePosterior
     mean: Tensor
     variance: Tensor
     value: Tensor
@@ -93,12 +453,12 @@ class BoundStep:
     @cached_property
     def target(self) -> Tensor:
         """Best parameters for this Gaussian: step (16b)."""
-        return self.bound.best(self.mean, self.variance)
+        return self.problem.bound.best(self.mean, self.variance)
 
     @cached_property
     def gain(self) -> Tensor:
         """Least gain in the bound by the best parameters, ``batch_shape``."""
-        expected = self.bound.expected
+        expected = self.problem.bound.expected
         return expected(self.target, self.mean, self.variance) - expected(
             self.parameters, self.mean, self.variance
         )
@@ -106,15 +466,18 @@ class BoundStep:
     @cached_property
     def _change(self) -> tuple[Tensor, Tensor]:
         """Change of precisions by the target, and its pull at the means."""
-        tau, nu = self.bound.sites(self.target)
+        tau, nu = self.problem.bound.sites(self.target)
         change = tau - self.tau
         return change, nu - self.nu - change * self.mean
 
     @cached_property
     def newton_step(self) -> Tensor:
         """Movement of the means by a step of Newton's, ``batch_shape x m``."""
-        target = self.bound.curvature(self.target, self.mean, self.variance)
-        return self.solver.newton_step(*target, self._change[1])
+        bound, solver, _, coupled_step = self.problem
+        c, groups = bound.curvature(self.target, self.mean, self.variance)
+        if groups is None:
+            return solver.factor(c).mean(self._change[1])
+        return coupled_step(c, groups, self._change[1])
 
     @cached_property
     def residual(self) -> Tensor:
@@ -125,115 +488,90 @@ class BoundStep:
         """
         # Of rows that the prior knows exactly, and of phantoms, there is rounding only.
         tiny = torch.finfo(self.variance.dtype).tiny
-        spread = (self.variance + self.solver.rounding).clamp_min(tiny).sqrt()
+        spread = (self.variance + self.problem.solver.rounding).clamp_min(tiny).sqrt()
         change, pull = self._change
         moved = self.newton_step.abs().maximum(self.factor.mean(pull).abs())
         shift = (moved / spread).amax(-1)
         return torch.maximum(shift, (change.abs() * self.variance).sum(-1))
 
 
-def _step(
-    solver: Conditioner, prior: Tensor, bound: Bound, parameters: Tensor
-) -> BoundStep:
+def _step(problem: BoundProblem, parameters: Tensor) -> BoundStep:
     """Step (16a) and equation 25 of Guo et al., relative to the prior mean."""
+    bound, solver, prior, _ = problem
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
-    shift = nu - tau * prior
-    u, energy = factor.settle(shift)
-    z = prior + u
+    found = factor.solve((nu - tau * prior).unsqueeze(-1)).of_column()
+    z = prior + found.moved
     # The exponent at its maximum, where an error of the means is one of second order.
-    height = (nu * z - 0.5 * tau * z.square()).sum(-1) - 0.5 * energy
+    height = (nu * z - 0.5 * tau * z.square()).sum(-1) - 0.5 * found.energy
     value = bound.intercept(parameters) + height - 0.5 * factor.log_det
     # A variance of zero may come out negative by rounding.
     variance = factor.variance().clamp_min(0.0)
-    return BoundStep(solver, bound, parameters, tau, nu, factor, z, variance, value)
+    return BoundStep(problem, parameters, tau, nu, factor, z, variance, value)
 
 
-def ascend(
-    solver: Conditioner,
-    prior: Tensor,
-    bound: Bound,
-    parameters: Tensor,
-) -> Iterator[BoundStep]:
+def ascend(problem: BoundProblem, parameters: Tensor) -> Iterator[BoundStep]:
     """Raises the lower bound until better parameters would not move the Gaussian.
 
     Turns as in algorithm 1 take hundreds of steps where answers are many: they move the
     means as if the bound were as stiff as its sites, which it is not, see
-    :func:`.profile_curvature`. So the parameters
-    are made for the means after a step of Newton's. That is kept where it raises the
-    bound by at least what the plain turn is sure to; else the plain turn is taken. The
-    bound never falls, and rises at least as algorithm 1 would make it. The start comes
-    first, then every step that was taken; ``prior`` is the prior mean of the rows.
+    :func:`.profile_curvature`. So the parameters are made for the means after a step of
+    Newton's, unless the bound then rises by less than the plain turn is sure to raise
+    it. The start comes first, then every step that was taken.
     """
-    step = _step(solver, prior, bound, parameters)
+    step = _step(problem, parameters)
     yield step
     while not bool((step.residual <= _TOLERANCE).all()):
-        ahead = bound.best(step.mean + step.newton_step, step.variance)
-        new = _step(solver, prior, bound, ahead)
+        ahead = problem.bound.best(step.mean + step.newton_step, step.variance)
+        new = _step(problem, ahead)
         slack = 10 * torch.finfo(step.value.dtype).eps * (1 + step.value.abs())
         falls = ~(new.value >= step.value + step.gain - slack)
         if bool(falls.any()):
             plain = torch.where(falls.unsqueeze(-1), step.target, new.parameters)
-            new = _step(solver, prior, bound, plain)
+            new = _step(problem, plain)
         step = new
         yield step
 
 
-def first_parameters(bound: Bound, prior: Tensor, variance: Tensor) -> Tensor:
-    """Parameters to start from without an earlier solution.
-
-    The best ones for a wide prior are so far from the answers that the way back takes
-    many steps. Those for unit variances, the width of a logistic function, are not.
-    """
-    return bound.best(*torch.broadcast_tensors(prior, variance.clamp_max(1.0)))
-
-
 def last_step(
-    solver: Conditioner,
-    prior: Tensor,
-    bound: Bound,
-    parameters: Tensor,
+    problem: BoundProblem, parameters: Tensor | None = None
 ) -> tuple[BoundStep, int, bool]:
-    """The end of the ascent, its number of steps, and whether it converged."""
-    steps = ascend(solver, prior, bound, parameters)
+    """The end of the ascent, its number of steps, and whether it converged.
+
+    Without parameters it starts from the best ones for unit variances, the width of a
+    logistic function. Those for a wide prior are so far from the answers that the way
+    back takes many steps.
+    """
+    if parameters is None:
+        variance = problem.solver.variance.clamp(0.0, 1.0)
+        given = torch.broadcast_tensors(problem.prior, variance)
+        parameters = problem.bound.best(*given)
+    steps = ascend(problem, parameters)
     numbered = enumerate(itertools.islice(steps, _MAX_ITERATIONS), start=1)
     # A deque of one keeps no other factor alive.
     ((iterations, step),) = deque(numbered, maxlen=1)
     return step, iterations, bool((step.residual <= _TOLERANCE).all())
 
 
-class _PointConditioner:
-    """Rows of utilities with prior covariance ``K``."""
+def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
+    """The problem of utilities with prior covariance ``K``, ``batch_shape x n x n``."""
+    rows = bound.rows
 
-    def __init__(self, covar: Tensor, rows: SparseDesign) -> None:
-        self._covar, self._rows = covar, rows
-        self.rows_solver = choose_solver(covar, rows)
-        self.variance = self.rows_solver.variance.clamp_min(0.0)
-        self.rounding = self.rows_solver.rounding
-
-    def factor(self, tau: Tensor) -> SitePosterior:
-        return self.rows_solver.factor(tau)
-
-    def newton_step(
-        self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
-    ) -> Tensor:
-        if groups is None:
-            return self.factor(curvature).mean(force)
+    def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
         ones = torch.ones_like(groups.coefficients[..., 0])
-        gram = self._rows.gram(curvature) - groups.gram(ones)
-        system = self._covar @ gram
-        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
-        pull = self._covar @ self._rows.adjoint(force).unsqueeze(-1)
-        return self._rows.apply(torch.linalg.solve(system, pull).squeeze(-1))
+        gram = rows.gram(c) - groups.gram(ones)
+        pull = covar @ rows.adjoint(force).unsqueeze(-1)
+        moved = torch.linalg.solve(plus_identity(covar @ gram), pull)
+        return rows.apply(moved.squeeze(-1))
+
+    solver = choose_solver(covar, rows)
+    return BoundProblem(bound, solver, rows.apply(mean), coupled_step)
 
 
 def _best_derivatives(
     bound: Bound, mean: Tensor, variance: Tensor, _: Tensor
 ) -> Derivatives:
-    """Derivatives of the sites with the best parameters for the moments.
-
-    Rows of one set depend on each other.
-    """
+    """Derivatives of the sites with the best parameters; sets couple rows."""
     # Roots have no slope at the variance zero of rows that are known exactly.
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
@@ -270,17 +608,14 @@ class VariationalBound(Engine):
         _, mean, covar = prior.in_double()
         factors, start = in_double((factors, start))
         with torch.no_grad():
-            bound = bound_of(factors)
-            solver = _PointConditioner(covar, bound.rows)
-            before = bound.rows.apply(mean)
-            if start is None:
-                parameters = first_parameters(bound, before, solver.variance)
-            else:
+            problem, parameters = bound_problem(bound_of(factors), mean, covar), None
+            bound, solver, before, _ = problem
+            if start is not None:
                 tau, nu = start.sites
                 earlier = solver.factor(tau)
                 z = before + earlier.mean(nu - tau * before)
                 parameters = bound.best(z, earlier.variance().clamp_min(0.0))
-            step, iterations, converged = last_step(solver, before, bound, parameters)
+            step, iterations, converged = last_step(problem, parameters)
             shift = torch.addcmul(step.nu, step.tau, before, value=-1.0)
             balance = step.factor.solve(shift.unsqueeze(-1)).of_column()
         weights, eps = balance.weights, torch.finfo(prior.covar.dtype).eps
@@ -298,7 +633,7 @@ class VariationalBound(Engine):
             converged=converged,
             iterations=iterations,
             residual=float(step.residual.max()),
-            rounding=lost_digits(solver.rows_solver, step.factor, balance, eps),
+            rounding=lost_digits(solver, step.factor, balance, eps),
         )
 
     def site_rows(self, factors: Factors) -> SparseDesign:

@@ -3,28 +3,36 @@ r"""Engines of utilities that are linear in features, in the space of weights.
 Utilities are :math:`f = X \theta` with :math:`\theta \sim N(0, I / \eta)`. Laplace's
 approximation is for choices by Plackett and Luce: with the probabilities ``p`` of a set
 and their mean features :math:`\bar x`, the log posterior is concave with minus Hessian
-:math:`\eta I + \sum_l \sum_{j \in l} p_j (x_j - \bar x_l)(x_j - \bar x_l)'`.
-The variational posterior (Guo et al. 2020, algorithm 1) has the bound and the ascent of
-:mod:`.variational`; only the Gaussian is conditioned in the space of the ``d`` weights.
+:math:`\eta I + \sum_l \sum_{j \in l} p_j (x_j - \bar x_l)(x_j - \bar x_l)'`. The
+variational posterior (Guo et al. 2020, algorithm 1) has the bound and the ascent of
+:mod:`.variational`; its Gaussian is that of inducing values, see :mod:`.inducing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.conditioning import Response
+from botorch_pref.inference.conditioning import Response, plus_identity
 from botorch_pref.inference.engine import Solution, in_double, not_finite
 from botorch_pref.inference.gaussian import with_gradient_of
+from botorch_pref.inference.inducing import (
+    FeatureFactor,
+    FeatureSolver,
+    InducingPrior,
+)
 from botorch_pref.inference.laplace import TOLERANCE, Point, find_mode
-from botorch_pref.inference.variational import first_parameters, last_step
-from botorch_pref.inference.variational_bounds import stage_bound
+from botorch_pref.inference.variational import (
+    Bound,
+    BoundProblem,
+    last_step,
+    stage_bound,
+)
 from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_items
 from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 
@@ -33,9 +41,8 @@ from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 class WeightPosterior:
     """A Gaussian posterior of the weights of features, ``batch_shape x d``.
 
-    The evidence, or the lower bound of it, carries the exact gradient in the precision
-    of the prior, of first order; the residual is the largest violation of the fixed
-    point in posterior standard deviations.
+    The evidence, or its lower bound, carries the exact gradient in the precision of the
+    prior; the residual is in posterior standard deviations.
     """
 
     mean: Tensor
@@ -50,12 +57,16 @@ def precision_cholesky(precision: Tensor) -> Tensor:
     """The Cholesky factor of a posterior precision, ``batch_shape x d x d``."""
     factor, info = torch.linalg.cholesky_ex(precision)
     if bool(info.any()):
-        raise PrecisionError(
-            f"The posterior precision of the weights is singular in {precision.dtype}: "
-            "features depend on each other and eta is below their rounding. Use double "
-            "precision, a larger eta, or features of similar size."
-        )
+        raise _singular(precision)
     return factor
+
+
+def _singular(like: Tensor) -> PrecisionError:
+    return PrecisionError(
+        f"The posterior precision of the weights is singular in {like.dtype}: features "
+        "depend on each other and eta is below their rounding. Use double precision, a "
+        "larger eta, or features of similar size."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +122,10 @@ class WeightEngine:
     ) -> WeightSolution:
         r"""The posterior of weights given choices.
 
-        Args:
-            features: ``X``, ``batch_shape x n x d``.
-            stages: ``batch_shape x L x k`` long, the chosen point first, padded
-                with -1.
-            precision: :math:`\eta`, positive, ``batch_shape``.
-            counts: How often each set was chosen from so, ``batch_shape x L``; None for
-                once.
+        ``X``, ``batch_shape x n x d``, has the features; ``stages``, ``batch_shape x L
+        x k`` long, the chosen point first, end in -1; :math:`\eta` is positive,
+        ``batch_shape``. ``counts``, ``batch_shape x L``, say how often each set was
+        chosen from so.
         """
         given = in_double((features, stages, precision, counts))
         found = self.find(*given)
@@ -206,19 +214,17 @@ def laplace_weights(
 ) -> WeightPosterior:
     r"""The Laplace posterior of weights given choices, and its evidence.
 
-    The mean is the mode (MAP). An iteration costs ``O(d^3 + M d^2)`` for sets of ``M``
-    items in all.
-
-    With the mode :math:`\hat\theta`, the covariance S there and
-    :math:`v = d \hat\theta / d \eta = -S \hat\theta`, the evidence has the derivative
+    The mean is the mode (MAP). An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of
+    all sets. With the mode :math:`\hat\theta`, the covariance S there and :math:`v = d
+    \hat\theta / d \eta = -S \hat\theta`, the evidence has the derivative
 
     .. math::
         \frac{d \log Z}{d \eta} = \tfrac12 \Big[ \frac{d}{\eta} - \mathrm{tr}\, S
         - |\hat\theta|^2 - \sum_l \sum_{j \in l} p_j \, (x_j - \bar x_l)' v \,
         (x_j - \bar x_l)' S (x_j - \bar x_l) \Big],
 
-    the last term from the motion of the curvature with the mode.
-    Arguments are those of :meth:`WeightEngine.solve`, in double precision.
+    the last term from the motion of the curvature with the mode. Arguments are those of
+    :meth:`WeightEngine.solve`, in double precision.
     """
     eta, d = precision.detach(), features.shape[-1]
     with torch.no_grad():
@@ -261,107 +267,26 @@ def laplace_weights(
     )
 
 
-_ROUNDING = 16.0
+def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem:
+    """The problem of weights, which are inducing values that leave nothing open."""
+    scale = eta[..., None, None]
+    eye = torch.eye(features.shape[-1], dtype=features.dtype, device=features.device)
+    cross, root = features / scale, eye * scale.sqrt()
+    variance = features.square().sum(-1) / eta.unsqueeze(-1)
+    prior = InducingPrior(eye, torch.zeros_like(variance), eye / scale, cross, variance)
+    solver = FeatureSolver(prior, root, bound.rows, None)
+    # Steps do not depend on where all features are shifted, their digits do.
+    centred = prior._replace(cross=cross - cross.mean(-2, keepdim=True))
+    around = FeatureSolver(centred, root, bound.rows, None)
 
+    def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
+        v = groups.apply_matrix(around.features)
+        gram = around.features.mT @ around.pulled(c, None) - v.mT @ v
+        pull = solver.features.mT @ bound.rows.adjoint(force).unsqueeze(-1)
+        moved = torch.linalg.solve(plus_identity(gram), pull)
+        return bound.rows.apply((solver.features @ moved).squeeze(-1))
 
-class _RowFeatures:
-    """Features of the rows; of rows that repeat, once, where there are no batches."""
-
-    def __init__(self, features: Tensor, rows: SparseDesign) -> None:
-        self._count, self._place = rows.num_rows, None
-        if rows.indices.dim() == 2:
-            kinds = torch.cat([rows.indices.to(features), rows.coefficients], dim=-1)
-            kinds, self._place = torch.unique(kinds, dim=0, return_inverse=True)
-            width = rows.indices.shape[-1]
-            index, coefficients = kinds[:, :width].long(), kinds[:, width:]
-            rows = SparseDesign(index, coefficients, rows.num_points)
-        self.matrix = rows.apply_matrix(features)
-
-    def total(self, values: Tensor) -> Tensor:
-        """Sums over rows that repeat."""
-        if self._place is None:
-            return values
-        out = values.new_zeros(*values.shape[:-1], self.matrix.shape[-2])
-        return out.index_add_(-1, self._place, values)
-
-    def spread(self, values: Tensor) -> Tensor:
-        """The value of each row from that of its kind."""
-        return values if self._place is None else values[..., self._place]
-
-
-class WeightFactor:
-    """Weights given sites: one Cholesky of ``d x d``, reused."""
-
-    def __init__(self, features: _RowFeatures, precision: Tensor, tau: Tensor) -> None:
-        self._features, self._precision = features, precision
-        b = features.matrix
-        gram = b.mT @ (features.total(tau).unsqueeze(-1) * b)
-        eta = precision.unsqueeze(-1).expand(*precision.shape, b.shape[-1])
-        self._cholesky = precision_cholesky(gram + torch.diag_embed(eta))
-        diagonal = self._cholesky.diagonal(dim1=-2, dim2=-1)
-        self.log_det = (2 * diagonal.log() - precision.log().unsqueeze(-1)).sum(-1)
-
-    def weights(self, nu: Tensor) -> Tensor:
-        """The posterior mean of the weights, ``batch_shape x d``."""
-        pull = self._features.matrix.mT @ self._features.total(nu).unsqueeze(-1)
-        return torch.cholesky_solve(pull, self._cholesky).squeeze(-1)
-
-    def covariance(self) -> Tensor:
-        """The posterior covariance of the weights, ``batch_shape x d x d``."""
-        return torch.cholesky_inverse(self._cholesky)
-
-    def mean(self, nu: Tensor) -> Tensor:
-        """See :class:`.SitePosterior`."""
-        return self.settle(nu)[0]
-
-    def settle(self, nu: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`.SitePosterior`."""
-        weights = self.weights(nu)
-        mean = self._features.matrix @ weights.unsqueeze(-1)
-        energy = self._precision * weights.square().sum(-1)
-        return self._features.spread(mean.squeeze(-1)), energy
-
-    def variance(self) -> Tensor:
-        """See :class:`.SitePosterior`."""
-        half = torch.linalg.solve_triangular(
-            self._cholesky, self._features.matrix.mT, upper=False
-        )
-        return self._features.spread(half.square().sum(-2))
-
-
-class _WeightSolver:
-    """The prior of rows of ``X theta``."""
-
-    def __init__(self, features: Tensor, rows: SparseDesign, precision: Tensor) -> None:
-        self._features, self._precision = _RowFeatures(features, rows), precision
-        # Steps do not depend on where all features are shifted, their digits do.
-        self._points = features - features.mean(-2, keepdim=True)
-        self._centred = _RowFeatures(self._points, rows)
-
-    @cached_property
-    def variance(self) -> Tensor:
-        squares = self._features.matrix.square().sum(-1)
-        return self._features.spread(squares / self._precision.unsqueeze(-1))
-
-    @cached_property
-    def rounding(self) -> Tensor:
-        return _ROUNDING * torch.finfo(self.variance.dtype).eps * self.variance
-
-    def factor(self, tau: Tensor) -> WeightFactor:
-        return WeightFactor(self._features, self._precision, tau)
-
-    def newton_step(
-        self, curvature: Tensor, groups: SparseDesign | None, force: Tensor
-    ) -> Tensor:
-        b = self._features
-        if groups is None:
-            return self.factor(curvature).mean(force)
-        c, v = self._centred, groups.apply_matrix(self._points)
-        gram = c.matrix.mT @ (c.total(curvature).unsqueeze(-1) * c.matrix) - v.mT @ v
-        eta = self._precision.unsqueeze(-1).expand(gram.shape[:-1])
-        pull = b.matrix.mT @ b.total(force).unsqueeze(-1)
-        moved = torch.linalg.solve(gram + torch.diag_embed(eta), pull)
-        return b.spread((b.matrix @ moved).squeeze(-1))
+    return BoundProblem(bound, solver, bound.rows.apply(prior.mean), coupled_step)
 
 
 def variational_weights(
@@ -372,20 +297,23 @@ def variational_weights(
 ) -> WeightPosterior:
     r"""The variational posterior of weights given choices, and its lower bound.
 
-    An iteration costs ``O(d^3 + r d^2)`` for ``r`` different rows: pairs, and the items
-    of larger sets.
-    Arguments are those of :meth:`WeightEngine.solve`, in double precision.
+    An iteration costs ``O(d^3 + n d^2)``, and ``O(d)`` for each pair and each item of a
+    larger set. Arguments are those of :meth:`WeightEngine.solve`, in double precision.
     """
     with torch.no_grad():
         eta = precision.detach()
         often = None if counts is None else counts.to(features)
         bound = stage_bound(stages, features.shape[-2], features, often)
-        solver = _WeightSolver(features, bound.rows, eta)
-        prior = torch.zeros_like(solver.variance)
-        step, iterations, converged = last_step(
-            solver, prior, bound, first_parameters(bound, prior, solver.variance)
-        )
-        mean, covariance = step.factor.weights(step.nu), step.factor.covariance()
+        try:
+            step, iterations, converged = last_step(
+                _weight_problem(bound, features, eta)
+            )
+        except PrecisionError as error:
+            raise _singular(features) from error
+        factor = cast("FeatureFactor", step.factor)
+        mean = factor.solve(step.nu.unsqueeze(-1)).of_column().weights
+        mean, covariance = mean / eta.unsqueeze(-1), factor.covariance()
+        covariance = covariance / eta[..., None, None].square()
 
     def surrogate() -> Tensor:
         # At the maximum only the prior's own dependence on eta is left.

@@ -140,10 +140,9 @@ def answer_density(
 ) -> DensityFactors:
     """Factors with the density of each answer given its latent value.
 
-    Parameters of the ``conditional`` distribution of an answer given ``z`` are
-    broadcast against the last dimensions of ``z``. It raises an
-    `UnsupportedFeedbackError` for answers of another kind, ties, and where there is no
-    distribution of one answer for each ``z``.
+    Parameters of the ``conditional`` distribution are broadcast against the last
+    dimensions of ``z``. It raises an `UnsupportedFeedbackError` for ties, and where
+    there is no distribution of one answer for each ``z``.
     """
     rows, answers = seen_answers(feedback, num_points, like)
     counted = isinstance(feedback, Comparisons | Validity | OrdinalRatings)

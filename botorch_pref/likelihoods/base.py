@@ -22,7 +22,12 @@ from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.numerics.argument_ranges import check_kind, number_tensor
+from botorch_pref.numerics.argument_ranges import (
+    check_decorated,
+    check_kind,
+    check_unused,
+    number_tensor,
+)
 from botorch_pref.numerics.bend_quadrature import bend_nodes, bend_width, half_rise
 from botorch_pref.numerics.mixtures import standard_deviation
 
@@ -170,12 +175,11 @@ class QuadratureLink(DuelLink):
     """A link :math:`g(u)` that is known by its values.
 
     Expectations are sums over the nodes of
-    :mod:`~botorch_pref.numerics.bend_quadrature`, which resolve the Gaussian and the
-    link however much wider one is than the other. For a link that rises once, around 0,
+    :mod:`~botorch_pref.numerics.bend_quadrature`. For a link that rises once, around 0,
     and is analytic within its own width of the real line (probit, logit, noise of
     Student's t, with or without lapses) they are right within 1e-9; the logarithm of
     the win probability is, as far as the mean is within 116 deviations of 0. Parameters
-    of ``win`` are broadcast against the batch and may require gradients.
+    of ``win`` are broadcast against the batch.
     """
 
     def __init__(self, win: Callable[[Tensor], Tensor]) -> None:
@@ -441,28 +445,14 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
         UnsupportedFeedbackError: It is abstract, or explains no kind of answer.
         ValueError: Another class has its name.
     """
-    if not (
-        isinstance(likelihood, type) and issubclass(likelihood, PreferenceLikelihood)
-    ):
-        raise TypeError(
-            "register_likelihood registers classes of PreferenceLikelihood, got "
-            f"{likelihood!r}."
-        )
+    base = PreferenceLikelihood
+    check_decorated("register_likelihood", likelihood, base, base.__name__)
     if isabstract(likelihood) or not getattr(likelihood, "explains", None):
         raise UnsupportedFeedbackError(
             f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "
             "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
         )
-    known = _REGISTERED.get(likelihood.__name__, likelihood)
-    # A notebook's cell that is run again makes the same class again.
-    if (known.__module__, known.__qualname__) != (
-        likelihood.__module__,
-        likelihood.__qualname__,
-    ):
-        raise ValueError(
-            f"{known.__module__}.{known.__qualname__} is registered already; give "
-            f"{likelihood.__module__}.{likelihood.__qualname__} a name of its own."
-        )
+    check_unused(likelihood, None, ((known, None) for known in _REGISTERED.values()))
     _REGISTERED[likelihood.__name__] = likelihood
     return likelihood
 
@@ -491,14 +481,12 @@ def win_and_information(
 ) -> tuple[Tensor, Tensor]:
     r"""Log probability of a win, and the information of the answer about the utilities.
 
-    The mutual information of the answer and the difference of utilities,
-
     .. math:: IG = h\big(E[g(u)]\big) - E[h(g(u))],
 
     in nats: the entropy of the answer less the part that is the judge's noise (Houlsby
-    et al. 2011, eq. 2, "Bayesian active learning by disagreement"). It is in [0, log 2]
-    up to the link's stated error. The ``means``, ``num_components x batch_shape``, are
-    those of components of equal weight with one variance, ``batch_shape``.
+    et al. 2011, eq. 2), in [0, log 2] up to the link's stated error. The ``means``,
+    ``num_components x batch_shape``, are those of components of equal weight with one
+    variance, ``batch_shape``.
     """
     log_win = log_mean(link.log_win_probability(means, variance))
     log_loss = log_mean(link.log_win_probability(-means, variance))
@@ -516,19 +504,18 @@ def log_mean(log_values: Tensor) -> Tensor:
 def answer_correlation(link: DuelLink, means: Tensor, variance: Tensor) -> Tensor:
     r"""Correlation of a win with the difference of utilities, in [0, 1].
 
-    With the answer :math:`y`, 1 for a win and 0 for a loss, and
-    :math:`G = E[y] = E[g(u)]`, Stein's identity gives for a mixture of :math:`S`
-    Gaussians :math:`N(\mu_s, \tau^2)` with the mean :math:`\mu`
+    With the answer :math:`y`, 1 for a win and 0 for a loss, and :math:`G = E[y] =
+    E[g(u)]`, Stein's identity gives for a mixture of :math:`S` Gaussians
+    :math:`N(\mu_s, \tau^2)` with the mean :math:`\mu`
 
     .. math:: \rho = \frac{\operatorname{cov}(u, y)}
         {\sqrt{\operatorname{var}(u) \, G (1 - G)}}, \qquad
         \operatorname{cov}(u, y) = \frac1S \sum_s \Big( (\mu_s - \mu) E_s[g(u)]
         + \tau^2 E_s[g'(u)] \Big).
 
-    A mean given :math:`y` is linear in :math:`y`, which has two values, so that
-    :math:`\rho^2` is the share of the variance of :math:`u` that the answer is expected
-    to take away: at most :math:`2 / \pi` under a Gaussian, without noise and for even
-    chances, and 0 for an answer that is known already. Arguments are those of
+    A mean given :math:`y` is linear in it, so that :math:`\rho^2` is the share of the
+    variance of :math:`u` that the answer is expected to take away: at most :math:`2 /
+    \pi` under a Gaussian, and 0 for an answer that is known. Arguments are those of
     :func:`win_and_information`, with positive variances.
     """
     log_wins = link.log_win_probability(means, variance)

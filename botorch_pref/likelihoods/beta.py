@@ -1,13 +1,12 @@
 r"""Answers in (0, 1) with a Beta distribution: strengths of preference and ratings.
 
 Symbols: precision :math:`\nu`, mean :math:`\Phi(t)`, shapes :math:`a = \nu \Phi(t)` and
-:math:`b = \nu \Phi(-t)`, the hazard :math:`h = \phi / \Phi`. With
-:math:`\Gamma(a) = \Gamma(1 + a) / a` the density is
+:math:`b = \nu \Phi(-t)`, the hazard :math:`h = \phi / \Phi`. In
 
 .. math::
     \log \mathrm{Beta}(y; a, b) = \log \Phi(t) + \log \Phi(-t)
     + \log \Gamma(\nu) + 2 \log \nu - \log \Gamma(1 + a) - \log \Gamma(1 + b)
-    + (a - 1) \log y + (b - 1) \log(1 - y) :
+    + (a - 1) \log y + (b - 1) \log(1 - y)
 
 everything singular in the tails is in the first two terms, which have stable
 derivatives, and what remains has arguments of at least 1.
@@ -102,15 +101,12 @@ def beta_log_density(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""The log density and its first three derivatives in ``t``.
 
-    With :math:`r = \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`,
-    :math:`S_k = \psi_k(1 + a) - (-1)^k \psi_k(1 + b)` and :math:`\delta = \nu \phi(t)`
-    the derivatives of the regular part are :math:`\delta r`,
-    :math:`-t \delta r - \delta^2 S_1` and
-    :math:`(t^2 - 1) \delta r + 3 t \delta^2 S_1 - \delta^3 S_2`.
-
-    The density has one peak in ``t``, and its log falls like :math:`-t^2 / 2` in both
-    tails, but it is not concave. All four are differentiable, to all digits, in
-    ``precision`` and ``t``.
+    With :math:`r = \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`, :math:`S_k =
+    \psi_k(1 + a) - (-1)^k \psi_k(1 + b)` and :math:`\delta = \nu \phi(t)` those of the
+    regular part are :math:`\delta r`, :math:`-t \delta r - \delta^2 S_1` and
+    :math:`(t^2 - 1) \delta r + 3 t \delta^2 S_1 - \delta^3 S_2`. The density has one
+    peak, and its log falls like :math:`-t^2 / 2` in both tails, but it is not concave.
+    All four are differentiable, to all digits, in ``precision`` and ``t``.
     """
     a1, b1, slope = _shapes(t, precision)
     _, *above = log_ndtr_derivatives(t)

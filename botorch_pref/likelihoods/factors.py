@@ -1,10 +1,9 @@
 """Factors ``p(y_i | z_i)`` of rows of utilities: answers as engines see them.
 
 First what engines ask of any factors, then boxed rows ``v = A f(X) + e``, which fell
-into intervals, each with one answer or with many, and last blocks of several kinds.
-Where rows share noise, as differences of the items of a set do, its covariance ``R`` is
-split into an independent part and the rest: the larger the independent part, the
-smoother the factors.
+into intervals, with one answer or many, and last blocks of several kinds. Where rows
+share noise, its covariance ``R`` is split into an independent part and the rest: the
+larger the independent part, the smoother the factors.
 """
 
 from __future__ import annotations
@@ -213,10 +212,9 @@ class BoxFactors(ScalarFactors):
         = \Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
         - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big), \quad e_i \sim N(0, r_i).
 
-    A win has the interval ``[delta, inf)``, a tie ``[-delta, delta]``, where ``delta``
-    is the tie threshold, 0 without one. The variance ``r`` and the ends, infinite for
-    none, are ``batch_shape x m``. ``width`` is ``u - l`` where it is known to more
-    digits than the ends leave; ``noise`` is that which rows share.
+    A win has the interval ``[delta, inf)``, a tie ``[-delta, delta]``. The variance
+    ``r`` and the ends, infinite for none, are ``batch_shape x m``. ``width`` is ``u -
+    l`` where it is known to more digits; ``noise`` is that which rows share.
     """
 
     takes_counts = True
@@ -536,9 +534,8 @@ class MergedBoxFactors(IntegratedFactors):
     .. math::
         p(y_i \mid z_i) = \prod_k P(l_{ik} \le s_{ik} z_i + e \le u_{ik})^{c_{ik}},
 
-    with signs :math:`s_{ik}` and counts :math:`c_{ik}`, which are 1 for None. Its
-    logarithm is concave. The M ``answers`` have a row each, and the ``groups`` are the
-    rows that they have in common; None for none.
+    with signs :math:`s_{ik}` and counts :math:`c_{ik}`, 1 for None. The M ``answers``
+    have a row each; ``groups`` are the rows that they have in common, None for none.
     """
 
     def __init__(

@@ -75,68 +75,6 @@ class LogitLink(QuadratureLink):
         return expected_sigmoid_entropy(mean, variance)
 
 
-class LogitFactors(IntegratedFactors):
-    r"""Rows whose answers are wins with probability :math:`\sigma(z_i)`.
-
-    .. math:: p(y_i \mid z_i) = \sigma(z_i)^{a_i} \, \sigma(-z_i)^{b_i} .
-
-    The wins ``a``, one each by default, and the losses ``b`` are ``batch_shape x m``.
-    """
-
-    takes_counts = True
-
-    def __init__(
-        self,
-        rows: SparseDesign,
-        wins: Tensor | None = None,
-        losses: Tensor | None = None,
-    ) -> None:
-        self.rows = rows
-        like = rows.coefficients[..., 0]
-        self.wins = torch.ones_like(like) if wins is None else wins.to(like)
-        self.losses = torch.zeros_like(like) if losses is None else losses.to(like)
-
-    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> LogitFactors:
-        """See base class: a row has the sums of wins and losses."""
-        groups = groups_of(self.rows, None, True)
-        if groups is None and counts is None:
-            return self
-        wins, losses = self.wins, self.losses
-        if counts is not None:
-            wins, losses = wins * counts, losses * counts
-        if groups is None:
-            return LogitFactors(self.rows, wins, losses)
-        same = groups.sign > 0
-        won = torch.where(same, wins, losses), torch.where(same, losses, wins)
-        return LogitFactors(groups.merged(self.rows), *map(groups.total, won))
-
-    def log_prob(self, z: Tensor) -> LogDerivatives:
-        """See base class."""
-        return LogDerivatives(*_log_prob(self.wins, self.losses, z))
-
-    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """See base class."""
-        win, loss = torch.sigmoid(z), torch.sigmoid(-z)
-        return weights * (self.wins + self.losses) * win * loss * (win - loss)
-
-    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class; see :func:`.log_concave_integral`."""
-        mean, variance, _ = torch.broadcast_tensors(mean, variance, self.wins)
-        return log_concave_integral(self._of_rows, mean, variance)
-
-    def _of_rows(self, places: Tensor | None) -> LogConcave:
-        wins, losses = self.wins.double(), self.losses.double()
-        if places is not None:
-            wins, losses = wins[..., places], losses[..., places]
-        return lambda z: _log_prob(wins, losses, z)
-
-
-def _log_prob(wins: Tensor, losses: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    win, loss = torch.sigmoid(z), torch.sigmoid(-z)
-    value = wins * logsigmoid(z) + losses * logsigmoid(-z)
-    return value, wins * loss - losses * win, -(wins + losses) * win * loss
-
-
 class RaoKupperFactors(IntegratedFactors):
     r"""Rows whose answers are wins, losses and ties beyond or within a threshold.
 
@@ -163,7 +101,7 @@ class RaoKupperFactors(IntegratedFactors):
         self.wins, self.losses = won + tied, lost + tied
         # The logarithm of exp(2 threshold) - 1, for thresholds of any size.
         log_constant = 2 * threshold + torch.log(-torch.expm1(-2 * threshold))
-        self._constant = tied * log_constant
+        self._constant = torch.where(tied > 0, tied * log_constant, 0.0)
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> RaoKupperFactors:
         """See base class: a row has the sums of wins, losses and ties."""
@@ -173,19 +111,19 @@ class RaoKupperFactors(IntegratedFactors):
         won, lost, tied = self._answers
         if counts is not None:
             won, lost, tied = won * counts, lost * counts, tied * counts
-        if groups is None:
-            answers = won, lost, tied
-            return RaoKupperFactors(self.rows, answers, self.threshold)
-        same = groups.sign > 0
-        sides = torch.where(same, won, lost), torch.where(same, lost, won)
-        won, lost, tied = map(groups.total, (*sides, tied))
-        threshold = take_places(self.threshold, groups.first)
-        rows = groups.merged(self.rows)
-        return RaoKupperFactors(rows, (won, lost, tied), threshold)
+        rows, threshold = self.rows, self.threshold
+        if groups is not None:
+            same = groups.sign > 0
+            sides = torch.where(same, won, lost), torch.where(same, lost, won)
+            won, lost, tied = map(groups.total, (*sides, tied))
+            rows, threshold = groups.merged(rows), take_places(threshold, groups.first)
+        made = copy(self)
+        RaoKupperFactors.__init__(made, rows, (won, lost, tied), threshold)
+        return made
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return LogDerivatives(*_log_prob_with_ties(z, *self._numbers))
+        return LogDerivatives(*_log_prob(z, *self._numbers))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
@@ -204,21 +142,39 @@ class RaoKupperFactors(IntegratedFactors):
         numbers = [values.double() for values in self._numbers]
         if places is not None:
             numbers = [values[..., places] for values in numbers]
-        return lambda z: _log_prob_with_ties(z, *numbers)
+        return lambda z: _log_prob(z, *numbers)
 
     @property
     def _numbers(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.wins, self.losses, self.threshold, self._constant
 
 
-def _log_prob_with_ties(
+class LogitFactors(RaoKupperFactors):
+    r"""Rows without ties, :math:`p(y_i \mid z_i) = \sigma(z_i)^a \, \sigma(-z_i)^b`.
+
+    The wins ``a``, one each by default, and the losses ``b`` are ``batch_shape x m``.
+    """
+
+    def __init__(
+        self,
+        rows: SparseDesign,
+        wins: Tensor | None = None,
+        losses: Tensor | None = None,
+    ) -> None:
+        none = torch.zeros_like(rows.coefficients[..., 0])
+        wins = none + 1 if wins is None else wins.to(none)
+        losses = none if losses is None else losses.to(none)
+        super().__init__(rows, (wins, losses, none), none)
+
+
+def _log_prob(
     z: Tensor, wins: Tensor, losses: Tensor, threshold: Tensor, constant: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     above, below = z - threshold, -z - threshold
     value = wins * logsigmoid(above) + losses * logsigmoid(below) + constant
-    first = wins * torch.sigmoid(-above) - losses * torch.sigmoid(-below)
-    slopes = wins * _logistic_slope(above) + losses * _logistic_slope(below)
-    return value, first, -slopes
+    up, down = wins * torch.sigmoid(-above), losses * torch.sigmoid(-below)
+    slopes = up * torch.sigmoid(above) + down * torch.sigmoid(below)
+    return value, up - down, -slopes
 
 
 def _logistic_slope(z: Tensor) -> Tensor:
@@ -293,11 +249,9 @@ def stage_items(stages: Tensor) -> StageItems:
 class PlackettLuceFactors(Factors):
     """Choices of the first item of each set, with softmax probabilities.
 
-    Args:
-        stages: ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-        num_points: ``n``.
-        like: A tensor whose dtype and device the rows take.
-        answers: ``L`` long, the answer that each set is of; None for one each.
+    ``stages`` are ``batch_shape x L x k`` long, the chosen point first, padded with -1;
+    ``answers`` says which answer each is of, ``L`` long, None for one each. The rows
+    take the dtype and device of ``like``.
     """
 
     takes_counts = True

@@ -291,10 +291,9 @@ def _boxed(
 ) -> CorrelatedBoxFactors:
     """Rows that must be positive, without those that are padding.
 
-    Where elements of a batch are padded in different places a row of padding stays: it
-    has no coefficients, and every value of it is in its box. The noise of the rows over
-    ``noise`` has a part that is ``independent``, ``batch_shape x m x k``, and one that
-    is ``shared``, ``batch_shape x m x k x k``.
+    A row that is padding in some elements of a batch has no coefficients there. The
+    noise of the rows over ``noise`` has a part that is ``independent``, ``batch_shape x
+    m x k``, and one that is ``shared``, ``batch_shape x m x k x k``.
     """
     present = worse >= 0
     both = present.unsqueeze(-1) & present.unsqueeze(-2)

@@ -119,15 +119,14 @@ def differentiated_once(gradient: Tensor, *sources: Tensor) -> Tensor:
 class _ScaledStationary(Function):
     r"""An RBF or a Matern-5/2 kernel times an output scale, of points with themselves.
 
-    With :math:`D_{ij} = \sum_k (z_{ik} - z_{jk})^2`, :math:`z = x / \ell`, entries are
-    :math:`s k(D)`, and the derivative of :math:`\langle G, s k(D) \rangle` in
-    :math:`\ell_k` is, with :math:`H = -2 s G \circ k'(D)` and its row and column sums
-    r,
+    Entries are :math:`s k(D)` of :math:`D_{ij} = \sum_k (z_{ik} - z_{jk})^2`, :math:`z
+    = x / \ell`. With :math:`H = -2 s G \circ k'(D)` and its row and column sums r,
+    :math:`\langle G, s k(D) \rangle` has the derivative in :math:`\ell_k`
 
     .. math:: \frac{1}{\ell_k} \Big( \sum_i r_i z_{ik}^2 - 2 z_k' H z_k \Big).
 
-    Autograd takes a dozen matrices of points for it, whose memory takes longer to get
-    than there is to compute.
+    Autograd takes a dozen matrices of points for it, which take longer to get than to
+    fill.
     """
 
     @staticmethod
@@ -208,16 +207,13 @@ _ROUNDING_FACTOR = 4.0
 def semidefinite_cholesky(matrix: Tensor) -> Tensor:
     """Lower triangular ``L``, nonnegative diagonal, with ``L L' = M``, ``... x k x k``.
 
-    The Cholesky factor where ``M`` is regular: where every pivot (the variance left in
-    a point given the points before it) exceeds ``4 k eps M_jj``, with eps the rounding
-    unit of the dtype. Elsewhere elimination would multiply rounding errors, and the
-    rows of a root of ``M`` from its eigenvectors are orthogonalised in order instead; a
-    point whose pivot does not exceed the threshold adds no column. Nothing is added to
-    the diagonal, equal points have equal rows to rounding, and what is left out of a
-    standardised sample has a standard deviation of at most ``sqrt(4 k eps)``.
-
-    The derivative is that of the Cholesky factor with the pivots that were left
-    out held at 0: the middle of the kink that a standard deviation has at 0.
+    The Cholesky factor where every pivot (the variance left in a point given those
+    before it) exceeds ``4 k eps M_jj``. Elsewhere elimination would multiply rounding
+    errors, and the rows of a root of ``M`` from its eigenvectors are orthogonalised in
+    order instead; a point whose pivot does not exceed the threshold adds no column.
+    Nothing is added to the diagonal, equal points have equal rows to rounding, and what
+    is left out of a standardised sample has a deviation of at most ``sqrt(4 k eps)``.
+    The derivative is that of the Cholesky factor with the pivots left out held at 0.
     """
     factor: Tensor = _SemidefiniteCholesky.apply(matrix)
     return factor
@@ -260,9 +256,8 @@ class _SemidefiniteCholesky(Function):
 def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
     """Triangular root of matrices with a unit (or zero) diagonal, of any rank.
 
-    Gram-Schmidt on the rows of a root, each orthogonalised twice against the directions
-    of the points before it; a remainder whose square is within the threshold gives no
-    direction.
+    Gram-Schmidt on the rows of a root, each orthogonalised twice; a remainder whose
+    square is within the threshold gives no direction.
     """
     eigenvalues, vectors = torch.linalg.eigh(correlation)
     rows = vectors * eigenvalues.clamp(min=0.0).sqrt().unsqueeze(-2)
@@ -289,11 +284,7 @@ class SemidefiniteLinearOperator(DenseLinearOperator):
     """A dense covariance whose root needs no jitter where it is singular.
 
     GPyTorch's own adds to the diagonal, with a warning, wherever Cholesky's algorithm
-    fails: at two equal points of a candidate, or at the difference of a point from
-    itself. This root gives equal points equal samples.
-
-    Args:
-        tsr: ``batch_shape x q x q``, symmetric positive semi-definite up to rounding.
+    fails, as at two equal points. This root gives equal points equal samples.
     """
 
     def root_decomposition(self, method: str | None = None) -> RootLinearOperator:

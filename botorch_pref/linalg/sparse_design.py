@@ -224,10 +224,9 @@ _AT_ONCE = 2**18
 class RowGroups:
     """The ``m`` groups of ``M`` rows that are equal up to their sign.
 
-    ``first``, ``batch_shape x m``, is the first row of each group, and False in
-    ``there`` where an element of the batch has no such group. ``group`` and ``sign``,
-    ``batch_shape x M``, are those of each row; the sign is -1 for minus the first row
-    of the group.
+    ``first``, ``batch_shape x m``, is the first row of each group, and ``there`` False
+    where an element of the batch has no such group; ``group`` and ``sign``,
+    ``batch_shape x M``, are those of each row, -1 for minus the first.
     """
 
     first: Tensor

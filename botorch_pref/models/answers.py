@@ -37,6 +37,7 @@ from botorch_pref.likelihoods.probit import (
 )
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.data import DistinctPoints, MergedAnswers, TrainingSet
+from botorch_pref.numerics.argument_ranges import check_decorated, check_unused
 from botorch_pref.numerics.bend_quadrature import half_rise
 
 M = TypeVar("M", bound=Model)
@@ -75,15 +76,9 @@ def register_model(name: str | None = None) -> Callable[[type[M]], type[M]]:
         )
 
     def register(model_class: type[M]) -> type[M]:
-        if not (isinstance(model_class, type) and issubclass(model_class, Model)):
-            raise TypeError(
-                "register_model registers classes of BoTorch models, got "
-                f"{model_class!r}."
-            )
-        entry = RegisteredModel(model_class, name)
-        for known in registered_models():
-            _check_apart(entry, known)
-        _REGISTERED[model_class.__name__] = entry
+        check_decorated("register_model", model_class, Model, "BoTorch models")
+        check_unused(model_class, name, registered_models())
+        _REGISTERED[model_class.__name__] = RegisteredModel(model_class, name)
         return model_class
 
     return register
@@ -92,20 +87,6 @@ def register_model(name: str | None = None) -> Callable[[type[M]], type[M]]:
 def registered_models() -> tuple[RegisteredModel, ...]:
     """All registered models, by the names of their classes in alphabetical order."""
     return tuple(_REGISTERED[name] for name in sorted(_REGISTERED))
-
-
-def _check_apart(entry: RegisteredModel, known: RegisteredModel) -> None:
-    """Checks that two entries are of one class or share no name."""
-    one, other = entry.model_class, known.model_class
-    if (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__):
-        # A notebook's cell that is run again makes the same class again.
-        return
-    if one.__name__ == other.__name__ or (entry.name and entry.name == known.name):
-        raise ValueError(
-            f"{other.__module__}.{other.__qualname__} is registered with the name "
-            f"{known.name!r}; give {one.__module__}.{one.__qualname__} names of its "
-            "own."
-        )
 
 
 AnyLikelihood = PreferenceLikelihood[Any]
@@ -179,13 +160,10 @@ def model_link(model: Model) -> DuelLink:
 def noticeable_difference(model: Model) -> Tensor:
     r"""Difference of two utilities that is just noticeable, shaped as the parameters.
 
-    It is where the probability of naming the better option is halfway between that for
-    two equal options and 1: 3/4 where there are no ties. For a probit with the noise
-    :math:`\sigma^2` and without ties it is :math:`0.954 \sigma`; under a tie threshold
-    far above the noise, the threshold.
-
-    Raises:
-        UnsupportedFeedbackError: As of `model_link`.
+    There the probability of naming the better option is halfway between that for two
+    equal options and 1: 3/4 without ties, where it is :math:`0.954 \sigma` for a probit
+    with the noise :math:`\sigma^2`; under a tie threshold far above the noise, the
+    threshold. Without a link it raises as `model_link` does.
     """
     likelihood, _ = _likelihood_and_link(model)
     zero = torch.zeros_like(likelihood._like)
@@ -200,8 +178,7 @@ def noticeable_difference(model: Model) -> Tensor:
 def item_noise(model: Model) -> Tensor:
     """Variance of the noise with which one option is heard, shaped as the parameters.
 
-    That of the Gaussian noise which stands for the likelihood's own
-    (`observation_variance`), and 0 where the likelihood knows no duels.
+    It is 0 where the likelihood knows no duels.
     """
     try:
         likelihood, _ = _likelihood_and_link(model)

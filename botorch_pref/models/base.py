@@ -548,16 +548,9 @@ class DerivedModel(Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """The joint posterior of utilities.
+        """The joint posterior of utilities, see :meth:`UtilityModel.posterior`.
 
-        Args:
-            X: ``batch_shape x q x d``.
-            output_indices: None or ``[0]``.
-            observation_noise: False: there are no answers that noise could be in.
-            posterior_transform: Applied to the posterior.
-
-        Returns:
-            A posterior over ``batch_shape x q x 1``.
+        Without ``observation_noise``: there are no answers that it could be in.
         """
         check_output_indices(output_indices)
         if observation_noise is not False:

@@ -1,20 +1,19 @@
 r"""Preferences of thousands of people: what all share, and a taste of each.
 
-The utility of the item ``x`` to the rater ``u`` is :math:`t(x) + h_u(x)`, with Gaussian
-processes ``t`` of kernel :math:`k_t` and :math:`h_u`, independent of each other, of
-kernel :math:`k_h`. The rows of answers about items and raters are
+The utility of the item ``x`` to the rater ``u`` is :math:`t(x) + h_u(x)`, with
+independent Gaussian processes ``t`` of kernel :math:`k_t` and :math:`h_u` of kernel
+:math:`k_h`. The rows of answers about items and raters are
 
 .. math:: z = A t + e, \qquad e = H, \qquad
     \operatorname{cov}(e_i, e_j) = 1[u_i = u_j] \, a_i' K_h a_j ,
 
-so that to an engine the tastes are noise that all answers of a rater share, in blocks:
-the solvers of :mod:`botorch_pref.inference.solvers` integrate them out of each block
-first, and what is left are the utilities :math:`t` of the items. That is exact.
+so that to an engine the tastes are noise that all answers of a rater share, which
+:mod:`botorch_pref.inference.solvers` integrates out exactly, in blocks.
 
 With the forces ``a`` of the rows, the weights ``w`` and the precision ``M`` of the
-items, see :mod:`botorch_pref.inference.gaussian`, sites ``T``,
-:math:`P_u = (N_u + T_u^{-1})^{-1}` for the block :math:`N_u` of a rater, and the
-covariances :math:`\kappa` of :math:`h_u(x)` with the rows of the rater,
+items, see :mod:`botorch_pref.inference.gaussian`, sites ``T``, :math:`P_u = (N_u +
+T_u^{-1})^{-1}` for the block :math:`N_u` of a rater, and the covariances :math:`\kappa`
+of :math:`h_u(x)` with the rows of the rater,
 
 .. math::
     E[f_u(x)] &= m(x) + k w + \kappa a_u, \\

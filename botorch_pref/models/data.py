@@ -37,9 +37,8 @@ class DistinctPoints(NamedTuple):
 def _distinct_points(datapoints: Tensor) -> DistinctPoints | None:
     """The distinct points of one data set, which is all that engines work on.
 
-    5,000 comparisons of 100 items may come as 10,000 datapoints. None where all points
-    are distinct, where there are batches, whose numbers of them would differ, and where
-    each row is to have a gradient of its own.
+    None where all points are distinct, where there are batches, whose numbers of them
+    would differ, and where each row is to have a gradient of its own.
     """
     if datapoints.dim() > 2 or datapoints.requires_grad:
         return None
@@ -50,8 +49,7 @@ def _distinct_points(datapoints: Tensor) -> DistinctPoints | None:
 def _first_copies(datapoints: Tensor) -> Tensor | None:
     """The first equal point of each point of a batch, ``batch_shape x n``.
 
-    Answers about either are then about one row, and all points stay. None where there
-    are no copies, no batch, or each row is to have a gradient of its own.
+    None where there are no copies, no batch, or each row is to have its own gradient.
     """
     if datapoints.dim() == 2 or datapoints.requires_grad:
         return None
@@ -363,9 +361,8 @@ def replaced_data(
 class FeedbackDataset(SupervisedDataset):
     """Datapoints, ``n x d``, and containers of all answers about them.
 
-    ``RankingDataset`` has comparisons and rankings alone. ``Y`` is zero: the answers
-    are in ``feedback``. ``raters`` are ``n`` numbers of who met each datapoint, where
-    that is to count.
+    ``Y`` is zero: the answers are in ``feedback``. ``raters`` are ``n`` numbers of who
+    met each datapoint, where that is to count.
     """
 
     def __init__(

@@ -149,21 +149,15 @@ _SITE = "offset"
 
 
 class HyperparameterDensity(Module):
-    r"""The log density of the hyper-parameters of a model given its answers.
+    """The log density of the hyper-parameters of a model given its answers.
 
-    Every parameter that is learned needs a prior, on itself or on a function of it that
-    can be inverted, registered as everywhere in GPyTorch: the evidence of answers falls
-    off nowhere fast enough to make a density without one.
-
-    Its protocol is that of BoTorch's ``PyroModel``. The density and its gradient are
-    computed by torch, in one call from JAX's compiled sampler. A chain starts within 2
-    of the parameters that the density starts from, in each free direction: mostly
-    logarithms. Where rounding errors leave no evidence, as at the far ends of first
-    steps, the density counts as zero.
-
-    Args:
-        model: With one data set. Its parameters are where the free vector starts; they
-            stay as they are.
+    Every parameter that is learned needs a prior, on itself or on an invertible
+    function of it: the evidence of answers falls off nowhere fast enough to make a
+    density. The protocol is that of BoTorch's ``PyroModel``. Torch computes density and
+    gradient, in one call from JAX's compiled sampler. A chain starts within 2 of the
+    parameters of the ``model``, which stay as they are, in each free direction: mostly
+    logarithms. Where rounding leaves no evidence, as at far ends of first steps, the
+    density counts as zero.
 
     Raises:
         BotorchPrefError: A batch of models, nothing learned, an input transform that is

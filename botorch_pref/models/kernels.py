@@ -1,4 +1,4 @@
-"""The prior of utilities: default mean and kernel, the kernel of duels, its scales."""
+"""Priors: default mean and kernel, the kernel of duels, the weights of covariates."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch import Module
 from gpytorch.constraints import GreaterThan, Positive
 from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.means import ConstantMean, Mean, ZeroMean
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.feedback import Feedback
+from botorch_pref.likelihoods.base import PositiveParameter, register_positive
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
 _IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
@@ -34,8 +36,7 @@ def _log(spread: float, value: Tensor) -> Tensor:
 def in_spreads(spread: float) -> dict[str, Any]:
     """Keywords of a constraint whose raw value is the logarithm in a prior's spreads.
 
-    Narrow priors then have the same curvature in every direction, which is where a fit
-    starts from: it takes a fifth less work to the same optimum than with logarithms.
+    Priors then have equal curvatures where a fit starts: it takes a fifth less work.
     """
     return {
         "transform": partial(_exp, spread),
@@ -54,11 +55,9 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     """A scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
 
     Both kinds of scale are optimised in log space, where the evidence of comparisons is
-    closer to quadratic: a fit takes a third of the evaluations that BoTorch's own
-    parametrisation takes to the same optimum. The output scale says how far utilities
-    spread beside the noise of the answers, which is fixed; its prior is BoTorch's for
-    output scales. With a ``dim`` of None, not known yet, all features share one
-    lengthscale.
+    closer to quadratic: a third of the evaluations of BoTorch's parametrisation. The
+    output scale says how far utilities spread beside the noise of the answers, with
+    BoTorch's prior. With a ``dim`` of None all features share one lengthscale.
     """
     base = get_covar_module_with_dim_scaled_prior(
         ard_num_dims=1 if dim is None else dim, batch_shape=batch_shape
@@ -161,9 +160,8 @@ _WIDE = 10.0
 def warn_of_unequal_scales(points: Tensor) -> None:
     """Warns of features whose ranges differ much, of which one leaves the unit cube.
 
-    The lengthscales of the default kernel start equal, and their prior is for a cube:
-    from ranges of 1, 500 and 0.001 a fit finds nothing. In the cube a small range may
-    be meant. Points are those after any input transform.
+    For a cube is the prior of lengthscales, which start equal: from ranges of 1, 500
+    and 0.001 a fit finds nothing. In the cube a small range may be meant.
     """
     points = points.detach().flatten(0, -2)
     low, high = points.amin(0), points.amax(0)
@@ -190,3 +188,51 @@ def warn_of_wide_ranges(points: Tensor) -> None:
             "input_transform=Normalize(d, bounds=...).",
             InputDataWarning,
         )
+
+
+_WEIGHT_SPREAD = 0.7
+
+
+class CovariateWeights(Module):
+    r"""The prior of covariates' weights, :math:`w \sim N(0, \mathrm{diag}(s^2))`.
+
+    An option with the covariates ``c`` is heard as :math:`f(x) + c^T w`. The rows of
+    all answers become :math:`z = A f(X) + B w`: the weights are ``p`` further unknowns
+    behind the utilities of the points, independent of them under the prior. Predictions
+    of utilities and of duels are at covariates of 0.
+
+    One weight says next to nothing about its own scale ``s``, and the most probable
+    scale of a weight near 0 is 0, which would leave it an interval of no width. The
+    prior of each scale is therefore narrow in its logarithm and has its mode at 1, the
+    deviation of the noise of one item: up to a constant, its log density is
+    :math:`-(\log s)^2 / (2 \cdot 0.7^2)`. It is meant for covariates of about -1 to 1;
+    standardise others. Where ``w`` is small the most probable scale is no less than
+    about 0.6, and takes little from what the answers say.
+
+    Args:
+        num_covariates: ``p``.
+        batch_shape: Of the model.
+    """
+
+    scale = PositiveParameter()
+
+    def __init__(self, num_covariates: int, batch_shape: torch.Size) -> None:
+        super().__init__()
+        prior = LogNormalPrior(_WEIGHT_SPREAD**2, _WEIGHT_SPREAD)
+        start = torch.ones(*batch_shape, num_covariates, dtype=torch.float64)
+        register_positive(self, "scale", start, prior)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """The batch shape of the scales."""
+        return self.raw_scale.shape[:-1]
+
+    @property
+    def num_covariates(self) -> int:
+        """``p``."""
+        return self.raw_scale.shape[-1]
+
+    @property
+    def covariance(self) -> Tensor:
+        """``diag(s^2)``, ``batch_shape x p x p``."""
+        return torch.diag_embed(self.scale.square())

@@ -8,23 +8,21 @@ A posterior with mean :math:`m(x) + k w` and covariance :math:`K_{**} - (k Q)(k 
     \qquad e \sim N(0, I - Q^T K Q),
 
 because :math:`Q^T f_0(X) + e` then has unit covariance and covariance :math:`k Q` with
-:math:`f_0(x)`. A covariance that is wider by :math:`(k P)(k P)^T` gets
-:math:`k P \xi` with standard normal :math:`\xi` besides. The rule is exact given
-:math:`f_0`, which is a sum of random Fourier features (Rahimi and Recht 2007): over
-draws its covariance is right on average, within one draw of features it is off by about
-``outputscale / sqrt(num_features)``. Nothing else approximates: of SkewGP, whose
-posterior is a mixture over the draws behind its weights, the component, hence the
-skewness, and the noise :math:`e` are exact. Where a joint draw at finitely many points
-will do, ``model.posterior(X).rsample()`` is exact in the prior too.
+:math:`f_0(x)`. A covariance that is wider by :math:`(k P)(k P)^T` gets :math:`k P \xi`
+with standard normal :math:`\xi` besides. The rule is exact given :math:`f_0`, a sum of
+random Fourier features (Rahimi and Recht 2007) whose covariance is right on average
+over draws, within one off by about ``outputscale / sqrt(num_features)``. Of SkewGP,
+whose posterior is a mixture over the draws behind its weights, the component and the
+noise :math:`e` are exact. Where a joint draw at finitely many points will do,
+``model.posterior(X).rsample()`` is exact in the prior too.
 
-BoTorch's features of a stationary kernel are sines and cosines of :math:`n` random
-phases :math:`\varphi_j(x) = \omega_j^T x`, since :math:`k(x - x') = E \cos(\varphi(x) -
-\varphi(x'))`. Registered here, so that function draws work with kernels over stimuli
-and raters:
+BoTorch's features of a stationary kernel are sines and cosines of random phases
+:math:`\varphi_j(x) = \omega_j^T x`, since :math:`k(x - x') = E \cos(\varphi(x) -
+\varphi(x'))`. Registered here, for kernels over stimuli and raters:
 
 - **Products.** The product of kernels has the sum of their phases, drawn independently,
   :math:`E \cos(\varphi + \psi) = E \cos \varphi \, E \cos \psi` for differences of
-  phases that are symmetric. As many features do as for one factor.
+  phases that are symmetric.
 - **Agreement.** :math:`k(u, u') = \rho + (1 - \rho) 1[u = u']` has the phase 0 with
   probability :math:`\rho`, and else :math:`\omega u` with a frequency from a band so
   wide that the phases of different numbers are independent: whole numbers exactly,
@@ -32,7 +30,7 @@ and raters:
 - **Reliability.** The scales of raters have the phase 0 and their own amplitude.
 
 As everywhere in BoTorch's pathwise sampling, random numbers come from torch's global
-generator; :class:`botorch_pref.acquisition.DuelingThompson` seeds and restores it.
+generator, which :class:`botorch_pref.acquisition.DuelingThompson` seeds and restores.
 """
 
 from __future__ import annotations

@@ -127,13 +127,12 @@ def awaiting_answers(
     r"""A posterior in which the answers of some duels of its points have come.
 
     They leave the mean and reduce the covariance, as the hallucinated observations of
-    batch upper confidence bounds do (Desautels, Krause and Burdick 2014). With the
-    difference :math:`u = f(x_1) - f(x_2)` of a duel and the correlation :math:`\rho` of
-    its answer with :math:`u`, see `answer_correlation`, the answer counts as an
-    observation of :math:`u`, equal to its mean, with Gaussian noise of variance
+    batch upper confidence bounds do (Desautels, Krause and Burdick 2014). The answer
+    about the difference :math:`u = f(x_1) - f(x_2)` of a duel, of correlation
+    :math:`\rho` with it, see `answer_correlation`, counts as an observation of
+    :math:`u`, equal to its mean, with Gaussian noise of variance
     :math:`\operatorname{var}(u) (\rho^{-2} - 1)`. Of one duel that leaves the
-    covariance that is expected after its answer, exactly so under a Gaussian. Of
-    several it leaves
+    covariance expected after its answer, exactly so under a Gaussian; of several
 
     .. math:: \operatorname{cov}(f) - C M^{-1} C^T, \qquad
         C_k = \rho_k \frac{\operatorname{cov}(f, u_k)}{\sqrt{\operatorname{var}(u_k)}},
@@ -141,11 +140,8 @@ def awaiting_answers(
         \quad M_{kk} = 1 .
 
     The components of a mixture keep equal weights and one covariance: by Matheron's
-    rule each moves towards the common mean as its own differences :math:`u` say.
-
-    The posterior is one that `shared_covariance_mixture` takes; ``first`` and
-    ``second`` are the positions of the points of the duels, ``num_duels``. The result
-    is a `SkewNormalPosterior` where the posterior is one, else a Gaussian one.
+    rule each moves towards the common mean as its own differences say. ``first`` and
+    ``second`` are the positions of the duels' points.
     """
     moments = Moments(*shared_covariance_mixture(posterior))
     rho, deviation = _correlations(posterior, link, first, second)

@@ -54,9 +54,9 @@ from botorch_pref.models.answers import (
     check_engine,
 )
 from botorch_pref.models.base import UtilityModel, duel_pairs
-from botorch_pref.models.covariates import CovariateWeights
 from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.models.kernels import (
+    CovariateWeights,
     DuelKernel,
     default_covar_module,
     default_mean_module,
@@ -537,10 +537,8 @@ def has_plain_terms(model: object) -> TypeGuard[PreferenceGP]:
 class CovarianceWith(NamedTuple):
     """Posterior covariances with directions, without those of all points.
 
-    Attributes:
-        model: Of the posterior.
-        parts: Points, ``n x d``, transformed, and matrices, ``n x r``, by which prior
-            covariances with them are multiplied and added up.
+    The ``parts`` are points, ``n x d``, transformed, and matrices, ``n x r``, by which
+    prior covariances with them are multiplied and added up.
     """
 
     model: PreferenceGP

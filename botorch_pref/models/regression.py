@@ -64,8 +64,7 @@ def _stage_counts(
 ) -> Tensor | None:
     """How often each set of :func:`stages_of` was chosen from so, ``batch_shape x L``.
 
-    ``counts`` says how often the answers of each block were given, ``batch_shape x m``,
-    where the blocks do not say it themselves; None for once.
+    ``counts`` says it of each block where blocks do not themselves; None for once.
     """
     if counts is None:
         counts = [b.answer_counts if b.is_counted else None for b in blocks]

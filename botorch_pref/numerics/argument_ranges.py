@@ -1,9 +1,9 @@
-"""Checks of the classes and the ranges of arguments; all raise `FeedbackError`."""
+"""Checks of arguments, which raise `FeedbackError`, and of what is registered."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -25,10 +25,9 @@ _NAMES = {Real: "a number", Integral: "an integer", Tensor: "a torch.Tensor"}
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """A function that refuses arguments whose classes its annotations do not name.
 
-    Annotations count that are classes or unions of classes. Two kinds of arguments are
-    left to the function: those that may be tensors, whose shape and entries it checks
-    besides, and those whose annotation has parameters, such as ``Sequence[Feedback]``.
-    A `FeedbackError` names the argument.
+    Annotations count that are classes or unions of classes. Left to the function are
+    those that may be tensors, and those with parameters, such as
+    ``Sequence[Feedback]``.
     """
     signature = inspect.signature(function)
 
@@ -95,6 +94,30 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
         raise FeedbackError(
             f"{name} is {value!r}; give an integer of at least {at_least}."
         )
+
+
+def check_decorated(by: str, given: object, base: type, of: str) -> None:
+    """Checks that a decorator stands above a class of its kind."""
+    if not (isinstance(given, type) and issubclass(given, base)):
+        raise TypeError(f"{by} registers classes of {of}, got {given!r}.")
+
+
+def check_unused(
+    given: type, name: str | None, known: Iterable[tuple[type, str | None]]
+) -> None:
+    """Checks that no other class is called as this one, or has its short name.
+
+    A notebook's cell that is run again makes the same class again.
+    """
+    path = f"{given.__module__}.{given.__qualname__}"
+    for other, short in known:
+        theirs = f"{other.__module__}.{other.__qualname__}"
+        alike = other.__name__ == given.__name__ or (name and name == short)
+        if alike and theirs != path:
+            own = "" if short is None else f" with the name {short!r}"
+            raise ValueError(
+                f"{theirs} is registered already{own}; give {path} names of its own."
+            )
 
 
 def check_probabilities(name: str, value: Tensor) -> None:

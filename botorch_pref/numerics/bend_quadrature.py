@@ -113,16 +113,10 @@ def bent_integral(
     r"""The log integral :math:`\log \int e^{g(z)} N(z; \mu, s) dz`, and derivatives.
 
     ``function`` gives ``g`` and its derivative, elementwise, for ``num_nodes x shape``;
-    ``g`` need not be concave, and its bend is at ``centre`` and of this ``width``. The
-    rule takes half the step until two forms of the moments agree within 1e-12, or until
-    what is left is rounding: where steps are short enough, half of one squares errors.
-
-    Raises:
-        PrecisionError: Arguments that are not finite, or too large to be squared.
-
-    Warns:
-        InferenceWarning: The shortest step is too long, since ``g`` has steps or bends
-            in several places.
+    ``g`` need not be concave. The rule halves its step until two forms of the moments
+    agree within 1e-12, or what is left is rounding: half a step that is short enough
+    squares errors. Arguments that are not finite, or too large to be squared, are a
+    ``PrecisionError``; an `InferenceWarning` says that the shortest step is too long.
     """
     if not bool((mean.square() + variance).isfinite().all()):
         raise PrecisionError(
@@ -193,11 +187,10 @@ def _kepler(x: Tensor, a: Tensor) -> Tensor:
 def bend_width(
     changed: Callable[[Tensor], Tensor], centre: Tensor, like: Tensor
 ) -> Tensor:
-    """The distance from a centre at which a function has changed, within a factor of 2.
+    """Distance from a centre at which a function has changed, within a factor of 2.
 
     Half of the smallest power of two at which ``changed`` says so, of points
-    ``num_probes x shape``, and 1 where it never does: singularities are hardly nearer,
-    so that the rule's strip is as wide as it can be.
+    ``num_probes x shape``, and 1 where it never does: singularities are hardly nearer.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     there = changed(centre + probes)

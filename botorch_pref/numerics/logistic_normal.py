@@ -1,14 +1,13 @@
 r"""The logistic function of a Gaussian variable: closed forms by fast series.
 
-With :math:`u \sim N(\mu, \tau^2)`, :math:`t = |u|` and the sign of u fixed, everything
-wanted is a power series in :math:`e^{-t}` with alternating signs, for u > 0
+With :math:`u \sim N(\mu, \tau^2)` and :math:`t = |u|`, everything wanted is a power
+series in :math:`e^{-t}` with alternating signs, for u > 0
 
 .. math::
     \sigma(u) = \sum_{k \ge 0} (-1)^k e^{-kt}, \qquad
-    \log(1 + e^{-t}) = \sum_{k \ge 1} (-1)^{k-1} e^{-kt} / k .
+    \log(1 + e^{-t}) = \sum_{k \ge 1} (-1)^{k-1} e^{-kt} / k ,
 
-The expectation of each term over its half line is an exponential times a normal
-probability,
+of whose terms the expectations are
 
 .. math::
     b_k(\mu) = E[e^{-kt}; u > 0]

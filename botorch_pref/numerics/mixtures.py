@@ -5,16 +5,13 @@ The marginal of a skew-normal process given ``S`` draws of its latent variables 
     F(x) = 1/S sum_s Phi(u_s),    u_s = (x - m_s) / sigma,
 
 with component means ``m_s`` and one component variance ``sigma^2``. Everywhere
-``means`` is ``num_components x batch_shape`` and ``variance`` is ``batch_shape``,
-nonnegative; the solver takes flat batches, where ``batch_shape`` is ``n``. A variance
-of 0 is legal where a point is compared with itself: the mixture is then the discrete
-distribution on its means, and derivatives with respect to the variance, which are
-infinite there, are 0 by convention.
+``means`` is ``num_components x batch_shape`` and ``variance`` ``batch_shape``. At a
+variance of 0, as of a point compared with itself, the mixture is the discrete
+distribution on its means, and derivatives in the variance are 0 by convention.
 
-Derivatives of quantities defined by an equation come from the implicit function
-theorem: the equation is solved without a graph, and the first-order change of its root,
-linear in the changes of ``m_s`` and ``sigma``, is attached to the solution. They are
-exact to first order; second derivatives are not available.
+Derivatives of roots of equations come from the implicit function theorem: the equation
+is solved without a graph, and the first-order change of its root, linear in the changes
+of ``m_s`` and ``sigma``, is attached to the solution.
 """
 
 from __future__ import annotations
@@ -173,12 +170,11 @@ def standard_deviation(variance: Tensor) -> Tensor:
 def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     """Variance and skewness of the mixture.
 
-    With ``d_s = m_s - mean(m)`` the shared variance gives
+    With ``d_s = m_s - mean(m)``
 
-        Var = sigma^2 + mean(d^2),    skewness = mean(d^3) / Var^(3/2).
+        Var = sigma^2 + mean(d^2),    skewness = mean(d^3) / Var^(3/2),
 
-    The skewness is 0 for a point mass: where the standard deviation is within four
-    roundings of the mean.
+    0 for a point mass, of a standard deviation within four roundings of the mean.
     """
     center = means.mean(0)
     deviation = means - center
@@ -193,13 +189,12 @@ def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
     """Mean of ``max(u, 0)``: the expected improvement of a difference ``u``.
 
-    A component has ``E[max(u, 0)] = m Phi(m / sigma) + sigma phi(m / sigma)``, here
+    With Mills' ratio ``R(a) = Phi(-a) / phi(a)`` a component has
 
         max(m, 0) + phi(a) (sigma - |m| R(a)),    a = |m| / sigma,
 
-    with Mills' ratio ``R(a) = Phi(-a) / phi(a)``, so that neither small values nor
-    small slopes are the difference of large ones: both are right to about ``a^2``
-    roundings. The slope with respect to a mean of 0 is a half, also at a variance of 0.
+    where neither small values nor small slopes are the difference of large ones. The
+    slope at a mean of 0 is a half, also at a variance of 0.
     """
     distance, deviation = means.abs(), standard_deviation(variance)
     # Farther off, and at a deviation of 0, there is nothing but max(m, 0).
@@ -223,10 +218,9 @@ def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Distribution function ``F(x)``.
+    """Distribution function ``F(x)``, with all digits in the lower tail.
 
-    Its relative error stays at rounding in the lower tail; take
-    ``cdf(-x, -means, variance)`` for the upper one.
+    Take ``cdf(-x, -means, variance)`` for the upper one.
     """
     positive = variance > 0
     deviation = torch.where(positive, variance, 1.0).sqrt()
@@ -242,13 +236,10 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
     """Quantile of the mixture: the root of ``F(x) = p``, for ``p`` in (0, 1).
 
     Halley steps on ``log F`` (on the smaller tail) from a Cornish-Fisher start, inside
-    the bracket ``min_s m_s + z_p sigma <= x <= max_s m_s + z_p sigma``; one component
-    closes the bracket, so a Gaussian gets ``m + z_p sigma`` exactly. Where
-    components are so far apart that steps do not contract, order statistics tighten
-    the bracket and bisections alternate with the steps.
-
-    The derivative follows from ``F(x; m, sigma) = p``: with responsibilities
-    ``w_s = phi(u_s) / sum_t phi(u_t)`` and density ``f``,
+    the bracket ``min_s m_s + z_p sigma <= x <= max_s m_s + z_p sigma``. Where
+    components are so far apart that steps do not contract, order statistics tighten the
+    bracket and bisections alternate with the steps. With responsibilities ``w_s =
+    phi(u_s) / sum_t phi(u_t)`` and density ``f``,
 
         dx = sum_s w_s (dm_s + u_s dsigma) + dp / f(x).
     """
@@ -317,15 +308,12 @@ _SERIES = 0.01
 def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
     r"""Mean of ``max(u, 0)`` where components are t with three degrees of freedom.
 
-    A Gaussian whose variance is known from three degrees of freedom only,
-    :math:`\tau^2 / V` with :math:`3 V \sim \chi^2_3`, is such a t: what is left of a
-    prediction when its scale may be wrong. Its tails fall with the fourth power. A
-    component of location m and scale :math:`\tau` has, with :math:`a = \sqrt3 \tau`,
+    Such a t is a Gaussian whose variance is :math:`\tau^2 / V` with :math:`3 V \sim
+    \chi^2_3`: what is left of a prediction when its scale may be wrong. A component of
+    location m and scale :math:`\tau` has, with :math:`a = \sqrt3 \tau`,
 
     .. math:: E[\max(u, 0)] = \max(m, 0)
         + \frac{1}{\pi} \Big(a - |m| \arctan \frac{a}{|m|}\Big) .
-
-    Digits and slopes are as those of :func:`expected_positive_part`.
     """
     distance, width = means.abs(), math.sqrt(3.0) * standard_deviation(variance)
     distance, width = torch.broadcast_tensors(distance, width)
@@ -358,20 +346,16 @@ def narrowest_interval(
     """Ends ``a < b`` of the narrowest interval of probability ``level``.
 
     They satisfy ``F(b) - F(a) = level`` and ``f(a) = f(b)``. The marginals of a
-    skew-normal process are log-concave, so this point is unique; a finite mixture may
-    have further ripples, and then the interval is a local minimum of the width, never
-    wider than the central interval but not always the narrowest of all. Where an end
-    falls into a gap without probability, the level holds to rounding and the equal
-    densities are lost in it. Where the variance is 0 the interval is the shortest one
+    skew-normal process are log-concave, so that this point is unique; a finite mixture
+    may have ripples, and then the interval is a local minimum of the width, never wider
+    than the central interval. Where an end falls into a gap without probability, equal
+    densities are lost in rounding. Where the variance is 0 it is the shortest interval
     with at least ``level`` of the means.
 
-    Newton steps on both equations from the central interval moved by its skewness
-    (``-skewness / 3`` standard deviations, the first-order Cornish-Fisher shift); what
-    does not converge to a minimum at most as wide as the central interval is found by
-    bisection, downhill in width from the central interval.
-
-    Raises:
-        ValueError: ``level`` is not in (0, 1).
+    By Newton steps from the central interval moved by ``-skewness / 3`` standard
+    deviations (Cornish-Fisher); what does not converge to such a minimum is found by
+    bisection, downhill in width from the central interval. A level outside (0, 1) is a
+    ``ValueError``.
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; give a probability between 0 and 1.")
@@ -395,8 +379,7 @@ def _attach_interval(
     """First-order dependence of both ends on the mixture.
 
     With ``l = log f``, ``dA = sum_s w_s (dm_s + u_s dsigma)`` at ``a``, ``dB`` the same
-    at ``b`` and ``dl`` the change of ``l`` at a fixed point, the implicit function
-    theorem gives
+    at ``b`` and ``dl`` the change of ``l`` at a fixed point,
 
         db - da = dB - dA,    l'(b) db - l'(a) da = dl(a) - dl(b).
     """
@@ -458,8 +441,7 @@ def _newton(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Newton on ``log((F(a) + 1 - F(b)) / (1 - level)) = 0`` and ``l(a) = l(b)``.
 
-    Returns both ends and whether each column reached a minimum of the width. Columns
-    leave the iteration when they are solved or when a step leads nowhere.
+    Returns both ends and whether each column reached a minimum of the width.
     """
     lower, upper = lower.clone(), upper.clone()
     good = torch.zeros_like(lower, dtype=torch.bool)
@@ -499,10 +481,9 @@ def _descend(
 ) -> tuple[Tensor, Tensor]:
     """A minimum of the width reached downhill from the central interval.
 
-    With ``b(a)`` set by the level, the width has the slope ``f(a) / f(b) - 1``. After
-    mirroring, the slope at the central interval is negative and the minimum lies at a
-    greater ``a``; beyond ``a = F^-1(1 - level)`` no interval exists. Bisection brackets
-    a minimum, and Newton steps finish it once they lead to one that is no wider.
+    With ``b(a)`` set by the level, the width has the slope ``f(a) / f(b) - 1``, after
+    mirroring negative at the central interval; beyond ``a = F^-1(1 - level)`` no
+    interval exists. Bisection brackets a minimum, and Newton steps finish it.
     """
     log_f_low = log_density_terms((lower - means) / deviation, deviation)[0]
     log_f_up = log_density_terms((upper - means) / deviation, deviation)[0]
@@ -538,8 +519,7 @@ def _bisect(
     """Halve the bracket ``[left, right]`` of the lower end ``a`` a few times.
 
     The width falls to the right of ``left``, whose upper end is ``end``; at ``right``
-    it rises, or is greater than at ``left``. Both stay true, so that a minimum lies
-    between them and the width at ``left`` only falls.
+    it rises, or is greater than at ``left``. Both stay true.
     """
     for _ in range(_BISECTIONS_PER_ROUND):
         middle = left + 0.5 * (right - left)

@@ -85,12 +85,11 @@ def log_ndtr(x: Tensor) -> Tensor:
 def hazard_excess(x: Tensor) -> Tensor:
     r"""The excess :math:`x + h(x) > 0` of the hazard over its asymptote.
 
-    The variance ratio of a truncated normal is :math:`1 - h (x + h)`. In the left tail
-    the difference loses digits to cancellation (relative error :math:`\epsilon t^2`
-    with :math:`t = -x`) and the asymptotic series
-    :math:`t^{-1} - 2 t^{-3} + 10 t^{-5} - 74 t^{-7} + 706 t^{-9}` (relative error
-    :math:`8162 t^{-10}`) replaces it. They cross at 43 in double precision and at 8 in
-    single, with relative errors of 5e-13 and 1e-5.
+    The variance ratio of a truncated normal is :math:`1 - h (x + h)`. In the left tail,
+    :math:`t = -x`, the sum loses digits (relative error :math:`\epsilon t^2`), and the
+    series :math:`t^{-1} - 2 t^{-3} + 10 t^{-5} - 74 t^{-7} + 706 t^{-9}` (relative
+    error :math:`8162 t^{-10}`) replaces it: from 43 in double precision, with an error
+    of 5e-13, and from 8 in single, with 1e-5.
     """
     return _excess(x, hazard(x))
 
@@ -185,12 +184,11 @@ def _around_zero(a: Tensor, b: Tensor, _: Tensor) -> _Interval:
 
 
 def _in_tail(a: Tensor, b: Tensor, width: Tensor) -> _Interval:
-    r"""Intervals with ``a < b <= 0``, through the distance ``t = b - y`` from ``b``.
+    """Intervals with ``a < b <= 0``, through the distance ``t = b - y`` from ``b``.
 
-    Differences of the :math:`g_j` of :func:`_around_zero` cancel here. With
-    :math:`w = b - a` and the hazard ``H`` of ``a`` in the interval,
-    :math:`E[t^{k+1}] = k E[t^{k-1}] + b E[t^k] - w^k H` (by parts), and :math:`E[t]` is
-    a sum of hazard excesses.
+    Differences of the :math:`g_j` of :func:`_around_zero` cancel here. With the hazard
+    ``H`` of ``a`` in the interval of width w, :math:`E[t^{k+1}] = k E[t^{k-1}] + b
+    E[t^k] - w^k H`, and :math:`E[t]` is a sum of hazard excesses.
     """
     excess_a, excess_b = hazard_excess(a), hazard_excess(b)
     # log Phi(b) - log Phi(a), where Phi = phi / h.
@@ -253,11 +251,9 @@ def interval_derivatives(
     r"""Log probability of an interval and its derivatives as the interval shifts.
 
     With :math:`Z(x) = \Phi(u + x) - \Phi(l + x)`: :math:`\log Z` and its first three
-    derivatives at :math:`x = 0`: minus the mean of the standard normal kept in the
-    interval, its variance minus 1, which lies in (-1, 0), and minus its third central
-    moment. Infinite ends are none; of an interval without ends all are 0. ``width`` is
-    ``u - l`` where it is known to more digits than the ends leave, for example of a
-    narrow interval far from zero.
+    derivatives at 0, which are minus the mean, the variance minus 1 and minus the third
+    central moment of the standard normal kept in the interval. Of one without ends all
+    are 0. ``width`` is ``u - l`` where it is known to more digits than the ends leave.
     """
     width = upper - lower if width is None else width
     lower, upper, width = torch.broadcast_tensors(lower, upper, width)
@@ -294,18 +290,16 @@ def probit_win_variance(
 ) -> Tensor:
     r""":math:`Var[\Phi(u / s)]`, :math:`u \sim N(\mu, \tau^2)`; ``scale`` is s squared.
 
-    With :math:`a = \mu / \sqrt{s^2 + \tau^2}` the second moment is a bivariate normal
-    probability (Fauvel and Chalk 2021), :math:`\Phi(a) - 2 T(a, \eta)` with Owen's T
-    and :math:`\eta^2 = s^2 / (s^2 + 2 \tau^2)`. Since
-    :math:`\Phi(a) \Phi(-a) = 2 T(a, 1)` the variance is one integral of a positive
-    function,
+    With :math:`a = \mu / \sqrt{s^2 + \tau^2}` the second moment is :math:`\Phi(a) - 2
+    T(a, \eta)` (Fauvel and Chalk 2021) with Owen's T and :math:`\eta^2 = s^2 / (s^2 + 2
+    \tau^2)`. Since :math:`\Phi(a) \Phi(-a) = 2 T(a, 1)` the variance is one integral of
+    a positive function, in which nothing cancels,
 
     .. math:: 2 T(a, 1) - 2 T(a, \eta) = \frac1\pi \int_\eta^1
-        \frac{e^{-a^2 (1 + x^2) / 2}}{1 + x^2} \, dx ,
+        \frac{e^{-a^2 (1 + x^2) / 2}}{1 + x^2} \, dx .
 
-    so that nothing cancels: not where :math:`\tau` vanishes, and the interval with it,
-    nor in the tails. Gauss-Legendre quadrature over what the exponential leaves of the
-    interval is right within 1e-11 of itself.
+    Gauss-Legendre quadrature over what the exponential leaves of the interval is right
+    within 1e-11 of itself.
     """
     square = mean.square() / (scale + variance)
     eta = (scale / (scale + 2 * variance)).sqrt()
@@ -374,9 +368,8 @@ def truncated_normal_quantile(
 
     Each interval is mirrored so that its mass lies towards its upper standardised end
     :math:`\beta`, and the quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where
-    :math:`\beta < -5` the distance :math:`\beta - x` to the bound is solved for instead
-    of :math:`x`, in log space, so that draws next to a bound that is hundreds of
-    deviations away keep their digits. All arguments broadcast; infinite ends are none.
+    :math:`\beta < -5` the distance :math:`\beta - x` to the bound is solved for, in log
+    space, so that draws next to a far bound keep their digits.
     """
     uniform, mean, variance, lower, upper = torch.broadcast_tensors(
         uniform, mean, variance, lower, upper
@@ -409,12 +402,9 @@ def sample_truncated_normal(
 ) -> Tensor:
     r"""Draws of :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
 
-    By :func:`truncated_normal_quantile` of uniform draws, with ``generator`` on the
-    device of ``mean``, or torch's own for None. Over the first dimension they are a
-    Latin hypercube, one in each of as many equal parts of [0, 1): what they add to an
-    average cancels (McKay, Beckman and Conover 1979, "A comparison of three methods for
-    selecting values of input variables in the analysis of output from a computer code",
-    Technometrics 21).
+    By :func:`truncated_normal_quantile` of uniform draws. Over the first dimension they
+    are a Latin hypercube, one in each of as many equal parts of [0, 1): what they add
+    to an average cancels (McKay, Beckman and Conover 1979, Technometrics 21).
     """
     shape = torch.broadcast_shapes(mean.shape, variance.shape, lower.shape, upper.shape)
     order, within = (

@@ -2,9 +2,9 @@ r"""Integrals of a log-concave function times a Gaussian, on a line.
 
 .. math:: \log \int e^{g(z)} N(z; \mu, s) dz, \qquad g'' \le 0,
 
-and its derivatives in :math:`\mu`, in log space, for all rows of a batch side by side.
-The nodes are constants, and the sum over them is differentiated. Other functions are
-integrated by :mod:`~botorch_pref.numerics.bend_quadrature`.
+and its derivatives in :math:`\mu`, for all rows of a batch side by side. The nodes are
+constants, and the sum over them is differentiated. Other functions are integrated by
+:mod:`~botorch_pref.numerics.bend_quadrature`.
 
 The product has one peak but need not look like a Gaussian: the power of a win
 probability is a cliff, which may be ten thousand times narrower than the Gaussian.
@@ -16,14 +16,10 @@ Three rules share the integrals; each takes those that the one before it missed:
 2. the trapezoidal rule in even steps from one end of the product to the other;
 3. Gauss-Legendre quadrature on panels that are short where the slope changes.
 
-Integration by parts tells which integrals a rule missed, without further nodes. With
-expectations under the product and :math:`u = g' - (z - \mu) / s`, the slope of its
-logarithm,
-
-.. math:: E[u] = 0, \qquad E[(z - E[z]) u] = -1.
-
-The sums over the nodes miss both by about the relative error of the integral and of
-its moments.
+Integration by parts tells which integrals a rule missed. With expectations under the
+product and :math:`u = g' - (z - \mu) / s`, :math:`E[u] = 0` and :math:`E[(z - E[z]) u]
+= -1`: the sums over the nodes miss both by about the relative error of the integral and
+of its moments.
 """
 
 from __future__ import annotations
@@ -53,9 +49,8 @@ _PANEL_LENGTH, _ORDER = 3.0, 16
 class TiltedMoments(NamedTuple):
     r"""The moments of a Gaussian :math:`N(\mu, s)` times a function.
 
-    The log integral, its first two derivatives in :math:`\mu`, and the ``ratio`` of the
-    variance of the product to ``s``: one plus ``s`` times the second derivative, to its
-    own digits however narrow the product is.
+    The log integral, two derivatives in :math:`\mu`, and the ``ratio`` of the product's
+    variance to ``s``: one plus ``s`` times the second, to its own digits.
     """
 
     value: Tensor
@@ -71,10 +66,9 @@ def tilted_moments(
 
     The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
     their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
-    :math:`(\mathrm{Var}[z] / s - 1) / s`, which keep them where ``g`` is narrow.
-    Returned besides is by how much the two forms differ: in deviations of the product
-    and relative to its variance. At the nodes, ``slope`` is :math:`g'` and ``offset``
-    is :math:`z - \mu`.
+    :math:`(\mathrm{Var}[z] / s - 1) / s`, where ``g`` is narrow. Returned besides is by
+    how much they differ: in deviations of the product and relative to its variance. At
+    the nodes, ``slope`` is :math:`g'` and ``offset`` :math:`z - \mu`.
     """
     top = logs.detach().amax(0)
     weights = (logs - top).exp()
@@ -154,11 +148,8 @@ def log_concave_integral(
 ) -> TiltedMoments:
     """The log integral of a log-concave function, and its derivatives.
 
-    In double precision whatever the precision of the arguments ``mu`` and ``s``, and
-    right to about 1e-10 of themselves.
-
-    Raises:
-        PrecisionError: Arguments that are not finite.
+    In double precision, right to about 1e-10 of themselves. Arguments that are not
+    finite are a ``PrecisionError``.
     """
     dtype, m = mean.dtype, mean.shape[-1]
     mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
@@ -324,12 +315,10 @@ class _Peak(NamedTuple):
 def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
     r"""The peak of :math:`e^{g(z)} N(z; \mu, s)`, to a fiftieth of its width.
 
-    By safeguarded Newton steps: it lies between the mean and a gradient step from
-    there, however far that leads. A step that leaves the known bracket, or ends at its
-    end, is not taken: from one side of the logistic function's bend Newton's step leads
-    to the other and back. Then the distance from the mean is halved in its logarithm,
-    as it is now and then anyway: steps from side to side within the bracket may hardly
-    narrow it.
+    By safeguarded Newton steps between the mean and a gradient step from there, however
+    far that leads. Instead of a step that leaves the known bracket, or ends at its end,
+    the distance from the mean is halved in its logarithm, as it is now and then anyway:
+    from one side of the logistic function's bend steps lead to the other and back.
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
     sign, far = slope.sign(), variance * slope.abs()

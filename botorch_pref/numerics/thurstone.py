@@ -28,9 +28,7 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
     .. math:: \log P(i) = \log \int \phi(t - f_i) \prod_{j \ne i} \Phi(t - f_j) \, dt
         \quad \text{for } \sigma = 1
 
-    (Thurstone 1927, case V; for two items :math:`\Phi((f_1 - f_2) / \sqrt{2})`). The k
-    factors of a set are evaluated once for all of its items. Right to rounding in
-    effect in both tails.
+    (Thurstone 1927, case V). Right to rounding in effect in both tails.
     """
     items = utilities / noise.sqrt()
     spacing = _TRAPEZOIDAL_SPACING / math.sqrt(items.shape[-1])

@@ -24,11 +24,10 @@ _ROUNDINGS = 16
 def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
     """Component means and shared covariance of any preference model's posterior.
 
-    The posterior is joint over ``q`` points with one output: a `SkewNormalPosterior`,
-    or BoTorch's Gaussian ``GPyTorchPosterior``, which is a mixture of one component. Of
-    an ensemble, whose ``GaussianMixturePosterior`` has a batch dimension for its
-    members, each member is one. Means are ``num_components x batch_shape x q``, of
-    equal weight, and the covariance is ``batch_shape x q x q``.
+    Of a `SkewNormalPosterior`, or of BoTorch's Gaussian ``GPyTorchPosterior``, a
+    mixture of one component; of an ensemble's ``GaussianMixturePosterior`` each member
+    is one. Means are ``num_components x batch_shape x q``, the covariance ``batch_shape
+    x q x q``.
     """
     moments = _moments(posterior)
     return moments.means, moments.covariance
@@ -71,10 +70,9 @@ def difference_mixture(
 
         m_s = m_s,first - m_s,second,    variance = C_ff + C_ss - 2 C_fs.
 
-    The variance is at least 0 in exact arithmetic, so that what comes out below 0 is
-    rounding, of size eps (C_ff + C_ss), and is set to 0, with derivative 0. Of the
-    places of the two points among the ``q`` each may be a long vector, whose dimension
-    comes last. Means are ``num_components x batch_shape``.
+    A variance below 0 is rounding, set to 0 with derivative 0. The places of the two
+    points may be long vectors, whose dimension comes last. Means are ``num_components x
+    batch_shape``.
     """
     moments = _moments(posterior)
     covariance = moments.covariance
@@ -112,13 +110,12 @@ def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
 
     .. math:: \max(v, 0) + \rho, \qquad \rho = 16 \, \epsilon \, (k_{aa} + k_{bb})
 
-    The variance v of :math:`f(a) - f(b)` is a difference of the larger prior variances
-    k (``scale`` is their sum), each with a relative rounding of some :math:`\epsilon`.
-    As a and b approach each other, v falls with the square of their distance and the
-    mean with the distance: where v is far above its rounding :math:`\rho`, it does not
-    count; below, at distances of about :math:`\sqrt{16 \epsilon}` lengthscales (6e-8 in
-    double, 1e-3 in single precision), the mean is small beside :math:`\sqrt\rho`, and
-    the probability that the one beats the other goes to a half, smoothly.
+    The variance v of :math:`f(a) - f(b)` is a difference of larger prior variances k
+    (``scale`` is their sum). As a and b approach each other, v falls with the square of
+    their distance and the mean with the distance: below its rounding :math:`\rho`, at
+    about :math:`\sqrt{16 \epsilon}` lengthscales (6e-8 in double, 1e-3 in single
+    precision), the mean is small beside :math:`\sqrt\rho`, and P(one beats the other)
+    goes to a half.
     """
     limits = torch.finfo(variance.dtype)
     hidden = _ROUNDINGS * limits.eps * scale

@@ -180,11 +180,10 @@ def congruence(linear: Linear, matrix: Tensor) -> Tensor:
 
 
 class WeightDraws:
-    r"""Draws of weights ``w``, ``batch_shape x n x s``; utilities are linear, ``k w``.
+    """Draws of weights ``w``, ``batch_shape x n x s``; utilities are linear, ``k w``.
 
-    With :math:`\bar w` and the root :math:`R` of the covariance of the draws, utilities
-    have the mean :math:`k \bar w` and the covariance :math:`(k R)(k R)^T` over draws:
-    exact, at the cost of ``n`` columns instead of ``s``.
+    With a root :math:`R` of the covariance of the draws, utilities have the covariance
+    :math:`(k R)(k R)^T` over draws, at the cost of ``n`` columns instead of ``s``.
     """
 
     def __init__(self, values: Tensor) -> None:

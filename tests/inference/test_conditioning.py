@@ -101,7 +101,6 @@ class Problem:
         variance = self.sigma.diagonal(dim1=-2, dim2=-1)
         left = self.eye - self.sigma @ torch.diag_embed(self.tau)
         explained = q @ q.mT - (0.0 if p is None else p @ p.mT)
-        mean, settled = factor.settle(values[..., 0])
         pairs = {
             "log det": (factor.log_det, self.log_det),
             "forces": (balance.forces, forces),
@@ -110,8 +109,6 @@ class Problem:
             "energy": (balance.energy, energy),
             "product": (factor.covariance_times(values), self.sigma @ values),
             "mean": (factor.mean(values[..., 0]), (self.sigma @ values)[..., 0]),
-            "settled mean": (mean, (self.sigma @ values)[..., 0]),
-            "settled energy": (settled, energy[..., 0]),
             "variance": (factor.variance(), variance),
             "cavities": (
                 factor.cavity_ratio(factor.variance()),

@@ -15,14 +15,12 @@ distribution function :math:`F_i`, the coordinates
     s_i = \Phi^{-1}(F_i(v_i)), \qquad p(s) \propto N(v(s); A m, \Gamma)
     \prod_i \frac{N(s_i; 0, 1)}{N(v_i; m_i, \sigma_i^2)},
 
-have no walls, whatever the noise: the prior is Gaussian, and the box of a row left with
-the derivative of its quantile function. One row is exactly normal, and several nearly
-have the correlations ``C`` of expectation propagation, so that their ratio to
-``N(0, C)`` is mild. It is a Gaussian copula, used as the transport of a sampler (Parno
-and Marzouk 2018, "Transport map accelerated Markov chain Monte Carlo", SIAM/ASA Journal
-on Uncertainty Quantification 6(2)). Rows that determine each other almost, such as many
-differences of few utilities, bend each other's coordinates; the rows themselves suit
-those.
+have no walls, whatever the noise. One row is exactly normal, and several nearly have
+the correlations ``C`` of expectation propagation, so that their ratio to ``N(0, C)`` is
+mild: a Gaussian copula as the transport of a sampler (Parno and Marzouk 2018,
+"Transport map accelerated Markov chain Monte Carlo", SIAM/ASA Journal on Uncertainty
+Quantification 6(2)). Rows that almost determine each other, such as many differences of
+few utilities, bend each other's coordinates; the rows themselves suit those.
 """
 
 from __future__ import annotations
@@ -59,13 +57,7 @@ class LogRatio(Protocol):
 def box_log_ratio(
     variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
 ) -> LogRatio:
-    r"""The log ratio of boxed factors to their Gaussian sites, and its gradient.
-
-    .. math::
-        \ell(z) = \sum_i \log\Big[\Phi\Big(\frac{u_i - z_i}{\sqrt{r_i}}\Big)
-        - \Phi\Big(\frac{l_i - z_i}{\sqrt{r_i}}\Big)\Big]
-        - \nu_i z_i + \tfrac12 \tau_i z_i^2
-    """
+    r"""The log ratio of boxed factors to their Gaussian sites, :math:`\ell(z)`."""
     return _BoxLogRatio(*torch.broadcast_tensors(variance, lower, upper, nu, tau))
 
 
@@ -154,9 +146,8 @@ class MergedLogRatio:
 class Target(NamedTuple):
     r"""What is sampled: :math:`N(x; \mathrm{mean}, H H') e^{\ell(x)}`.
 
-    The mean is ``batch_shape x m``; the root ``H``, ``batch_shape x m x k``, may have
-    any rank. The probability of the answers is the integral times
-    :math:`e^{\mathrm{log\_scale}}`, ``batch_shape``.
+    The root ``H``, ``batch_shape x m x k``, may have any rank. The probability of the
+    answers is the integral times :math:`e^{\mathrm{log\_scale}}`, ``batch_shape``.
     """
 
     log_ratio: LogRatio
@@ -193,11 +184,9 @@ _SQRT_HALF = math.sqrt(0.5)
 class BoxCopula:
     """The ratio in the coordinates ``s``, to a Gaussian with the correlations of EP.
 
-    Args:
-        box: The ends of ``v``, each ``batch_shape x m``.
-        cavity: Means and deviations of ``v`` without its own box.
-        prior: Means of ``v``, and the Cholesky factor of their covariance.
-        root: The Cholesky factor of the correlations ``C``.
+    The ``box`` has the ends of ``v``, ``batch_shape x m``, the ``cavity`` means and
+    deviations of ``v`` without its own box, the ``prior`` means of ``v`` and the
+    Cholesky factor of their covariance; ``root`` is that of the correlations ``C``.
     """
 
     def __init__(
@@ -236,8 +225,7 @@ class BoxCopula:
     ) -> Self | None:
         """At a solution of expectation propagation; None where rounding prevents it.
 
-        The prior of the rows is without the independent noise of the boxes, and the
-        means are those of the solution.
+        The prior of rows lacks the boxes' own noise; the means are the solution's.
         """
         r, (tau, nu) = factors.variance, approximation.sites
         root = approximation.factor.row_root()

@@ -2,32 +2,30 @@ r"""The exact posterior of boxed rows from draws of their latent values.
 
 Boxed rows ``v = A f(X) + e`` make ``f`` given ``v`` Gaussian and ``v`` a truncated
 Gaussian with covariance :math:`\Gamma = A K A' + R` (Benavoli et al. 2021, theorem 1
-and proposition 1, where ``R = I``, without its ``D_Omega``). For each draw of ``v``,
-utilities are a Gaussian process regression on ``v`` with noise ``R``: the same weights
-and root as for sites of precision :math:`R^{-1}`.
+and proposition 1, where ``R = I``, without its ``D_Omega``). Given a draw of ``v``,
+utilities are a Gaussian process regression on ``v`` with noise ``R``: the weights and
+root are those of sites of precision :math:`R^{-1}`.
 
-To first order, draws of ``v`` move with the prior as if they were draws of expectation
-propagation's Gaussian: by the affine flow that takes its mean :math:`\mu_v` and
-covariance :math:`\Sigma_v` along,
+To first order, draws of ``v`` move with the prior as those of expectation propagation's
+Gaussian would, by the affine flow of its mean :math:`\mu_v` and covariance
+:math:`\Sigma_v`,
 
 .. math::
     dv = d\mu_v + \tfrac12 d\Sigma_v \Sigma_v^{-1} (v - \mu_v) .
 
-In the symbols of :mod:`botorch_pref.inference.gaussian`, and with
-:math:`M_\Gamma = A' \Gamma^{-1} A` of Gaussian process regression on ``v``, the weights
-:math:`w_s = A' \Gamma^{-1} (v_s - A m)` then change, without an inverse, by
+In the symbols of :mod:`botorch_pref.inference.gaussian`, and with :math:`M_\Gamma = A'
+\Gamma^{-1} A`, the weights :math:`w_s = A' \Gamma^{-1} (v_s - A m)` then change,
+without an inverse, by
 
 .. math::
     dw_s = dw_q - \tfrac12 (M_\Gamma + M_q) \, dK (w_s - w_q)
     - \tfrac12 S' \frac{d\tau \circ (v_s - \mu_v)}{1 - r \circ \tau}, \qquad
     dM_\Gamma = -M_\Gamma \, dK M_\Gamma .
 
-Given a few answers more, draws of boxed rows ``v`` stay draws of what the earlier
-answers leave open. The rows ``v'`` of further answers are Gaussian given them, and kept
-to a box: a draw counts as much as it expected that box, and goes on with a draw from
-it. For one further row this is a draw of a component in proportion to its probability
-of the answer, followed by a draw of a truncated Gaussian; for more, the probability of
-their box is built up row by row (Geweke 1991; Hajivassiliou and McFadden 1998).
+Given a few answers more, the rows ``v'`` of these are Gaussian given earlier draws, and
+kept to a box: a draw counts as much as it expected that box, and goes on with a draw
+from it. Of several rows the probability of the box is built up row by row (Geweke 1991;
+Hajivassiliou and McFadden 1998).
 """
 
 from __future__ import annotations
@@ -74,11 +72,10 @@ class SkewResult:
 
     Component means are :math:`m(x) + K(x, X) w` with the ``weights``, ``batch_shape x n
     x num_draws``, in the order of the direction in which they vary most, so that a
-    quasi-random choice of component is a stratified one. ``factor.root()`` is ``Q`` of
-    the shared covariance. ``truncated`` are the draws of ``v``, ``num_draws x
-    batch_shape x m``, in that order, and ``latent`` what is known of the chains that
-    they come from, also where draws go on from earlier ones. The effective sample size
-    is that of the mean of the worst row.
+    quasi-random choice of component is a stratified one; ``truncated`` are their draws
+    of ``v``, ``num_draws x batch_shape x m``. ``factor.root()`` is ``Q`` of the shared
+    covariance, and ``latent`` the chains that draws come or go on from. The effective
+    sample size is that of the mean of the worst row.
     """
 
     weights: Tensor
@@ -187,11 +184,9 @@ class BoxProblem:
     def log_evidence(self, result: SkewResult, generator: torch.Generator) -> Tensor:
         r"""The evidence without approximation: estimates of its value and its gradient.
 
-        The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz
-        + \log E[e^{\ell(z)}]`, the expectation being over the EP Gaussian and estimated
-        by bridge sampling with the draws of ``result``. The gradient is Fisher's
-        identity, the expected gradient of the complete log likelihood over the draws
-        that prediction uses anyway,
+        The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz + \log
+        E[e^{\ell(z)}]`, over the EP Gaussian, by bridge sampling with the draws of
+        ``result``. The gradient is Fisher's identity over the draws that predict,
 
         .. math::
             \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,
@@ -244,8 +239,7 @@ class BoxProblem:
 def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
     r"""The log evidence from draws of both the Gaussian and the target.
 
-    Bridge sampling with equal numbers of draws (Meng and Wong 1996, eq. 4.1): with
-    :math:`\ell` the log ratio of the two up to its constant, :math:`r` solves
+    By bridge sampling (Meng and Wong 1996, eq. 4.1): with the log ratio :math:`\ell`,
     :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
     """
     ratio, mean, root, log_scale = latent.target
@@ -274,11 +268,10 @@ class SkewTangent:
     """Tangent of the draws behind an exact posterior.
 
     It is exact where expectation propagation is: for the mean and covariance of one
-    answer. For more it leaves out how the error of expectation propagation changes,
-    and how the skewness does. Of 30 answers and 1,024 draws the gradient of a mean is
-    1 % off and that of a variance 11 %, for the most part because the draws are. The
-    unbiased estimate, by the score function of the truncated Gaussian, is 10 % and
-    30 % off (``benchmarks/conditioned_gradients.py``).
+    answer. For more it leaves out how the error of expectation propagation and the
+    skewness change. Of 30 answers and 1,024 draws the gradient of a mean is 1 % off and
+    that of a variance 11 %, mostly because the draws are; the unbiased score estimate
+    is 10 % and 30 % off (``benchmarks/conditioned_gradients.py``).
     """
 
     def __init__(

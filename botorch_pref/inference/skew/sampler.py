@@ -1,25 +1,20 @@
 r"""Hamiltonian draws of what is nearly Gaussian, and when there are enough of them.
 
-The target of :mod:`.coordinates` is a Gaussian times a mild ratio,
-
-.. math::
-    p(x) \propto N(x; \mu, \Sigma) \, e^{\ell(x)}, \quad \Sigma = H H' .
-
-In :math:`x = \mu + H w` it is a standard normal times :math:`e^\ell`. The
-Hamiltonian :math:`\tfrac12 |w|^2 + \tfrac12 |p|^2 - \ell` splits into the normal part,
-whose flow is an exact rotation of :math:`(w, p)`, and the ratio, which only kicks
-:math:`p`. Steps are therefore limited by how far the approximation is from the truth,
-not by the posterior's width, and the Metropolis test makes the chains exact.
+The target of :mod:`.coordinates`, :math:`p(x) \propto N(x; \mu, H H') \, e^{\ell(x)}`,
+is a standard normal times :math:`e^\ell` in :math:`x = \mu + H w`. The Hamiltonian
+:math:`\tfrac12 |w|^2 + \tfrac12 |p|^2 - \ell` splits into the normal part, whose flow
+is an exact rotation of :math:`(w, p)`, and the ratio, which only kicks :math:`p`. So
+steps are limited by how far the approximation is from the truth, not by the posterior's
+width, and the Metropolis test makes the chains exact.
 
 Source: Shahbaba, Lan, Johnson and Neal (2014), "Split Hamiltonian Monte Carlo",
 Statistics and Computing 24, section 3; many short chains from an approximation:
 Margossian et al. (2024), "Nested R-hat", Bayesian Analysis.
 
-Split R-hat and the effective sample size take ``num_steps x num_chains x batch_shape``,
-treat every element of ``batch_shape`` as a quantity of its own, and follow Vehtari,
-Gelman, Simpson, Carpenter and Buerkner (2021), "Rank-normalization, folding, and
-localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis
-16(2). Their ranks are left out: rows have log-concave densities, hence light tails.
+Split R-hat and the effective sample size, of ``num_steps x num_chains x batch_shape``,
+follow Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), "Rank-normalization,
+folding, and localization: an improved R-hat for assessing convergence of MCMC",
+Bayesian Analysis 16(2), without ranks: rows have light tails.
 """
 
 from __future__ import annotations
@@ -56,15 +51,11 @@ def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def split_r_hat(draws: Tensor) -> Tensor:
-    r"""The potential scale reduction :math:`\hat R` of split chains.
+    r"""The potential scale reduction :math:`\hat R = \sqrt{\widehat{var}^+ / W}`.
 
-    :math:`\hat R = \sqrt{\widehat{var}^+ / W}`, with :math:`W` the variance within the
-    halves of the chains and :math:`\widehat{var}^+` that of all draws (eq. 1 to 4). It
-    is near 1 for chains that agree, infinite where no half of a chain moves but they
-    differ, NaN where all draws are equal.
-
-    Raises:
-        ValueError: On fewer than four steps.
+    Of split chains, with :math:`W` the variance within and :math:`\widehat{var}^+` that
+    of all draws (eq. 1 to 4): infinite where no half of a chain moves but they differ,
+    NaN where all draws are equal.
     """
     _, within, total = _variances(_split(draws))
     return (total / within).sqrt()
@@ -108,17 +99,12 @@ def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Ten
 def effective_sample_size(draws: Tensor) -> Tensor:
     r"""Number of independent draws that would give the mean the same variance.
 
-    With :math:`M` split chains of :math:`N` steps, mean autocovariance
-    :math:`\gamma_t` and :math:`\rho_t = 1 - (W - \gamma_t) / \widehat{var}^+`
-    (eq. 10), the size is :math:`N M / \tau` with
-    :math:`\tau = -1 + 2 \sum_k \min_{j \le k} P_j` over the pairs
-    :math:`P_k = \rho_{2k} + \rho_{2k+1}` before the first negative one (eq. 11 to 13;
-    Geyer's initial monotone sequence). It exceeds the number of draws where chains
-    alternate; :math:`\tau` is kept above :math:`1 / \log_{10}(N M)`, as in the paper's
-    implementations. It is NaN where all draws are equal.
-
-    Raises:
-        ValueError: On fewer than four steps.
+    With :math:`M` split chains of :math:`N` steps, mean autocovariance :math:`\gamma_t`
+    and :math:`\rho_t = 1 - (W - \gamma_t) / \widehat{var}^+` (eq. 10), it is :math:`N M
+    / \tau` with :math:`\tau = -1 + 2 \sum_k \min_{j \le k} P_j` over the pairs
+    :math:`P_k = \rho_{2k} + \rho_{2k+1}` before the first negative one (eq. 11 to 13).
+    :math:`\tau` is kept above :math:`1 / \log_{10}(N M)`, as in the paper's code. It is
+    NaN where all draws are equal.
     """
     chains = _split(draws)
     batch_shape, count = chains.shape[2:], chains.shape[0] * chains.shape[1]
@@ -157,9 +143,8 @@ def reached(r_hat: Tensor, size: Tensor, num_draws: int) -> Tensor:
 def out_of_reach(r_hat: Tensor, size: Tensor, num_draws: int, longer: int) -> Tensor:
     """Whether a run so many times longer would still be far from its targets.
 
-    Of chains that mix, length divides what R-hat has above one and multiplies the
-    effective size. Where walls are too steep for the steps, more of the same would be
-    minutes for nothing.
+    Of chains that mix, length divides what R-hat has above one, and multiplies the
+    size.
     """
     above = (r_hat - 1) / longer > _SLACK * (_R_HAT_TARGET - 1)
     return above | (_SLACK * longer * size < num_draws)
@@ -212,13 +197,11 @@ class _State:
 class _Coordinates:
     r"""The coordinates of the dynamics: those of the target or the whitened ones.
 
-    Rows, ``z - mean = H w``: the force :math:`H H' \nabla \ell` is one m x m
-    product. Whitened, ``x = w``: two m x k products, less work and smaller vectors
-    where ``2 k < m``. A kick ``p + c force`` changes :math:`\tfrac12 |p|^2` by
-    ``c covector . (p + p_after) / 2`` in both, with the covector :math:`\nabla \ell`
-    of the rows or :math:`H' \nabla \ell` of ``w``.
-
-    Tensors are ``batch_shape x num_chains x dim``, so that products are plain matmuls.
+    Rows, ``z - mean = H w``: the force :math:`H H' \nabla \ell` is one m x m product.
+    Whitened, ``x = w``: two m x k products, less work where ``2 k < m``. A kick ``p + c
+    force`` changes :math:`\tfrac12 |p|^2` by ``c covector . (p + p_after) / 2``, with
+    the covector :math:`\nabla \ell` of rows or :math:`H' \nabla \ell` of ``w``. Tensors
+    are ``batch_shape x num_chains x dim``.
     """
 
     def __init__(self, target: Target) -> None:
@@ -382,8 +365,8 @@ def steadied(
 ) -> Tensor:
     r"""Some draws, moved to a mean and a covariance with less scatter than their own.
 
-    Of a density :math:`p(x) \propto N(x; \mu, C) e^{\ell(x)}` the mean of
-    :math:`\nabla \log p` is zero. Hence, with the force :math:`f = C \nabla \ell`,
+    Of a density :math:`p(x) \propto N(x; \mu, C) e^{\ell(x)}` the mean of :math:`\nabla
+    \log p` is zero. Hence, with the force :math:`f = C \nabla \ell`,
 
     .. math::
         E[x] = \mu + E[f], \qquad \mathrm{Cov}(x) = C + \mathrm{Cov}(x, f),
@@ -391,17 +374,13 @@ def steadied(
     whose right sides scatter far less over draws where the Gaussian is near (Mira,
     Solgi and Imparato 2013, "Zero variance Markov chain Monte Carlo for Bayesian
     estimators", Statistics and Computing 23). They count in the share that gives the
-    mean the least variance, summed over rows in units of their own; where a wall is
-    steep, that is none. It is none too where the mean of :math:`x - f` is not
-    :math:`\mu` but for its scatter: no draw felt the force of a wall that is so steep.
-    Where there are few draws, or rows that follow from others, the covariance stays.
+    mean the least variance, summed over rows in their own units; none where a wall is
+    steep, nor where the mean of :math:`x - f` is not :math:`\mu` but for its scatter:
+    then no draw felt a wall. Where there are few draws, or rows that follow from
+    others, the covariance stays.
 
-    Args:
-        draws: Those to move, ``num_draws x batch_shape x m``.
-        all_draws: All of them, ``n x batch_shape x m``.
-        forces: At all of them.
-        target: The Gaussian.
-        size: The effective number of all of them, ``batch_shape``.
+    ``draws``, of ``all_draws``, ``n x batch_shape x m``, are moved; ``forces`` are
+    those at all, and ``size`` is the effective number of all, ``batch_shape``.
     """
     x, f, own = (part.movedim(0, -2) for part in (all_draws, forces, draws))
     mean, pull, from_mean = x.mean(-2), f.mean(-2), own - own.mean(-2, keepdim=True)

@@ -12,8 +12,12 @@ from truths.engines import laplace, variational
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
 from botorch_pref.inference import variational as variational_module
-from botorch_pref.inference.variational import ascend
-from botorch_pref.inference.variational_bounds import bound_of
+from botorch_pref.inference.variational import (
+    BoundStep,
+    ascend,
+    bound_of,
+    bound_problem,
+)
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     PairwiseLogitLikelihood,
@@ -154,14 +158,13 @@ def test_the_bound_is_below_the_evidence(blocks, scale) -> None:
 def test_the_bound_never_falls(blocks, scale) -> None:
     covar, factors = covariance(scale), factors_of(blocks)
     bound = bound_of(factors)
-    solver = variational_module._PointConditioner(covar, bound.rows)
-    prior = bound.rows.apply(MEAN)
+    problem = bound_problem(bound, MEAN, covar)
     # A poor start, so that there is a way to go.
     start = torch.full((bound.num_parameters,), 3.0, dtype=DOUBLE)
-    steps = list(ascend(solver, prior, bound, start))
+    steps = list(ascend(problem, start))
     values = torch.stack([step.value for step in steps])
     # Means of rows are differences of numbers as large as their prior variances.
-    size = 20 * (1 + values.abs().max()) + solver.variance.max()
+    size = 20 * (1 + values.abs().max()) + problem.solver.variance.max()
     rounding = torch.finfo(DOUBLE).eps * size
     assert len(values) >= 4
     assert bool((values.diff() >= -rounding).all())
@@ -175,12 +178,9 @@ def test_newton_steps_that_lower_the_bound_are_not_taken(monkeypatch) -> None:
     """With steps in the wrong direction what is left is algorithm 1."""
     covar, factors = covariance(), factors_of(ANSWERS["all"])
     want = variational(covar, MEAN, factors)
-    right = variational_module._PointConditioner.newton_step
-    monkeypatch.setattr(
-        variational_module._PointConditioner,
-        "newton_step",
-        lambda *arguments: -3 * right(*arguments),
-    )
+    right = BoundStep.newton_step.func
+    wrong = property(lambda step: -3 * right(step))
+    monkeypatch.setattr(BoundStep, "newton_step", wrong)
     monkeypatch.setattr(variational_module, "_MAX_ITERATIONS", 200)
     got = variational(covar, MEAN, factors)
     # Steps that lower the bound by less than its rounding cannot be told to be wrong.
