@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.scores import data_frame_class
+from botorch_pref.evaluation.scores import table_of
 from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
@@ -89,12 +89,12 @@ def leaderboard(
         wins = win_probabilities(model, posterior, len(items))
     # Without the half of each item against itself.
     win_rate = (wins.sum(-1) - 0.5) / (len(items) - 1)
-    ends = _interval(ranks, level)
+    first, last = _interval(ranks, level)
     order = torch.argsort(mean, descending=True, stable=True)
     columns = {
         "rank": 1 + (mean.unsqueeze(-1) > mean).sum(0),
-        "rank_lower": ends[0],
-        "rank_upper": ends[1],
+        "rank_lower": first,
+        "rank_upper": last,
         "utility": mean,
         "lower": lower,
         "upper": upper,
@@ -102,8 +102,8 @@ def leaderboard(
         "top": (ranks <= top).double().mean(0),
         "win_rate": win_rate,
     }
-    data = {name: column[order].numpy(force=True) for name, column in columns.items()}
-    return data_frame_class()(data, index=[labels[i] for i in order.tolist()])
+    data = {name: column[order] for name, column in columns.items()}
+    return table_of(data, [labels[i] for i in order.tolist()])
 
 
 class PositionBias(NamedTuple):

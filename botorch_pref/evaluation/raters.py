@@ -17,7 +17,7 @@ from torch.special import ndtri
 
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.scores import data_frame_class
+from botorch_pref.evaluation.scores import table_of
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.models import (
     PreferenceGP,
@@ -100,8 +100,7 @@ def rater_reliability(
         "names_better": win,
         "outlier": (log_noise > 0) & (unlike > limit),
     }
-    data = {name: column.numpy(force=True) for name, column in columns.items()}
-    return data_frame_class()(data, index=labels)
+    return table_of(columns, labels)
 
 
 def _checked_kernel(model: PreferenceGP) -> ReliabilityKernel:
@@ -287,15 +286,11 @@ def rater_agreement(
     first, second = torch.triu_indices(len(labels), len(labels), 1)
     of_pairs = draws[:, first, second]
     ends = of_pairs.quantile(of_pairs.new_tensor([1 - LEVEL, 1 + LEVEL]) / 2, dim=0)
-    columns = {
-        "agreement": of_pairs.mean(0),
-        "lower": ends[0],
-        "upper": ends[1],
-    }
-    data = {name: column.numpy(force=True) for name, column in columns.items()}
-    data["first"] = [labels[i] for i in first.tolist()]
-    data["second"] = [labels[j] for j in second.tolist()]
-    return data_frame_class()(data).set_index(["first", "second"])
+    columns = {"agreement": of_pairs.mean(0), "lower": ends[0], "upper": ends[1]}
+    table = table_of(columns)
+    for name, places in (("first", first), ("second", second)):
+        table[name] = [labels[i] for i in places.tolist()]
+    return table.set_index(["first", "second"])
 
 
 def in_circles(agreement: Tensor) -> list[int]:
