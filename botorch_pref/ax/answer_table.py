@@ -31,13 +31,11 @@ _KIND_COLUMNS = {kind: kind.field for kind in KINDS} | {INVALID: "valid"}
 """The column of each kind in a table with a row for each option."""
 
 _FIRST = ("question", "option", "name")
-"""The columns of such a table before those of parameters."""
-
 _BESIDE = (
     *("chosen_by", *_CIRCUMSTANCES, "shown", "time", "cannot_compare"),
     *_KIND_COLUMNS.values(),
 )
-"""The columns after them."""
+"""The columns of such a table before and after those of parameters."""
 
 Row = tuple[str, Mapping[Hashable, Any]]
 """A row of a table, after the text that names it in messages."""
@@ -162,10 +160,10 @@ def _check_items(items: object) -> None:
         )
     if items is not None and not items.index.is_unique:
         twice = items.index[items.index.duplicated()][0]
-        places = [i for i, label in enumerate(items.index) if label == twice]
+        first, second, *_ = (items.index == twice).nonzero()[0]
         raise ExperimentError(
-            f"items has {twice!r} twice, at {places[0]} and {places[1]} (counted from "
-            "0); name each item once."
+            f"items has {twice!r} twice, at {first} and {second} (counted from 0); "
+            "name each item once."
         )
 
 
@@ -197,6 +195,13 @@ def csv_table(text: str) -> DataFrame:
         if any(row)
     }
     return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
+
+
+def csv_content(table: DataFrame) -> bytes:
+    """Content of a CSV file with a table."""
+    # A cell that has either half of this end of a line is quoted.
+    text: str = table.to_csv(index=False, lineterminator="\r\n")
+    return text.encode()
 
 
 def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> None:

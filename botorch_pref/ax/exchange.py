@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from ax.core.experiment import Experiment
 from ax.exceptions.core import AxError
 from ax.storage.json_store.encoder import object_to_json
+from pandas import DataFrame
 from sqlalchemy import create_engine, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from botorch_pref.ax.answer_table import csv_table
+from botorch_pref.ax.answer_table import csv_content, csv_table
 from botorch_pref.ax.given import is_text, wrong
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
@@ -53,11 +52,9 @@ def write_csv(log: Log, path: Path) -> None:
         "before": log.head,
         "checksum": definition.checksum(),
     }
-    table = StringIO(newline="")
-    writer = csv.DictWriter(table, (*COLUMNS, "checksum"))
-    writer.writeheader()
-    writer.writerows([first, *(event.to_row() for event in log.events)])
-    replace_file(path, table.getvalue().encode())
+    rows = [first, *(event.to_row() for event in log.events)]
+    table = DataFrame(rows, columns=[*COLUMNS, "checksum"], dtype=object)
+    replace_file(path, csv_content(table))
 
 
 def write_json(log: Log, path: Path) -> None:
@@ -158,8 +155,9 @@ def retold(
     try:
         add_events(copy, log, new_names)
     except ExperimentError as error:
+        names = {p["name"] for p in log.definition.parameters}
         if {p["name"] for p in target.parameters} == {
-            new_names.get(p["name"], p["name"]) for p in log.definition.parameters
+            new_names.get(name, name) for name in names
         }:
             raise
         raise ExperimentError(

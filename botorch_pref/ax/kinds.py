@@ -169,12 +169,6 @@ def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
     return {"winner": shown.places("winner", [given], pair)[0]}
 
 
-def _checked_tie(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    """A tie; ``tie=False`` says nothing and does not get here."""
-    shown.compared("tie")
-    return {"tie": True}
-
-
 def _checked_best(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """The best option; of two it is the winner."""
     compared = shown.compared("best")
@@ -196,11 +190,6 @@ def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
 def _checked_strength(given: Any, shown: ShownOptions) -> dict[str, Any]:
     shown.compared("strength", pair=True)
     return {"strength": _fraction("strength", given)}
-
-
-def _checked_invalid(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    failed = shown.places("invalid", given, range(shown.num_options))
-    return {"invalid": tuple(sorted(failed))}
 
 
 def _one_for(said: int, shown: ShownOptions) -> Values:
@@ -279,7 +268,8 @@ WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _largest, _d
 TIE: AnswerKind = AnswerKind(
     "tie",
     "preference_tie",
-    checked=_checked_tie,
+    # ``tie=False`` says nothing and does not get here.
+    checked=lambda given, shown: {"tie": bool(shown.compared("tie"))},
     encode=lambda said, shown: dict.fromkeys(shown.valid, 1.0),
     said_by=lambda values, shown: True,
     feedback=lambda groups, _: Comparisons(None, _sets(TIE.metric, groups, 0, True)),
@@ -309,7 +299,11 @@ STRENGTH = AnswerKind(
 INVALID = AnswerKind(
     "invalid",
     "preference_valid",
-    checked=_checked_invalid,
+    checked=lambda given, shown: {
+        "invalid": tuple(
+            sorted(shown.places("invalid", given, range(shown.num_options)))
+        )
+    },
     # 0 for the options that failed, 1 for the others.
     encode=lambda said, shown: {
         place: float(place not in said) for place in range(shown.num_options)
@@ -406,8 +400,7 @@ def feedback_blocks(
             if positions is not None:
                 block = with_positions(block, [positions.get(t, {}) for t, _ in found])
             earlier = blocks.get(type(block))
-            joined = block if earlier is None else earlier.followed_by(block)
-            blocks[type(block)] = joined
+            blocks[type(block)] = earlier.followed_by(block) if earlier else block
     return [*blocks.values()]
 
 

@@ -419,6 +419,10 @@ class Log:
         """The name of an option that was shown."""
         return self.names.get(json_text(option, any_order=True))
 
+    def titles_of(self, question: LoggedQuestion) -> list[str]:
+        """What people call the options of a question, in the order shown."""
+        return [self.titles[option.name] for option in question.options]
+
     def answers(self) -> Iterator[Event]:
         """Answers that stand, neither withdrawn nor undone, the latest first."""
         events, questions = self.events, self.questions

@@ -214,8 +214,17 @@ def preference_report(projection: Projection) -> Report:
     sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
     alone = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
-    agreement = _agreement(adapter)
-    tables, untold = _rater_tables(projection, adapter)
+    agreement = progress.AnswerAgreement(0, math.nan)
+    for block in adapter.dataset.feedback:
+        if isinstance(block, Comparisons):
+            # A rater is asked about agreement with herself.
+            agreement = progress.answer_agreement(adapter.dataset.points, block)
+    tables: RaterTables | None = None
+    untold = {}
+    try:
+        tables = rater_tables(projection, adapter)
+    except BotorchPrefError as error:
+        untold = {"noise of raters": f"not known: {error}"}
     shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
     values = {
         **_counts(log),
@@ -223,8 +232,7 @@ def preference_report(projection: Projection) -> Report:
         "recommended of all": _text(log, anywhere),
         **_baseline_rows(log, adapter, shown),
         **_progress(projection, adapter, anywhere),
-        **_rater_rows(log, adapter),
-        **_position_rows(adapter),
+        **_learned_rows(log, adapter),
         **untold,
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
@@ -256,25 +264,13 @@ def _advice(values: Mapping[str, Any]) -> str:
     worth = ""
     if not math.isnan(share):
         percent = "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
-        worth = (
-            f" It would be better by {percent} of the step from the worst option so "
-        )
-        worth += "far to the best."
+        better = f" It would be better by {percent} of the step from the worst option"
+        worth = f"{better} so far to the best."
     return (
         f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
         f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
         f"comparisons, where 50 means as good as equal.{worth}"
     )
-
-
-def _rater_tables(
-    projection: Projection, adapter: PreferenceAdapter
-) -> tuple[RaterTables | None, dict[str, str]]:
-    """Tables of raters, or a row of the summary with why none could be made."""
-    try:
-        return rater_tables(projection, adapter), {}
-    except BotorchPrefError as error:
-        return None, {"noise of raters": f"not known: {error}"}
 
 
 def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
@@ -366,34 +362,23 @@ def candidate_points(
     return torch.cat([found, adapter.points_of([anywhere]), adapter.datapoints])
 
 
-def _rater_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
-    """Rows of the summary about those who answered, if answers have raters."""
-    if not log.raters:
-        return {}
-    rows: dict[str, Any] = {"raters": len(log.raters)}
-    model = adapter.botorch_model
+def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
+    """Rows of the summary on raters, and on what being shown first adds, if known."""
+    rows: dict[str, Any] = {"raters": len(log.raters)} if log.raters else {}
+    model: Any = adapter.botorch_model
     if isinstance(model, GroupUtility):
-        for kernel in model.rater_model.covar_module.modules():
+        model = model.rater_model
+        for kernel in model.covar_module.modules():
             if isinstance(kernel, AgreementKernel):
                 rows["agreement of raters"] = float(kernel.agreement.detach())
+    if getattr(model, "num_covariates", 0):
+        share = position_bias(model, LEVEL).share
+        first, least, most = (f"{one:.0%}" for one in share)
+        rows["position bias"] = (
+            f"the option shown first is chosen {first} of the time between equals, "
+            f"{least} to {most} with probability {LEVEL}"
+        )
     return rows
-
-
-def _position_rows(adapter: PreferenceAdapter) -> dict[str, str]:
-    """A row of the summary on what being shown first adds, where it was learned.
-
-    It says how often the first of two equals wins, ties left out.
-    """
-    model: Any = adapter.botorch_model
-    model = model.rater_model if isinstance(model, GroupUtility) else model
-    if not getattr(model, "num_covariates", 0):
-        return {}
-    share = position_bias(model, LEVEL).share
-    first, least, most = (f"{one:.0%}" for one in share)
-    return {
-        "position bias": f"the option shown first is chosen {first} of the time "
-        f"between equals, {least} to {most} with probability {LEVEL}"
-    }
 
 
 def _baseline_rows(
@@ -420,23 +405,20 @@ def _differences(
 
     They are zeros and 1/2 for the baseline itself.
     """
-    reference = Arm(parameters=baseline)
+    same = Arm(parameters=baseline).signature
+    others = [i for i, arm in enumerate(arms) if arm.signature != same]
+    found = torch.tensor([0.0, 0.0, 0.0, 0.5], dtype=torch.float64)
+    found = found.repeat(len(arms), 1)
+    if others:
+        model: Any = adapter.botorch_model
+        points = adapter.points_of(arms[i].parameters for i in others)
+        against = adapter.points_of([baseline])
+        with torch.no_grad():
+            ends = central_interval(model.duel_posterior(points, against), LEVEL)
+            chance = model.duel_probability(points, against, observation_noise=True)
+        found[others] = torch.stack([*ends, chance], dim=-1)
     columns = ["difference", "least", "most", "preferred"]
-    table = DataFrame(0.0, index=range(len(arms)), columns=columns)
-    table["preferred"] = 0.5
-    others = [i for i, arm in enumerate(arms) if arm.signature != reference.signature]
-    if not others:
-        return table
-    model: Any = adapter.botorch_model
-    points = adapter.points_of(arms[i].parameters for i in others)
-    against = adapter.points_of([baseline])
-    with torch.no_grad():
-        mean, lower, upper = central_interval(
-            model.duel_posterior(points, against), LEVEL
-        )
-        preferred = model.duel_probability(points, against, observation_noise=True)
-    table.iloc[others] = torch.stack([mean, lower, upper, preferred], dim=-1).numpy()
-    return table
+    return DataFrame(found.numpy(), columns=columns)
 
 
 NUM_VALUES = 11
@@ -489,16 +471,14 @@ def _effects(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
 
 def _by_parameter(effects: DataFrame) -> DataFrame:
     """Where each parameter is best and worst, and the difference in utility."""
-    rows = {}
-    for name, table in effects.groupby("parameter", sort=False):
-        best, worst = table.loc[table.change.idxmax()], table.loc[table.change.idxmin()]
-        difference = best.change - worst.change
-        rows[name] = {
-            "best at": best.value,
-            "worst at": worst.value,
-            "difference": difference,
-        }
-    found = DataFrame.from_dict(rows, orient="index").rename_axis("effect of")
+    changes = effects.groupby("parameter", sort=False)["change"]
+    best, worst = (
+        effects.loc[places].set_index("parameter")
+        for places in (changes.idxmax(), changes.idxmin())
+    )
+    values = {"best at": best.value, "worst at": worst.value}
+    found = DataFrame({**values, "difference": best.change - worst.change})
+    found = found.rename_axis("effect of")
     return found.sort_values("difference", ascending=False, kind="stable")
 
 
@@ -511,11 +491,11 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
     table = DataFrame([arm.parameters for arm in arms], index=titles)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
-    apart = in_smallest_differences(
-        log.space,
+    designs, least = (
+        [a.parameters for a in adapter.arms],
         log.settings.smallest_difference,
-        [arm.parameters for arm in adapter.arms],
     )
+    apart = in_smallest_differences(log.space, least, designs)
     stands_for = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
     best[stands_for] = 0.0
@@ -547,9 +527,8 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
 def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
     counts = DataFrame(0, index=rows, columns=["wins", "losses", "ties", "failed"])
     for told in log.answers():
-        options = log.questions[told.question].options
-        titles = [log.titles[option.name] for option in options]
-        decided, tied = preferred(told.said, len(options))
+        titles = log.titles_of(log.questions[told.question])
+        decided, tied = preferred(told.said, len(titles))
         said = {
             "wins": [better for better, _ in decided],
             "losses": [worse for _, worse in decided],
@@ -560,14 +539,6 @@ def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
             for option in options_said:
                 counts.loc[titles[option], column] += 1
     return counts
-
-
-def _agreement(adapter: PreferenceAdapter) -> progress.AnswerAgreement:
-    for block in adapter.dataset.feedback:
-        if isinstance(block, Comparisons):
-            # A rater is asked about agreement with herself.
-            return progress.answer_agreement(adapter.dataset.points, block)
-    return progress.AnswerAgreement(0, math.nan)
 
 
 def _text(log: Log, option: TParameterization) -> str:

@@ -115,10 +115,9 @@ class AnswerConflictError(ExperimentError):
 
 
 def answer_to_undo(log: Log, rater: str | None) -> int | None:
-    """The number of the question whose answer a rater can undo.
+    """The number of the question whose answer a rater can undo, if there is one.
 
-    None if there is none, or if nobody in particular (None) asks and the last answer of
-    all is that of somebody with a name.
+    Nobody in particular (None) undoes no last answer of somebody with a name.
     """
     last = log.last_answer(rater)
     return last.question if last is not None and last.rater == rater else None

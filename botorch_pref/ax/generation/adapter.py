@@ -214,16 +214,10 @@ class PreferenceAdapter(TorchAdapter):
         fixed_features: ObservationFeatures | None = None,
         model_gen_options: TConfig | None = None,
     ) -> GeneratorRun:
-        """The options of one question.
+        """The ``n`` options of one question; see base class.
 
-        Args:
-            n: How many.
-            search_space: See base class.
-            optimization_config: See base class.
-            pending_observations: Not used, for Ax's include what was withdrawn and what
-                was answered: the adapter looks up which options are pending.
-            fixed_features: See base class.
-            model_gen_options: See base class.
+        Ax's ``pending_observations`` include what was withdrawn and what was answered:
+        the adapter looks up itself which options are pending.
         """
         run = super().gen(
             n,

@@ -100,15 +100,14 @@ MODEL = "model"
 def preference_generation_strategy(
     settings: Settings, position: int = 0, size: int = 2
 ) -> GenerationStrategy:
-    """A node of a Sobol sequence, then one of the model.
+    """Ax's strategy: a node of a Sobol sequence, then one of the model.
+
+    Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
 
     Args:
         settings: Of the experiment.
         position: How many points of the Sobol sequence were used.
         size: Number of options of a question.
-
-    Returns:
-        The strategy. Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
     """
     answered = MinTrials(
         threshold=settings.initial,

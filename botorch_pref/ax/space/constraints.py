@@ -132,23 +132,21 @@ def _form(tree: ast.expr, known: Mapping[str, str]) -> Form:
         case ast.Name(id=name):
             return 0.0, {known[name]: 1.0}
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
-            return _sum(
-                (0.0, {}), _form(inner, known), 1 - 2 * isinstance(sign, ast.USub)
-            )
+            factor = 1 - 2 * isinstance(sign, ast.USub)
+            return _sum((0.0, {}), _form(inner, known), factor)
         case ast.BinOp(left=one, op=ast.Add() | ast.Sub() as sign, right=other):
             factor = 1 - 2 * isinstance(sign, ast.Sub)
             return _sum(_form(one, known), _form(other, known), factor)
         case ast.BinOp(left=one, op=ast.Mult() | ast.Div() as operation, right=other):
             left, right = _form(one, known), _form(other, known)
-            if isinstance(operation, ast.Mult) and not left[1]:
+            product = isinstance(operation, ast.Mult)
+            if product and not left[1]:
                 left, right = right, left
             if right[1]:
                 raise ValueError("it multiplies or divides by a parameter")
-            if isinstance(operation, ast.Mult):
-                return _sum((0.0, {}), left, right[0])
-            if right[0] == 0:
+            if not product and right[0] == 0:
                 raise ValueError("it divides by zero")
-            return _sum((0.0, {}), left, 1 / right[0])
+            return _sum((0.0, {}), left, right[0] if product else 1 / right[0])
     raise ValueError("it is more than sums and products")
 
 
