@@ -205,16 +205,15 @@ class _Answers:
                     f"Trial {better} was reported as better than itself; remove this "
                     "answer from the history of the study."
                 )
-        place = {
-            n: i for i, n in enumerate(sorted({n for pair in pairs for n in pair}))
-        }
+        numbers = sorted({number for pair in pairs for number in pair})
+        place = {number: i for i, number in enumerate(numbers)}
         skipped = get_skipped_trial_ids(attributes)
         failed = TrialState.FAIL
         unfit = [t for t in trials if t.state == failed or t._trial_id in skipped]
         out = {worse for _, worse in pairs} | {trial.number for trial in unfit}
         waiting = TrialState.COMPLETE, TrialState.RUNNING
         return _Answers(
-            [trials[number] for number in place],
+            [trials[number] for number in numbers],
             [(place[better], place[worse]) for better, worse in pairs],
             [t for t in trials if t.state in waiting and t.number not in out],
             unfit,
@@ -259,10 +258,8 @@ class _Space:
     @cached_property
     def sizes(self) -> dict[int, int]:
         """Numbers of values of choices, by columns."""
-        of = enumerate(self.distributions.values())
-        return {
-            i: len(d.choices) for i, d in of if isinstance(d, CategoricalDistribution)
-        }
+        of, kind = enumerate(self.distributions.values()), CategoricalDistribution
+        return {i: len(d.choices) for i, d in of if isinstance(d, kind)}
 
 
 def _coordinate(distribution: Any, value: Any) -> float:

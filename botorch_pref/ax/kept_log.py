@@ -203,10 +203,8 @@ def _check_head(log: Log, record: Row) -> None:
         )
 
 
-_PARTS: dict[str, Any] = {
-    **{"parameters": list, "constraints": list, "settings": dict},
-    **{"num_levels": int | None, "catalogue": dict | None},
-}
+_PARTS: dict[str, Any] = {"parameters": list, "constraints": list, "settings": dict}
+_PARTS |= {"num_levels": int | None, "catalogue": dict | None}
 """The parts of a definition that are kept as JSON, and what they are."""
 
 
@@ -224,8 +222,8 @@ def good_part(
     """
     given: dict[str, Any] = {}
     if parameters is not None:
-        given["parameters"] = stored_parameters(parameters, constraints)
-        given["constraints"] = [*constraints]
+        stored = stored_parameters(parameters, constraints)
+        given = {"parameters": stored, "constraints": [*constraints]}
     try:
         return checked_log(store, name), None, []
     except StorageError as error:
@@ -236,10 +234,10 @@ def good_part(
     for row in rows:
         found = row["number"]
         if isinstance(found, int) and found >= number:
-            if found > number:
-                lost = f"Events {number} to {found - 1} are missing."
-                one = f"Event {number} is missing."
-                damage.append(one if found == number + 1 else lost)
+            if found > number + 1:
+                damage.append(f"Events {number} to {found - 1} are missing.")
+            elif found > number:
+                damage.append(f"Event {number} is missing.")
             number = found + 1
         try:
             event = Event.of_row(row)

@@ -133,17 +133,12 @@ class ShownOptions:
 
 @dataclass(frozen=True)
 class AnswerKind:
-    """A kind of answer.
+    """A kind of answer: its field of `Answer`, and the metric whose data hold it.
 
-    Attributes:
-        field: The field of `Answer`, and the keyword of ``tell``.
-        metric: The name of Ax's metric whose data hold it.
-        checked: From what a person gave, which is not None, to fields of `Answer`. Two
-            ways to say the same give the same fields. Raises `ExperimentError`.
-        encode: From the value of the field to values of the metric.
-        said_by: The inverse of `encode`. Other values give a result that means nothing.
-        feedback: From the values of one or more trials, and the number of levels of
-            the scale, to the container that models take. Raises `ExperimentError`.
+    ``checked`` leads from what a person gave to fields of `Answer`, the same for two
+    ways to say the same; ``encode`` from the field to values of the metric, ``said_by``
+    back; and ``feedback`` from the values of trials, and the number of levels of the
+    scale, to the container that models take.
     """
 
     field: str

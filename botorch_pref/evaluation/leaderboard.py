@@ -107,11 +107,10 @@ def leaderboard(
 
 
 class PositionBias(NamedTuple):
-    """What being shown first, or at home, adds: each with the ends of its interval.
+    """What being shown first, or at home, adds, with the ends of intervals.
 
-    Attributes:
-        utility: In units of the utility.
-        share: How often the first of two equals wins, ties left out.
+    To the ``utility``, and as the ``share`` of duels of equals that the first one wins,
+    ties left out.
     """
 
     utility: tuple[float, float, float]

@@ -56,22 +56,16 @@ def _edges(block: Feedback) -> Tensor:
     groups = [field.cpu() for field in fields if field is not None]
     if not block.relative:
         groups = [torch.cat([group.flatten() for group in groups]).unsqueeze(0)]
-    stars = []
-    for group in groups:
-        if group.dim() == 2:
-            first = group[:, :1].expand_as(group)
-            stars.append(torch.stack([first.flatten(), group.flatten()]))
-    edges = torch.cat(stars, dim=-1)
+    ends = [(g[:, :1].expand_as(g), g) for g in groups if g.dim() == 2]
+    edges = torch.cat([torch.stack(two).flatten(1) for two in ends], dim=-1)
     return edges[:, (edges >= 0).all(0)]
 
 
 class AnswerAgreement(NamedTuple):
-    """Number of repeated duels, and the share of them answered alike.
+    """How many pairs were ``repeated``, and the share ``agreement`` answered alike.
 
-    Attributes:
-        repeated: How many pairs of points were asked about more than once.
-        agreement: Probability that two answers about the same pair are equal, over all
-            pairs of such answers; NaN where nothing was repeated.
+    That is the probability that two answers about the same pair of points are equal,
+    over all pairs of such answers; NaN where nothing was repeated.
     """
 
     repeated: int
@@ -95,11 +89,9 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
     """
     _, point = torch.unique(datapoints, dim=0, return_inverse=True)
     counts = _outcome_counts(point, comparisons)
-    same = int(_pairs_of(counts).sum())
-    all_answers = int(_pairs_of(counts.sum(-1)).sum())
-    repeated = int((counts.sum(-1) > 1).sum())
-    agreement = same / all_answers if repeated else math.nan
-    return AnswerAgreement(repeated, agreement)
+    of_pair = counts.sum(-1)
+    same, both = (int((c * (c - 1) // 2).sum()) for c in (counts, of_pair))
+    return AnswerAgreement(int((of_pair > 1).sum()), same / both if both else math.nan)
 
 
 def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
@@ -113,10 +105,6 @@ def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
     often = comparisons.answer_counts.to(pair.device)
     counts = often.new_zeros(int(pair.max()) + 1, 3)
     return counts.index_put((pair, outcomes), often, accumulate=True)
-
-
-def _pairs_of(counts: Tensor) -> Tensor:
-    return counts * (counts - 1) // 2
 
 
 NUM_SAMPLES = 4096
@@ -162,11 +150,9 @@ def utility_samples(
 
 
 class RemainingGain(NamedTuple):
-    """Expected gain in utility, with the standard error of its estimate.
+    """Gain ``expected`` in units of utility, ``batch_shape``, at least 0.
 
-    Attributes:
-        expected: In units of utility, ``batch_shape``, at least 0.
-        standard_error: Of independent samples; quasi-random ones are closer.
+    The ``standard_error`` is that of independent samples; quasi-random ones are closer.
     """
 
     expected: Tensor
@@ -260,13 +246,13 @@ def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Te
     box = bounds.to(point)
     # BoTorch draws from torch's global generator, here seeded and restored.
     with manual_seed(seed):
-        rings = [
-            sample_truncated_normal_perturbations(point, count, deviation, box)
-            for count, deviation in zip(counts, NEAR, strict=True)
-            if count > 0
-        ]
+        draw, rings = (
+            sample_truncated_normal_perturbations,
+            zip(counts, NEAR, strict=True),
+        )
+        near = [draw(point, count, spread, box) for count, spread in rings if count > 0]
     # An input whose range is one value has no share of it to move by.
-    return torch.cat(rings).clamp(box[0], box[1])
+    return torch.cat(near).clamp(box[0], box[1])
 
 
 RESTARTS = 2
@@ -415,9 +401,11 @@ def stopping_advice(
             recommended point, a batch of models, or bounds for an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
-    shares = {"confidence": confidence, "gain_tolerance": gain_tolerance}
-    for name, value in {"tolerance": tolerance, **shares}.items():
-        least = 0 if name in shares else 0.5
+    for name, value, least in (
+        ("tolerance", tolerance, 0.5),
+        ("confidence", confidence, 0),
+        ("gain_tolerance", gain_tolerance, 0),
+    ):
         if not least < value < 1:
             raise BotorchPrefError(f"{name} is {value}; give one in ({least}, 1).")
     # One draw would be sure of itself.

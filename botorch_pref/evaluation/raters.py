@@ -199,11 +199,10 @@ def _fit_around(model: PreferenceGP) -> _Fit:
 
     def gradient(at: Tensor) -> Tensor:
         vector_to_parameters(at, parameters)
-        loss = objective.compute_custom_loss()
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
-        both = zip(found, parameters, strict=True)
-        every = [torch.zeros_like(p) if g is None else g for g, p in both]
-        return parameters_to_vector(every)
+        found = torch.autograd.grad(
+            objective.compute_custom_loss(), parameters, materialize_grads=True
+        )
+        return parameters_to_vector(found)
 
     @torch.no_grad()
     def loss(at: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.rendering import STATIC, AskError, Media, NumberTable, Show
+from botorch_pref.web.rendering import STATIC, Media, NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
@@ -290,11 +290,11 @@ def _failed(request: Request, error: Exception) -> Response:
         # Nobody hears it: the client left while it was sending.
         return Response(status_code=400)
     if isinstance(error, BotorchPrefError):
-        status = 400 if isinstance(error, ExperimentError) else 503
-        if isinstance(error, AnswerConflictError):
-            status = 409
-        details = error.details if isinstance(error, AskError) else {}
-        return JSONResponse({"error": str(error), **details}, status)
+        refused = 409 if isinstance(error, AnswerConflictError) else 400
+        status = refused if isinstance(error, ExperimentError) else 503
+        return JSONResponse(
+            {"error": str(error), **getattr(error, "details", {})}, status
+        )
     said = (
         "Something failed where this page is served. Whoever runs the experiment finds "
         "the reason in the terminal there."

@@ -369,15 +369,14 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
     """Fields of a search space, one for each parameter that can be chosen."""
     fields = []
     for parameter in _chosen(space):
-        label, unit = named_unit(parameter.name)
-        field: JSON = {"name": parameter.name, "label": label}
-        field["unit"] = units.get(parameter.name, unit)
+        name, (label, unit) = parameter.name, named_unit(parameter.name)
+        field: JSON = {"name": name, "label": label, "unit": units.get(name, unit)}
         if isinstance(parameter, ChoiceParameter):
             field |= {"type": "choice", "values": list(parameter.values)}
         else:
             whole = parameter.parameter_type is ParameterType.INT
             field |= {"type": "number", "step": 1 if whole else step(parameter)}
-            field |= {"lower": parameter.lower, "upper": parameter.upper}
+            field |= {key: getattr(parameter, key) for key in ("lower", "upper")}
             field["log"] = parameter.log_scale
         fields.append(field)
     return fields
@@ -385,10 +384,8 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
 
 def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
     """Checks that people can tell designs apart by what is written of them."""
-    looks = {
-        tuple(written(one, design[one.name]) for one in _chosen(space))
-        for design in designs
-    }
+    chosen = _chosen(space)
+    looks = {tuple(written(p, design[p.name]) for p in chosen) for design in designs}
     if len(looks) < len(designs):
         raise ExperimentError(
             "Two of these designs look the same. Change a value of one, so that they "
@@ -397,11 +394,8 @@ def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
-    return [
-        parameter
-        for parameter in space.parameters.values()
-        if isinstance(parameter, RangeParameter | ChoiceParameter)
-    ]
+    kinds = RangeParameter | ChoiceParameter
+    return [p for p in space.parameters.values() if isinstance(p, kinds)]
 
 
 # --- Kinds of answers

@@ -65,16 +65,16 @@ def _finite(text: str) -> float:
 
 def given_rater(given: Mapping[str, Any]) -> str | None:
     """The name of a rater; None for nobody in particular."""
-    rater, wrong = given.get("rater"), None
-    if rater is None:
+    if (rater := given.get("rater")) is None:
         return None
+    wrong = ""
     if not isinstance(rater, str):
         wrong = "is no text; enter a name."
     elif len(rater) > _LONGEST_NAME:
         wrong = f"has more than {_LONGEST_NAME} characters; enter a shorter one."
     elif {*map(unicodedata.category, rater)} & {*_NO_NAME}:
         wrong = "has characters that cannot be printed; enter it without them."
-    if wrong is not None:
+    if wrong:
         raise rendering.AskError(f"The rater's name {wrong}", needs="name")
     # Phones differ in how they write an accent, and names in their blanks.
     return " ".join(unicodedata.normalize("NFC", rater).split()) or None
@@ -169,10 +169,10 @@ def ask_once(
 ) -> Question:
     """A question about these options, which is asked unless it is pending already."""
     # The order of display does not count.
+    about = (rater, len(options))
     for pending in experiment.pending:
-        if (pending.rater, len(pending.options)) == (rater, len(options)) and all(
-            option in pending.options for option in options
-        ):
+        shown = pending.options
+        if (pending.rater, len(shown)) == about and all(o in shown for o in options):
             return pending
     return experiment.ask(options=options, rater=rater)
 

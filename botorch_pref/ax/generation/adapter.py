@@ -189,11 +189,6 @@ class PreferenceAdapter(TorchAdapter):
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
         return feedback_dataset(self._experiment, transformed, self.parameters, raters)
 
-    def dataset_of_raters(self, raters: Mapping[int, int]) -> FeedbackDataset:
-        """The answers of some raters, given by trial."""
-        told = self.get_training_data().filter_by_trial_index(set(raters))
-        return self.dataset_of(told, raters)
-
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """The adapter's model, fitted from scratch to what `dataset_of` gave.
 

@@ -231,12 +231,11 @@ def _check_range(config: RangeParameterConfig) -> None:
             "give the difference from one of them instead."
         )
     if config.step_size is not None:
-        step = _checked_size(f"step_size of {config.name!r}", config.step_size)
+        where = f"step_size of {config.name!r}"
+        step = _checked_size(where, config.step_size)
         if step <= 0 or (upper - lower) / step > _MOST_STEPS:
-            raise ExperimentError(
-                f"step_size of {config.name!r} is {config.step_size}; give a positive "
-                f"number that makes at most {_MOST_STEPS} values, or leave it out."
-            )
+            most = f"a positive number that makes at most {_MOST_STEPS} values"
+            raise wrong(where, config.step_size, f"{most}, or leave it out")
 
 
 def _checked_size(where: str, given: Any) -> float:
@@ -273,13 +272,15 @@ def check_feasible(space: SearchSpace) -> None:
     constraints = space.parameter_constraints
     if not constraints or can_be(constraints):
         return
-    alone = [c for c in constraints if not can_be([c])]
-    which = ", ".join(shown_constraint(c) for c in alone or constraints)
-    one = "no values in the ranges of its parameters satisfy"
+    alone, what = (
+        [c for c in constraints if not can_be([c])],
+        "no design satisfies all of",
+    )
+    if alone:
+        what = "no values in the ranges of its parameters satisfy"
+    which = ", ".join(map(shown_constraint, alone or constraints))
     raise ExperimentError(
-        "parameter_constraints cannot be: "
-        f"{one if alone else 'no design satisfies all of'} {which}. Change it, or the "
-        "ranges."
+        f"parameter_constraints cannot be: {what} {which}. Change it, or the ranges."
     )
 
 
@@ -298,14 +299,11 @@ def constrained_names(space: SearchSpace) -> set[str]:
     return {name for c in space.parameter_constraints for name in c.constraint_dict}
 
 
-_FAR_SMALLER = 0.1
-"""Share of a range; constraints that leave less make another one of it."""
-
 _TOLERANCE = 1e-6
 """How exact a share of a range is that a solver found."""
 
-_NO_RANGE = 10 * _TOLERANCE
-"""Share of a range that might be none, as far as a solver can tell."""
+_NO_RANGE, _FAR_SMALLER = 10 * _TOLERANCE, 0.1
+"""Shares of a range that a solver may take for none, and that make another range."""
 
 
 def fit_ranges(space: SearchSpace) -> None:
@@ -373,10 +371,11 @@ def _solved(
         parameter: Any = space.parameters[name]
         is_choice = isinstance(parameter, ChoiceParameter)
         is_whole = parameter.parameter_type is ParameterType.INT
-        offset[name] = 0.0 if is_choice else float(parameter.lower)
         if is_choice:
-            values, largest = [float(value) for value in parameter.values], 1.0
+            offset[name], largest = 0.0, 1.0
+            values = [float(value) for value in parameter.values]
         else:
+            offset[name] = float(parameter.lower)
             span = float(parameter.upper - parameter.lower)
             values, largest = ([1.0], span) if is_whole else ([span], 1.0)
         columns += [(name, value) for value in values]

@@ -321,9 +321,9 @@ def _width(parameter: Parameter, given: SmallestDifference) -> float:
     assert isinstance(parameter, RangeParameter)
     lower, upper = float(parameter.lower), float(parameter.upper)
     if isinstance(given, Mapping) and parameter.name in given:
-        if parameter.log_scale:
-            return math.log(given[parameter.name]) / math.log(upper / lower)
-        return given[parameter.name] / (upper - lower)
+        own = given[parameter.name]
+        log = parameter.log_scale
+        return math.log(own) / math.log(upper / lower) if log else own / (upper - lower)
     share = DEFAULT_SHARE if isinstance(given, Mapping) else given
     whole = parameter.parameter_type is ParameterType.INT
     if whole and not parameter.log_scale:
@@ -335,13 +335,11 @@ def own_options(
     space: SearchSpace, catalogue: Catalogue | None, given: object
 ) -> list[TParameterization]:
     """Options that a person chose, as they are and in their order."""
+    wanted = "a list of two or more designs, each the values of its parameters by name"
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        each = "each the values of its parameters by name"
-        raise wrong("options", given, f"a list of two or more designs, {each}")
+        raise wrong("options", given, wanted)
     if len(given) < 2:
-        raise ExperimentError(
-            f"options has {len(given)}; give two designs or more, to be compared."
-        )
+        raise ExperimentError(f"options has {len(given)}; give {wanted}.")
     designs = [own_design(space, catalogue, option) for option in given]
     for place, design in enumerate(designs):
         if (first := designs.index(design)) < place:
