@@ -69,9 +69,6 @@ class ItemTable:
         one-hot. A column that is the same for all items is left out. Without any
         column, the ids are one-hot: items are known by their answers alone.
 
-        Args:
-            items: A row each item, with strings or numbers for an index.
-
         Raises:
             FeedbackError: An id that is missing or there twice, or a column with a gap
                 or of another kind.

@@ -118,12 +118,7 @@ class PositionBias(NamedTuple):
 
 
 def position_bias(model: Any, level: float) -> PositionBias:
-    """The weight of a model's only covariate, 1 where a winner was shown first.
-
-    Args:
-        model: Of this package, and of answers with such a covariate.
-        level: Probability of the central intervals, in (0, 1).
-    """
+    """The weight of a model's only covariate, 1 where a winner was shown first."""
     with torch.no_grad():
         ends = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.

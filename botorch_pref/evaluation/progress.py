@@ -30,18 +30,15 @@ from botorch_pref.numerics.argument_ranges import check_count
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
-    """Numbers of the connected components into which answers join the points.
+    """The connected component into which answers join each point, ``n`` long.
 
     An answer joins its points; absolute answers, such as ratings, join all theirs. The
     prior alone compares points of different components: a duel across two teaches most.
+    Components are numbered from 0 in the order of their first points.
 
     Args:
         num_points: ``n``.
         feedback: Blocks of answers without batches, with indices below ``n``.
-
-    Returns:
-        ``n`` long, the number of each point's component, from 0, in the order of the
-        first points.
     """
     edges = torch.cat([torch.empty(2, 0).long(), *map(_edges, feedback)], dim=-1)
     ends, weights = tuple(edges.numpy()), torch.ones(edges.shape[-1]).numpy()
@@ -119,16 +116,13 @@ def best_probability(
 
     the share of joint posterior samples in which the point is the largest; copies of a
     point share it. The standard error of a probability ``p`` is at most
-    ``sqrt(p (1 - p) / num_samples)``.
+    ``sqrt(p (1 - p) / num_samples)``. Returns ``batch_shape x n``, summing to 1.
 
     Args:
         model: Any BoTorch model with one output.
         points: ``n x d``.
         num_samples: Number of joint samples.
         seed: Of the samples.
-
-    Returns:
-        ``n``, summing to 1; ``batch_shape x n`` for a batch of models.
     """
     distinct, point, copies = torch.unique(
         points, dim=0, return_inverse=True, return_counts=True
@@ -202,17 +196,14 @@ def stopping_candidates(
 
     A better point than the recommended one is on another hill, or further up on its
     own. In several dimensions no number of points all over the box comes near enough
-    to it to show the second.
+    to it to show the second. So ``n x d`` points are those of a scrambled Sobol
+    sequence, then Gaussian ones around the recommended one.
 
     Args:
         recommended: ``1 x d``, in the box.
         bounds: ``2 x d``, lower and upper ends.
         num_candidates: ``n``, at least 2.
         seed: Of the points; the global random state stays as it is.
-
-    Returns:
-        ``n x d``, points of a scrambled Sobol sequence, then Gaussian points around the
-        recommended one.
 
     Raises:
         BotorchPrefError: Fewer than two candidates, or no point of the box.
@@ -296,18 +287,15 @@ def path_maxima(
     return values, largest
 
 
-TOLERANCE = 0.6
-"""A chance of regret that need not be lowered; 1/2 is none."""
+TOLERANCE, GAIN_TOLERANCE = 0.6, 0.1
+"""A chance of regret that need not be lowered (1/2 is none), and a gain that need not
+be made, as a share of the range of utilities shown."""
 
 CONFIDENCE = 0.75
 """Posterior probability of a low chance or gain from which the advice is to stop.
 
-Nine in ten of the runs whose model stated so much had found what was promised. That was
-measured in other settings than those in which the number was chosen
-(``docs/evaluation.md``)."""
-
-GAIN_TOLERANCE = 0.1
-"""A gain that need not be made, as a share of the range of utilities shown."""
+Nine in ten of the runs whose model stated so much had found what was promised, in other
+settings than those in which the number was chosen (``docs/evaluation.md``)."""
 
 NUM_PATHS = 128
 """Functions whose largest values in a box are found."""
@@ -322,12 +310,10 @@ class StoppingAdvice(NamedTuple):
             best of the candidates to the recommended one: 1/2 where nothing better is
             left or nobody could tell, 1 where the best is sure to be noticed.
         confidence: Posterior probability that the chance is below the tolerance.
-        expected_gain: Expected gain in utility of the best of the candidates over the
-            recommended one, at least 0.
-        gain_share: The expected gain as a share of the expected range of utilities
-            shown: 0.03 where the best would add three hundredths of the distance
-            between the worst and the best design that was shown; NaN where one point
-            alone was.
+        expected_gain: In utility, of the best of the candidates over the recommended
+            one, at least 0.
+        gain_share: The same as a share of the expected range of utilities shown, from
+            the worst to the best design; NaN where one point alone was shown.
         gain_confidence: Posterior probability that the gain is below ``gain_tolerance``
             times the range.
         gain_standard_error: Of the expected gain, for independent draws.

@@ -75,7 +75,7 @@ def rater_reliability(
     Raises:
         BotorchPrefError: The model has no `ReliabilityKernel`, is a batch or is not
             fitted, an answer is about points of two raters, there is one rater alone,
-            the number of names is another, or a name stands twice.
+            or names are not one of each.
         UnsupportedFeedbackError: There are answers of another kind.
     """
     check_unbatched(model)
@@ -265,9 +265,8 @@ def rater_agreement(
         ``agreement``, with its interval from ``lower`` to ``upper``.
 
     Raises:
-        BotorchPrefError: There are too few different items, too few raters, another
-            number of names, or a name twice.
-        FeedbackError: ``num_samples`` is not a positive integer.
+        BotorchPrefError: There are too few different items or raters, or names that are
+            not one of each.
     """
     check_unbatched(model)
     check_count("num_samples", num_samples, at_least=1)

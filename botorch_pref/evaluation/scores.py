@@ -116,14 +116,10 @@ class _Shown(NamedTuple):
 
 
 def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
-    """Probabilities of the levels that points will be given.
+    """Probabilities of the levels that points ``X``, `m x d`, will be given.
 
-    Args:
-        model: Has a likelihood of ordinal ratings.
-        X: `m x d`.
-
-    Returns:
-        `m x K`, exact under the posterior; `m x S x K` for an ensemble.
+    They are `m x K`, exact under the posterior of a ``model`` with a likelihood of
+    ordinal ratings; `m x S x K` for an ensemble.
     """
     likelihood: Any = _likelihood_of(model, OrdinalRatings)
     means, covariance = shared_covariance_mixture(model.posterior(X.unsqueeze(-2)))
@@ -357,9 +353,8 @@ def cross_validate_model(
         See `answer_scores`.
 
     Raises:
-        BotorchPrefError: There are not so many answers, or the model is a batch or an
-            ensemble.
-        FeedbackError: A number of folds or processes is none.
+        BotorchPrefError: There are not so many answers, the model is a batch or an
+            ensemble, or a number of folds or processes is none.
     """
     points = model.datapoints
     if points is None or len(model.batch_shape) > 0 or is_ensemble(model):
