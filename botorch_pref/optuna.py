@@ -146,9 +146,6 @@ class PreferenceSampler(BaseSampler):
 
         ``study.best_trials`` has all trials that no other one was called better than.
 
-        Args:
-            study: With an answer at least.
-
         Raises:
             ExperimentError: There is no answer, or the trials that were compared have
                 no parameter in common that varies.
@@ -162,8 +159,8 @@ class PreferenceSampler(BaseSampler):
         if not answers.distributions:
             raise ExperimentError(
                 f"The trials of study {study.study_name!r} that were compared have no "
-                "parameter in common that varies, so that no model tells which is "
-                "best; take study.best_trials, which have lost to none."
+                "parameter in common that varies, and so no model tells the best; take "
+                "study.best_trials, which have lost to none."
             )
         model = _utility(answers, _Space(answers.distributions))
         return answers.compared[int(incumbent_index(model))]

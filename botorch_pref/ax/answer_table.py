@@ -353,19 +353,17 @@ def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
 
 
 def answer_table(log: Log) -> DataFrame:
-    """Answers that stand, in the order of the questions, in long form.
+    """Answers that stand, in the order of the questions: a row for each option.
 
-    Returns:
-        A row for each option of each answered question, with the ``question``; the
-        place of the ``option`` in the order in which it was shown, and its ``name``;
-        the values of its parameters, whose columns end in ``_parameter`` where they
-        would be called as others; who chose the question (``chosen_by``); who answered
-        (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
-        which the option was on display (``shown``), where that is known;
-        ``cannot_compare``; and for each kind of answer the value of the option, see
-        `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
-        each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
-        that failed. Cells of which nothing was said are empty.
+    It has the ``question``; the place of the ``option`` in the order of the question,
+    and its ``name``; its parameters, whose columns end in ``_parameter`` where they
+    would be called as others; who chose the question (``chosen_by``); who answered
+    (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
+    which the option was on display (``shown``), where that is known;
+    ``cannot_compare``; and for each kind of answer the value of the option, see
+    `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
+    each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options that
+    failed. Cells of which nothing was said are empty.
     """
     columns, rows = _parameter_columns(log), []
     for question in log.questions:

@@ -99,12 +99,7 @@ def rater_checks(log: Log) -> DataFrame | None:
     """How often raters answered alike where the same options were shown to them again.
 
     A check is an answer that compares options which the rater compared before, in
-    whatever order they were shown. It is alike where the same options are the best.
-
-    Returns:
-        A row for each rater with checks, by name (empty of those without one): the
-        number of ``checks``; the share that is ``alike``, and Wilson's interval of it
-        from ``lower`` to ``upper``. None where nobody was checked.
+    whatever order they were shown. Intervals are Wilson's; see `Report`.
     """
     alike: dict[str, list[bool]] = {}
     before: dict[tuple[str, frozenset[str]], set[str]] = {}

@@ -135,31 +135,30 @@ class Report:
             of knowing the best option of the search space over the best one shown;
             whether to ``stop``, and the ``chance of regret`` in what the person would
             notice; how much of the space was ``searched for the best``; how often
-            repeated questions were answered alike; and into how many parts the
-            comparisons join the options; with ``position_bias`` also how often the
-            option shown first is chosen between equals, ties left out, with a 95 %
-            interval. The column ``meaning`` has what to make of a
-            value.
+            repeated questions were answered alike; into how many parts the comparisons
+            join the options; with ``position_bias`` also how often the option shown
+            first is chosen between equals, ties left out, with a 95 % interval. The
+            column ``meaning`` has what to make of a value.
         options: A row for each option that was judged or could have been, the largest
             posterior mean first, by what people call it (`.PreferenceExperiment.titles`
             has the names of Ax's arms): its parameters; its utility's posterior
             ``mean`` and 95 % interval from ``lower`` to ``upper``; the probability that
-            it is the ``best`` of those that were judged, NaN for others; how many
-            options it was said to be better than (``wins``), worse than (``losses``)
-            and equal to (``ties``); how often it ``failed``; and the ``part`` of the
-            comparison graph that it is in. Options that nobody could tell apart have
-            one entry in ``best``: the others have NaN, and ``copy_of`` names it. With a
-            baseline also its ``difference`` to that, from ``least`` to ``most``, and
-            the probability that it is ``preferred`` to it.
+            it is the ``best`` of those that were judged; how many options it was said
+            to be better than (``wins``), worse than (``losses``) and equal to
+            (``ties``); how often it ``failed``; and the ``part`` of the comparison
+            graph that it is in. Of options that nobody could tell apart one has an
+            entry in ``best``, which ``copy_of`` names. With a baseline also its
+            ``difference`` to that, from ``least`` to ``most``, and the probability that
+            it is ``preferred`` to it.
         raters: A row for each rater, those who agree beside each other: the table of
             :func:`.rater_reliability`. None unless two to 40 people with names compared
             options, three or more of them.
         agreement: A row for each two raters: the table of :func:`.rater_agreement` over
             options that were judged. None where ``raters`` is.
-        checks: A row for each rater who was asked about the same options again: the
-            number of ``checks``, the share that was answered ``alike`` (the same
-            options are the best), and its 95 % interval from ``lower`` to ``upper``.
-            The name is empty of those who gave none. None where nobody was.
+        checks: A row for each rater who was asked about the same options again, the
+            name empty of those who gave none: the number of ``checks``, the share that
+            was answered ``alike`` (the same options are the best), and its 95 %
+            interval from ``lower`` to ``upper``. None where nobody was.
         effects: What each parameter does around the best option shown, the others held:
             a row for each ``parameter`` and ``value`` that the space has, with the
             ``change`` of utility from that option and its 95 % interval from ``lower``
@@ -574,9 +573,7 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
 
     in nats, of densities for strengths and ratings. Guessing costs 0.693 a duel, 1.099
-    where ties are possible.
-
-    The table is that of :func:`.answer_scores`.
+    where ties are possible. The table is that of :func:`.answer_scores`.
     """
     data = adapter.get_training_data()
     # A question that nothing was said of has no data to be held out.

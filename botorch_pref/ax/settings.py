@@ -82,10 +82,10 @@ class Settings:
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
-        optimizer_options: Of BoTorch's ``optimize_acqf``. If none are given and there
-            are constraints, `SHORT_WALKS`.
-        baseline: A design to compare with, such as what is in use; or None. The
-            questions before the model chooses each show it.
+        optimizer_options: Of BoTorch's ``optimize_acqf``; under constraints by default
+            `SHORT_WALKS`.
+        baseline: A design to compare with, which each question shows before the model
+            chooses; or None.
         smallest_difference: Smallest difference that somebody could tell: a share of
             the range of each number, on its scale; or for some of them by name in their
             own unit, on a log scale as a factor. Whole numbers that differ, and
@@ -100,8 +100,8 @@ class Settings:
             depend on where options were shown.
 
     Raises:
-        ExperimentError: There is no such model or acquisition function, a number
-            that cannot be, or options that cannot be stored.
+        ExperimentError: There is no such model or acquisition function, a number that
+            cannot be, or options that cannot be stored.
     """
 
     model: str = "EPPreferenceGP"

@@ -47,9 +47,6 @@ def plot_leaderboard(
         table: See :func:`.leaderboard`; the first 60 items are drawn.
         title: Of the figure.
         ax: Where to draw; by default in a new figure, as high as there are items.
-
-    Returns:
-        The axes.
     """
     shown = table.head(MOST_ITEMS)
     axes = drawing.own_axes(ax, 7, 1.2 + 0.22 * len(shown))
@@ -128,9 +125,6 @@ def plot_comparisons(
             an ensemble.
         names: Of its points; by default numbers from 0.
         ax: Where to draw; by default in a new figure, as high as there are items.
-
-    Returns:
-        The axes.
 
     Raises:
         BotorchPrefError: Another number of names than items.
@@ -216,9 +210,6 @@ def plot_calibration(
         num_bins: How many bins.
         level: Probability of the intervals, in (0, 1).
         ax: Where to draw; by default in a new figure.
-
-    Returns:
-        The axes.
 
     Raises:
         BotorchPrefError: There is no probability, or one outside [0, 1].
@@ -355,9 +346,6 @@ def plot_progress(
         run: A `PreferenceExperiment` with answers, or the duels of a run.
         level: Probability of the interval, in (0, 1).
         ax: Where to draw; by default in a new figure.
-
-    Returns:
-        The axes.
 
     Raises:
         BotorchPrefError: The run has no duels.

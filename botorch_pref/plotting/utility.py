@@ -186,9 +186,6 @@ def plot_utility(
         level: Probability of the intervals, in (0, 1).
         ax: Where to draw; by default in a new figure, see ``Axes.figure``.
 
-    Returns:
-        The axes.
-
     Raises:
         BotorchPrefError: There are no such parameters, or names or bounds that do not
             fit the points.
@@ -347,8 +344,7 @@ def plot_effects(
         level: Probability of the intervals, in (0, 1).
         ax: Where to draw, an axes for each parameter; by default in a new figure.
 
-    Returns:
-        The axes of each parameter, in order.
+    Returns the axes of each parameter, in order.
 
     Raises:
         BotorchPrefError: Another number of axes than parameters, or what `plot_utility`

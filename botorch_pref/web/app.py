@@ -171,11 +171,9 @@ def make_app(
 ) -> Starlette:
     """Application that asks people the questions of an experiment.
 
-    ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call,
-    in JSON, ``GET /api/question``, ``/api/progress``, ``/api/history``, ``/api/form``
-    and ``/api/findings``, and ``POST /api/answer``, ``/api/skip``, ``/api/undo``,
-    ``/api/own`` and ``/api/claim``; ``docs/web.md`` says what each sends and gets.
-    ``rater`` is one parameter of each. Errors are ``{"error": ...}``.
+    ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call
+    ``GET`` and ``POST`` of ``/api/...`` in JSON; ``docs/web.md`` says what each call
+    sends and gets. Errors are ``{"error": ...}``.
 
     Args:
         experiment: Of the process that serves; the questions that are pending come
