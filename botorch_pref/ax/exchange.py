@@ -148,9 +148,7 @@ def retold(
         stored = stored_parameters(parameters, constraints)
         target = replace(target, parameters=stored, constraints=[*constraints])
         if target.catalogue is not None:
-            raise ExperimentError(
-                "The designs of a catalogue are its rows; leave parameters out."
-            )
+            raise ExperimentError("A catalogue has its rows; leave parameters out.")
     copy = Log(replace(target, name=log.name if name is None else name).read_back())
     try:
         add_events(copy, log, new_names)
@@ -297,6 +295,4 @@ def save_to_ax(experiment: Experiment, place: str) -> None:
                 session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
             engine.dispose()
         except (SQLAlchemyError, AxError, ModuleNotFoundError) as error:
-            raise StorageError(
-                f"Cannot save {name!r} to Ax's storage: {error}"
-            ) from error
+            raise StorageError(f"Cannot save {name!r} to Ax: {error}") from error

@@ -192,9 +192,7 @@ class PreferenceExperiment:
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
         log = self.log
-        return [
-            Question.of_logged(log, asked) for asked in log.questions if asked.pending
-        ]
+        return [Question.of_logged(log, one) for one in log.questions if one.pending]
 
     def question(self, index: int) -> Question:
         """A question that was asked, answered or not.

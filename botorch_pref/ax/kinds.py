@@ -176,9 +176,7 @@ def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
     compared = shown.compared("ranking")
     ranking = shown.places("ranking", given, compared)
     if len(ranking) != len(compared):
-        raise ExperimentError(
-            f"ranking is {list(ranking)}; name all of {compared}, best first."
-        )
+        raise ExperimentError(f"ranking is {list(ranking)}; name all of {compared}.")
     return {"winner": ranking[0]} if len(compared) == 2 else {"ranking": ranking}
 
 

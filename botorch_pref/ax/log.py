@@ -241,10 +241,8 @@ COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
 
 
 def _short(values: Mapping[str, Any]) -> str:
-    known = {key: str(value) for key, value in values.items() if key != "before"}
-    return ", ".join(
-        f"{k} {v[:200]}{' ...' * (len(v) > 200)}" for k, v in known.items()
-    )
+    row = {key: str(value) for key, value in values.items() if key != "before"}
+    return ", ".join(f"{k} {v[:200]}{' ...' * (len(v) > 200)}" for k, v in row.items())
 
 
 @dataclass(frozen=True)

@@ -143,9 +143,7 @@ class LogStore:
 
     def __init__(self, place: str | Path) -> None:
         if not isinstance(place, str | Path) or not str(place):
-            raise StorageError(
-                f"storage is {place!r}; give a path or the URL of a database."
-            )
+            raise StorageError(f"storage is {place!r}; give a path, or a URL.")
         self.path: Path | None = None
         try:
             url = make_url(str(place)) if "://" in str(place) else None
@@ -198,9 +196,8 @@ class LogStore:
         with self._transaction(f"write to {name!r}", writes=True) as connection:
             record = self._record(connection, name)
             # A row that another writer has locked is waited for.
-            moved = connection.execute(
-                on.values(events=last.number + 1, head=last.checksum)
-            )
+            moved_on = on.values(events=last.number + 1, head=last.checksum)
+            moved = connection.execute(moved_on)
             if moved.rowcount != 1:
                 raise StorageError(
                     f"Another process has gone on with {name!r}. Nothing was written, "
@@ -346,9 +343,8 @@ def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
         mode = "rw" if _is_writable(path, path.stat()) else "ro"
         # Transactions and savepoints are SQLAlchemy's.
         options["isolation_level"] = None
-        return sqlite3.connect(
-            f"file:{quote(str(path))}?mode={mode}", uri=True, **options
-        )
+        uri = f"file:{quote(str(path))}?mode={mode}"
+        return sqlite3.connect(uri, uri=True, **options)
 
     # A connection for each transaction: none is left open.
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)

@@ -100,9 +100,7 @@ def named(
         made = {key: option(value) for key, value in options.items()}
         return cls(**{**own(cls), **made})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
-        raise ExperimentError(
-            f"{cls.__name__} does not take {options!r}: {error}"
-        ) from error
+        raise ExperimentError(f"{name} does not take {options!r}: {error}") from error
 
 
 def kernel_named(given: object, dim: int) -> Kernel:

@@ -482,18 +482,15 @@ def _by_parameter(effects: DataFrame) -> DataFrame:
 
 
 def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame:
-    posterior: Any = adapter.botorch_model.posterior(
-        adapter.points_of(arm.parameters for arm in arms)
-    )
+    points = adapter.points_of(arm.parameters for arm in arms)
+    posterior: Any = adapter.botorch_model.posterior(points)
     mean, lower, upper = central_interval(posterior, LEVEL)
     titles = [log.titles[arm.name] for arm in arms]
     table = DataFrame([arm.parameters for arm in arms], index=titles)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
-    designs, least = (
-        [a.parameters for a in adapter.arms],
-        log.settings.smallest_difference,
-    )
+    designs = [arm.parameters for arm in adapter.arms]
+    least = log.settings.smallest_difference
     apart = in_smallest_differences(log.space, least, designs)
     stands_for = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
@@ -583,9 +580,8 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
             f"num_folds is {written(num_folds)}; there are {len(answered)} answered "
             "questions, give a number from 2 to that."
         )
-    folds = _pairwise_kfold_train_test_split(
-        num_folds, data.filter_by_trial_index(answered)
-    )
+    data = data.filter_by_trial_index(answered)
+    folds = _pairwise_kfold_train_test_split(num_folds, data)
 
     def parts() -> Iterator[HeldOutAnswers]:
         for fold in folds:

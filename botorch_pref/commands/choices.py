@@ -70,10 +70,8 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
 
     model = fit(data)
     known = data.datapoints, data.feature_names
-    features = range(len(data.feature_names))
-    effects = [
-        feature_effect(model, *known, feature, generator) for feature in features
-    ]
+    columns = range(len(data.feature_names))
+    effects = [feature_effect(model, *known, i, generator) for i in columns]
     draw_drivers(effects, f"What drives the choices: {source}", out / FIGURE_NAME)
     print(f"written: {out / FIGURE_NAME}")
 
@@ -139,10 +137,8 @@ def _score(
     verdict = "better" if gain > 0 else "worse"
     # Answers that are all alike have all the same gain.
     spread = f"{abs(gain) / error:.1f} standard errors" if error else "each the same"
-    print(
-        f"  {ours} is {verdict} than {LINEAR} by {abs(gain):.4f} nats an answer, "
-        f"{spread}"
-    )
+    size = f"{abs(gain):.4f} nats an answer, {spread}"
+    print(f"  {ours} is {verdict} than {LINEAR} by {size}")
 
 
 def clustered_mean(values: Tensor, groups: Tensor) -> tuple[float, float]:
@@ -232,9 +228,8 @@ def fit_preference_gp(
 def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
     """Fits BoTorch's `PairwiseGP` as its tutorial does; it is not told of ties."""
     decided = train.subset(train.decided)
-    model = PairwiseGP(
-        decided.datapoints, decided.comparisons, input_transform=_scaling(train)
-    )
+    pairs = decided.datapoints, decided.comparisons
+    model = PairwiseGP(*pairs, input_transform=_scaling(train))
     fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
     return model
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -54,7 +54,6 @@ from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting.drawing import readable_fonts
 
 if TYPE_CHECKING:
-    from botorch.posteriors.gpytorch import GPyTorchPosterior
     from pandas import DataFrame, Series
 
 MOST_POINTS = 4000
@@ -237,16 +236,15 @@ def _read_pairs(
             f"{table.path} has the column {sides[0]}, so that {WINNER} says which "
             "answers are ties: leave out --tie"
         )
-    answers = frame(
-        {name: table.texts(s) for name, s in zip((WINNER, LOSER), sides, strict=True)}
-    )
+    first, second = map(table.texts, sides)
+    answers = frame({WINNER: first, LOSER: second})
     said = [cell.lower() for cell in table.texts(WINNER)]
     for row, cell in enumerate(said):
         if cell not in {*sides, *TIES, *BAD}:
             what = f"{cell!r} is none of {', '.join(sides)}, tie and tie (bothbad)"
             raise table.error(row, WINNER, f"{what}: correct the file")
-    second = [cell == sides[1] for cell in said]
-    answers.loc[second, [WINNER, LOSER]] = answers.loc[second, [LOSER, WINNER]].values
+    turned = [cell == sides[1] for cell in said]
+    answers.loc[turned, [WINNER, LOSER]] = answers.loc[turned, [LOSER, WINNER]].values
     answers[TIE] = [cell not in sides for cell in said]
     if BAD.intersection(said):
         answers[BOTH_BAD] = [cell in BAD for cell in said]
@@ -427,9 +425,8 @@ def _centred_board(
     table = leaderboard(model, items.points, items.names, numbers)
     ranked = model if numbers is None else GroupUtility(model, numbers)
     with torch.no_grad():
-        utilities = cast(
-            "GPyTorchPosterior", ranked.posterior(items.points)
-        ).distribution
+        posterior: Any = ranked.posterior(items.points)
+        utilities = posterior.distribution
         covariance = utilities.covariance_matrix
         covariance = covariance - covariance.mean(0)
         deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()

@@ -91,7 +91,5 @@ def _listening(host: str, port: int) -> socket.socket:
     # A number that no port has is an OverflowError.
     except (OSError, OverflowError) as error:
         listening.close()
-        raise OSError(
-            f"{host}:{port} cannot be had: {error}; try another --port."
-        ) from error
+        raise OSError(f"{host}:{port} cannot be had: {error}; try another.") from error
     return listening

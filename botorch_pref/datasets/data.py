@@ -101,9 +101,8 @@ class ComparisonData:
         kept, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
         tie = None if self.tie is None else self.tie[rows]
-        return ComparisonData(
-            self.datapoints[kept], inverse, self.feature_names, raters, tie
-        )
+        kept_points = self.datapoints[kept]
+        return ComparisonData(kept_points, inverse, self.feature_names, raters, tie)
 
 
 def _refuse_rows(bad: Tensor, what: str) -> None:

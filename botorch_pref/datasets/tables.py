@@ -366,9 +366,8 @@ class CsvTable:
 
     def error(self, row: int, column: str, what: str) -> FeedbackError:
         """The error of a cell."""
-        return FeedbackError(
-            f"{self.path}, line {self.lines[row]}, column {column}: {what}"
-        )
+        where = f"{self.path}, line {self.lines[row]}, column {column}"
+        return FeedbackError(f"{where}: {what}")
 
     def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
         """A column as texts, without white space around them."""
@@ -399,9 +398,7 @@ class CsvTable:
 
         One misspelt number would otherwise turn every number into a category.
         """
-        cells = [
-            (name, *one) for name in columns for one in enumerate(self.texts(name))
-        ]
+        cells = [(c, *cell) for c in columns for cell in enumerate(self.texts(c))]
         texts = [decimal_point(cell, self.separator) for *_, cell in cells]
         numbers = [*map(number_of, texts)]
         if not any(number is not None for number in numbers):

@@ -123,10 +123,8 @@ def position_bias(model: Any, level: float) -> PositionBias:
         ends = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.
         each = ends.unsqueeze(-1)
-        won, lost = (
-            model.likelihood.win_probability(z, torch.zeros_like(z))
-            for z in (each, -each)
-        )
+        link, none = model.likelihood, torch.zeros_like(each)
+        won, lost = (link.win_probability(z, none) for z in (each, -each))
     share = (won / (won + lost)).reshape(3, -1).mean(-1)
     return PositionBias(tuple(ends.tolist()), tuple(share.tolist()))
 

@@ -174,9 +174,8 @@ def remaining_gain(
         num_samples: Number of joint samples.
         seed: Of the samples.
     """
-    utilities = utility_samples(
-        model, torch.cat([point, candidates], dim=-2), num_samples, seed
-    )
+    points = torch.cat([point, candidates], dim=-2)
+    utilities = utility_samples(model, points, num_samples, seed)
     gain = utilities.amax(-1) - utilities[..., 0]
     return RemainingGain(gain.mean(0), gain.std(0) / num_samples**0.5)
 
@@ -237,11 +236,11 @@ def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Te
     box = bounds.to(point)
     # BoTorch draws from torch's global generator, here seeded and restored.
     with manual_seed(seed):
-        draw, rings = (
-            sample_truncated_normal_perturbations,
-            zip(counts, NEAR, strict=True),
-        )
-        near = [draw(point, count, spread, box) for count, spread in rings if count > 0]
+        near = [
+            sample_truncated_normal_perturbations(point, count, deviation, box)
+            for count, deviation in zip(counts, NEAR, strict=True)
+            if count > 0
+        ]
     # An input whose range is one value has no share of it to move by.
     return torch.cat(near).clamp(box[0], box[1])
 
@@ -411,9 +410,7 @@ def stopping_advice(
         )
     best = _best_mean(model, candidates) if recommended is None else recommended
     seen = candidates if shown is None else shown
-    gain, extent = _gain_and_range(
-        model, best, candidates, seen, bounds, num_samples, seed
-    )
+    gain, extent = _gains(model, best, candidates, seen, bounds, num_samples, seed)
     with torch.no_grad():
         known = model_link(model) if link is None else link
         chance = known.win_probability(gain, torch.zeros_like(gain))
@@ -433,7 +430,7 @@ def stopping_advice(
     )
 
 
-def _gain_and_range(
+def _gains(
     model: Model,
     best: Tensor,
     candidates: Tensor,
@@ -443,16 +440,14 @@ def _gain_and_range(
     seed: int,
 ) -> tuple[Tensor, Tensor]:
     """Draws of the gain over the best point, and of the range of the points seen."""
-    everywhere = torch.cat([best, candidates])
+    every = torch.cat([best, candidates])
     if bounds is None:
-        points = torch.cat([everywhere, seen])
+        points = torch.cat([every, seen])
         utilities = utility_samples(model, points, num_samples, seed)
-        largest = utilities[..., : len(everywhere)].amax(-1)
+        largest = utilities[..., : len(every)].amax(-1)
     else:
         points = torch.cat([best, seen])
-        utilities, largest = path_maxima(
-            model, points, everywhere, bounds, NUM_PATHS, seed
-        )
+        utilities, largest = path_maxima(model, points, every, bounds, NUM_PATHS, seed)
     of_seen = utilities[..., -len(seen) :]
     extent = of_seen.amax(-1) - of_seen.amin(-1)
     return largest - utilities[..., 0], extent

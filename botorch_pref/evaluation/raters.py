@@ -199,9 +199,8 @@ def _fit_around(model: PreferenceGP) -> _Fit:
 
     def gradient(at: Tensor) -> Tensor:
         vector_to_parameters(at, parameters)
-        found = torch.autograd.grad(
-            objective.compute_custom_loss(), parameters, materialize_grads=True
-        )
+        loss = objective.compute_custom_loss()
+        found = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return parameters_to_vector(found)
 
     @torch.no_grad()
@@ -270,11 +269,9 @@ def rater_agreement(
     """
     check_unbatched(model)
     check_count("num_samples", num_samples, at_least=1)
-    different = len(X.unique(dim=0))
-    if different < 3:
-        raise BotorchPrefError(
-            f"There are {different} different items; give three or more."
-        )
+    count = len(X.unique(dim=0))
+    if count < 3:
+        raise BotorchPrefError(f"There are {count} different items; give 3 or more.")
     labels = _labels(names, [*range(len(raters))])
     utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
     by_rater = utilities.reshape(-1, len(X), len(labels))

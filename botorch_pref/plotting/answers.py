@@ -314,11 +314,7 @@ def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
     width = 0.3 if len(labels) > drawing.MOST_ANNOTATED else 0.6
     beside = axes.inset_axes((1.06, 0.0, width, 1.0), sharey=axes)
     drawing.draw_rows(beside, rows, "noise")
-    style: dict[str, Any] = {
-        "textcoords": "offset points",
-        "ha": "center",
-        "fontsize": 7,
-    }
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 7}
     for place in rows["outlier"].to_numpy().nonzero()[0]:
         at = (rows["noise"].iloc[place], place)
         beside.plot(*at, "o", color=drawing.ORANGE, markersize=5, zorder=4)

@@ -83,7 +83,7 @@ def designs_of(
         return designs, _held(designs.best, at)
     if bounds is not None or names is not None:
         raise BotorchPrefError(
-            "An experiment has names and bounds of its parameters; leave both out."
+            "An experiment has its names and bounds; leave both out."
         )
     if isinstance(at, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
@@ -143,9 +143,7 @@ def _held(best: Mapping[str, Any], at: Mapping[str, Any] | None) -> dict[str, An
     """The incumbent, with the values that are given by name instead of its own."""
     given = {} if at is None else dict(at)
     if unknown := [name for name in given if name not in best]:
-        raise BotorchPrefError(
-            f"at names {unknown}; the parameters are {', '.join(best)}."
-        )
+        raise BotorchPrefError(f"at names {unknown}; parameters are {', '.join(best)}.")
     return {**best, **given}
 
 
@@ -300,9 +298,8 @@ def _plot_contours(
     filled = axes.contourf(x, y, mean, levels=12, cmap="cividis")
     bar = cast("Figure", axes.figure).colorbar(filled, ax=axes)
     bar.set_label("utility, posterior mean")
-    widths = axes.contour(
-        x, y, 0.5 * (upper - lower), levels=4, colors="white", linestyles="--"
-    )
+    half = 0.5 * (upper - lower)
+    widths = axes.contour(x, y, half, levels=4, colors="white", linestyles="--")
     widths.set_linewidth(0.9)
     axes.clabel(widths, fmt="±%.2g", fontsize=7)
     pairs = drawing.answered_pairs(designs.feedback)
@@ -312,9 +309,7 @@ def _plot_contours(
     dots = {"s": 14, "color": "white", "edgecolors": "black"}
     _draw_duels(axes, ends[pairs.won], ends[pairs.tied], lines, dots)
     place = [places(d, [designs.best[d.name]]) for d in (first, second)]
-    axes.plot(
-        *place, "*", color="white", markeredgecolor="black", markersize=13, zorder=4
-    )
+    axes.plot(*place, "*", color="white", mec="black", markersize=13, zorder=4)
 
 
 def plot_effects(

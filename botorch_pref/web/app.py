@@ -290,9 +290,8 @@ def _failed(request: Request, error: Exception) -> Response:
     if isinstance(error, BotorchPrefError):
         refused = 409 if isinstance(error, AnswerConflictError) else 400
         status = refused if isinstance(error, ExperimentError) else 503
-        return JSONResponse(
-            {"error": str(error), **getattr(error, "details", {})}, status
-        )
+        details = getattr(error, "details", {})
+        return JSONResponse({"error": str(error), **details}, status)
     said = (
         "Something failed where this page is served. Whoever runs the experiment finds "
         "the reason in the terminal there."

@@ -137,9 +137,7 @@ def _content(value: Any) -> Content:
                 "picture, sound or film."
             )
         if not value.is_file():
-            raise ExperimentError(
-                f"show returned the path {str(value)!r}: no such file."
-            )
+            raise ExperimentError(f"show returned {str(value)!r}: no such file.")
         return Media(mime, value)
     for name, mime in _REPRESENTATIONS.items():
         drawn = getattr(value, name, lambda: None)()
@@ -274,9 +272,7 @@ class Presenter:
                 f"{', '.join(space.parameters)}."
             )
         if not isinstance(show, NumberTable) and not callable(show):
-            raise ExperimentError(
-                f"show is {show!r}; give a function of the parameters of an option."
-            )
+            raise ExperimentError(f"show is {show!r}; give a function of an option.")
         self._space = space
         self._show = show
         self._address = address

@@ -86,9 +86,7 @@ def given_patience(given: Mapping[str, Any]) -> float:
         patience = float(given.get("patience", PATIENCE))
     # An integer may be too large for a float.
     except (TypeError, ValueError, OverflowError) as error:
-        raise ExperimentError(
-            f"patience is {given['patience']!r}; give seconds."
-        ) from error
+        raise ExperimentError("patience is no number; give seconds.") from error
     # NaN is not less than anything.
     return patience if patience < PATIENCE else PATIENCE
 
@@ -440,9 +438,7 @@ class PreferenceService:
         """The name of the rater who asks for a question."""
         rater = given_rater(given)
         if rater is None and self.experiment.settings.raters == SHARE:
-            raise rendering.AskError(
-                "Everybody here is asked under a name.", needs="name"
-            )
+            raise rendering.AskError("Everybody is asked under a name.", needs="name")
         return rater
 
     def _next(self, rater: str | None) -> JSON | None:
@@ -515,9 +511,7 @@ class PreferenceService:
             if not place.questions and place.waiting_since is None:
                 place.waiting_since = time.monotonic()
             self._ask_ahead()
-            self._changed.wait_for(
-                lambda: place.questions or place.error is not None, patience
-            )
+            self._changed.wait_for(lambda: place.questions or place.error, patience)
             if place.questions:
                 return place.questions[0]
             error, place.error = place.error, None

@@ -110,9 +110,7 @@ class PreferenceAcquisition(Acquisition):
                 found = search.best(self.acqf, chosen, apart)
             except InfeasibilityError as error:
                 # BoTorch finds no start where whole numbers leave next to no room.
-                raise CandidateGenerationError(
-                    f"No start was found: {error}"
-                ) from error
+                raise CandidateGenerationError(f"No start found: {error}") from error
             with torch.no_grad():
                 alone = self.reference is not None
                 value = self.acqf(found.unsqueeze(1) if alone else found)

@@ -71,9 +71,7 @@ class LinearConstraint(ParameterConstraint):
         if not all(map(math.isfinite, [constant, *weights.values()])):
             raise ExperimentError(f"The constraint {text!r} has too large numbers.")
         if not weights:
-            raise ExperimentError(
-                f"The constraint {text!r} is about no parameter; leave it out."
-            )
+            raise ExperimentError(f"{text!r} is about no parameter; leave it out.")
         # A bound of zero has no sign.
         return cls(weights, 0.0 - constant)
 
@@ -272,10 +270,8 @@ def check_feasible(space: SearchSpace) -> None:
     constraints = space.parameter_constraints
     if not constraints or can_be(constraints):
         return
-    alone, what = (
-        [c for c in constraints if not can_be([c])],
-        "no design satisfies all of",
-    )
+    alone = [c for c in constraints if not can_be([c])]
+    what = "no design satisfies all of"
     if alone:
         what = "no values in the ranges of its parameters satisfy"
     which = ", ".join(map(shown_constraint, alone or constraints))
@@ -478,7 +474,7 @@ class Frame:
         slopes, slack = self.inequalities
         start = self.centre.new_zeros(num_axes, 1)
         walk = sample_polytope(
-            slopes, slack.unsqueeze(-1), start, n, _WALK, _WALK, seed=seed
+            slopes, slack[:, None], start, n, _WALK, _WALK, seed=seed
         )
         return self.points(walk)
 
