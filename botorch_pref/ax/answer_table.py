@@ -12,7 +12,7 @@ from ax.core.parameter import ParameterType
 from pandas import DataFrame, read_csv
 
 from botorch_pref.ax.answers import Answer
-from botorch_pref.ax.given import finite_number, is_missing, written
+from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.log_store import file_content
@@ -91,10 +91,7 @@ def _asked_of_options(
 ) -> Iterator[Asked]:
     """The questions of a table with a row for each option."""
     if items is not None:
-        raise ExperimentError(
-            "The answers have a row for each option, with its parameters; leave out "
-            "items."
-        )
+        raise ExperimentError("The answers have rows of options; leave out items.")
     columns = _parameter_columns(log)
     _check_known(table, [*_FIRST, *columns.values(), *_BESIDE])
     by_id = log.catalogue is not None and "name" in table.columns
@@ -219,10 +216,8 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
 
 def _parameter_columns(log: Log) -> dict[str, str]:
     """The column of each parameter in a table with a row for each option."""
-    return {
-        name: f"{name}_parameter" if name in (*_FIRST, *_BESIDE) else name
-        for name in log.space.parameters
-    }
+    others = {*_FIRST, *_BESIDE}
+    return {n: f"{n}_parameter" if n in others else n for n in log.space.parameters}
 
 
 def _design(
@@ -249,10 +244,7 @@ def _design(
             design[name] = TRUTHS.get(cell.lower()) if of_bool else _number(cell)
             if design[name] is None:
                 wanted = "true or false" if of_bool else "a number"
-                raise ExperimentError(
-                    f"{where}, column {columns[name]}, is {written(cell)}; give "
-                    f"{wanted}."
-                )
+                raise wrong(f"{where}, column {columns[name]},", cell, wanted)
     return design
 
 

@@ -72,11 +72,8 @@ class Answer:
             For each metric of `KINDS` that it gives data to, its values by option.
         """
         shown, said = ShownOptions(num_options, self.invalid or ()), self.given()
-        return {
-            kind.metric: kind.encode(said[kind.field], shown)
-            for kind in KINDS
-            if kind.field in said
-        }
+        told = [kind for kind in KINDS if kind.field in said]
+        return {kind.metric: kind.encode(said[kind.field], shown) for kind in told}
 
 
 _NAMES = [attribute.name for attribute in fields(Answer)]

@@ -95,10 +95,7 @@ def read_file(path: Path, name: str | None) -> Log:
         log = Log(definition)
         log.append_stored(stored["events"])
         if log.head != head:
-            raise StorageError(
-                f"its {len(log.events)} events or its definition are not all that was "
-                "written."
-            )
+            raise StorageError(f"its {len(log.events)} events are not all there were.")
     except (ExperimentError, StorageError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     return log if name in (None, log.name) else retold(log, name)
@@ -168,11 +165,8 @@ def retold(
 def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
     """A definition with other names of parameters, wherever they are named."""
     names = [str(stored["name"]) for stored in definition.parameters]
-    if unknown := sorted(set(rename) - set(names)):
-        raise ExperimentError(
-            f"rename has {', '.join(map(repr, unknown))}; the parameters are "
-            f"{', '.join(names)}."
-        )
+    if unknown := ", ".join(map(repr, sorted(set(rename) - set(names)))):
+        raise ExperimentError(f"rename has {unknown}; there are {', '.join(names)}.")
     definition = replace(definition, created=now())
     if not rename:
         return definition
@@ -289,8 +283,7 @@ def save_to_ax(experiment: Experiment, place: str) -> None:
             with Session(engine) as session, session.begin():
                 if name in session.execute(select(SQAExperiment.name)).scalars():
                     raise StorageError(
-                        f"There is an experiment {name!r} of Ax's already; name "
-                        "another storage."
+                        f"Ax has an experiment {name!r} there; name another storage."
                     )
                 session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
             engine.dispose()

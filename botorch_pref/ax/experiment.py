@@ -25,7 +25,7 @@ from botorch_pref.ax.generation.asking import (
     preference_generation_strategy,
     usual_size,
 )
-from botorch_pref.ax.given import given_integer, given_path, given_truth, written
+from botorch_pref.ax.given import given_integer, given_path, given_truth, wrong
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
@@ -547,9 +547,6 @@ class PreferenceExperiment:
             StorageError: They cannot be kept.
         """
         if not isinstance(other, PreferenceExperiment):
-            raise ExperimentError(
-                f"other is {written(other)}; give a PreferenceExperiment, as resume "
-                "returns one."
-            )
+            raise wrong("other", other, "a PreferenceExperiment, as resume returns one")
         source = other.log
         return self._added(lambda log: exchange.merge(log, source))

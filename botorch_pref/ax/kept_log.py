@@ -40,11 +40,8 @@ _TURN = RLock()
 
 if hasattr(os, "register_at_fork"):
     # A child of a thread that waits would wait for ever.
-    os.register_at_fork(
-        before=_TURN.acquire,
-        after_in_parent=_TURN.release,
-        after_in_child=_TURN.release,
-    )
+    free = _TURN.release
+    os.register_at_fork(before=_TURN.acquire, after_in_parent=free, after_in_child=free)
 
 
 def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
@@ -127,8 +124,7 @@ class KeptLog:
         name = self.log.name
         if self._store is None:
             raise StorageError(
-                f"{name!r} was opened to be read; copy it to another storage, and go "
-                "on there."
+                f"{name!r} was opened to be read; copy it, and go on there."
             )
         try:
             self._store.check_file(f"write to {name!r}", writes=True)

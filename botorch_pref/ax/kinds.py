@@ -75,8 +75,7 @@ class ShownOptions:
             )
         if pair and len(self.valid) != 2:
             raise ExperimentError(
-                f"{field} is about two options, and there are {len(self.valid)}; give "
-                "best or ranking."
+                f"{field} is of two, not {len(self.valid)} options; give best or ranking."
             )
         return self.valid
 
@@ -341,11 +340,9 @@ def preferred(said: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
             values = kind.encode(said[kind.field], shown)
             # Ranks are smaller for better ones.
             sign = -1 if kind is RANKING else 1
-            decided = [
-                (i, j)
-                for i, j in permutations(values, 2)
-                if sign * values[i] > sign * values[j]
-            ]
+            worth = {place: sign * value for place, value in values.items()}
+            pairs = permutations(worth, 2)
+            decided = [(i, j) for i, j in pairs if worth[i] > worth[j]]
             # The options that are not the best of many are not equal.
             return decided, [] if decided else [*combinations(values, 2)]
     return [], []

@@ -48,10 +48,7 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
-            raise StorageError(
-                f"Cannot write {path}: there is no folder {target.parent}; make it "
-                "first."
-            )
+            raise StorageError(f"Cannot write {path}: make {target.parent} first.")
         before, mode = None, 0o666
         with suppress(FileNotFoundError):
             before = target.stat()
@@ -269,8 +266,7 @@ class LogStore:
             raise StorageError(f"{where} no regular file; name one.")
         if writes and not _is_writable(self.path, found):
             raise StorageError(
-                f"{where} read-only, and it is left as it is; change its mode, or "
-                "write a copy."
+                f"{where} read-only, and left as it is; change its mode, or copy it."
             )
 
     @contextmanager

@@ -104,9 +104,8 @@ class Projection:
         # Ax never goes back from these.
         trial._time_completed = None if question.pending else last
         trial._status_reason, trial._time_run_started = reason, asked
-        trial._properties[PROPERTY] = [
-            {**vars(event), "what": dict(event.what)} for event in question.events
-        ]
+        events = [{**vars(one), "what": dict(one.what)} for one in question.events]
+        trial._properties[PROPERTY] = events
         names = [option.name for option in question.options]
         shown, self._rows[index] = question.display, []
         trial._properties[_POSITIONS] = shown and {

@@ -471,10 +471,8 @@ def _effects(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
 def _by_parameter(effects: DataFrame) -> DataFrame:
     """Where each parameter is best and worst, and the difference in utility."""
     changes = effects.groupby("parameter", sort=False)["change"]
-    best, worst = (
-        effects.loc[places].set_index("parameter")
-        for places in (changes.idxmax(), changes.idxmin())
-    )
+    ends = changes.idxmax(), changes.idxmin()
+    best, worst = (effects.loc[at].set_index("parameter") for at in ends)
     values = {"best at": best.value, "worst at": worst.value}
     found = DataFrame({**values, "difference": best.change - worst.change})
     found = found.rename_axis("effect of")

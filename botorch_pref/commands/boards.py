@@ -62,10 +62,8 @@ def print_boards(boards: Sequence[Board]) -> None:
         span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
         wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
         padding = " " * (width - _terminal_width(str(name)))
-        print(
-            f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}  "
-            f"{row['utility']:+z7.2f}  {span}  {wins}"
-        )
+        head = f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}"
+        print(f"{head}  {row['utility']:+z7.2f}  {span}  {wins}")
     if (rest := len(table) - PRINTED) > 0:
         print(f"... and {rest} more, in the files")
     if len(boards) > 1:

@@ -298,8 +298,7 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
     known = ItemTable.from_frame(features)
     if not known.feature_names:
         raise FeedbackError(
-            f"{path} has no feature in which items differ: add one, or leave out "
-            "--items"
+            f"{path} has no feature in which items differ: add one, or drop --items"
         )
     return known
 
@@ -373,9 +372,8 @@ def rank_items(
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(quick.likelihood, quick))
     model = EPPreferenceGP(points, feedback, **options).eval()
     model.covariate_module = quick.covariate_module
-    chosen: list[tuple[str | None, Tensor | None]] = [
-        (None, torch.arange(len(groups)) if groups else None)
-    ]
+    everybody = torch.arange(len(groups)) if groups else None
+    chosen: list[tuple[str | None, Tensor | None]] = [(None, everybody)]
     if each:
         chosen += [(str(name), torch.tensor([i])) for i, name in enumerate(groups)]
     # Workers get the posterior with the model.

@@ -199,9 +199,8 @@ def pairs_and_ties(
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
     """The `n x d` distinct items of `... x d` features, and `...` indices into them."""
-    datapoints, inverse = torch.unique(
-        features.reshape(-1, features.shape[-1]), dim=0, return_inverse=True
-    )
+    flat = features.reshape(-1, features.shape[-1])
+    datapoints, inverse = torch.unique(flat, dim=0, return_inverse=True)
     return datapoints, inverse.reshape(features.shape[:-1])
 
 

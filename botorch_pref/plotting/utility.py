@@ -288,10 +288,8 @@ def _plot_contours(
 ) -> None:
     across, up = first.values(NUM_SIDE), second.values(NUM_SIDE)
     moved = [{**held, first.name: a, second.name: b} for b in up for a in across]
-    mean, lower, upper = (
-        part.reshape(len(up), len(across)).numpy()
-        for part in designs.intervals(moved, level)
-    )
+    parts = designs.intervals(moved, level)
+    mean, lower, upper = (part.reshape(len(up), -1).numpy() for part in parts)
     show_on(axes.xaxis, first)
     show_on(axes.yaxis, second)
     x, y = places(first, across), places(second, up)

@@ -592,9 +592,7 @@ class PreferenceService:
     def _place(self, rater: str | None) -> RaterPlace:
         """The place of a rater, made if there is room."""
         if rater not in self._places and len(self._places) >= MAX_RATERS:
-            raise ExperimentError(
-                f"{MAX_RATERS} people answer already; serve the page again for others."
-            )
+            raise ExperimentError(f"{MAX_RATERS} people answer already; serve it anew.")
         return self._places[rater]
 
     def _give_unowned(self, place: RaterPlace) -> None:

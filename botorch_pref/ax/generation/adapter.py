@@ -99,11 +99,8 @@ class PreferenceAcquisition(Acquisition):
                 chosen, search_space_digest, *args, **given
             )
         else:
-            search = QuestionSearch(
-                space,
-                given.get("rounding_func"),
-                given.get("optimizer_options") or {},
-            )
+            options = given.get("optimizer_options") or {}
+            search = QuestionSearch(space, given.get("rounding_func"), options)
             if apart is not None:
                 apart = replace(apart, reference=reference)
             try:
@@ -230,9 +227,8 @@ class PreferenceAdapter(TorchAdapter):
         same = (self.datapoints == acquisition.reference).all(-1)
         arms = [self.arms[int(same.nonzero()[0])], *run.arms[1:]]
         run = run.clone()
-        run._arm_weight_table = OrderedDict(
-            (arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms
-        )
+        weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)
+        run._arm_weight_table = OrderedDict(weights)
         return run
 
     def _to_find(self, size: int) -> dict[str, Any]:

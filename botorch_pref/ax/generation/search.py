@@ -536,10 +536,8 @@ def _for_botorch(
     """Constraints ``A x <= b`` as BoTorch has them: indices, coefficients, a least."""
     if limits is None:
         return None
-    return [
-        (row.nonzero().flatten(), -row[row != 0], -float(most))
-        for row, most in zip(*limits, strict=True)
-    ]
+    pairs = zip(*limits, strict=True)
+    return [(row.nonzero().flatten(), -row[row != 0], -float(b)) for row, b in pairs]
 
 
 MAX_QUESTIONS = 20_000
