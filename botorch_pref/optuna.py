@@ -146,9 +146,6 @@ class PreferenceSampler(BaseSampler):
 
         ``study.best_trials`` has all trials that no other one was called better than.
 
-        Args:
-            study: With an answer at least.
-
         Raises:
             ExperimentError: There is no answer, or the trials that were compared have
                 no parameter in common that varies.
@@ -162,8 +159,8 @@ class PreferenceSampler(BaseSampler):
         if not answers.distributions:
             raise ExperimentError(
                 f"The trials of study {study.study_name!r} that were compared have no "
-                "parameter in common that varies, so that no model tells which is "
-                "best; take study.best_trials, which have lost to none."
+                "parameter in common that varies, and so no model tells the best; take "
+                "study.best_trials, which have lost to none."
             )
         model = _utility(answers, _Space(answers.distributions))
         return answers.compared[int(incumbent_index(model))]
@@ -205,16 +202,15 @@ class _Answers:
                     f"Trial {better} was reported as better than itself; remove this "
                     "answer from the history of the study."
                 )
-        place = {
-            n: i for i, n in enumerate(sorted({n for pair in pairs for n in pair}))
-        }
+        numbers = sorted({number for pair in pairs for number in pair})
+        place = {number: i for i, number in enumerate(numbers)}
         skipped = get_skipped_trial_ids(attributes)
         failed = TrialState.FAIL
         unfit = [t for t in trials if t.state == failed or t._trial_id in skipped]
         out = {worse for _, worse in pairs} | {trial.number for trial in unfit}
         waiting = TrialState.COMPLETE, TrialState.RUNNING
         return _Answers(
-            [trials[number] for number in place],
+            [trials[number] for number in numbers],
             [(place[better], place[worse]) for better, worse in pairs],
             [t for t in trials if t.state in waiting and t.number not in out],
             unfit,
@@ -259,10 +255,8 @@ class _Space:
     @cached_property
     def sizes(self) -> dict[int, int]:
         """Numbers of values of choices, by columns."""
-        of = enumerate(self.distributions.values())
-        return {
-            i: len(d.choices) for i, d in of if isinstance(d, CategoricalDistribution)
-        }
+        of, kind = enumerate(self.distributions.values()), CategoricalDistribution
+        return {i: len(d.choices) for i, d in of if isinstance(d, kind)}
 
 
 def _coordinate(distribution: Any, value: Any) -> float:

@@ -12,7 +12,7 @@ from ax.core.parameter import ParameterType
 from pandas import DataFrame, read_csv
 
 from botorch_pref.ax.answers import Answer
-from botorch_pref.ax.given import finite_number, is_missing, written
+from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.log_store import file_content
@@ -31,13 +31,11 @@ _KIND_COLUMNS = {kind: kind.field for kind in KINDS} | {INVALID: "valid"}
 """The column of each kind in a table with a row for each option."""
 
 _FIRST = ("question", "option", "name")
-"""The columns of such a table before those of parameters."""
-
 _BESIDE = (
     *("chosen_by", *_CIRCUMSTANCES, "shown", "time", "cannot_compare"),
     *_KIND_COLUMNS.values(),
 )
-"""The columns after them."""
+"""The columns of such a table before and after those of parameters."""
 
 Row = tuple[str, Mapping[Hashable, Any]]
 """A row of a table, after the text that names it in messages."""
@@ -93,10 +91,7 @@ def _asked_of_options(
 ) -> Iterator[Asked]:
     """The questions of a table with a row for each option."""
     if items is not None:
-        raise ExperimentError(
-            "The answers have a row for each option, with its parameters; leave out "
-            "items."
-        )
+        raise ExperimentError("The answers have rows of options; leave out items.")
     columns = _parameter_columns(log)
     _check_known(table, [*_FIRST, *columns.values(), *_BESIDE])
     by_id = log.catalogue is not None and "name" in table.columns
@@ -162,10 +157,10 @@ def _check_items(items: object) -> None:
         )
     if items is not None and not items.index.is_unique:
         twice = items.index[items.index.duplicated()][0]
-        places = [i for i, label in enumerate(items.index) if label == twice]
+        first, second, *_ = (items.index == twice).nonzero()[0]
         raise ExperimentError(
-            f"items has {twice!r} twice, at {places[0]} and {places[1]} (counted from "
-            "0); name each item once."
+            f"items has {twice!r} twice, at {first} and {second} (counted from 0); "
+            "name each item once."
         )
 
 
@@ -199,6 +194,13 @@ def csv_table(text: str) -> DataFrame:
     return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
 
 
+def csv_content(table: DataFrame) -> bytes:
+    """Content of a CSV file with a table."""
+    # A cell that has either half of this end of a line is quoted.
+    text: str = table.to_csv(index=False, lineterminator="\r\n")
+    return text.encode()
+
+
 def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> None:
     columns = [*table.columns]
     if unknown := [column for column in columns if column not in known]:
@@ -214,10 +216,8 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
 
 def _parameter_columns(log: Log) -> dict[str, str]:
     """The column of each parameter in a table with a row for each option."""
-    return {
-        name: f"{name}_parameter" if name in (*_FIRST, *_BESIDE) else name
-        for name in log.space.parameters
-    }
+    others = {*_FIRST, *_BESIDE}
+    return {n: f"{n}_parameter" if n in others else n for n in log.space.parameters}
 
 
 def _design(
@@ -244,10 +244,7 @@ def _design(
             design[name] = TRUTHS.get(cell.lower()) if of_bool else _number(cell)
             if design[name] is None:
                 wanted = "true or false" if of_bool else "a number"
-                raise ExperimentError(
-                    f"{where}, column {columns[name]}, is {written(cell)}; give "
-                    f"{wanted}."
-                )
+                raise wrong(f"{where}, column {columns[name]},", cell, wanted)
     return design
 
 
@@ -348,19 +345,17 @@ def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
 
 
 def answer_table(log: Log) -> DataFrame:
-    """Answers that stand, in the order of the questions, in long form.
+    """Answers that stand, in the order of the questions: a row for each option.
 
-    Returns:
-        A row for each option of each answered question, with the ``question``; the
-        place of the ``option`` in the order in which it was shown, and its ``name``;
-        the values of its parameters, whose columns end in ``_parameter`` where they
-        would be called as others; who chose the question (``chosen_by``); who answered
-        (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
-        which the option was on display (``shown``), where that is known;
-        ``cannot_compare``; and for each kind of answer the value of the option, see
-        `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
-        each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options
-        that failed. Cells of which nothing was said are empty.
+    It has the ``question``; the place of the ``option`` in the order of the question,
+    and its ``name``; its parameters, whose columns end in ``_parameter`` where they
+    would be called as others; who chose the question (``chosen_by``); who answered
+    (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
+    which the option was on display (``shown``), where that is known;
+    ``cannot_compare``; and for each kind of answer the value of the option, see
+    `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
+    each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options that
+    failed. Cells of which nothing was said are empty.
     """
     columns, rows = _parameter_columns(log), []
     for question in log.questions:

@@ -72,14 +72,12 @@ class Answer:
             For each metric of `KINDS` that it gives data to, its values by option.
         """
         shown, said = ShownOptions(num_options, self.invalid or ()), self.given()
-        return {
-            kind.metric: kind.encode(said[kind.field], shown)
-            for kind in KINDS
-            if kind.field in said
-        }
+        told = [kind for kind in KINDS if kind.field in said]
+        return {kind.metric: kind.encode(said[kind.field], shown) for kind in told}
 
 
 _NAMES = [attribute.name for attribute in fields(Answer)]
+_ANY = ", ".join(_NAMES)
 _NOTHING_TO_SAY = "cannot_compare"
 
 
@@ -90,10 +88,8 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
     is the first of a ranking of two.
     """
     said = {k: v for k, v in said.items() if v is not None}
-    if unknown := sorted(said.keys() - {*_NAMES}):
-        raise ExperimentError(
-            f"An answer has no {', '.join(unknown)}; say one of {', '.join(_NAMES)}."
-        )
+    if unknown := ", ".join(sorted(said.keys() - {*_NAMES})):
+        raise ExperimentError(f"An answer has no {unknown}; say one of {_ANY}.")
     # These say nothing if they are false.
     for name in {"tie", _NOTHING_TO_SAY} & said.keys():
         if not given_truth(name, said[name]):
@@ -101,13 +97,9 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
     comparing = (*(kind.field for kind in COMPARING), _NOTHING_TO_SAY)
     relations = [name for name in comparing if name in said]
     if len(relations) > 1:
-        raise ExperimentError(
-            f"The answer says {' and '.join(relations)}; give one of them."
-        )
+        raise ExperimentError(f"The answer says {' and '.join(relations)}; give one.")
     if not said:
-        raise ExperimentError(
-            f"The answer says nothing; give one of {', '.join(_NAMES)}."
-        )
+        raise ExperimentError(f"The answer says nothing; give one of {_ANY}.")
     checked: dict[str, Any] = {}
     if _NOTHING_TO_SAY in said:
         if len(said) > 1:
@@ -183,9 +175,8 @@ def check_taken(
     """
     rows = answer.rows(num_options)
     biased = settings.position_bias
-    key = json.dumps(
-        [settings.model, settings.model_options, num_options, num_levels, biased]
-    )
+    known = settings.model, settings.model_options
+    key = json.dumps([*known, num_options, num_levels, biased])
     kinds = (key, *sorted(rows))
     if not rows or kinds in _TAKEN:
         return

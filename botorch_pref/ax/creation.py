@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from inspect import signature
 from typing import Any
@@ -15,7 +15,6 @@ from pandas import DataFrame
 
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.asking import next_options
-from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
@@ -34,8 +33,6 @@ def new_log(
     catalogue: DataFrame | None,
 ) -> Log:
     """The log of a new experiment, see `PreferenceExperiment.create`."""
-    if num_levels is not None:
-        num_levels = given_integer("num_levels", num_levels, 2)
     if parameter_constraints:
         settings.setdefault("optimizer_options", SHORT_WALKS)
     rows = None
@@ -67,32 +64,26 @@ def new_log(
     return log
 
 
-_FIT = [
-    "closure_kwargs",
-    "max_attempts",
-    "optimizer_kwargs",
-    "pick_best_of_all_attempts",
-]
+_FIT = (
+    *("closure_kwargs", "max_attempts"),
+    *("optimizer_kwargs", "pick_best_of_all_attempts"),
+)
 """What can be stored of the arguments of ``fit_gpytorch_mll``, which ignores others."""
 
-_OPTIMIZER = [
-    "num_restarts",
-    "options",
-    "raw_samples",
-    "retry_on_optimization_warning",
-    "sequential",
-    "timeout_sec",
-]
+_OPTIMIZER = (
+    *("num_restarts", "options", "raw_samples"),
+    *("retry_on_optimization_warning", "sequential", "timeout_sec"),
+)
 """What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""
 
 
 def check_options(settings: Settings) -> None:
     """Checks options that would fail, or do nothing, when the model first chooses."""
     model_class: Any = model_classes()[settings.model]
-    of_fit: Iterable[str] = _FIT
+    of_fit = {*_FIT}
     if is_fully_bayesian(model_class):
-        ours = {"model", "disable_progbar"}
-        of_fit = signature(fit_fully_bayesian_model_nuts).parameters.keys() - ours
+        known = signature(fit_fully_bayesian_model_nuts).parameters.keys()
+        of_fit = known - {"model", "disable_progbar"}
     for argument, names in (("fit_options", of_fit), ("optimizer_options", _OPTIMIZER)):
         if unknown := sorted(getattr(settings, argument).keys() - set(names)):
             raise ExperimentError(

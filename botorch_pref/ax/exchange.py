@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from ax.core.experiment import Experiment
 from ax.exceptions.core import AxError
 from ax.storage.json_store.encoder import object_to_json
+from pandas import DataFrame
 from sqlalchemy import create_engine, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from botorch_pref.ax.answer_table import csv_table
+from botorch_pref.ax.answer_table import csv_content, csv_table
 from botorch_pref.ax.given import is_text, wrong
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
@@ -53,11 +52,9 @@ def write_csv(log: Log, path: Path) -> None:
         "before": log.head,
         "checksum": definition.checksum(),
     }
-    table = StringIO(newline="")
-    writer = csv.DictWriter(table, (*COLUMNS, "checksum"))
-    writer.writeheader()
-    writer.writerows([first, *(event.to_row() for event in log.events)])
-    replace_file(path, table.getvalue().encode())
+    rows = [first, *(event.to_row() for event in log.events)]
+    table = DataFrame(rows, columns=[*COLUMNS, "checksum"], dtype=object)
+    replace_file(path, csv_content(table))
 
 
 def write_json(log: Log, path: Path) -> None:
@@ -98,10 +95,7 @@ def read_file(path: Path, name: str | None) -> Log:
         log = Log(definition)
         log.append_stored(stored["events"])
         if log.head != head:
-            raise StorageError(
-                f"its {len(log.events)} events or its definition are not all that was "
-                "written."
-            )
+            raise StorageError(f"its {len(log.events)} events are not all there were.")
     except (ExperimentError, StorageError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     return log if name in (None, log.name) else retold(log, name)
@@ -151,15 +145,14 @@ def retold(
         stored = stored_parameters(parameters, constraints)
         target = replace(target, parameters=stored, constraints=[*constraints])
         if target.catalogue is not None:
-            raise ExperimentError(
-                "The designs of a catalogue are its rows; leave parameters out."
-            )
+            raise ExperimentError("A catalogue has its rows; leave parameters out.")
     copy = Log(replace(target, name=log.name if name is None else name).read_back())
     try:
         add_events(copy, log, new_names)
     except ExperimentError as error:
+        names = {p["name"] for p in log.definition.parameters}
         if {p["name"] for p in target.parameters} == {
-            new_names.get(p["name"], p["name"]) for p in log.definition.parameters
+            new_names.get(name, name) for name in names
         }:
             raise
         raise ExperimentError(
@@ -172,11 +165,8 @@ def retold(
 def _renamed(definition: Definition, rename: dict[str, str]) -> Definition:
     """A definition with other names of parameters, wherever they are named."""
     names = [str(stored["name"]) for stored in definition.parameters]
-    if unknown := sorted(set(rename) - set(names)):
-        raise ExperimentError(
-            f"rename has {', '.join(map(repr, unknown))}; the parameters are "
-            f"{', '.join(names)}."
-        )
+    if unknown := ", ".join(map(repr, sorted(set(rename) - set(names)))):
+        raise ExperimentError(f"rename has {unknown}; there are {', '.join(names)}.")
     definition = replace(definition, created=now())
     if not rename:
         return definition
@@ -293,12 +283,9 @@ def save_to_ax(experiment: Experiment, place: str) -> None:
             with Session(engine) as session, session.begin():
                 if name in session.execute(select(SQAExperiment.name)).scalars():
                     raise StorageError(
-                        f"There is an experiment {name!r} of Ax's already; name "
-                        "another storage."
+                        f"Ax has an experiment {name!r} there; name another storage."
                     )
                 session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
             engine.dispose()
         except (SQLAlchemyError, AxError, ModuleNotFoundError) as error:
-            raise StorageError(
-                f"Cannot save {name!r} to Ax's storage: {error}"
-            ) from error
+            raise StorageError(f"Cannot save {name!r} to Ax: {error}") from error

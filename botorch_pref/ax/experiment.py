@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from botorch_pref.ax import exchange
 from botorch_pref.ax import questions as telling
-from botorch_pref.ax.answer_table import answer_table, record_table
+from botorch_pref.ax.answer_table import answer_table, csv_content, record_table
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
@@ -25,7 +25,7 @@ from botorch_pref.ax.generation.asking import (
     preference_generation_strategy,
     usual_size,
 )
-from botorch_pref.ax.given import given_integer, given_path, given_truth, written
+from botorch_pref.ax.given import given_integer, given_path, given_truth, wrong
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
@@ -192,18 +192,13 @@ class PreferenceExperiment:
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
         log = self.log
-        return [
-            Question.of_logged(log, asked) for asked in log.questions if asked.pending
-        ]
+        return [Question.of_logged(log, one) for one in log.questions if one.pending]
 
     def question(self, index: int) -> Question:
         """A question that was asked, answered or not.
 
-        Args:
-            index: Its number.
-
         Raises:
-            ExperimentError: There is no such question.
+            ExperimentError: There is no question of this number.
         """
         log = self.log
         return Question.of_logged(log, telling.asked_question(log, index))
@@ -326,15 +321,12 @@ class PreferenceExperiment:
         rater: str | None = None,
         **said: Any,
     ) -> Question:
-        """Keeps an answer that was given elsewhere, like any other.
+        """Keeps an answer that was given elsewhere, and returns its question.
 
         Args:
             options: What was compared, two designs or more, see `ask`.
             rater: The name of who answered.
             said: See `tell`.
-
-        Returns:
-            Its question.
 
         Raises:
             ExperimentError: The search space does not have these designs, or this
@@ -347,7 +339,7 @@ class PreferenceExperiment:
     def record_table(
         self, answers: DataFrame | str | Path, items: DataFrame | None = None
     ) -> list[Question]:
-        """Keeps a table of answers that were given elsewhere, all of them or none.
+        """Keeps answers from elsewhere, all or none, and returns their questions.
 
         Args:
             answers: Of pandas, or the path of a CSV file with commas. A table of duels
@@ -358,9 +350,6 @@ class PreferenceExperiment:
             items: Designs by name: a row each, with a column for each parameter. A
                 catalogue needs none.
 
-        Returns:
-            The questions that they are kept under.
-
         Raises:
             ExperimentError: A column, or a row, says what cannot be; names it.
         """
@@ -368,16 +357,13 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def undo(self, *, rater: str | None = None) -> Question:
-        """Takes back the last answer, so that its question is pending again.
+        """Takes back the last answer, and returns its question, pending again.
 
         Called again, it takes back the answer before. The log keeps what was said, and
         that it was undone.
 
         Args:
             rater: The name of the rater whose answer it is; None for any rater.
-
-        Returns:
-            The question, to be told anew.
 
         Raises:
             ExperimentError: There is no answer left.
@@ -392,10 +378,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def withdraw(self, question: Question | int) -> None:
-        """Takes back an answer, or a question, which may be told anew.
-
-        Args:
-            question: The question, or its index.
+        """Takes back an answer, or a question (itself or its index), to be told anew.
 
         Raises:
             ExperimentError: There is no such question.
@@ -438,14 +421,10 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
-        """Scores of the model's predictions of answers that it has not seen.
+        """Scores of predictions of answers that the model has not seen.
 
-        Args:
-            num_folds: How many parts the questions are split into, each predicted from
-                the others.
-
-        Returns:
-            See `cross_validation`.
+        The questions are split into ``num_folds`` parts, each predicted from the
+        others; see `cross_validation`.
 
         Raises:
             ExperimentError: There are fewer answered questions than folds.
@@ -479,48 +458,31 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def answers(self) -> DataFrame:
-        """Table of the answers that stand: a row for each option, with its parameters.
-
-        Returns:
-            See `answer_table`.
-        """
+        """Answers that stand, a row for each option, see `answer_table`."""
         return answer_table(self.log)
 
     @one_at_a_time
     def write_answers(self, path: str | Path) -> None:
-        """Writes the table of `answers` as CSV.
-
-        Args:
-            path: Of the file; replaced, whole, if there is one.
+        """Writes the table of `answers` as CSV, in place of a file of this path.
 
         Raises:
-            StorageError: It cannot be written.
+            StorageError: It cannot be written; what was there stays.
         """
-        # A cell that has either half of this end of a line is quoted.
-        text = self.answers().to_csv(index=False, lineterminator="\r\n")
-        replace_file(given_path("path", path), text.encode())
+        replace_file(given_path("path", path), csv_content(self.answers()))
 
     @one_at_a_time
     def write_json(self, path: str | Path) -> None:
-        """Writes the whole experiment as JSON: what it is, and its log.
+        """Writes what the experiment is and its log as JSON, which `read` reads.
 
-        Args:
-            path: Of the file, which `read` reads; replaced, whole, if there is one.
-
-        Raises:
-            StorageError: It cannot be written.
+        See `write_answers`.
         """
         exchange.write_json(self.log, given_path("path", path))
 
     @one_at_a_time
     def write_log(self, path: str | Path) -> None:
-        """Writes the whole experiment as CSV: what it is, then its log, a row an event.
+        """Writes the same as CSV, a row an event; `read` wants a name in ``.csv``.
 
-        Args:
-            path: Of the file, see `write_json`; `read` wants a name in ``.csv``.
-
-        Raises:
-            StorageError: It cannot be written.
+        See `write_answers`.
         """
         exchange.write_csv(self.log, given_path("path", path))
 
@@ -572,24 +534,19 @@ class PreferenceExperiment:
     def merge(self, other: PreferenceExperiment) -> list[Question]:
         """Adds all that was asked and said in another experiment, or nothing.
 
-        Each event is taken once. A question that both have is not added again, and has
-        the events of both; where it was answered otherwise in each, both answers are
-        kept, as those of two questions.
+        Returns the questions that were added, which are numbered on. Each event is
+        taken once. A question that both have is not added again, and has the events of
+        both; where it was answered otherwise in each, both answers are kept, as those
+        of two questions.
 
         Args:
             other: An experiment whose options this search space has. It stays as it is.
-
-        Returns:
-            The questions that were added, which are numbered on.
 
         Raises:
             ExperimentError: This experiment cannot have one of the events; names it.
             StorageError: They cannot be kept.
         """
         if not isinstance(other, PreferenceExperiment):
-            raise ExperimentError(
-                f"other is {written(other)}; give a PreferenceExperiment, as resume "
-                "returns one."
-            )
+            raise wrong("other", other, "a PreferenceExperiment, as resume returns one")
         source = other.log
         return self._added(lambda log: exchange.merge(log, source))

@@ -40,11 +40,8 @@ _TURN = RLock()
 
 if hasattr(os, "register_at_fork"):
     # A child of a thread that waits would wait for ever.
-    os.register_at_fork(
-        before=_TURN.acquire,
-        after_in_parent=_TURN.release,
-        after_in_child=_TURN.release,
-    )
+    free = _TURN.release
+    os.register_at_fork(before=_TURN.acquire, after_in_parent=free, after_in_child=free)
 
 
 def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
@@ -127,8 +124,7 @@ class KeptLog:
         name = self.log.name
         if self._store is None:
             raise StorageError(
-                f"{name!r} was opened to be read; copy it to another storage, and go "
-                "on there."
+                f"{name!r} was opened to be read; copy it, and go on there."
             )
         try:
             self._store.check_file(f"write to {name!r}", writes=True)
@@ -203,10 +199,8 @@ def _check_head(log: Log, record: Row) -> None:
         )
 
 
-_PARTS: dict[str, Any] = {
-    **{"parameters": list, "constraints": list, "settings": dict},
-    **{"num_levels": int | None, "catalogue": dict | None},
-}
+_PARTS: dict[str, Any] = {"parameters": list, "constraints": list, "settings": dict}
+_PARTS |= {"num_levels": int | None, "catalogue": dict | None}
 """The parts of a definition that are kept as JSON, and what they are."""
 
 
@@ -224,8 +218,8 @@ def good_part(
     """
     given: dict[str, Any] = {}
     if parameters is not None:
-        given["parameters"] = stored_parameters(parameters, constraints)
-        given["constraints"] = [*constraints]
+        stored = stored_parameters(parameters, constraints)
+        given = {"parameters": stored, "constraints": [*constraints]}
     try:
         return checked_log(store, name), None, []
     except StorageError as error:
@@ -236,10 +230,10 @@ def good_part(
     for row in rows:
         found = row["number"]
         if isinstance(found, int) and found >= number:
-            if found > number:
-                lost = f"Events {number} to {found - 1} are missing."
-                one = f"Event {number} is missing."
-                damage.append(one if found == number + 1 else lost)
+            if found > number + 1:
+                damage.append(f"Events {number} to {found - 1} are missing.")
+            elif found > number:
+                damage.append(f"Event {number} is missing.")
             number = found + 1
         try:
             event = Event.of_row(row)

@@ -75,8 +75,7 @@ class ShownOptions:
             )
         if pair and len(self.valid) != 2:
             raise ExperimentError(
-                f"{field} is about two options, and there are {len(self.valid)}; give "
-                "best or ranking."
+                f"{field} is of two, not {len(self.valid)} options; give best or ranking."
             )
         return self.valid
 
@@ -133,17 +132,12 @@ class ShownOptions:
 
 @dataclass(frozen=True)
 class AnswerKind:
-    """A kind of answer.
+    """A kind of answer: its field of `Answer`, and the metric whose data hold it.
 
-    Attributes:
-        field: The field of `Answer`, and the keyword of ``tell``.
-        metric: The name of Ax's metric whose data hold it.
-        checked: From what a person gave, which is not None, to fields of `Answer`. Two
-            ways to say the same give the same fields. Raises `ExperimentError`.
-        encode: From the value of the field to values of the metric.
-        said_by: The inverse of `encode`. Other values give a result that means nothing.
-        feedback: From the values of one or more trials, and the number of levels of
-            the scale, to the container that models take. Raises `ExperimentError`.
+    ``checked`` leads from what a person gave to fields of `Answer`, the same for two
+    ways to say the same; ``encode`` from the field to values of the metric, ``said_by``
+    back; and ``feedback`` from the values of trials, and the number of levels of the
+    scale, to the container that models take.
     """
 
     field: str
@@ -169,12 +163,6 @@ def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
     return {"winner": shown.places("winner", [given], pair)[0]}
 
 
-def _checked_tie(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    """A tie; ``tie=False`` says nothing and does not get here."""
-    shown.compared("tie")
-    return {"tie": True}
-
-
 def _checked_best(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """The best option; of two it is the winner."""
     compared = shown.compared("best")
@@ -187,20 +175,13 @@ def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
     compared = shown.compared("ranking")
     ranking = shown.places("ranking", given, compared)
     if len(ranking) != len(compared):
-        raise ExperimentError(
-            f"ranking is {list(ranking)}; name all of {compared}, best first."
-        )
+        raise ExperimentError(f"ranking is {list(ranking)}; name all of {compared}.")
     return {"winner": ranking[0]} if len(compared) == 2 else {"ranking": ranking}
 
 
 def _checked_strength(given: Any, shown: ShownOptions) -> dict[str, Any]:
     shown.compared("strength", pair=True)
     return {"strength": _fraction("strength", given)}
-
-
-def _checked_invalid(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    failed = shown.places("invalid", given, range(shown.num_options))
-    return {"invalid": tuple(sorted(failed))}
 
 
 def _one_for(said: int, shown: ShownOptions) -> Values:
@@ -279,7 +260,8 @@ WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _largest, _d
 TIE: AnswerKind = AnswerKind(
     "tie",
     "preference_tie",
-    checked=_checked_tie,
+    # ``tie=False`` says nothing and does not get here.
+    checked=lambda given, shown: {"tie": bool(shown.compared("tie"))},
     encode=lambda said, shown: dict.fromkeys(shown.valid, 1.0),
     said_by=lambda values, shown: True,
     feedback=lambda groups, _: Comparisons(None, _sets(TIE.metric, groups, 0, True)),
@@ -309,7 +291,11 @@ STRENGTH = AnswerKind(
 INVALID = AnswerKind(
     "invalid",
     "preference_valid",
-    checked=_checked_invalid,
+    checked=lambda given, shown: {
+        "invalid": tuple(
+            sorted(shown.places("invalid", given, range(shown.num_options)))
+        )
+    },
     # 0 for the options that failed, 1 for the others.
     encode=lambda said, shown: {
         place: float(place not in said) for place in range(shown.num_options)
@@ -354,11 +340,9 @@ def preferred(said: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
             values = kind.encode(said[kind.field], shown)
             # Ranks are smaller for better ones.
             sign = -1 if kind is RANKING else 1
-            decided = [
-                (i, j)
-                for i, j in permutations(values, 2)
-                if sign * values[i] > sign * values[j]
-            ]
+            worth = {place: sign * value for place, value in values.items()}
+            pairs = permutations(worth, 2)
+            decided = [(i, j) for i, j in pairs if worth[i] > worth[j]]
             # The options that are not the best of many are not equal.
             return decided, [] if decided else [*combinations(values, 2)]
     return [], []
@@ -406,8 +390,7 @@ def feedback_blocks(
             if positions is not None:
                 block = with_positions(block, [positions.get(t, {}) for t, _ in found])
             earlier = blocks.get(type(block))
-            joined = block if earlier is None else earlier.followed_by(block)
-            blocks[type(block)] = joined
+            blocks[type(block)] = earlier.followed_by(block) if earlier else block
     return [*blocks.values()]
 
 

@@ -29,7 +29,6 @@ from ax.exceptions.core import AxError
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
 from botorch_pref.ax.settings import (
     SHARE,
-    ParameterConfig,
     Settings,
     checked_space,
     new_experiment,
@@ -124,7 +123,12 @@ class Definition:
         """Ax's experiment of this definition, without questions."""
         what, table = "parameters", self.catalogue
         try:
-            configs = [_parameter_from_json(dict(stored)) for stored in self.parameters]
+            configs = []
+            for stored in map(dict, self.parameters):
+                if stored.get("bounds") is not None:
+                    # JSON has no tuples.
+                    stored["bounds"] = tuple(stored["bounds"])
+                configs.append(_CONFIGS[stored.pop("kind")](**stored))
             what = "catalogue"
             catalogue = None if table is None else Catalogue.of_property(table)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -148,14 +152,6 @@ def stored_parameters(parameters: object, constraints: object) -> list[dict[str,
         (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
         stored.append({"kind": kind, **asdict(config)})
     return stored
-
-
-def _parameter_from_json(stored: dict[str, Any]) -> ParameterConfig:
-    if stored.get("bounds") is not None:
-        # JSON has no tuples.
-        stored["bounds"] = tuple(stored["bounds"])
-    config: ParameterConfig = _CONFIGS[stored.pop("kind")](**stored)
-    return config
 
 
 def option_title(question: int, place: int) -> str:
@@ -208,8 +204,7 @@ class Event:
     @property
     def rater(self) -> str | None:
         """The name of who was asked or who answered; None for nobody in particular."""
-        rater: str | None = self.what.get("rater")
-        return rater
+        return cast("str | None", self.what.get("rater"))
 
     @property
     def happening(self) -> object:
@@ -219,15 +214,8 @@ class Event:
     def to_row(self) -> dict[str, Any]:
         """The event as a row of a table, with a checksum."""
         what = {key: value for key, value in self.what.items() if key != "rater"}
-        row = {
-            "number": self.number,
-            "question": self.question,
-            "kind": self.kind,
-            "time": self.time,
-            "rater": self.rater,
-            "what": json_text(what),
-            "before": self.before,
-        }
+        known = {**vars(self), "rater": self.rater, "what": json_text(what)}
+        row = {key: known[key] for key in COLUMNS}
         return {**row, "checksum": digest(*row.values())}
 
     @classmethod
@@ -253,11 +241,8 @@ COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
 
 
 def _short(values: Mapping[str, Any]) -> str:
-    shown = {key: str(value) for key, value in values.items() if key != "before"}
-    return ", ".join(
-        f"{key} {text if len(text) <= 200 else text[:200] + ' ...'}"
-        for key, text in shown.items()
-    )
+    row = {key: str(value) for key, value in values.items() if key != "before"}
+    return ", ".join(f"{k} {v[:200]}{' ...' * (len(v) > 200)}" for k, v in row.items())
 
 
 @dataclass(frozen=True)
@@ -270,13 +255,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Options that were chosen for a question, and how.
+    """Parameters of options in the order in which they were chosen, and how.
 
     Attributes:
-        options: Their parameters, in the order in which they were chosen.
         chosen_by: Ax's name of a generator, or `PERSON`.
-        places: The places of the options in the order in which they are shown; None
-            where that is the order in which they were chosen.
+        places: Of the options in the order in which they are shown, if that differs.
         repeats: The number of the question that is asked again.
         generated: What the generator goes on from: the ``node`` of the strategy, and
             the ``position`` in the Sobol sequence.
@@ -319,9 +302,8 @@ class LoggedQuestion:
         told = self.standing
         if told is None:
             return None
-        if "order" in told.what:
-            return cast("list[int]", told.what["order"])
-        return None if "elsewhere" in self.asked else range(len(self.options))
+        usual = None if "elsewhere" in self.asked else range(len(self.options))
+        return cast("Sequence[int] | None", told.what.get("order", usual))
 
     @property
     def rater(self) -> str | None:
@@ -419,6 +401,10 @@ class Log:
         """The name of an option that was shown."""
         return self.names.get(json_text(option, any_order=True))
 
+    def titles_of(self, question: LoggedQuestion) -> list[str]:
+        """What people call the options of a question, in the order shown."""
+        return [self.titles[option.name] for option in question.options]
+
     def answers(self) -> Iterator[Event]:
         """Answers that stand, neither withdrawn nor undone, the latest first."""
         events, questions = self.events, self.questions
@@ -428,8 +414,7 @@ class Log:
 
     def last_answer(self, rater: str | None) -> Event | None:
         """The latest answer that stands, of one rater or of anybody (None)."""
-        found = (event for event in self.answers() if rater in (None, event.rater))
-        return next(found, None)
+        return next((e for e in self.answers() if rater in (None, e.rater)), None)
 
     def ask(
         self, chosen: Chosen, rater: str | None = None, time: str | None = None

@@ -48,26 +48,20 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
-            raise StorageError(
-                f"Cannot write {path}: there is no folder {target.parent}; make it "
-                "first."
-            )
-        before = None
+            raise StorageError(f"Cannot write {path}: make {target.parent} first.")
+        before, mode = None, 0o666
         with suppress(FileNotFoundError):
             before = target.stat()
+            mode = stat.S_IMODE(before.st_mode)
             _check_replaceable(target, before)
         # Nobody can have planted anything there.
         part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
-        mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
         try:
-            with open(
-                part, "xb", opener=lambda p, flags: os.open(p, flags, mode)
-            ) as file:
+            with open(part, "xb", opener=lambda p, how: os.open(p, how, mode)) as file:
                 if before is not None:
-                    if hasattr(os, "chown"):
-                        # Only an administrator can give files away.
-                        with suppress(PermissionError):
-                            os.chown(part, before.st_uid, before.st_gid)
+                    # Only an administrator can give files away; Windows has no chown.
+                    with suppress(PermissionError, AttributeError):
+                        os.chown(part, before.st_uid, before.st_gid)
                     part.chmod(mode)
                 file.write(content)
                 file.flush()
@@ -146,9 +140,7 @@ class LogStore:
 
     def __init__(self, place: str | Path) -> None:
         if not isinstance(place, str | Path) or not str(place):
-            raise StorageError(
-                f"storage is {place!r}; give a path or the URL of a database."
-            )
+            raise StorageError(f"storage is {place!r}; give a path, or a URL.")
         self.path: Path | None = None
         try:
             url = make_url(str(place)) if "://" in str(place) else None
@@ -178,12 +170,10 @@ class LogStore:
             except OSError as error:
                 raise StorageError(f"Cannot create {self.path}: {error}") from error
         name, stored = log.name, asdict(log.definition)
-        row = {
-            **{key: stored[key] for key in _PLAIN},
-            **{key: json_text(stored[key]) for key in _JSON},
-            **{"checksum": log.definition.checksum(), "events": len(log.events)},
-            "head": log.head,
-        }
+        row = {key: stored[key] for key in _PLAIN}
+        row |= {key: json_text(stored[key]) for key in _JSON}
+        row |= {"checksum": log.definition.checksum(), "head": log.head}
+        row["events"] = len(log.events)
         with self._transaction(f"create {name!r}", writes=True) as connection:
             _METADATA.create_all(connection)
             same = sa.select(EXPERIMENTS.c.id).where(EXPERIMENTS.c.name == name)
@@ -198,15 +188,13 @@ class LogStore:
 
     def append(self, name: str, head: str, events: Sequence[Event]) -> None:
         """Keeps events that follow the one with the checksum ``head``, all or none."""
-        last, table = events[-1], EXPERIMENTS.c
+        last, table = events[-1], EXPERIMENTS
+        on = table.update().where(table.c.name == name, table.c.head == head)
         with self._transaction(f"write to {name!r}", writes=True) as connection:
             record = self._record(connection, name)
             # A row that another writer has locked is waited for.
-            moved = connection.execute(
-                EXPERIMENTS.update()
-                .where(table.name == name, table.head == head)
-                .values(events=last.number + 1, head=last.checksum)
-            )
+            moved_on = on.values(events=last.number + 1, head=last.checksum)
+            moved = connection.execute(moved_on)
             if moved.rowcount != 1:
                 raise StorageError(
                     f"Another process has gone on with {name!r}. Nothing was written, "
@@ -219,14 +207,10 @@ class LogStore:
     ) -> tuple[Row, list[Row]]:
         """An experiment as it was last kept: its row and those of its events."""
         with self._transaction(f"read {name!r}") as connection:
-            record, number = self._record(connection, name), EVENTS.c.number
-            events = connection.execute(
-                sa.select(EVENTS)
-                .where(EVENTS.c.experiment == record["id"])
-                .where(number.between(since, until))
-                .order_by(number)
-            )
-            return record, [dict(row) for row in events.mappings()]
+            record, of = self._record(connection, name), EVENTS.c
+            where = of.experiment == record["id"], of.number.between(since, until)
+            query = sa.select(EVENTS).where(*where).order_by(of.number)
+            return record, [dict(row) for row in connection.execute(query).mappings()]
 
     def read_what_can_be(self, name: str) -> tuple[Row, list[Row], list[str]]:
         """An experiment of which parts cannot be read.
@@ -277,13 +261,13 @@ class LogStore:
             ) from error
         except OSError as error:
             raise StorageError(f"Cannot {what}: {error}") from error
-        why = None
+        where = f"Cannot {what}: {self.path} is"
         if not stat.S_ISREG(found.st_mode):
-            why = "no regular file; name one"
-        elif writes and not _is_writable(self.path, found):
-            why = "read-only, and it is left as it is; change its mode, or write a copy"
-        if why is not None:
-            raise StorageError(f"Cannot {what}: {self.path} is {why}.")
+            raise StorageError(f"{where} no regular file; name one.")
+        if writes and not _is_writable(self.path, found):
+            raise StorageError(
+                f"{where} read-only, and left as it is; change its mode, or copy it."
+            )
 
     @contextmanager
     def _transaction(self, what: str, writes: bool = False) -> Iterator[Connection]:
@@ -299,8 +283,7 @@ class LogStore:
 
 
 def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
-    rows = [{"experiment": key, **event.to_row()} for event in events]
-    if rows:
+    if rows := [{"experiment": key, **event.to_row()} for event in events]:
         connection.execute(EVENTS.insert(), rows)
 
 
@@ -325,24 +308,22 @@ def _is_writable(path: Path, found: os.stat_result) -> bool:
 def _checked_path(name: str) -> Path:
     """The path of a file that can be there."""
     # Of the folder of this moment.
-    path, why = Path(name).absolute(), None
+    path = Path(name).absolute()
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             path.lstat()
     except (OSError, ValueError) as error:
         raise StorageError(f"{name!r} can name no file: {error}") from error
     if path.is_dir():
-        why = f"{path} is a folder; name a file in it."
-    elif not path.parent.is_dir():
-        why = f"There is no folder {path.parent}; make it first."
-    elif path.suffix == ".json":
-        why = (
+        raise StorageError(f"{path} is a folder; name a file in it.")
+    if not path.parent.is_dir():
+        raise StorageError(f"There is no folder {path.parent}; make it first.")
+    if path.suffix == ".json":
+        raise StorageError(
             f"{path} would be a JSON file, and experiments are kept in databases; give "
             "another name, as espresso.db. PreferenceExperiment.read makes an "
             "experiment of what write_json wrote."
         )
-    if why is not None:
-        raise StorageError(why)
     return path
 
 
@@ -358,9 +339,8 @@ def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
         mode = "rw" if _is_writable(path, path.stat()) else "ro"
         # Transactions and savepoints are SQLAlchemy's.
         options["isolation_level"] = None
-        return sqlite3.connect(
-            f"file:{quote(str(path))}?mode={mode}", uri=True, **options
-        )
+        uri = f"file:{quote(str(path))}?mode={mode}"
+        return sqlite3.connect(uri, uri=True, **options)
 
     # A connection for each transaction: none is left open.
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)

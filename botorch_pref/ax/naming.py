@@ -30,8 +30,7 @@ T = TypeVar("T")
 
 def model_classes() -> dict[str, type[Model]]:
     """Every registered model, by the name of its class."""
-    found = (entry.model_class for entry in registered_models())
-    return {model_class.__name__: model_class for model_class in found}
+    return {e.model_class.__name__: e.model_class for e in registered_models()}
 
 
 def duel_classes() -> dict[str, type[AcquisitionFunction]]:
@@ -83,13 +82,13 @@ def named(
     cls: Any = class_named(name, dict(classes), noun)
 
     def option(value: Any) -> Any:
-        name = next(iter(value), None) if isinstance(value, Mapping) else value
-        if isinstance(name, str) and name in classes:
-            return named(value, classes, noun, own)
         if isinstance(value, list):
             return torch.tensor(value, dtype=torch.float64)
         if not isinstance(value, str | Mapping):
             return value
+        name = value if isinstance(value, str) else next(iter(value), None)
+        if name in classes:
+            return named(value, classes, noun, own)
         parts = _exported((Prior, Interval), priors, constraints)
         return named(value, parts, "likelihood or prior")
 
@@ -101,9 +100,7 @@ def named(
         made = {key: option(value) for key, value in options.items()}
         return cls(**{**own(cls), **made})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
-        raise ExperimentError(
-            f"{cls.__name__} does not take {options!r}: {error}"
-        ) from error
+        raise ExperimentError(f"{name} does not take {options!r}: {error}") from error
 
 
 def kernel_named(given: object, dim: int) -> Kernel:
@@ -164,9 +161,8 @@ def model_arguments(
     if isinstance(given, Mapping) and Comparisons not in given:
         beside = ties_beside_sets(model_class, blocks)
         kinds = {type(block) for block in blocks}
-        judged = kinds and not kinds & {Comparisons, Choices, Rankings}
-        judged = judged and "comparisons" not in arguments
-        if judged and issubclass(model_class, PreferenceGP):
+        compare = kinds & {Comparisons, Choices, Rankings} or "comparisons" in arguments
+        if kinds and not compare and issubclass(model_class, PreferenceGP):
             duels = model_class.default_likelihoods[Comparisons].default_for(None)
             beside = {Comparisons: duels}
         if beside:

@@ -104,9 +104,8 @@ class Projection:
         # Ax never goes back from these.
         trial._time_completed = None if question.pending else last
         trial._status_reason, trial._time_run_started = reason, asked
-        trial._properties[PROPERTY] = [
-            {**vars(event), "what": dict(event.what)} for event in question.events
-        ]
+        events = [{**vars(one), "what": dict(one.what)} for one in question.events]
+        trial._properties[PROPERTY] = events
         names = [option.name for option in question.options]
         shown, self._rows[index] = question.display, []
         trial._properties[_POSITIONS] = shown and {
@@ -141,15 +140,13 @@ def _time(event: Event) -> datetime:
     return datetime.fromisoformat(event.time).astimezone().replace(tzinfo=None)
 
 
-def named_raters(experiment: Experiment) -> dict[int, int]:
-    """Number of the rater of each answer that stands and has a name, by trial."""
-    return _of_trials(experiment, _RATER)
+def raters_of_trials(experiment: Experiment, pooled: bool = False) -> dict[int, int]:
+    """Number of the rater of each answer that stands and has a name, by trial.
 
-
-def raters_of_trials(experiment: Experiment) -> dict[int, int]:
-    """The `named_raters` where they share; nobody where answers are pooled."""
+    Nobody where answers are pooled, unless ``pooled`` ones are asked for.
+    """
     shared = Settings.of(experiment).raters == SHARE
-    return named_raters(experiment) if shared else {}
+    return _of_trials(experiment, _RATER) if pooled or shared else {}
 
 
 def _of_trials(experiment: Experiment, name: str) -> dict[int, Any]:

@@ -60,12 +60,10 @@ class Question:
     @classmethod
     def of_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
         """A question of a log."""
-        has_ids = log.catalogue is not None
-        options = tuple(
-            Design(option.parameters, option.name if has_ids else None)
-            for option in logged.options
-        )
         names = tuple(option.name for option in logged.options)
+        ids = [None] * len(names) if log.catalogue is None else names
+        each = zip(logged.options, ids, strict=True)
+        options = tuple(Design(option.parameters, name) for option, name in each)
         return cls(logged.index, options, logged.rater, names)
 
 

@@ -15,7 +15,7 @@ from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import ties_beside_sets
-from botorch_pref.ax.projection import Projection, named_raters
+from botorch_pref.ax.projection import Projection, raters_of_trials
 from botorch_pref.evaluation import rater_agreement, rater_reliability
 from botorch_pref.evaluation.raters import LEVEL, in_circles
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
@@ -28,7 +28,6 @@ from botorch_pref.models import (
 
 MOST_RATERS = 40
 """Raters of whom tables are made: each costs a derivative of the evidence."""
-
 
 MOST_POINTS = 1_000
 """Options times raters whose joint utilities tell the agreement."""
@@ -53,11 +52,13 @@ def rater_tables(
     and a noise of each rater), also where the experiment pools them. None where fewer
     than two or more than `MOST_RATERS` compared, or fewer than three options were.
     """
-    of_trials = named_raters(projection.experiment())
+    of_trials = raters_of_trials(projection.experiment(), pooled=True)
     if len(set(of_trials.values())) < 2:
         return None
-    dataset = adapter.dataset_of_raters(of_trials)
-    compared = [b for b in dataset.feedback if isinstance(b, _OF_NOISE)]
+    told = adapter.get_training_data().filter_by_trial_index(set(of_trials))
+    dataset = adapter.dataset_of(told, of_trials)
+    comparing = Comparisons | Choices | Rankings
+    compared = [b for b in dataset.feedback if isinstance(b, comparing)]
     if not compared or dataset.raters is None:
         return None
     numbers = dataset.raters[torch.cat([_points(block) for block in compared])].unique()
@@ -88,9 +89,6 @@ def rater_tables(
     return RaterTables(rater_reliability(model, names).iloc[order], pairs)
 
 
-_OF_NOISE = (Comparisons, Choices, Rankings)
-
-
 def _points(block: Feedback) -> Tensor:
     """A point of each answer."""
     fields = [getattr(block, names[0]) for names in block.tables.values()]
@@ -101,12 +99,7 @@ def rater_checks(log: Log) -> DataFrame | None:
     """How often raters answered alike where the same options were shown to them again.
 
     A check is an answer that compares options which the rater compared before, in
-    whatever order they were shown. It is alike where the same options are the best.
-
-    Returns:
-        A row for each rater with checks, by name (empty of those without one): the
-        number of ``checks``; the share that is ``alike``, and Wilson's interval of it
-        from ``lower`` to ``upper``. None where nobody was checked.
+    whatever order they were shown. Intervals are Wilson's; see `Report`.
     """
     alike: dict[str, list[bool]] = {}
     before: dict[tuple[str, frozenset[str]], set[str]] = {}

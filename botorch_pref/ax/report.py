@@ -135,31 +135,30 @@ class Report:
             of knowing the best option of the search space over the best one shown;
             whether to ``stop``, and the ``chance of regret`` in what the person would
             notice; how much of the space was ``searched for the best``; how often
-            repeated questions were answered alike; and into how many parts the
-            comparisons join the options; with ``position_bias`` also how often the
-            option shown first is chosen between equals, ties left out, with a 95 %
-            interval. The column ``meaning`` has what to make of a
-            value.
+            repeated questions were answered alike; into how many parts the comparisons
+            join the options; with ``position_bias`` also how often the option shown
+            first is chosen between equals, ties left out, with a 95 % interval. The
+            column ``meaning`` has what to make of a value.
         options: A row for each option that was judged or could have been, the largest
             posterior mean first, by what people call it (`.PreferenceExperiment.titles`
             has the names of Ax's arms): its parameters; its utility's posterior
             ``mean`` and 95 % interval from ``lower`` to ``upper``; the probability that
-            it is the ``best`` of those that were judged, NaN for others; how many
-            options it was said to be better than (``wins``), worse than (``losses``)
-            and equal to (``ties``); how often it ``failed``; and the ``part`` of the
-            comparison graph that it is in. Options that nobody could tell apart have
-            one entry in ``best``: the others have NaN, and ``copy_of`` names it. With a
-            baseline also its ``difference`` to that, from ``least`` to ``most``, and
-            the probability that it is ``preferred`` to it.
+            it is the ``best`` of those that were judged; how many options it was said
+            to be better than (``wins``), worse than (``losses``) and equal to
+            (``ties``); how often it ``failed``; and the ``part`` of the comparison
+            graph that it is in. Of options that nobody could tell apart one has an
+            entry in ``best``, which ``copy_of`` names. With a baseline also its
+            ``difference`` to that, from ``least`` to ``most``, and the probability that
+            it is ``preferred`` to it.
         raters: A row for each rater, those who agree beside each other: the table of
             :func:`.rater_reliability`. None unless two to 40 people with names compared
             options, three or more of them.
         agreement: A row for each two raters: the table of :func:`.rater_agreement` over
             options that were judged. None where ``raters`` is.
-        checks: A row for each rater who was asked about the same options again: the
-            number of ``checks``, the share that was answered ``alike`` (the same
-            options are the best), and its 95 % interval from ``lower`` to ``upper``.
-            The name is empty of those who gave none. None where nobody was.
+        checks: A row for each rater who was asked about the same options again, the
+            name empty of those who gave none: the number of ``checks``, the share that
+            was answered ``alike`` (the same options are the best), and its 95 %
+            interval from ``lower`` to ``upper``. None where nobody was.
         effects: What each parameter does around the best option shown, the others held:
             a row for each ``parameter`` and ``value`` that the space has, with the
             ``change`` of utility from that option and its 95 % interval from ``lower``
@@ -214,8 +213,17 @@ def preference_report(projection: Projection) -> Report:
     sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
     alone = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
-    agreement = _agreement(adapter)
-    tables, untold = _rater_tables(projection, adapter)
+    agreement = progress.AnswerAgreement(0, math.nan)
+    for block in adapter.dataset.feedback:
+        if isinstance(block, Comparisons):
+            # A rater is asked about agreement with herself.
+            agreement = progress.answer_agreement(adapter.dataset.points, block)
+    tables: RaterTables | None = None
+    untold = {}
+    try:
+        tables = rater_tables(projection, adapter)
+    except BotorchPrefError as error:
+        untold = {"noise of raters": f"not known: {error}"}
     shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
     values = {
         **_counts(log),
@@ -223,8 +231,7 @@ def preference_report(projection: Projection) -> Report:
         "recommended of all": _text(log, anywhere),
         **_baseline_rows(log, adapter, shown),
         **_progress(projection, adapter, anywhere),
-        **_rater_rows(log, adapter),
-        **_position_rows(adapter),
+        **_learned_rows(log, adapter),
         **untold,
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
@@ -256,25 +263,13 @@ def _advice(values: Mapping[str, Any]) -> str:
     worth = ""
     if not math.isnan(share):
         percent = "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
-        worth = (
-            f" It would be better by {percent} of the step from the worst option so "
-        )
-        worth += "far to the best."
+        better = f" It would be better by {percent} of the step from the worst option"
+        worth = f"{better} so far to the best."
     return (
         f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
         f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
         f"comparisons, where 50 means as good as equal.{worth}"
     )
-
-
-def _rater_tables(
-    projection: Projection, adapter: PreferenceAdapter
-) -> tuple[RaterTables | None, dict[str, str]]:
-    """Tables of raters, or a row of the summary with why none could be made."""
-    try:
-        return rater_tables(projection, adapter), {}
-    except BotorchPrefError as error:
-        return None, {"noise of raters": f"not known: {error}"}
 
 
 def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
@@ -366,34 +361,23 @@ def candidate_points(
     return torch.cat([found, adapter.points_of([anywhere]), adapter.datapoints])
 
 
-def _rater_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
-    """Rows of the summary about those who answered, if answers have raters."""
-    if not log.raters:
-        return {}
-    rows: dict[str, Any] = {"raters": len(log.raters)}
-    model = adapter.botorch_model
+def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
+    """Rows of the summary on raters, and on what being shown first adds, if known."""
+    rows: dict[str, Any] = {"raters": len(log.raters)} if log.raters else {}
+    model: Any = adapter.botorch_model
     if isinstance(model, GroupUtility):
-        for kernel in model.rater_model.covar_module.modules():
+        model = model.rater_model
+        for kernel in model.covar_module.modules():
             if isinstance(kernel, AgreementKernel):
                 rows["agreement of raters"] = float(kernel.agreement.detach())
+    if getattr(model, "num_covariates", 0):
+        share = position_bias(model, LEVEL).share
+        first, least, most = (f"{one:.0%}" for one in share)
+        rows["position bias"] = (
+            f"the option shown first is chosen {first} of the time between equals, "
+            f"{least} to {most} with probability {LEVEL}"
+        )
     return rows
-
-
-def _position_rows(adapter: PreferenceAdapter) -> dict[str, str]:
-    """A row of the summary on what being shown first adds, where it was learned.
-
-    It says how often the first of two equals wins, ties left out.
-    """
-    model: Any = adapter.botorch_model
-    model = model.rater_model if isinstance(model, GroupUtility) else model
-    if not getattr(model, "num_covariates", 0):
-        return {}
-    share = position_bias(model, LEVEL).share
-    first, least, most = (f"{one:.0%}" for one in share)
-    return {
-        "position bias": f"the option shown first is chosen {first} of the time "
-        f"between equals, {least} to {most} with probability {LEVEL}"
-    }
 
 
 def _baseline_rows(
@@ -420,23 +404,20 @@ def _differences(
 
     They are zeros and 1/2 for the baseline itself.
     """
-    reference = Arm(parameters=baseline)
+    same = Arm(parameters=baseline).signature
+    others = [i for i, arm in enumerate(arms) if arm.signature != same]
+    found = torch.tensor([0.0, 0.0, 0.0, 0.5], dtype=torch.float64)
+    found = found.repeat(len(arms), 1)
+    if others:
+        model: Any = adapter.botorch_model
+        points = adapter.points_of(arms[i].parameters for i in others)
+        against = adapter.points_of([baseline])
+        with torch.no_grad():
+            ends = central_interval(model.duel_posterior(points, against), LEVEL)
+            chance = model.duel_probability(points, against, observation_noise=True)
+        found[others] = torch.stack([*ends, chance], dim=-1)
     columns = ["difference", "least", "most", "preferred"]
-    table = DataFrame(0.0, index=range(len(arms)), columns=columns)
-    table["preferred"] = 0.5
-    others = [i for i, arm in enumerate(arms) if arm.signature != reference.signature]
-    if not others:
-        return table
-    model: Any = adapter.botorch_model
-    points = adapter.points_of(arms[i].parameters for i in others)
-    against = adapter.points_of([baseline])
-    with torch.no_grad():
-        mean, lower, upper = central_interval(
-            model.duel_posterior(points, against), LEVEL
-        )
-        preferred = model.duel_probability(points, against, observation_noise=True)
-    table.iloc[others] = torch.stack([mean, lower, upper, preferred], dim=-1).numpy()
-    return table
+    return DataFrame(found.numpy(), columns=columns)
 
 
 NUM_VALUES = 11
@@ -489,33 +470,26 @@ def _effects(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
 
 def _by_parameter(effects: DataFrame) -> DataFrame:
     """Where each parameter is best and worst, and the difference in utility."""
-    rows = {}
-    for name, table in effects.groupby("parameter", sort=False):
-        best, worst = table.loc[table.change.idxmax()], table.loc[table.change.idxmin()]
-        difference = best.change - worst.change
-        rows[name] = {
-            "best at": best.value,
-            "worst at": worst.value,
-            "difference": difference,
-        }
-    found = DataFrame.from_dict(rows, orient="index").rename_axis("effect of")
+    changes = effects.groupby("parameter", sort=False)["change"]
+    ends = changes.idxmax(), changes.idxmin()
+    best, worst = (effects.loc[at].set_index("parameter") for at in ends)
+    values = {"best at": best.value, "worst at": worst.value}
+    found = DataFrame({**values, "difference": best.change - worst.change})
+    found = found.rename_axis("effect of")
     return found.sort_values("difference", ascending=False, kind="stable")
 
 
 def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame:
-    posterior: Any = adapter.botorch_model.posterior(
-        adapter.points_of(arm.parameters for arm in arms)
-    )
+    points = adapter.points_of(arm.parameters for arm in arms)
+    posterior: Any = adapter.botorch_model.posterior(points)
     mean, lower, upper = central_interval(posterior, LEVEL)
     titles = [log.titles[arm.name] for arm in arms]
     table = DataFrame([arm.parameters for arm in arms], index=titles)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
-    apart = in_smallest_differences(
-        log.space,
-        log.settings.smallest_difference,
-        [arm.parameters for arm in adapter.arms],
-    )
+    designs = [arm.parameters for arm in adapter.arms]
+    least = log.settings.smallest_difference
+    apart = in_smallest_differences(log.space, least, designs)
     stands_for = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
     best[stands_for] = 0.0
@@ -547,9 +521,8 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
 def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
     counts = DataFrame(0, index=rows, columns=["wins", "losses", "ties", "failed"])
     for told in log.answers():
-        options = log.questions[told.question].options
-        titles = [log.titles[option.name] for option in options]
-        decided, tied = preferred(told.said, len(options))
+        titles = log.titles_of(log.questions[told.question])
+        decided, tied = preferred(told.said, len(titles))
         said = {
             "wins": [better for better, _ in decided],
             "losses": [worse for _, worse in decided],
@@ -560,14 +533,6 @@ def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
             for option in options_said:
                 counts.loc[titles[option], column] += 1
     return counts
-
-
-def _agreement(adapter: PreferenceAdapter) -> progress.AnswerAgreement:
-    for block in adapter.dataset.feedback:
-        if isinstance(block, Comparisons):
-            # A rater is asked about agreement with herself.
-            return progress.answer_agreement(adapter.dataset.points, block)
-    return progress.AnswerAgreement(0, math.nan)
 
 
 def _text(log: Log, option: TParameterization) -> str:
@@ -603,9 +568,7 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
 
     in nats, of densities for strengths and ratings. Guessing costs 0.693 a duel, 1.099
-    where ties are possible.
-
-    The table is that of :func:`.answer_scores`.
+    where ties are possible. The table is that of :func:`.answer_scores`.
     """
     data = adapter.get_training_data()
     # A question that nothing was said of has no data to be held out.
@@ -615,9 +578,8 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
             f"num_folds is {written(num_folds)}; there are {len(answered)} answered "
             "questions, give a number from 2 to that."
         )
-    folds = _pairwise_kfold_train_test_split(
-        num_folds, data.filter_by_trial_index(answered)
-    )
+    data = data.filter_by_trial_index(answered)
+    folds = _pairwise_kfold_train_test_split(num_folds, data)
 
     def parts() -> Iterator[HeldOutAnswers]:
         for fold in folds:

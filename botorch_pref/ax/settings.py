@@ -82,10 +82,10 @@ class Settings:
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
-        optimizer_options: Of BoTorch's ``optimize_acqf``. If none are given and there
-            are constraints, `SHORT_WALKS`.
-        baseline: A design to compare with, such as what is in use; or None. The
-            questions before the model chooses each show it.
+        optimizer_options: Of BoTorch's ``optimize_acqf``; under constraints by default
+            `SHORT_WALKS`.
+        baseline: A design to compare with, which each question shows before the model
+            chooses; or None.
         smallest_difference: Smallest difference that somebody could tell: a share of
             the range of each number, on its scale; or for some of them by name in their
             own unit, on a log scale as a factor. Whole numbers that differ, and
@@ -100,8 +100,8 @@ class Settings:
             depend on where options were shown.
 
     Raises:
-        ExperimentError: There is no such model or acquisition function, a number
-            that cannot be, or options that cannot be stored.
+        ExperimentError: There is no such model or acquisition function, a number that
+            cannot be, or options that cannot be stored.
     """
 
     model: str = "EPPreferenceGP"
@@ -161,10 +161,9 @@ class Settings:
         Where no kernel is named, one that is fitted is a `DuelKernel`.
         """
         names = [attribute.name for attribute in fields(cls)]
-        if unknown := sorted(set(given) - set(names)):
+        if unknown := ", ".join(sorted(set(given) - set(names))):
             raise ExperimentError(
-                f"There is no setting {', '.join(unknown)}; there are "
-                f"{', '.join(names)}."
+                f"There is no setting {unknown}; there are {', '.join(names)}."
             )
         chosen = cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
         if chosen.raters == POOL and _has_one_kernel(model_classes()[chosen.model]):
@@ -186,9 +185,7 @@ class Settings:
         names = {attribute.name for attribute in fields(cls)}
         try:
             if not isinstance(stored, dict) or {*stored, "position_bias"} != names:
-                raise ValueError(
-                    f"{written(stored)}, of which there are {sorted(names)}"
-                )
+                raise ValueError(f"{written(stored)}, and there are {sorted(names)}")
             return cls(**stored)
         except (TypeError, ValueError) as error:
             raise StorageError(
@@ -253,10 +250,7 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
         raise wrong("parameter_constraints", parameter_constraints, "a list of texts")
     for text in parameter_constraints:
         if not isinstance(text, str):
-            raise ExperimentError(
-                f"parameter_constraints has {written(text)}; give texts such as "
-                "'x + y <= 1'."
-            )
+            raise wrong("parameter_constraints", [text], "texts such as 'x + y <= 1'")
     for place, config in enumerate(parameters):
         if not is_text(config.name) or not config.name.strip():
             raise ExperimentError(
@@ -280,9 +274,7 @@ def _search_space(
             for config in configs
         ]
         parameters = [parameter_from_config(config) for config in configs]
-        limits = [
-            LinearConstraint.parsed(text, names) for text in parameter_constraints
-        ]
+        limits = [LinearConstraint.parsed(t, names) for t in parameter_constraints]
         for limit in limits:
             about = [p for p in parameters if p.name in limit.constraint_dict]
             validate_constraint_parameters(about)

@@ -27,12 +27,7 @@ BOTH_BAD = "both_bad"
 
 @dataclass(frozen=True)
 class Board:
-    """Items in their order, for all answers or for one group of them.
-
-    Attributes:
-        group: The rater or the category; None for everybody.
-        table: See :func:`.leaderboard`, with the names of the items for its index.
-    """
+    """The :func:`.leaderboard` of a rater or a category, or of everybody (None)."""
 
     group: str | None
     table: DataFrame
@@ -40,12 +35,9 @@ class Board:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What is printed and written.
+    """What is printed and written: boards, everybody's first, and notes on the answers.
 
-    Attributes:
-        boards: That of everybody, and those of groups after it.
-        notes: Sentences about the answers.
-        home: What being at home or shown first adds; None where that was not told.
+    ``home`` is what being at home or shown first adds, if that was told.
     """
 
     boards: list[Board]
@@ -70,10 +62,8 @@ def print_boards(boards: Sequence[Board]) -> None:
         span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
         wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
         padding = " " * (width - _terminal_width(str(name)))
-        print(
-            f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}  "
-            f"{row['utility']:+z7.2f}  {span}  {wins}"
-        )
+        head = f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}"
+        print(f"{head}  {row['utility']:+z7.2f}  {span}  {wins}")
     if (rest := len(table) - PRINTED) > 0:
         print(f"... and {rest} more, in the files")
     if len(boards) > 1:
@@ -81,13 +71,9 @@ def print_boards(boards: Sequence[Board]) -> None:
 
 
 def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
-    """Writes all boards as a table and as a page, and the first one as a figure.
+    """Writes all boards as a table and a page, and the first one as a figure.
 
-    Returns:
-        The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`.
-
-    Raises:
-        OSError: They cannot be written; those of before stay.
+    Returns the files. Where they cannot be written, those of before stay.
     """
     out.mkdir(parents=True, exist_ok=True)
     # A full disk leaves no part of a file.
@@ -219,9 +205,8 @@ def _section(place: str, head: str, board: Board) -> str:
 def _ranks(row: Series[float]) -> str:
     """A rank with its interval, where that says more."""
     rank, low, high = row["rank"], row["rank_lower"], row["rank_upper"]
-    return f"{rank:.0f}" + (
-        "" if low == high == rank else f" ({low:.0f} to {high:.0f})"
-    )
+    span = "" if low == high == rank else f" ({low:.0f} to {high:.0f})"
+    return f"{rank:.0f}{span}"
 
 
 def _cells(tag: str, cells: Sequence[str]) -> str:

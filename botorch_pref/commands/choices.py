@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.likelihoods.base import log_mean
 from botorch_pref.models import PlackettLuceRegression, PreferenceGP
 from botorch_pref.models.answers import model_link
-from botorch_pref.plotting.figures import draw_drivers
+from botorch_pref.plotting import draw_drivers
 from botorch_pref.posteriors.difference import difference_mixture
 
 NUM_FOLDS = 5
@@ -56,25 +57,21 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     model_class = MODELS[model_name]
 
-    def fit(train: ComparisonData) -> PreferenceGP:
-        return fit_preference_gp(model_class, train, generator)
-
+    fit = partial(fit_preference_gp, model_class, generator=generator)
     fits: dict[str, Fit] = {LINEAR: fit_linear, model_class.__name__: fit}
     learned = [(folds != k).nonzero()[:, 0] for k in folds.unique()]
     title = "learning from all answers outside the fold"
     if max(map(len, learned)) > FEW:
         _score(title, data, folds, learned, fits)
         title = f"learning from {FEW} answers outside the fold ({PAIRWISE} is slow)"
-        learned = [
-            r[torch.randperm(len(r), generator=generator)[:FEW]] for r in learned
-        ]
+        orders = [torch.randperm(len(r), generator=generator) for r in learned]
+        learned = [r[order[:FEW]] for r, order in zip(learned, orders, strict=True)]
     _score(title, data, folds, learned, fits | {PAIRWISE: fit_pairwise_gp})
 
     model = fit(data)
-    effects = [
-        feature_effect(model, data.datapoints, data.feature_names, feature, generator)
-        for feature in range(len(data.feature_names))
-    ]
+    known = data.datapoints, data.feature_names
+    columns = range(len(data.feature_names))
+    effects = [feature_effect(model, *known, i, generator) for i in columns]
     draw_drivers(effects, f"What drives the choices: {source}", out / FIGURE_NAME)
     print(f"written: {out / FIGURE_NAME}")
 
@@ -84,10 +81,8 @@ def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
     by, groups = "answer; each is predicted from the others", len(data)
     if data.raters is not None:
         groups = data.raters.unique().numel()
-        by = (
-            f"person ({groups} people): every answer is predicted from other people's "
-            "answers alone"
-        )
+        by = f"person ({groups} people): every answer is predicted from other people's"
+        by += " answers alone"
     if groups < 2:
         raise FeedbackError(
             f"{source} has one answer: give two or more, to predict each from others"
@@ -100,10 +95,8 @@ def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
         raise FeedbackError(
             "every answer is a tie: add answers that name a winner, to be scored"
         )
-    print(
-        f"{len(data)} answers about {len(data.datapoints)} items, features: "
-        + ", ".join(data.feature_names)
-    )
+    about = f"{len(data)} answers about {len(data.datapoints)} items"
+    print(f"{about}, features: {', '.join(data.feature_names)}")
     if data.tie is not None:
         print(
             f"{int(data.tie.sum())} of them are ties: our model learns from them, the "
@@ -144,10 +137,8 @@ def _score(
     verdict = "better" if gain > 0 else "worse"
     # Answers that are all alike have all the same gain.
     spread = f"{abs(gain) / error:.1f} standard errors" if error else "each the same"
-    print(
-        f"  {ours} is {verdict} than {LINEAR} by {abs(gain):.4f} nats an answer, "
-        f"{spread}"
-    )
+    size = f"{abs(gain):.4f} nats an answer, {spread}"
+    print(f"  {ours} is {verdict} than {LINEAR} by {size}")
 
 
 def clustered_mean(values: Tensor, groups: Tensor) -> tuple[float, float]:
@@ -237,9 +228,8 @@ def fit_preference_gp(
 def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
     """Fits BoTorch's `PairwiseGP` as its tutorial does; it is not told of ties."""
     decided = train.subset(train.decided)
-    model = PairwiseGP(
-        decided.datapoints, decided.comparisons, input_transform=_scaling(train)
-    )
+    pairs = decided.datapoints, decided.comparisons
+    model = PairwiseGP(*pairs, input_transform=_scaling(train))
     fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
     return model
 

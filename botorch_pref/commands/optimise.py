@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
 from botorch_pref.evaluation import progress
-from botorch_pref.plotting.figures import draw_run
+from botorch_pref.plotting import draw_run
 from botorch_pref.simulation import (
     ChosenDuels,
     LoggedDuel,

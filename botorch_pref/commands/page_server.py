@@ -89,12 +89,10 @@ def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | Number
         raise BotorchPrefError(wrong)
     # Figures are drawn into files, and need no screen.
     os.environ.setdefault("MPLBACKEND", "Agg")
-    module, _, function = given.show.partition(":")
+    module, _, name = given.show.partition(":")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Callable[[dict[str, Any]], Any] = getattr(
-            import_module(module), function
-        )
+        found: Callable[[dict[str, Any]], Any] = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise BotorchPrefError(
             f"--show {given.show}: {error}; give MODULE:FUNCTION, of a module in this "

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -55,7 +54,6 @@ from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting.drawing import readable_fonts
 
 if TYPE_CHECKING:
-    from botorch.posteriors.gpytorch import GPyTorchPosterior
     from pandas import DataFrame, Series
 
 MOST_POINTS = 4000
@@ -94,7 +92,10 @@ def rank(argv: Sequence[str]) -> None:
     items = read_items(given.items, answers)
     each = given.category is not None
     out: Path = given.out or Path("runs", given.table.stem)
-    _check_writable(out)
+    # Before the models take their time.
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=out):
+        pass
     known = given.items is not None
     _tell_duration(items, answers)
     with _workers(given.jobs, given.scheduler):
@@ -109,11 +110,7 @@ def rank(argv: Sequence[str]) -> None:
 
 @contextmanager
 def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
-    """Gives boards to processes of this machine, or to those of a Dask scheduler.
-
-    Raises:
-        FeedbackError: There are to be no processes, or the address is none.
-    """
+    """Gives boards to processes of this machine, or to those of a Dask scheduler."""
     if jobs == 0:
         raise FeedbackError("--jobs is 0; give 1 or more processes, or -1 for all.")
     if scheduler is None:
@@ -130,17 +127,6 @@ def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
         ) from error
     with client, parallel_config(backend="dask"):
         yield
-
-
-def _check_writable(out: Path) -> None:
-    """Makes the folder of the files, before the models take their time.
-
-    Raises:
-        OSError: It cannot be made, or nothing can be written there.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=out):
-        pass
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -201,36 +187,22 @@ def _make_parser() -> argparse.ArgumentParser:
 def read_answers(
     path: Path, *, by: str | None, tie: str | None, home: str | None
 ) -> DataFrame:
-    """Reads a long table of answers, a row each.
+    """Reads a long table of answers from a CSV file, a row each.
 
-    Args:
-        path: A CSV file, UTF-8.
-        by: The column that names raters or categories.
-        tie: The column of ties; by default ``tie`` where there is one.
-        home: The column that names the item at home or shown first.
-
-    Returns:
-        The different answers in alphabetical order: the columns ``winner``, ``loser``,
-        ``tie`` and ``count``; ``rater`` from the column ``by``; ``home`` from that of
-        this name; and ``both_bad`` where the file says so.
-
-    Raises:
-        FeedbackError: A column is missing or there twice, a cell is empty or wrong, or
-            an item meets itself; the message names the line and the column.
-        OSError: The file cannot be read.
+    ``by``, ``tie`` and ``home`` name columns: of raters or categories, of ties (by
+    default ``tie`` where there is one), and of who was at home or shown first. Returns
+    the different answers in alphabetical order: the columns ``winner``, ``loser``,
+    ``tie`` and ``count``; ``rater``, ``home`` and ``both_bad`` where the file says so.
     """
     table = CsvTable.read(path)
     first = next((name for name in SIDES if name in table.header), None)
     # A table of winners and losers may say in a column "home" who was there.
     sides = None if first is None or LOSER in table.header else (first, SIDES[first])
-    winners, losers, tied, bad = _read_pairs(table, tie, sides)
-    for row, (winner, loser) in enumerate(zip(winners, losers, strict=True)):
-        if winner == loser:
-            column = LOSER if sides is None else sides[1]
-            raise table.error(row, column, f"{winner!r} meets itself: remove the line")
-    answers = data_frame_class()({WINNER: winners, LOSER: losers, TIE: tied})
-    if any(bad):
-        answers[BOTH_BAD] = bad
+    answers = _read_pairs(table, tie, sides)
+    if (itself := answers[WINNER] == answers[LOSER]).any():
+        row, column = int(itself.argmax()), LOSER if sides is None else sides[1]
+        name = answers[LOSER][row]
+        raise table.error(row, column, f"{name!r} meets itself: remove the line")
     if COUNT in table.header:
         counts = table.integers(COUNT, 1, MOST_COUNTED)
         if sum(counts) > MOST_COUNTED:
@@ -242,12 +214,7 @@ def read_answers(
     if by is not None:
         answers[RATER] = table.texts(by)
     if home is not None:
-        answers[HOME] = _read_home(table, home, winners, losers)
-    return _merged(answers)
-
-
-def _merged(answers: DataFrame) -> DataFrame:
-    """The different answers, each with how often it was given."""
+        answers[HOME] = _read_home(table, home, answers)
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
     said = [name for name in counted.columns if name != COUNT]
     merged = counted.groupby(said, sort=False, dropna=False)[COUNT].sum().reset_index()
@@ -256,39 +223,35 @@ def _merged(answers: DataFrame) -> DataFrame:
 
 def _read_pairs(
     table: CsvTable, tie: str | None, sides: tuple[str, str] | None
-) -> tuple[list[str], list[str], list[bool], list[bool]]:
+) -> DataFrame:
     """Winners, losers, whether they are tied, and whether both were called bad."""
+    frame = data_frame_class()
     if sides is None:
-        winners, losers = table.texts(WINNER), table.texts(LOSER)
+        answers = frame({side: table.texts(side) for side in (WINNER, LOSER)})
         column = TIE if tie is None and TIE in table.header else tie
-        tied = [False] * len(winners) if column is None else table.truths(column)
-        return winners, losers, tied, [False] * len(winners)
+        answers[TIE] = False if column is None else table.truths(column)
+        return answers
     if tie is not None:
         raise FeedbackError(
             f"{table.path} has the column {sides[0]}, so that {WINNER} says which "
             "answers are ties: leave out --tie"
         )
-    first, second = (table.texts(side) for side in sides)
+    first, second = map(table.texts, sides)
+    answers = frame({WINNER: first, LOSER: second})
     said = [cell.lower() for cell in table.texts(WINNER)]
     for row, cell in enumerate(said):
         if cell not in {*sides, *TIES, *BAD}:
             what = f"{cell!r} is none of {', '.join(sides)}, tie and tie (bothbad)"
             raise table.error(row, WINNER, f"{what}: correct the file")
-    won = [
-        (b, a) if cell == sides[1] else (a, b)
-        for a, b, cell in zip(first, second, said, strict=True)
-    ]
-    return (
-        [winner for winner, _ in won],
-        [loser for _, loser in won],
-        [cell not in sides for cell in said],
-        [cell in BAD for cell in said],
-    )
+    turned = [cell == sides[1] for cell in said]
+    answers.loc[turned, [WINNER, LOSER]] = answers.loc[turned, [LOSER, WINNER]].values
+    answers[TIE] = [cell not in sides for cell in said]
+    if BAD.intersection(said):
+        answers[BOTH_BAD] = [cell in BAD for cell in said]
+    return answers
 
 
-def _read_home(
-    table: CsvTable, column: str, winners: Sequence[str], losers: Sequence[str]
-) -> list[str | None]:
+def _read_home(table: CsvTable, column: str, answers: DataFrame) -> list[str | None]:
     """Who of each answer was at home; None on neutral ground."""
     if LOSER in table.header and column in (WINNER, LOSER):
         raise FeedbackError(
@@ -296,7 +259,8 @@ def _read_home(
             "first: name a column that does, with one of the two items in each cell"
         )
     home = table.texts(column, may_be_empty=True)
-    for row, (name, *both) in enumerate(zip(home, winners, losers, strict=True)):
+    both_sides = answers[WINNER], answers[LOSER]
+    for row, (name, *both) in enumerate(zip(home, *both_sides, strict=True)):
         if name and name not in both:
             what = f"{name!r} is neither {both[0]!r} nor {both[1]!r}"
             raise table.error(row, column, f"{what}: correct it, or empty it")
@@ -304,32 +268,22 @@ def _read_home(
 
 
 def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
-    """Reads the features of items; without a file, the items that answers name.
-
-    Raises:
-        FeedbackError: An item of the answers is missing, named twice or without a
-            feature, or a column has numbers and words.
-        OSError: The file cannot be read.
-    """
-    frame = data_frame_class()
+    """Reads the features of items; without a file, the items that answers name."""
+    frame, named = data_frame_class(), {*answers[WINNER], *answers[LOSER]}
     if path is None:
-        names = sorted({*answers[WINNER], *answers[LOSER]})
+        names = sorted(named)
         _check_size(len(names), "items")
         return ItemTable.from_frame(frame(index=names))
     table = CsvTable.read(path)
     if not table.header:
         raise FeedbackError(f"{path} is empty: give it a header, and a row each item")
     names = table.texts(table.header[0])
-    if unknown := sorted({*answers[WINNER], *answers[LOSER]} - {*names}):
+    if unknown := sorted(named - {*names}):
         name = unknown[0]
-        like = [
-            f", or write {n!a} for {name!a}"
-            for n in names
-            if as_read(n) == as_read(name)
-        ]
+        like = [n for n in names if as_read(n) == as_read(name)]
+        instead = f", or write {like[0]!a} for {name!a}" if like else ""
         raise FeedbackError(
-            f"{path} lacks the item {name!r}, which an answer names: add it"
-            + "".join(like[:1])
+            f"{path} lacks the item {name!r}, which an answer names: add it{instead}"
         )
     features = frame(index=names)
     for place, column in enumerate(table.header[1:], 1):
@@ -344,8 +298,7 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
     known = ItemTable.from_frame(features)
     if not known.feature_names:
         raise FeedbackError(
-            f"{path} has no feature in which items differ: add one, or leave out "
-            "--items"
+            f"{path} has no feature in which items differ: add one, or drop --items"
         )
     return known
 
@@ -359,11 +312,7 @@ def _check_size(count: int, what: str) -> None:
 
 
 def _tell_duration(items: ItemTable, answers: DataFrame) -> None:
-    """Says about how long this will take, if that is a minute or more.
-
-    Raises:
-        FeedbackError: There are more pairs of items and groups than the model holds.
-    """
+    """Says about how long this will take, if that is a minute or more."""
     count, what = len(items.names), "items"
     if RATER in answers.columns:
         named = [*answers[WINNER], *answers[LOSER]]
@@ -423,9 +372,8 @@ def rank_items(
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(quick.likelihood, quick))
     model = EPPreferenceGP(points, feedback, **options).eval()
     model.covariate_module = quick.covariate_module
-    chosen: list[tuple[str | None, Tensor | None]] = [
-        (None, torch.arange(len(groups)) if groups else None)
-    ]
+    everybody = torch.arange(len(groups)) if groups else None
+    chosen: list[tuple[str | None, Tensor | None]] = [(None, everybody)]
     if each:
         chosen += [(str(name), torch.tensor([i])) for i, name in enumerate(groups)]
     # Workers get the posterior with the model.
@@ -456,11 +404,9 @@ def _item_kernel(items: ItemTable, known: bool) -> Kernel:
     width = items.points.shape[-1]
     count = width - len(items.names)
     # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
-    # that of the models' output scale: few answers say nothing of a scale.
-    prior = GammaPrior(2.0, 0.15)
-    if known:
-        # Features mostly say less than all: zero is unlikely, and little likeliest.
-        prior = GammaPrior(1.5, 1.0)
+    # that of the models' output scale: few answers say nothing of a scale. Beside
+    # features, which mostly say less than all, zero is unlikely, and little likeliest.
+    prior = GammaPrior(1.5, 1.0) if known else GammaPrior(2.0, 0.15)
     ids = LinearKernel(variance_prior=prior, active_dims=tuple(range(count, width)))
     if not known:
         return ids
@@ -477,35 +423,31 @@ def _centred_board(
     table = leaderboard(model, items.points, items.names, numbers)
     ranked = model if numbers is None else GroupUtility(model, numbers)
     with torch.no_grad():
-        utilities = cast(
-            "GPyTorchPosterior", ranked.posterior(items.points)
-        ).distribution
+        posterior: Any = ranked.posterior(items.points)
+        utilities = posterior.distribution
         covariance = utilities.covariance_matrix
         covariance = covariance - covariance.mean(0)
         deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()
         mean = utilities.mean - utilities.mean.mean()
-    ends = {
-        "utility": mean,
-        "lower": mean - Z * deviation,
-        "upper": mean + Z * deviation,
-    }
-    order = items.places(table.index)
+    half, order = Z * deviation, items.places(table.index)
+    ends = {"utility": mean, "lower": mean - half, "upper": mean + half}
     return table.assign(**{name: end[order].numpy() for name, end in ends.items()})
 
 
 def _with_answers(table: DataFrame, answers: DataFrame) -> DataFrame:
     """The board with each item's number of answers and its share of `BOTH_BAD`."""
-
-    def about_each(number: Series[int]) -> Series[float]:
-        won, lost = (number.groupby(answers[side]).sum() for side in (WINNER, LOSER))
-        return won.add(lost, fill_value=0).reindex(table.index, fill_value=0)
-
-    number = about_each(answers[COUNT])
+    number = _about_each(answers, answers[COUNT]).reindex(table.index, fill_value=0)
     table = table.assign(answers=number.astype(int))
     if BOTH_BAD in answers.columns:
-        bad = about_each(answers[COUNT] * answers[BOTH_BAD])
-        table = table.assign(**{BOTH_BAD: bad / number})
+        bad = _about_each(answers, answers[COUNT] * answers[BOTH_BAD])
+        table[BOTH_BAD] = bad.reindex(table.index, fill_value=0) / number
     return table
+
+
+def _about_each(answers: DataFrame, number: Series[int]) -> Series[float]:
+    """Sums of a number of each answer over the answers about each item."""
+    won, lost = (number.groupby(answers[side]).sum() for side in (WINNER, LOSER))
+    return won.add(lost, fill_value=0)
 
 
 def _notes(
@@ -527,7 +469,7 @@ def _notes(
     notes += _doubtful_names(items, answers)
     _, lacking = readable_fonts(map(str, items.names))
     if lacking:
-        more = f" and {len(lacking) - 10:,} more" if len(lacking) > 10 else ""
+        more = _how_many_more(lacking, 10)
         notes.append(
             f"No font on this computer has {lacking[:10]!r}{more}: the figure shows "
             "boxes for these characters until you install one. The page and the table "
@@ -536,23 +478,24 @@ def _notes(
     return notes
 
 
+def _how_many_more(told: Sequence[object], most: int) -> str:
+    return f" and {len(told) - most:,} more" if len(told) > most else ""
+
+
 def _doubtful_names(items: ItemTable, answers: DataFrame) -> list[str]:
     """Sentences about names that may be misspelt, so that one item became two."""
     notes = _names_alike(map(str, items.names), "items")
     if RATER in answers.columns:
         notes += _names_alike(answers[RATER].unique(), "groups")
-    named = answers[WINNER].tolist() + answers[LOSER].tolist()
-    number: Counter[str] = Counter()
-    for name, count in zip(named, answers[COUNT].tolist() * 2, strict=True):
-        number[name] += count
+    number = _about_each(answers, answers[COUNT])
     once = [name for name, count in number.items() if count == 1]
     # Where many items have one answer, it says nothing of how they are written.
     if len(once) > len(number) / 10:
         few = len(once) <= 10
-        once = [name for name in once if few and _is_near_another(name, number)]
+        once = [name for name in once if few and _is_near_another(name, number.index)]
     if once:
         told = ", ".join(map(repr, once[:10]))
-        more = f" and {len(once) - 10:,} more" if len(once) > 10 else ""
+        more = _how_many_more(once, 10)
         notes.append(
             f"In one answer alone: {told}{more}. A misspelt name is an item of its own."
         )
@@ -568,7 +511,7 @@ def _names_alike(names: Iterable[str], what: str) -> list[str]:
     if not same:
         return []
     told = "; ".join(" and ".join(map(ascii, found)) for found in same[:5])
-    more = f"; and {len(same) - 5:,} more" if len(same) > 5 else ""
+    more = _how_many_more(same, 5)
     note = "These names differ only in capitals, spaces or the coding of letters, and "
     return [f"{note}are {what} of their own: {told}{more}."]
 

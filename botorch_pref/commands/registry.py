@@ -65,10 +65,7 @@ def _ways(entry: RegisteredAcquisition) -> dict[str, MakeAcquisition]:
     )
     reference = entry.reference
     if reference is None:
-        return {
-            entry.name: make,
-            f"{entry.name}-pair": lambda model, X_ref: make(model),
-        }
+        return {entry.name: make, f"{entry.name}-pair": lambda model, _: make(model)}
     if reference is incumbent:
         return {entry.name: make}
     return {entry.name: lambda model, X_ref: make(model, reference(model))}

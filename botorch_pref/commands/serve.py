@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 # This module imports what is there at once, so that it can print before the rest is.
 
@@ -36,14 +37,12 @@ def _make_parser() -> argparse.ArgumentParser:
         "phone and the desk.",
     )
     add = parser.add_argument
-    add(
-        "storage", help="where the experiment is kept: a file, or the URL of a database"
-    )
+    each: dict[str, Any] = {"action": "append", "default": []}
+    add("storage", help="of the experiment: a file, or the URL of a database")
     add("--name", required=True, help="of the experiment")
     add(
         "--parameter",
-        action="append",
-        default=[],
+        **each,
         metavar="NAME=VALUES",
         help="of a new experiment, once for each: 'dose=14.0:22.0' for real numbers, "
         "'shots=1:3' for whole ones, 'bean=a,b,c' for a choice",
@@ -54,13 +53,8 @@ def _make_parser() -> argparse.ArgumentParser:
         help="from the parameters of an option to what is shown of it; a table by "
         "default",
     )
-    add(
-        "--unit",
-        action="append",
-        default=[],
-        metavar="NAME=UNIT",
-        help="of a parameter in the table, once for each",
-    )
+    told = "of a parameter in the table, once for each"
+    add("--unit", **each, metavar="NAME=UNIT", help=told)
     add(
         "--size",
         type=int,
@@ -77,8 +71,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     add(
         "--allow-host",
-        action="append",
-        default=[],
+        **each,
         metavar="NAME",
         help="a name under which browsers may ask for the page beside those of this "
         "machine, as that of a server with TLS before it; once for each",
@@ -98,7 +91,5 @@ def _listening(host: str, port: int) -> socket.socket:
     # A number that no port has is an OverflowError.
     except (OSError, OverflowError) as error:
         listening.close()
-        raise OSError(
-            f"{host}:{port} cannot be had: {error}; try another --port."
-        ) from error
+        raise OSError(f"{host}:{port} cannot be had: {error}; try another.") from error
     return listening

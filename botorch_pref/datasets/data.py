@@ -44,14 +44,7 @@ class ComparisonData:
         """Collects the distinct items of `m` pairs.
 
         A utility is a function of the features, so items with the same features are one
-        item. A pair of two such items says nothing and is refused.
-
-        Args:
-            winners: `m x d` features of the winners.
-            losers: `m x d` features of the losers.
-            feature_names: `d` names.
-            raters: `m` long ids, if known.
-            tie: `m` bools, true where neither won.
+        item. Features of winners and of losers are `m x d`; for the rest see the class.
 
         Raises:
             FeedbackError: A feature is not finite or a winner equals its loser; the
@@ -104,17 +97,12 @@ class ComparisonData:
         return self.datapoints[self.comparisons[:, 1]]
 
     def subset(self, rows: Tensor) -> ComparisonData:
-        """The comparisons of some rows, over the items that they mention.
-
-        Args:
-            rows: Long indices of comparisons, or a bool mask of length `m`.
-        """
+        """The comparisons of some rows (indices or a mask), over their items alone."""
         kept, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
         tie = None if self.tie is None else self.tie[rows]
-        return ComparisonData(
-            self.datapoints[kept], inverse, self.feature_names, raters, tie
-        )
+        kept_points = self.datapoints[kept]
+        return ComparisonData(kept_points, inverse, self.feature_names, raters, tie)
 
 
 def _refuse_rows(bad: Tensor, what: str) -> None:
@@ -175,11 +163,7 @@ class FeedbackData(Generic[Kind]):
         return len(self.feedback.answer_counts)
 
     def subset(self, rows: Tensor) -> FeedbackData[Kind]:
-        """The answers of some rows, over the items that they mention.
-
-        Args:
-            rows: Long indices of answers, or a bool mask of length `m`.
-        """
+        """The answers of some rows (indices or a mask), over their items alone."""
         chosen = self.feedback.take(rows)
         indices = [getattr(chosen, name).flatten() for name in chosen.index_fields]
         kept = torch.cat(indices).unique()
@@ -215,16 +199,15 @@ def pairs_and_ties(
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
     """The `n x d` distinct items of `... x d` features, and `...` indices into them."""
-    datapoints, inverse = torch.unique(
-        features.reshape(-1, features.shape[-1]), dim=0, return_inverse=True
-    )
+    flat = features.reshape(-1, features.shape[-1])
+    datapoints, inverse = torch.unique(flat, dim=0, return_inverse=True)
     return datapoints, inverse.reshape(features.shape[:-1])
 
 
 def assign_folds(
     data: ComparisonData | FeedbackData[Any], num_folds: int, generator: Generator
 ) -> Tensor:
-    """Assigns every answer to one of `num_folds` folds of nearly equal size.
+    """The fold of each answer, `m` numbers from 0, of folds of about equal size.
 
     Where raters are known, all answers of one rater fall in one fold. A rater's answers
     resemble each other, so that folds by answer would test on people already met; these
@@ -235,9 +218,6 @@ def assign_folds(
         num_folds: At least 2 and at most the number of raters, or of answers where
             raters are not known.
         generator: Source of the shuffle.
-
-    Returns:
-        `m` long fold numbers in `0 .. num_folds - 1`.
 
     Raises:
         FeedbackError: There are fewer groups than folds.

@@ -24,12 +24,7 @@ _CAR_NUMBERS = (
 )
 TYPES = ("regcar", "sportcar", "sportuv", "stwagon", "truck", "van")
 FUELS = ("cng", "electric", "gasoline", "methanol")
-FUEL_OF_LABEL = {
-    "cng": "cng",
-    "electric": "methanol",
-    "gasoline": "gasoline",
-    "methanol": "electric",
-}
+EXCHANGED = {"electric": "methanol", "methanol": "electric"}
 NUM_VEHICLES = 6
 
 
@@ -60,7 +55,7 @@ def load_car() -> FeedbackData[Choices]:
     vehicles = []
     for place in range(1, NUM_VEHICLES + 1):
         numbers = table[[f"{name}{place}" for name in _CAR_NUMBERS]]
-        fuels = [FUEL_OF_LABEL[label] for label in table[f"fuel{place}"]]
+        fuels = [EXCHANGED.get(label, label) for label in table[f"fuel{place}"]]
         columns = [
             torch.tensor(numbers.to_numpy(dtype=float)),
             one_hot(list(table[f"type{place}"]), TYPES),
@@ -70,16 +65,10 @@ def load_car() -> FeedbackData[Choices]:
     datapoints, sets = distinct_items(torch.stack(vehicles, dim=-2))
     names = [f"choice{place}" for place in range(1, NUM_VEHICLES + 1)]
     answers = one_hot(list(table["choice"]), names).argmax(-1, keepdim=True)
-    return FeedbackData(
-        datapoints,
-        Choices(sets, sets.gather(-1, answers).squeeze(-1)),
-        (
-            *_CAR_NUMBERS,
-            *(f"type_{name}" for name in TYPES),
-            *(f"fuel_{name}" for name in FUELS),
-        ),
-        raters=torch.arange(len(table)),
-    )
+    choices = Choices(sets, sets.gather(-1, answers).squeeze(-1))
+    features = [f"type_{name}" for name in TYPES] + [f"fuel_{name}" for name in FUELS]
+    raters = torch.arange(len(table))
+    return FeedbackData(datapoints, choices, (*_CAR_NUMBERS, *features), raters)
 
 
 FEATURES = ("price", "time", "change", "comfort")
@@ -143,12 +132,8 @@ def load_travel_mode() -> FeedbackData[Choices]:
     sets = items.reshape(-1, len(MODES))
     was_chosen = torch.tensor((table["choice"] == "yes").to_numpy())
     raters = torch.tensor(table["individual"].to_numpy()).reshape(sets.shape)[:, 0]
-    return FeedbackData(
-        datapoints,
-        Choices(sets, items[was_chosen]),
-        (*_MODE_NUMBERS, *(f"mode_{mode}" for mode in MODES)),
-        raters,
-    )
+    names = *_MODE_NUMBERS, *(f"mode_{mode}" for mode in MODES)
+    return FeedbackData(datapoints, Choices(sets, items[was_chosen]), names, raters)
 
 
 NUM_LEVELS = 5
@@ -172,12 +157,9 @@ def load_wine() -> FeedbackData[OrdinalRatings]:
     contact = torch.tensor((table["contact"] == "yes").to_numpy())
     datapoints, indices = distinct_items(torch.stack([warm, contact], dim=-1).double())
     levels = torch.tensor(table["rating"].to_numpy()) - 1
-    return FeedbackData(
-        datapoints,
-        OrdinalRatings(indices, levels, NUM_LEVELS),
-        ("warm", "contact"),
-        raters=torch.tensor(table["judge"].to_numpy()),
-    )
+    ratings = OrdinalRatings(indices, levels, NUM_LEVELS)
+    raters = torch.tensor(table["judge"].to_numpy())
+    return FeedbackData(datapoints, ratings, ("warm", "contact"), raters)
 
 
 ITEMS_FILE = "sushi3.idata"
@@ -277,7 +259,7 @@ def _read_orders(path: Path, num_items: int) -> Tensor:
     for line, text in enumerate(lines, 2):
         cells = text.split()
         announced = ["0", str(len(cells) - 2)]
-        if cells[:2] != announced or not all(cell.isdecimal() for cell in cells):
+        if cells[:2] != announced or not all(map(str.isdecimal, cells)):
             raise FeedbackError(
                 f"{path}, line {line}: expected 0, the number of items, the items, got "
                 f"{text!r}; restore the original file"

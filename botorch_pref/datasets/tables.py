@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,9 +69,6 @@ class ItemTable:
         one-hot. A column that is the same for all items is left out. Without any
         column, the ids are one-hot: items are known by their answers alone.
 
-        Args:
-            items: A row each item, with strings or numbers for an index.
-
         Raises:
             FeedbackError: An id that is missing or there twice, or a column with a gap
                 or of another kind.
@@ -97,15 +95,11 @@ class ItemTable:
         """
         ids = torch.eye(len(self.names), dtype=self.points.dtype)
         points = torch.cat([self.points, ids], dim=-1)
-        return ItemTable(
-            self.names, points, (*self.feature_names, *map(str, self.names))
-        )
+        features = *self.feature_names, *map(str, self.names)
+        return ItemTable(self.names, points, features)
 
     def places(self, names: Sequence[Hashable]) -> Tensor:
-        """Rows of items in `points`.
-
-        Args:
-            names: Their ids.
+        """Rows of items in `points`, by their ids.
 
         Raises:
             FeedbackError: There is no such item.
@@ -150,13 +144,7 @@ class ItemTable:
         """Rows of the two items of each answer, the winner first."""
         known = set(self.names)
         for column in (WINNER, LOSER):
-            names = _column(answers, column)
-            gaps = names.isna().tolist()
-            for row, name, gap in zip(answers.index, names, gaps, strict=True):
-                if gap:
-                    raise FeedbackError(
-                        f"The answer {row!r} has no {column}; name it or drop it."
-                    )
+            for row, name in _column(answers, column).items():
                 if name not in known:
                     what = self._no_item(name)
                     raise FeedbackError(f"The {column} of the answer {row!r}: {what}")
@@ -186,14 +174,11 @@ class ItemTable:
         Raises:
             FeedbackError: See `comparisons`; or an answer has no rater.
         """
-        raters = _column(answers, RATER)
-        if raters.isna().any():
-            row = answers.index[int(raters.isna().argmax())]
-            raise FeedbackError(f"The answer {row!r} has no rater; name each.")
-        names = tuple(sorted(set(raters.tolist()), key=str))
+        raters = _column(answers, RATER).tolist()
+        names = tuple(sorted(set(raters), key=str))
         number = {name: i for i, name in enumerate(names)}
         items = self._compared(answers)
-        said = torch.tensor([number[name] for name in raters.tolist()]).unsqueeze(-1)
+        said = torch.tensor([number[name] for name in raters]).unsqueeze(-1)
         seen = torch.stack([items, said.expand_as(items)], dim=-1)
         distinct, pairs = distinct_items(seen)
         points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
@@ -214,10 +199,9 @@ class ItemTable:
         comparisons.check_indices(len(self.names))
         single = comparisons.repeated(int(comparisons.answer_counts.sum()))
         rows = [
-            (self.names[winner], self.names[loser], tie)
+            (*(self.names[item] for item in pair), tie)
             for block, tie in ((single.pairs, False), (single.ties, True))
-            if block is not None
-            for winner, loser in block.tolist()
+            for pair in (() if block is None else block.tolist())
         ]
         return DataFrame(rows, columns=[WINNER, LOSER, TIE])
 
@@ -232,7 +216,11 @@ def _column(answers: DataFrame, name: str) -> Series[Any]:
         raise FeedbackError(
             f"The answers have no column {name!r}, but {[*answers.columns]}; add it."
         )
-    return answers[name]
+    column = answers[name]
+    if column.isna().any():
+        row = answers.index[int(column.isna().argmax())]
+        raise FeedbackError(f"The answer {row!r} has no {name}; name it or drop it.")
+    return column
 
 
 def _ties(answers: DataFrame) -> Tensor:
@@ -378,9 +366,8 @@ class CsvTable:
 
     def error(self, row: int, column: str, what: str) -> FeedbackError:
         """The error of a cell."""
-        return FeedbackError(
-            f"{self.path}, line {self.lines[row]}, column {column}: {what}"
-        )
+        where = f"{self.path}, line {self.lines[row]}, column {column}"
+        return FeedbackError(f"{where}: {what}")
 
     def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
         """A column as texts, without white space around them."""
@@ -411,17 +398,12 @@ class CsvTable:
 
         One misspelt number would otherwise turn every number into a category.
         """
-        cells = [
-            (row, column, cell)
-            for column in columns
-            for row, cell in enumerate(self.texts(column))
-        ]
-        numbers = [
-            number_of(decimal_point(cell, self.separator)) for _, _, cell in cells
-        ]
-        if all(number is None for number in numbers):
-            return [cell for _, _, cell in cells]
-        for number, (row, column, cell) in zip(numbers, cells, strict=True):
+        cells = [(c, *cell) for c in columns for cell in enumerate(self.texts(c))]
+        texts = [decimal_point(cell, self.separator) for *_, cell in cells]
+        numbers = [*map(number_of, texts)]
+        if not any(number is not None for number in numbers):
+            return [cell for *_, cell in cells]
+        for number, (column, row, cell) in zip(numbers, cells, strict=True):
             if number is None:
                 what = f"{cell!r} is not a number, and other cells are: correct it, or "
                 raise self.error(row, column, what + "write words in all")
@@ -429,17 +411,16 @@ class CsvTable:
                 raise self.error(row, column, f"{cell!r} is not finite: correct it")
         return numbers
 
-    def integers(self, column: str, low: int, high: int | None = None) -> list[int]:
+    def integers(self, column: str, low: int, high: int = MOST_COUNTED) -> list[int]:
         """A column as integers of a range."""
         values = []
         for row, cell in enumerate(self.texts(column)):
             # Tables with gaps elsewhere have 12 as 12.0 or 12,0.
             whole = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
-            value = int(whole) if whole.removeprefix("-").isdecimal() else None
-            if value is None or value < low or (high is not None and value > high):
-                span = f"from {low}" + ("" if high is None else f" to {high}")
-                what = f"{cell!r} is not an integer {span}: correct the file"
-                raise self.error(row, column, what)
+            value = int(whole) if whole.removeprefix("-").isdecimal() else low - 1
+            if not low <= value <= high:
+                span = f"from {low} to {high}: correct the file"
+                raise self.error(row, column, f"{cell!r} is not an integer {span}")
             values.append(value)
         return values
 
@@ -475,8 +456,7 @@ def one_hot(labels: Sequence[str], levels: Sequence[str]) -> Tensor:
 
 def numbered(labels: Sequence[str]) -> Tensor:
     """Numbers of labels in alphabetical order, ``m`` long."""
-    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
-    return torch.tensor([numbers[label] for label in labels])
+    return torch.tensor(np.unique(labels, return_inverse=True)[1])
 
 
 def read_r_table(package: str, name: str) -> Any:

@@ -26,13 +26,10 @@ QUANTILES = (0.05, 0.95)
 
 @dataclass(frozen=True)
 class FeatureEffect:
-    """Partial dependence of the utility on one feature.
+    """Partial dependence of the utility on the feature ``name``.
 
-    Attributes:
-        name: Name of the feature.
-        values: `g` increasing values of the feature.
-        mean: `g` mean changes of the utility against the first value.
-        deviation: `g` posterior standard deviations of these changes.
+    At `g` increasing ``values`` of it, the ``mean`` change of utility against the first
+    one, and the posterior standard ``deviation`` of that.
     """
 
     name: str
@@ -143,24 +140,17 @@ class EvidenceProfile:
 
     def __str__(self) -> str:
         """Table of the profile and its verdict."""
-        lines = [
-            f"log evidence by {self.parameter}",
-            f"{'value':>12} {'log evidence':>14} {'below best':>12}",
-        ]
+        head = f"{'value':>12} {'log evidence':>14} {'below best':>12}"
         rows = zip(self.values, self.log_evidence, self._below_best, strict=True)
-        lines += [f"{v:12.4g} {e:14.3f} {b:12.3f}" for v, e, b in rows]
+        lines = [f"{v:12.4g} {e:14.3f} {b:12.3f}" for v, e, b in rows]
         lower, upper = self.interval
         by = "answers and priors of other parameters" if self.priors else "answers"
-        verdict = (
-            f"identified by {by}"
-            if self.identified
-            else f"not identified by {by}: the grid does not contain both ends"
-        )
-        lines.append(
-            f"best {self.best:.4g}, within {DROP:.2f} nats from {lower:.4g} to "
-            f"{upper:.4g}: {verdict}"
-        )
-        return "\n".join(lines)
+        verdict = f"identified by {by}"
+        if not self.identified:
+            verdict = f"not {verdict}: the grid does not contain both ends"
+        best = f"best {self.best:.4g}, within {DROP:.2f} nats from {lower:.4g} to "
+        best += f"{upper:.4g}: {verdict}"
+        return "\n".join([f"log evidence by {self.parameter}", head, *lines, best])
 
 
 def evidence_profile(
@@ -202,17 +192,13 @@ def evidence_profile(
     start = int((values - getattr(module, name)).abs().argmin())
     log_evidence = torch.empty_like(values)
 
-    def fit(step: int) -> None:
-        setattr(module, name, values[step])
-        log_evidence[step] = _maximum(model)
-
-    fit(start)
-    state = deepcopy(model.state_dict())
-    for step in range(start + 1, len(values)):
-        fit(step)
-    model.load_state_dict(state)
-    for step in range(start - 1, -1, -1):
-        fit(step)
+    for way in (range(start, len(values)), range(start - 1, -1, -1)):
+        for step in way:
+            setattr(module, name, values[step])
+            log_evidence[step] = _maximum(model)
+            if step == start:
+                state = deepcopy(model.state_dict())
+        model.load_state_dict(state)
     return EvidenceProfile(parameter, values.detach(), log_evidence, priors)
 
 
@@ -221,15 +207,12 @@ def _find(model: PreferenceGP, parameter: str) -> tuple[Module, str, Parameter]:
     raw_name = f"{path}.raw_{name}".lstrip(".")
     raw = dict(model.named_parameters()).get(raw_name)
     if raw is None or raw.numel() != 1 or model.batch_shape:
-        known = [
-            key.replace("raw_", "")
-            for key, p in model.named_parameters()
-            if "raw_" in key and p.numel() == 1
-        ]
+        scalars = [key for key, p in model.named_parameters() if p.numel() == 1]
+        known = ", ".join(k.replace("raw_", "") for k in scalars if "raw_" in k)
         raise BotorchPrefError(
-            f"{parameter!r} is not a scalar parameter of this "
-            f"{type(model).__name__} of batch shape {tuple(model.batch_shape)}; "
-            f"known are {', '.join(known)}, of models without batches."
+            f"{parameter!r} is not a scalar parameter of this {type(model).__name__} "
+            f"of batch shape {tuple(model.batch_shape)}; known are {known}, of models "
+            "without batches."
         )
     return model.get_submodule(path), name, raw
 
@@ -268,14 +251,10 @@ _NEXT_TO = 1e-3
 
 @dataclass(frozen=True)
 class Dimension:
-    """A parameter: a range of numbers, or some choices.
+    """A parameter: numbers within bounds, or ``choices`` where there are some.
 
-    Attributes:
-        name: Of the parameter.
-        bounds: The ends of the range.
-        choices: The values, where it is no range.
-        log: Whether its scale is logarithmic.
-        whole: Whether only whole numbers count.
+    ``log`` says whether the scale is logarithmic, ``whole`` whether only whole numbers
+    count.
     """
 
     name: str
@@ -285,7 +264,7 @@ class Dimension:
     whole: bool = False
 
     def values(self, number: int, own: Any = None) -> list[Any]:
-        """The choices, or numbers from the lower to the upper end, evenly on the scale.
+        """The choices, or a number of values evenly on the scale, with the ends.
 
         The value ``own`` takes the place of those next to it.
         """

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.scores import data_frame_class
+from botorch_pref.evaluation.scores import table_of
 from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
@@ -89,12 +89,12 @@ def leaderboard(
         wins = win_probabilities(model, posterior, len(items))
     # Without the half of each item against itself.
     win_rate = (wins.sum(-1) - 0.5) / (len(items) - 1)
-    ends = _interval(ranks, level)
+    first, last = _interval(ranks, level)
     order = torch.argsort(mean, descending=True, stable=True)
     columns = {
         "rank": 1 + (mean.unsqueeze(-1) > mean).sum(0),
-        "rank_lower": ends[0],
-        "rank_upper": ends[1],
+        "rank_lower": first,
+        "rank_upper": last,
         "utility": mean,
         "lower": lower,
         "upper": upper,
@@ -102,16 +102,15 @@ def leaderboard(
         "top": (ranks <= top).double().mean(0),
         "win_rate": win_rate,
     }
-    data = {name: column[order].numpy(force=True) for name, column in columns.items()}
-    return data_frame_class()(data, index=[labels[i] for i in order.tolist()])
+    data = {name: column[order] for name, column in columns.items()}
+    return table_of(data, [labels[i] for i in order.tolist()])
 
 
 class PositionBias(NamedTuple):
-    """What being shown first, or at home, adds: each with the ends of its interval.
+    """What being shown first, or at home, adds, with the ends of intervals.
 
-    Attributes:
-        utility: In units of the utility.
-        share: How often the first of two equals wins, ties left out.
+    To the ``utility``, and as the ``share`` of duels of equals that the first one wins,
+    ties left out.
     """
 
     utility: tuple[float, float, float]
@@ -119,20 +118,13 @@ class PositionBias(NamedTuple):
 
 
 def position_bias(model: Any, level: float) -> PositionBias:
-    """The weight of a model's only covariate, 1 where a winner was shown first.
-
-    Args:
-        model: Of this package, and of answers with such a covariate.
-        level: Probability of the central intervals, in (0, 1).
-    """
+    """The weight of a model's only covariate, 1 where a winner was shown first."""
     with torch.no_grad():
         ends = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.
         each = ends.unsqueeze(-1)
-        won, lost = (
-            model.likelihood.win_probability(z, torch.zeros_like(z))
-            for z in (each, -each)
-        )
+        link, none = model.likelihood, torch.zeros_like(each)
+        won, lost = (link.win_probability(z, none) for z in (each, -each))
     share = (won / (won + lost)).reshape(3, -1).mean(-1)
     return PositionBias(tuple(ends.tolist()), tuple(share.tolist()))
 

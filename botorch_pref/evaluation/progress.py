@@ -30,18 +30,15 @@ from botorch_pref.numerics.argument_ranges import check_count
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
-    """Numbers of the connected components into which answers join the points.
+    """The connected component into which answers join each point, ``n`` long.
 
     An answer joins its points; absolute answers, such as ratings, join all theirs. The
     prior alone compares points of different components: a duel across two teaches most.
+    Components are numbered from 0 in the order of their first points.
 
     Args:
         num_points: ``n``.
         feedback: Blocks of answers without batches, with indices below ``n``.
-
-    Returns:
-        ``n`` long, the number of each point's component, from 0, in the order of the
-        first points.
     """
     edges = torch.cat([torch.empty(2, 0).long(), *map(_edges, feedback)], dim=-1)
     ends, weights = tuple(edges.numpy()), torch.ones(edges.shape[-1]).numpy()
@@ -56,22 +53,16 @@ def _edges(block: Feedback) -> Tensor:
     groups = [field.cpu() for field in fields if field is not None]
     if not block.relative:
         groups = [torch.cat([group.flatten() for group in groups]).unsqueeze(0)]
-    stars = []
-    for group in groups:
-        if group.dim() == 2:
-            first = group[:, :1].expand_as(group)
-            stars.append(torch.stack([first.flatten(), group.flatten()]))
-    edges = torch.cat(stars, dim=-1)
+    ends = [(g[:, :1].expand_as(g), g) for g in groups if g.dim() == 2]
+    edges = torch.cat([torch.stack(two).flatten(1) for two in ends], dim=-1)
     return edges[:, (edges >= 0).all(0)]
 
 
 class AnswerAgreement(NamedTuple):
-    """Number of repeated duels, and the share of them answered alike.
+    """How many pairs were ``repeated``, and the share ``agreement`` answered alike.
 
-    Attributes:
-        repeated: How many pairs of points were asked about more than once.
-        agreement: Probability that two answers about the same pair are equal, over all
-            pairs of such answers; NaN where nothing was repeated.
+    That is the probability that two answers about the same pair of points are equal,
+    over all pairs of such answers; NaN where nothing was repeated.
     """
 
     repeated: int
@@ -95,11 +86,9 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
     """
     _, point = torch.unique(datapoints, dim=0, return_inverse=True)
     counts = _outcome_counts(point, comparisons)
-    same = int(_pairs_of(counts).sum())
-    all_answers = int(_pairs_of(counts.sum(-1)).sum())
-    repeated = int((counts.sum(-1) > 1).sum())
-    agreement = same / all_answers if repeated else math.nan
-    return AnswerAgreement(repeated, agreement)
+    of_pair = counts.sum(-1)
+    same, both = (int((c * (c - 1) // 2).sum()) for c in (counts, of_pair))
+    return AnswerAgreement(int((of_pair > 1).sum()), same / both if both else math.nan)
 
 
 def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
@@ -115,10 +104,6 @@ def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
     return counts.index_put((pair, outcomes), often, accumulate=True)
 
 
-def _pairs_of(counts: Tensor) -> Tensor:
-    return counts * (counts - 1) // 2
-
-
 NUM_SAMPLES = 4096
 
 
@@ -131,16 +116,13 @@ def best_probability(
 
     the share of joint posterior samples in which the point is the largest; copies of a
     point share it. The standard error of a probability ``p`` is at most
-    ``sqrt(p (1 - p) / num_samples)``.
+    ``sqrt(p (1 - p) / num_samples)``. Returns ``batch_shape x n``, summing to 1.
 
     Args:
         model: Any BoTorch model with one output.
         points: ``n x d``.
         num_samples: Number of joint samples.
         seed: Of the samples.
-
-    Returns:
-        ``n``, summing to 1; ``batch_shape x n`` for a batch of models.
     """
     distinct, point, copies = torch.unique(
         points, dim=0, return_inverse=True, return_counts=True
@@ -162,11 +144,9 @@ def utility_samples(
 
 
 class RemainingGain(NamedTuple):
-    """Expected gain in utility, with the standard error of its estimate.
+    """Gain ``expected`` in units of utility, ``batch_shape``, at least 0.
 
-    Attributes:
-        expected: In units of utility, ``batch_shape``, at least 0.
-        standard_error: Of independent samples; quasi-random ones are closer.
+    The ``standard_error`` is that of independent samples; quasi-random ones are closer.
     """
 
     expected: Tensor
@@ -194,9 +174,8 @@ def remaining_gain(
         num_samples: Number of joint samples.
         seed: Of the samples.
     """
-    utilities = utility_samples(
-        model, torch.cat([point, candidates], dim=-2), num_samples, seed
-    )
+    points = torch.cat([point, candidates], dim=-2)
+    utilities = utility_samples(model, points, num_samples, seed)
     gain = utilities.amax(-1) - utilities[..., 0]
     return RemainingGain(gain.mean(0), gain.std(0) / num_samples**0.5)
 
@@ -216,17 +195,14 @@ def stopping_candidates(
 
     A better point than the recommended one is on another hill, or further up on its
     own. In several dimensions no number of points all over the box comes near enough
-    to it to show the second.
+    to it to show the second. So ``n x d`` points are those of a scrambled Sobol
+    sequence, then Gaussian ones around the recommended one.
 
     Args:
         recommended: ``1 x d``, in the box.
         bounds: ``2 x d``, lower and upper ends.
         num_candidates: ``n``, at least 2.
         seed: Of the points; the global random state stays as it is.
-
-    Returns:
-        ``n x d``, points of a scrambled Sobol sequence, then Gaussian points around the
-        recommended one.
 
     Raises:
         BotorchPrefError: Fewer than two candidates, or no point of the box.
@@ -260,13 +236,13 @@ def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Te
     box = bounds.to(point)
     # BoTorch draws from torch's global generator, here seeded and restored.
     with manual_seed(seed):
-        rings = [
+        near = [
             sample_truncated_normal_perturbations(point, count, deviation, box)
             for count, deviation in zip(counts, NEAR, strict=True)
             if count > 0
         ]
     # An input whose range is one value has no share of it to move by.
-    return torch.cat(rings).clamp(box[0], box[1])
+    return torch.cat(near).clamp(box[0], box[1])
 
 
 RESTARTS = 2
@@ -310,18 +286,15 @@ def path_maxima(
     return values, largest
 
 
-TOLERANCE = 0.6
-"""A chance of regret that need not be lowered; 1/2 is none."""
+TOLERANCE, GAIN_TOLERANCE = 0.6, 0.1
+"""A chance of regret that need not be lowered (1/2 is none), and a gain that need not
+be made, as a share of the range of utilities shown."""
 
 CONFIDENCE = 0.75
 """Posterior probability of a low chance or gain from which the advice is to stop.
 
-Nine in ten of the runs whose model stated so much had found what was promised. That was
-measured in other settings than those in which the number was chosen
-(``docs/evaluation.md``)."""
-
-GAIN_TOLERANCE = 0.1
-"""A gain that need not be made, as a share of the range of utilities shown."""
+Nine in ten of the runs whose model stated so much had found what was promised, in other
+settings than those in which the number was chosen (``docs/evaluation.md``)."""
 
 NUM_PATHS = 128
 """Functions whose largest values in a box are found."""
@@ -336,12 +309,10 @@ class StoppingAdvice(NamedTuple):
             best of the candidates to the recommended one: 1/2 where nothing better is
             left or nobody could tell, 1 where the best is sure to be noticed.
         confidence: Posterior probability that the chance is below the tolerance.
-        expected_gain: Expected gain in utility of the best of the candidates over the
-            recommended one, at least 0.
-        gain_share: The expected gain as a share of the expected range of utilities
-            shown: 0.03 where the best would add three hundredths of the distance
-            between the worst and the best design that was shown; NaN where one point
-            alone was.
+        expected_gain: In utility, of the best of the candidates over the recommended
+            one, at least 0.
+        gain_share: The same as a share of the expected range of utilities shown, from
+            the worst to the best design; NaN where one point alone was shown.
         gain_confidence: Posterior probability that the gain is below ``gain_tolerance``
             times the range.
         gain_standard_error: Of the expected gain, for independent draws.
@@ -415,9 +386,11 @@ def stopping_advice(
             recommended point, a batch of models, or bounds for an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
-    shares = {"confidence": confidence, "gain_tolerance": gain_tolerance}
-    for name, value in {"tolerance": tolerance, **shares}.items():
-        least = 0 if name in shares else 0.5
+    for name, value, least in (
+        ("tolerance", tolerance, 0.5),
+        ("confidence", confidence, 0),
+        ("gain_tolerance", gain_tolerance, 0),
+    ):
         if not least < value < 1:
             raise BotorchPrefError(f"{name} is {value}; give one in ({least}, 1).")
     # One draw would be sure of itself.
@@ -437,9 +410,7 @@ def stopping_advice(
         )
     best = _best_mean(model, candidates) if recommended is None else recommended
     seen = candidates if shown is None else shown
-    gain, extent = _gain_and_range(
-        model, best, candidates, seen, bounds, num_samples, seed
-    )
+    gain, extent = _gains(model, best, candidates, seen, bounds, num_samples, seed)
     with torch.no_grad():
         known = model_link(model) if link is None else link
         chance = known.win_probability(gain, torch.zeros_like(gain))
@@ -459,7 +430,7 @@ def stopping_advice(
     )
 
 
-def _gain_and_range(
+def _gains(
     model: Model,
     best: Tensor,
     candidates: Tensor,
@@ -469,16 +440,14 @@ def _gain_and_range(
     seed: int,
 ) -> tuple[Tensor, Tensor]:
     """Draws of the gain over the best point, and of the range of the points seen."""
-    everywhere = torch.cat([best, candidates])
+    every = torch.cat([best, candidates])
     if bounds is None:
-        points = torch.cat([everywhere, seen])
+        points = torch.cat([every, seen])
         utilities = utility_samples(model, points, num_samples, seed)
-        largest = utilities[..., : len(everywhere)].amax(-1)
+        largest = utilities[..., : len(every)].amax(-1)
     else:
         points = torch.cat([best, seen])
-        utilities, largest = path_maxima(
-            model, points, everywhere, bounds, NUM_PATHS, seed
-        )
+        utilities, largest = path_maxima(model, points, every, bounds, NUM_PATHS, seed)
     of_seen = utilities[..., -len(seen) :]
     extent = of_seen.amax(-1) - of_seen.amin(-1)
     return largest - utilities[..., 0], extent

@@ -17,7 +17,7 @@ from torch.special import ndtri
 
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.scores import data_frame_class
+from botorch_pref.evaluation.scores import table_of
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.models import (
     PreferenceGP,
@@ -75,7 +75,7 @@ def rater_reliability(
     Raises:
         BotorchPrefError: The model has no `ReliabilityKernel`, is a batch or is not
             fitted, an answer is about points of two raters, there is one rater alone,
-            the number of names is another, or a name stands twice.
+            or names are not one of each.
         UnsupportedFeedbackError: There are answers of another kind.
     """
     check_unbatched(model)
@@ -100,8 +100,7 @@ def rater_reliability(
         "names_better": win,
         "outlier": (log_noise > 0) & (unlike > limit),
     }
-    data = {name: column.numpy(force=True) for name, column in columns.items()}
-    return data_frame_class()(data, index=labels)
+    return table_of(columns, labels)
 
 
 def _checked_kernel(model: PreferenceGP) -> ReliabilityKernel:
@@ -201,10 +200,8 @@ def _fit_around(model: PreferenceGP) -> _Fit:
     def gradient(at: Tensor) -> Tensor:
         vector_to_parameters(at, parameters)
         loss = objective.compute_custom_loss()
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
-        both = zip(found, parameters, strict=True)
-        every = [torch.zeros_like(p) if g is None else g for g, p in both]
-        return parameters_to_vector(every)
+        found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        return parameters_to_vector(found)
 
     @torch.no_grad()
     def loss(at: Tensor) -> Tensor:
@@ -267,17 +264,14 @@ def rater_agreement(
         ``agreement``, with its interval from ``lower`` to ``upper``.
 
     Raises:
-        BotorchPrefError: There are too few different items, too few raters, another
-            number of names, or a name twice.
-        FeedbackError: ``num_samples`` is not a positive integer.
+        BotorchPrefError: There are too few different items or raters, or names that are
+            not one of each.
     """
     check_unbatched(model)
     check_count("num_samples", num_samples, at_least=1)
-    different = len(X.unique(dim=0))
-    if different < 3:
-        raise BotorchPrefError(
-            f"There are {different} different items; give three or more."
-        )
+    count = len(X.unique(dim=0))
+    if count < 3:
+        raise BotorchPrefError(f"There are {count} different items; give 3 or more.")
     labels = _labels(names, [*range(len(raters))])
     utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
     by_rater = utilities.reshape(-1, len(X), len(labels))
@@ -287,15 +281,11 @@ def rater_agreement(
     first, second = torch.triu_indices(len(labels), len(labels), 1)
     of_pairs = draws[:, first, second]
     ends = of_pairs.quantile(of_pairs.new_tensor([1 - LEVEL, 1 + LEVEL]) / 2, dim=0)
-    columns = {
-        "agreement": of_pairs.mean(0),
-        "lower": ends[0],
-        "upper": ends[1],
-    }
-    data = {name: column.numpy(force=True) for name, column in columns.items()}
-    data["first"] = [labels[i] for i in first.tolist()]
-    data["second"] = [labels[j] for j in second.tolist()]
-    return data_frame_class()(data).set_index(["first", "second"])
+    columns = {"agreement": of_pairs.mean(0), "lower": ends[0], "upper": ends[1]}
+    table = table_of(columns)
+    for name, places in (("first", first), ("second", second)):
+        table[name] = [labels[i] for i in places.tolist()]
+    return table.set_index(["first", "second"])
 
 
 def in_circles(agreement: Tensor) -> list[int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from numbers import Integral
 from types import NoneType
@@ -115,14 +116,10 @@ class _Shown(NamedTuple):
 
 
 def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
-    """Probabilities of the levels that points will be given.
+    """Probabilities of the levels that points ``X``, `m x d`, will be given.
 
-    Args:
-        model: Has a likelihood of ordinal ratings.
-        X: `m x d`.
-
-    Returns:
-        `m x K`, exact under the posterior; `m x S x K` for an ensemble.
+    They are `m x K`, exact under the posterior of a ``model`` with a likelihood of
+    ordinal ratings; `m x S x K` for an ensemble.
     """
     likelihood: Any = _likelihood_of(model, OrdinalRatings)
     means, covariance = shared_covariance_mixture(model.posterior(X.unsqueeze(-2)))
@@ -233,36 +230,32 @@ class _BlockScores(NamedTuple):
     kind: str
     scores: Tensor
     counts: Tensor
-    correct: Tensor | None
+    correct: Tensor
 
 
 def _fold_scores(fold: HeldOutAnswers) -> list[_BlockScores]:
     found = []
     for kind, block in by_kind(fold.feedback):
-        correct = _correct(block, fold) if kind == DUELS else None
         scores = _scores(block, fold)
+        correct = torch.full_like(scores, math.nan)
+        if isinstance(block, Comparisons) and block.pairs is not None:
+            other = None if block.covariates is None else -block.covariates
+            turned = Comparisons(block.pairs.flip(-1), covariates=other)
+            correct = (1 + (scores - _scores(turned, fold)).sign()) / 2
         found.append(_BlockScores(kind, scores, block.answer_counts, correct))
     return found
 
 
 def _table(folds: Iterable[Sequence[_BlockScores]]) -> DataFrame:
-    scores: dict[str, list[Tensor]] = defaultdict(list)
-    counts: dict[str, list[Tensor]] = defaultdict(list)
-    correct: list[Tensor] = []
+    blocks: dict[str, list[_BlockScores]] = defaultdict(list)
     for block in chain.from_iterable(folds):
-        scores[block.kind].append(block.scores)
-        counts[block.kind].append(block.counts)
-        if block.correct is not None:
-            correct.append(block.correct)
-    kinds = sorted(scores, key=lambda kind: (kind != DUELS, kind))
-    table = data_frame_class()(
-        {k: _row(torch.cat(scores[k]), torch.cat(counts[k])) for k in kinds}
-    )
-    table = table.T.astype({"answers": int, "scored": int})
-    if correct:
-        often, right = torch.cat(counts[DUELS]), torch.cat(correct)
-        table.loc[DUELS, "accuracy"] = float((often * right).sum() / often.sum())
-    return table
+        blocks[block.kind].append(block)
+    rows = {}
+    for kind in sorted(blocks, key=lambda kind: (kind != DUELS, kind)):
+        _, *columns = zip(*blocks[kind], strict=True)
+        rows[kind] = _row(*map(torch.cat, columns))
+    table = data_frame_class()(rows).T.astype({"answers": int, "scored": int})
+    return table if DUELS in rows else table.drop(columns="accuracy")
 
 
 def data_frame_class() -> type[DataFrame]:
@@ -276,6 +269,14 @@ def data_frame_class() -> type[DataFrame]:
     return DataFrame
 
 
+def table_of(
+    columns: Mapping[str, Tensor], labels: Sequence[Hashable] | None = None
+) -> DataFrame:
+    """Table of columns by name, with a label for each row."""
+    data = {name: column.numpy(force=True) for name, column in columns.items()}
+    return data_frame_class()(data, index=labels)
+
+
 def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
     """Answers without batches, those of one kind together, by the kind's name."""
     for block in feedback:
@@ -283,24 +284,11 @@ def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
             yield type(block).__name__.lower(), block
             continue
         if block.pairs is not None:
-            yield (
-                DUELS,
-                Comparisons(
-                    block.pairs,
-                    pair_counts=block.pair_counts,
-                    covariates=block.pair_covariates,
-                ),
-            )
+            told = block.pair_covariates
+            yield DUELS, replace(block, ties=None, tie_counts=None, covariates=told)
         if block.ties is not None:
-            yield (
-                "ties",
-                Comparisons(
-                    None,
-                    block.ties,
-                    tie_counts=block.tie_counts,
-                    covariates=block.tie_covariates,
-                ),
-            )
+            told = block.tie_covariates
+            yield "ties", replace(block, pairs=None, pair_counts=None, covariates=told)
 
 
 def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
@@ -312,29 +300,16 @@ def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
         return X.new_full((len(block.answer_counts),), math.nan)
 
 
-def _correct(duels: Feedback, fold: HeldOutAnswers) -> Tensor:
-    assert isinstance(duels, Comparisons)
-    assert duels.pairs is not None
-    won = _scores(duels, fold)
-    other = None if duels.covariates is None else -duels.covariates
-    lost = _scores(Comparisons(duels.pairs.flip(-1), covariates=other), fold)
-    return (1 + (won - lost).sign()) / 2
-
-
-def _row(scores: Tensor, counts: Tensor) -> dict[str, float]:
+def _row(scores: Tensor, counts: Tensor, correct: Tensor) -> dict[str, float]:
     known = ~scores.isnan()
     scored, often = scores[known], counts[known]
     count = int(often.sum())
     mean = float((often * scored).sum()) / count if count else math.nan
     squares = float((often * (scored - mean).square()).sum())
-    return {
-        "answers": int(counts.sum()),
-        "scored": count,
-        "log_loss": -mean,
-        "standard_error": (squares / (count - 1) / count) ** 0.5
-        if count > 1
-        else math.nan,
-    }
+    error = (squares / (count - 1) / count) ** 0.5 if count > 1 else math.nan
+    accuracy = float((counts * correct).sum() / counts.sum())
+    told = {"answers": int(counts.sum()), "scored": count, "log_loss": -mean}
+    return {**told, "standard_error": error, "accuracy": accuracy}
 
 
 Fit = Callable[[PreferenceGP], object]
@@ -378,9 +353,8 @@ def cross_validate_model(
         See `answer_scores`.
 
     Raises:
-        BotorchPrefError: There are not so many answers, or the model is a batch or an
-            ensemble.
-        FeedbackError: A number of folds or processes is none.
+        BotorchPrefError: There are not so many answers, the model is a batch or an
+            ensemble, or a number of folds or processes is none.
     """
     points = model.datapoints
     if points is None or len(model.batch_shape) > 0 or is_ensemble(model):

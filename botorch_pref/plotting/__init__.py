@@ -10,6 +10,7 @@ except ImportError as error:
     ) from error
 
 from botorch_pref.plotting.answers import (
+    draw_run,
     plot_agreement,
     plot_calibration,
     plot_comparisons,
@@ -17,8 +18,7 @@ from botorch_pref.plotting.answers import (
     plot_probabilities,
     plot_progress,
 )
-from botorch_pref.plotting.figures import draw_drivers, draw_run
-from botorch_pref.plotting.utility import plot_effects, plot_utility
+from botorch_pref.plotting.utility import draw_drivers, plot_effects, plot_utility
 
 __all__ = [
     "draw_drivers",

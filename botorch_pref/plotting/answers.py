@@ -1,15 +1,17 @@
-"""Figures of items, answers, raters and progress."""
+"""Figures of items, answers, raters, progress and runs of duels."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.models.model import Model
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from scipy.stats import binomtest
 from torch import Tensor
@@ -22,7 +24,7 @@ from botorch_pref.evaluation.raters import in_circles, rater_agreement
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.plotting import drawing
 from botorch_pref.posteriors.difference import central_interval
-from botorch_pref.simulation.duel_loop import LoggedDuel
+from botorch_pref.simulation.duel_loop import LoggedDuel, RunSettings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,25 +47,17 @@ def plot_leaderboard(
         table: See :func:`.leaderboard`; the first 60 items are drawn.
         title: Of the figure.
         ax: Where to draw; by default in a new figure, as high as there are items.
-
-    Returns:
-        The axes.
     """
     shown = table.head(MOST_ITEMS)
     axes = drawing.own_axes(ax, 7, 1.2 + 0.22 * len(shown))
-    mean = shown["utility"].to_numpy()
-    sides = [mean - shown["lower"].to_numpy(), shown["upper"].to_numpy() - mean]
-    places = range(len(shown))
-    axes.errorbar(
-        mean, places, xerr=sides, fmt="o", color=drawing.BLUE, ecolor="0.5", ms=4
-    )
+    drawing.draw_rows(axes, shown, "utility")
     ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
     labels = [
         f"{name}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
         for name, low, high in ranks
     ]
     families, _ = drawing.readable_fonts([*labels, title])
-    axes.set_yticks(places, labels, fontsize=8, fontfamily=families)
+    axes.set_yticks(range(len(shown)), labels, fontsize=8, fontfamily=families)
     axes.invert_yaxis()
     axes.margins(y=0.5 / len(shown))
     axes.grid(axis="x", color="0.9")
@@ -131,9 +125,6 @@ def plot_comparisons(
             an ensemble.
         names: Of its points; by default numbers from 0.
         ax: Where to draw; by default in a new figure, as high as there are items.
-
-    Returns:
-        The axes.
 
     Raises:
         BotorchPrefError: Another number of names than items.
@@ -220,18 +211,12 @@ def plot_calibration(
         level: Probability of the intervals, in (0, 1).
         ax: Where to draw; by default in a new figure.
 
-    Returns:
-        The axes.
-
     Raises:
         BotorchPrefError: There is no probability, or one outside [0, 1].
     """
     given = probabilities.detach().cpu().double()
-    if (
-        given.dim() != 1
-        or not len(given)
-        or not bool(((given >= 0) & (given <= 1)).all())
-    ):
+    inside = bool(((given >= 0) & (given <= 1)).all())
+    if given.dim() != 1 or not len(given) or not inside:
         raise BotorchPrefError(
             f"probabilities has shape {tuple(given.shape)}; give one or more numbers "
             "from 0 to 1, one of each held-out duel."
@@ -243,28 +228,15 @@ def plot_calibration(
     axes = drawing.own_axes(ax, 3.6, 3.6)
     axes.plot([0.5, 1], [0.5, 1], color="0.6", linewidth=1, zorder=0)
     for number in bins.unique().tolist():
-        inside = bins == number
-        count, wins = int(inside.sum()), int(won[inside].sum())
+        rows = bins == number
+        count, wins = int(rows.sum()), int(won[rows].sum())
         interval = binomtest(wins, count).proportion_ci(level, method="wilson")
-        share = wins / count
-        axes.errorbar(
-            [float(favourite[inside].mean())],
-            [share],
-            # At 0 and 1 Wilson's end is the share, but for rounding.
-            yerr=[
-                [max(share - interval.low, 0.0)],
-                [max(interval.high - share, 0.0)],
-            ],
-            fmt="o",
-            color=drawing.BLUE,
-            capsize=3,
-        )
+        x, share = float(favourite[rows].mean()), wins / count
+        # At 0 and 1 Wilson's end is the share, but for rounding.
+        sides = [[max(share - interval.low, 0.0)], [max(interval.high - share, 0.0)]]
+        axes.errorbar(x, share, sides, fmt="o", color=drawing.BLUE, capsize=3)
         axes.annotate(
-            f"{count}",
-            (float(favourite[inside].mean()), share),
-            xytext=(6, -3),
-            textcoords="offset points",
-            fontsize=8,
+            f"{count}", (x, share), (6, -3), textcoords="offset points", fontsize=8
         )
     axes.set_xlim(0.48, 1.04)
     axes.set_xlabel("probability of the likelier option")
@@ -341,22 +313,12 @@ def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
     rows = table.loc[labels]
     width = 0.3 if len(labels) > drawing.MOST_ANNOTATED else 0.6
     beside = axes.inset_axes((1.06, 0.0, width, 1.0), sharey=axes)
-    noise = rows["noise"].to_numpy()
-    sides = [noise - rows["lower"].to_numpy(), rows["upper"].to_numpy() - noise]
-    places = range(len(labels))
-    beside.errorbar(
-        noise, places, xerr=sides, fmt="o", color=drawing.BLUE, ecolor="0.5", ms=4
-    )
+    drawing.draw_rows(beside, rows, "noise")
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 7}
     for place in rows["outlier"].to_numpy().nonzero()[0]:
-        at = (noise[place], place)
+        at = (rows["noise"].iloc[place], place)
         beside.plot(*at, "o", color=drawing.ORANGE, markersize=5, zorder=4)
-        beside.annotate(
-            *("outlier", at, (0, 6)),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            color=drawing.ORANGE,
-        )
+        beside.annotate("outlier", at, (0, 6), color=drawing.ORANGE, **style)
     beside.set_xscale("log")
     beside.axvline(1, color="0.7", linewidth=1, zorder=0)
     beside.tick_params(labelleft=False, left=False)
@@ -380,9 +342,6 @@ def plot_progress(
         run: A `PreferenceExperiment` with answers, or the duels of a run.
         level: Probability of the interval, in (0, 1).
         ax: Where to draw; by default in a new figure.
-
-    Returns:
-        The axes.
 
     Raises:
         BotorchPrefError: The run has no duels.
@@ -412,7 +371,7 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     numbers = torch.tensor(x).repeat_interleave(sizes)
     axes.plot(numbers.tolist(), mean.tolist(), "o", color="0.6", markersize=4)
     best = [int(mean[:end].argmax()) for end in sizes.cumsum(0).tolist()]
-    drawing.draw_band(axes, x, mean[best], lower[best], upper[best])
+    drawing.draw_intervals(axes, x, mean[best], lower[best], upper[best])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("question")
     axes.set_ylabel(f"utility, {100 * level:g} % interval")
@@ -431,3 +390,45 @@ def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("duel")
     axes.set_ylabel("simple regret of the incumbent")
+
+
+def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> None:
+    """Draws a run to a PNG file.
+
+    Left, the simple regret of the incumbent after each duel; right, the probability
+    that the model gave to the challenger before the answer, coloured by the answer.
+
+    Args:
+        settings: The settings of the run.
+        duels: Its duels, at least one.
+        path: Where the PNG goes.
+    """
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    figure.suptitle(
+        f"{settings.problem}, {settings.model}, {settings.acquisition}, "
+        f"judge's noise {settings.noise:g}, seed {settings.seed}"
+    )
+    plot_progress(duels, ax=left)
+    _draw_probabilities(right, duels)
+    for axes in (left, right):
+        num_random = min(settings.random_duels, len(duels))
+        axes.axvspan(0.5, num_random + 0.5, color="0.93", zorder=0)
+        axes.set_xlim(0.5, len(duels) + 0.5)
+        axes.set_xlabel("duel (random ones shaded)")
+    figure.savefig(path, dpi=150, format="png")
+
+
+def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
+    for won, mark, colour, label in (
+        (True, "o", drawing.BLUE, "challenger won"),
+        (False, "x", drawing.ORANGE, "challenger lost"),
+    ):
+        rows = [logged.duel for logged in duels if logged.duel.challenger_won is won]
+        numbers = [duel.number + 1 for duel in rows]
+        shares = [duel.probability for duel in rows]
+        axes.plot(numbers, shares, mark, color=colour, label=label)
+    axes.axhline(0.5, color="0.7", linewidth=1, zorder=1)
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_ylabel("predicted P(challenger wins)")
+    axes.legend(loc="best")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from matplotlib import rcParams
@@ -13,8 +14,11 @@ from matplotlib.font_manager import FontProperties, fontManager, get_font
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.scores import ordered_pairs
+from botorch_pref.evaluation.scores import by_kind, ordered_pairs
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 """Of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
@@ -60,7 +64,7 @@ def readable_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
     return families, "".join(map(chr, sorted(missing)))
 
 
-def draw_band(
+def draw_intervals(
     axes: Axes,
     x: Sequence[float],
     mean: Tensor,
@@ -68,36 +72,26 @@ def draw_band(
     upper: Tensor,
     style: tuple[str, Any, str] = STYLES[0],
     label: str | None = None,
+    apart: bool = False,
 ) -> None:
-    """Draws a curve of means, and the band between the ends of its intervals."""
-    colour, dashes, _ = style
-    axes.fill_between(
-        x, lower.tolist(), upper.tolist(), color=colour, alpha=0.2, linewidth=0
-    )
-    axes.plot(x, mean.tolist(), color=colour, linestyle=dashes, label=label)
+    """Draws a curve of means in a band of intervals, or ``apart`` marks with bars."""
+    colour, dashes, mark = style
+    known: dict[str, Any] = {"color": colour, "label": label}
+    if apart:
+        sides = torch.stack([mean - lower, upper - mean]).tolist()
+        known |= {"fmt": mark, "capsize": 3, "markersize": 5}
+        axes.errorbar(x, mean.tolist(), yerr=sides, **known)
+        return
+    ends = lower.tolist(), upper.tolist()
+    axes.fill_between(x, *ends, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(x, mean.tolist(), linestyle=dashes, **known)
 
 
-def draw_bars(
-    axes: Axes,
-    x: Sequence[float],
-    mean: Tensor,
-    lower: Tensor,
-    upper: Tensor,
-    style: tuple[str, Any, str] = STYLES[0],
-    label: str | None = None,
-) -> None:
-    """Draws a mark for each mean, and a bar between the ends of its interval."""
-    colour, _, mark = style
-    axes.errorbar(
-        x,
-        mean.tolist(),
-        yerr=torch.stack([mean - lower, upper - mean]).tolist(),
-        fmt=mark,
-        color=colour,
-        capsize=3,
-        markersize=5,
-        label=label,
-    )
+def draw_rows(axes: Axes, table: DataFrame, column: str) -> None:
+    """Draws a mark for each row of a table, with its bar from lower to upper."""
+    value, lower, upper = (table[c].to_numpy() for c in (column, "lower", "upper"))
+    sides, places = [value - lower, upper - value], range(len(table))
+    axes.errorbar(value, places, xerr=sides, fmt="o", color=BLUE, ecolor="0.5", ms=4)
 
 
 def draw_matrix(
@@ -126,21 +120,18 @@ def draw_matrix(
         figure = cast("Figure", axes.figure)
         figure.colorbar(image, ax=axes, location="bottom", fraction=0.04, pad=0.02)
         return
-    for i, row in enumerate(shown.tolist()):
-        for j, value in enumerate(row):
-            if i != j:
-                dark = value > low + 0.6 * (high - low)
-                text = _short(value)
-                if interval is not None:
-                    low_end, high_end = (_short(float(end[i, j])) for end in interval)
-                    text += f"\n{low_end} to\n{high_end}"
-                axes.text(
-                    *(j, i, text),
-                    ha="center",
-                    va="center",
-                    fontsize=8 if interval is None else 6,
-                    color="white" if dark else "black",
-                )
+    style: dict[str, Any] = {
+        "ha": "center",
+        "va": "center",
+        "fontsize": 8 if interval is None else 6,
+    }
+    for i, j in permutations(places, 2):
+        value = float(shown[i, j])
+        text, dark = _short(value), value > low + 0.6 * (high - low)
+        if interval is not None:
+            low_end, high_end = (_short(float(end[i, j])) for end in interval)
+            text += f"\n{low_end} to\n{high_end}"
+        axes.text(j, i, text, color="white" if dark else "black", **style)
 
 
 def _short(value: float) -> str:
@@ -176,18 +167,10 @@ def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
     """The pairs of all comparisons, choices and rankings, winners first."""
     no_pairs, no_counts = torch.empty(0, 2).long(), torch.empty(0).long()
     won, won_counts, tied, tied_counts = ([one] for one in (no_pairs, no_counts) * 2)
-    for block in feedback:
-        if isinstance(block, Comparisons):
-            m = 0 if block.pairs is None else block.pairs.shape[-2]
-            counts = block.answer_counts.cpu()
-            if block.pairs is not None:
-                won.append(block.pairs.cpu())
-                won_counts.append(counts[:m])
-            if block.ties is not None:
-                tied.append(block.ties.cpu())
-                tied_counts.append(counts[m:])
-        elif isinstance(block, Choices | Rankings):
-            stages, counts = block.stages().cpu(), block.answer_counts.cpu()
+    for _, block in by_kind(feedback):
+        counts = block.answer_counts.cpu()
+        if isinstance(block, Choices | Rankings):
+            stages = block.stages().cpu()
             if isinstance(block, Rankings):
                 # One stage less than a ranking has items.
                 lengths = (block.orders.cpu() >= 0).sum(-1) - 1
@@ -195,6 +178,12 @@ def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
             won.append(ordered_pairs(stages))
             losers = (stages[:, 1:] >= 0).sum(-1)
             won_counts.append(counts.repeat_interleave(losers))
+        elif isinstance(block, Comparisons) and block.pairs is not None:
+            won.append(block.pairs.cpu())
+            won_counts.append(counts)
+        elif isinstance(block, Comparisons) and block.ties is not None:
+            tied.append(block.ties.cpu())
+            tied_counts.append(counts)
     joined = [torch.cat(parts) for parts in (won, won_counts, tied, tied_counts)]
     return AnsweredPairs(*joined)
 

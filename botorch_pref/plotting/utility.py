@@ -1,9 +1,10 @@
-"""Figures of a utility: in one or two parameters, and around a design."""
+"""Figures of a utility: in one or two parameters, around a design, its drivers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition.base import incumbent, observed_points
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.explanation import Designs, Dimension
+from botorch_pref.evaluation.explanation import Designs, Dimension, FeatureEffect
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.plotting import drawing
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 """Probability of the intervals."""
+
+_HALF = 1.959963984540054
+"""Half width of such an interval of a Gaussian, in deviations."""
 
 NUM_VALUES, NUM_SIDE = 101, 41
 """Values along a curve, and along each side of a picture of two parameters."""
@@ -79,7 +83,7 @@ def designs_of(
         return designs, _held(designs.best, at)
     if bounds is not None or names is not None:
         raise BotorchPrefError(
-            "An experiment has names and bounds of its parameters; leave both out."
+            "An experiment has its names and bounds; leave both out."
         )
     if isinstance(at, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
@@ -139,9 +143,7 @@ def _held(best: Mapping[str, Any], at: Mapping[str, Any] | None) -> dict[str, An
     """The incumbent, with the values that are given by name instead of its own."""
     given = {} if at is None else dict(at)
     if unknown := [name for name in given if name not in best]:
-        raise BotorchPrefError(
-            f"at names {unknown}; the parameters are {', '.join(best)}."
-        )
+        raise BotorchPrefError(f"at names {unknown}; parameters are {', '.join(best)}.")
     return {**best, **given}
 
 
@@ -181,9 +183,6 @@ def plot_utility(
             default those of the incumbent.
         level: Probability of the intervals, in (0, 1).
         ax: Where to draw; by default in a new figure, see ``Axes.figure``.
-
-    Returns:
-        The axes.
 
     Raises:
         BotorchPrefError: There are no such parameters, or names or bounds that do not
@@ -226,12 +225,9 @@ def _plot_lines(
         intervals = designs.intervals([{**at, along.name: v} for v in values], level)
         style = drawing.STYLES[number % len(drawing.STYLES)]
         label = None if across is None else f"{across.name} {other}"
-        x = places(along, values)
-        if along.choices:
-            shift = 0.6 * ((number + 0.5) / len(others) - 0.5)
-            drawing.draw_bars(axes, [p + shift for p in x], *intervals, style, label)
-        else:
-            drawing.draw_band(axes, x, *intervals, style, label)
+        shift = 0.6 * ((number + 0.5) / len(others) - 0.5) if along.choices else 0.0
+        x = [place + shift for place in places(along, values)]
+        drawing.draw_intervals(axes, x, *intervals, style, label, bool(along.choices))
     axes.set_ylabel(f"utility, {100 * level:g} % interval")
     utility, _, _ = designs.intervals([designs.best], level)
     place = places(along, [designs.best[along.name]])
@@ -239,13 +235,8 @@ def _plot_lines(
     _draw_duels_below(axes, designs, along)
     if across is not None:
         # Above, where neither curves nor duels are.
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=2,
-            fontsize="small",
-            frameon=False,
-        )
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+        axes.legend(ncols=2, fontsize="small", frameon=False, **above)
 
 
 def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
@@ -263,32 +254,28 @@ def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
     place = torch.tensor(places_shown(designs, along), dtype=torch.float64)
     heights = torch.linspace(0.02, 0.22, max(number, 2), dtype=torch.float64)
     rows = heights[:number].split([len(pairs.won), len(pairs.tied)])
-    to_axes = axes.get_xaxis_transform()
-    width = min(1.2, 30 / number)
-    for ends, height, dashes in (
-        (place[pairs.won], rows[0], "-"),
-        (place[pairs.tied], rows[1], ":"),
-    ):
-        segments = torch.stack([ends, height.unsqueeze(-1).expand_as(ends)], dim=-1)
-        axes.add_collection(
-            LineCollection(
-                [*segments.flip(1).numpy()],
-                colors="0.45",
-                linewidths=width,
-                linestyles=dashes,
-                transform=to_axes,
-            ),
-            autolim=False,
-        )
-    winners = place[pairs.won[:, 0]]
-    axes.scatter(
-        winners.numpy(),
-        rows[0].numpy(),
-        s=(3 * width) ** 2,
-        color="0.2",
-        transform=to_axes,
-        zorder=3,
+    won, tied = (
+        torch.stack([place[ends], height.unsqueeze(-1).expand_as(ends)], dim=-1)
+        for ends, height in zip((pairs.won, pairs.tied), rows, strict=True)
     )
+    at, width = {"transform": axes.get_xaxis_transform()}, min(1.2, 30 / number)
+    lines = {"colors": "0.45", "linewidths": width, **at}
+    _draw_duels(axes, won, tied, lines, {"s": (3 * width) ** 2, "color": "0.2", **at})
+
+
+def _draw_duels(
+    axes: Axes, won: Tensor, tied: Tensor, lines: dict[str, Any], dots: dict[str, Any]
+) -> None:
+    """A line from the loser of each duel to the winner, which has the dot.
+
+    Ends are ``m x 2 x 2``, those of the winner first; lines of ties are dotted.
+    """
+    for ends, dashes in ((won, "-"), (tied, ":")):
+        segments = [*ends.flip(1).numpy()]
+        drawn = LineCollection(segments, linestyles=dashes, **lines)
+        axes.add_collection(drawn, autolim=False)
+    if len(won):
+        axes.scatter(*won[:, 0].mT.numpy(), zorder=3, **dots)
 
 
 def _plot_contours(
@@ -301,51 +288,26 @@ def _plot_contours(
 ) -> None:
     across, up = first.values(NUM_SIDE), second.values(NUM_SIDE)
     moved = [{**held, first.name: a, second.name: b} for b in up for a in across]
-    mean, lower, upper = (
-        part.reshape(len(up), len(across)).numpy()
-        for part in designs.intervals(moved, level)
-    )
+    parts = designs.intervals(moved, level)
+    mean, lower, upper = (part.reshape(len(up), -1).numpy() for part in parts)
     show_on(axes.xaxis, first)
     show_on(axes.yaxis, second)
     x, y = places(first, across), places(second, up)
     filled = axes.contourf(x, y, mean, levels=12, cmap="cividis")
     bar = cast("Figure", axes.figure).colorbar(filled, ax=axes)
     bar.set_label("utility, posterior mean")
-    widths = axes.contour(
-        x, y, 0.5 * (upper - lower), levels=4, colors="white", linestyles="--"
-    )
+    half = 0.5 * (upper - lower)
+    widths = axes.contour(x, y, half, levels=4, colors="white", linestyles="--")
     widths.set_linewidth(0.9)
     axes.clabel(widths, fmt="±%.2g", fontsize=7)
-    _draw_duels_between(axes, designs, first, second)
-    place = [places(d, [designs.best[d.name]]) for d in (first, second)]
-    axes.plot(
-        *place, "*", color="white", markeredgecolor="black", markersize=13, zorder=4
-    )
-
-
-def _draw_duels_between(
-    axes: Axes, designs: Designs, first: Dimension, second: Dimension
-) -> None:
-    """A line from the loser of each duel to the winner, which has the dot."""
     pairs = drawing.answered_pairs(designs.feedback)
     shown = [places_shown(designs, dimension) for dimension in (first, second)]
-    ends_of = torch.tensor(shown, dtype=torch.float64).mT
-    for ends, dashes in ((pairs.won, "-"), (pairs.tied, ":")):
-        axes.add_collection(
-            LineCollection(
-                [*ends_of[ends.flip(-1)].numpy()],
-                colors="white",
-                linewidths=0.8,
-                linestyles=dashes,
-                alpha=0.6,
-            ),
-            autolim=False,
-        )
-    if len(pairs.won):
-        x, y = ends_of[pairs.won[:, 0]].unbind(-1)
-        axes.scatter(
-            x.numpy(), y.numpy(), s=14, color="white", edgecolors="black", zorder=3
-        )
+    ends = torch.tensor(shown, dtype=torch.float64).mT
+    lines = {"colors": "white", "linewidths": 0.8, "alpha": 0.6}
+    dots = {"s": 14, "color": "white", "edgecolors": "black"}
+    _draw_duels(axes, ends[pairs.won], ends[pairs.tied], lines, dots)
+    place = [places(d, [designs.best[d.name]]) for d in (first, second)]
+    axes.plot(*place, "*", color="white", mec="black", markersize=13, zorder=4)
 
 
 def plot_effects(
@@ -375,8 +337,7 @@ def plot_effects(
         level: Probability of the intervals, in (0, 1).
         ax: Where to draw, an axes for each parameter; by default in a new figure.
 
-    Returns:
-        The axes of each parameter, in order.
+    Returns the axes of each parameter, in order.
 
     Raises:
         BotorchPrefError: Another number of axes than parameters, or what `plot_utility`
@@ -384,7 +345,10 @@ def plot_effects(
     """
     designs, held = designs_of(model, bounds, names, at)
     count = len(designs.dimensions)
-    panels = _own_panels(count) if ax is None else [*ax]
+    if ax is None:
+        columns = min(count, _COLUMNS)
+        ax = _own_panels(count, 2.4 + 0.6 / columns, 2.6, columns)
+    panels = [*ax]
     if len(panels) != count:
         raise BotorchPrefError(
             f"There are {count} parameters, and {len(panels)} axes; give one for each."
@@ -392,10 +356,8 @@ def plot_effects(
     for axes, dimension in zip(panels, designs.dimensions, strict=True):
         values, intervals = designs.effect(dimension, held, NUM_VALUES, level)
         show_on(axes.xaxis, dimension)
-        x = places(dimension, values)
-        (drawing.draw_bars if dimension.choices else drawing.draw_band)(
-            axes, x, *intervals
-        )
+        x, apart = places(dimension, values), bool(dimension.choices)
+        drawing.draw_intervals(axes, x, *intervals, apart=apart)
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
         (own,) = places(dimension, [held[dimension.name]])
         axes.axvline(own, color="0.4", linewidth=1, linestyle=":", zorder=0)
@@ -406,13 +368,48 @@ def plot_effects(
     return panels
 
 
+def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> None:
+    """Draws the effects of all features to a PNG file.
+
+    First the effects of moving each feature through its range, largest first, with
+    95 % credible intervals; then each feature's curve with its 95 % band.
+
+    Args:
+        effects: One effect a feature.
+        title: Title of the figure.
+        path: Where the PNG goes.
+    """
+    bars, *curves = _own_panels(len(effects) + 1, 4.0, 3.2, _COLUMNS)
+    figure = cast("Figure", bars.figure)
+    figure.suptitle(title)
+    ordered = sorted(effects, key=lambda effect: abs(float(effect.mean[-1])))
+    names = [effect.name for effect in ordered]
+    ends = [float(effect.mean[-1]) for effect in ordered]
+    sides = [_HALF * float(effect.deviation[-1]) for effect in ordered]
+    bars.barh(names, ends, xerr=sides, color=drawing.BLUE, ecolor="0.3", capsize=3)
+    bars.axvline(0, color="0.3", linewidth=1)
+    bars.set_xlabel("utility, from 5 % to 95 % of the feature")
+    for axes, effect in zip(curves, effects, strict=True):
+        # One scale for all, so that a feature that matters little looks like it. An
+        # axis that is shared after drawing has the limits of the first curve alone.
+        if axes is not curves[0]:
+            axes.sharey(curves[0])
+        mean, half = effect.mean, _HALF * effect.deviation
+        x = effect.values.tolist()
+        drawing.draw_intervals(axes, x, mean, mean - half, mean + half)
+        axes.axhline(0, color="0.7", linewidth=1, zorder=0)
+        axes.set_xlabel(effect.name)
+        axes.set_ylabel("change of utility")
+    figure.savefig(path, dpi=150, format="png")
+
+
 _COLUMNS = 3
 
 
-def _own_panels(count: int) -> list[Axes]:
-    columns = min(count, _COLUMNS)
+def _own_panels(count: int, width: float, height: float, columns: int) -> list[Axes]:
+    """Panels of a new figure, row by row."""
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(2.4 * columns + 0.6, 2.6 * rows), layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     panels = [*figure.subplots(rows, columns, squeeze=False).ravel()]
     for axes in panels[count:]:
         axes.remove()

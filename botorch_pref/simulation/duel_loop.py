@@ -23,12 +23,9 @@ from botorch_pref.posteriors.difference import difference_mixture
 
 @dataclass(frozen=True)
 class Proposal:
-    """A duel to ask.
+    """A duel to ask: a ``challenger`` and another ``opponent``, of `d` inputs each.
 
-    Attributes:
-        challenger: `d` inputs.
-        opponent: `d` inputs, not equal to the challenger's.
-        source: `"random"`, or the name of the acquisition function that chose.
+    The ``source`` is `"random"`, or the name of the acquisition function that chose.
     """
 
     challenger: Tensor
@@ -80,16 +77,10 @@ where it can learn nothing from them."""
 def run_duels(
     propose: Propose, answer: Answer, fit: Fit, num_duels: int
 ) -> Iterator[Duel]:
-    """Runs duels one after another, refitting the model after every answer.
+    """Runs ``num_duels`` duels, refitting the model after every answer.
 
-    Args:
-        propose: Chooses each duel.
-        answer: The judge.
-        fit: Makes the model of all answers so far.
-        num_duels: How many duels to run.
-
-    Yields:
-        Each duel as soon as it is answered and the model fitted.
+    Yields each one that ``propose`` chose as soon as ``answer``, the judge, has
+    answered it, and ``fit`` has made the model of all answers so far.
     """
     model: Model | None = None
     answers: list[tuple[Proposal, bool | None]] = []
@@ -142,14 +133,10 @@ RAW_SAMPLES = 256
 
 @dataclass(frozen=True)
 class ChosenDuels:
-    """Random duels first, then ones that an acquisition function chooses.
+    """Duels of the unit cube: ``num_random`` at random, then an acquisition function's.
 
-    Attributes:
-        dim: Number of inputs `d`; points are drawn from the unit cube.
-        num_random: How many duels start the run at random.
-        acquisition: Its name, for the record.
-        make_acquisition: Makes it.
-        generator: Source of every draw.
+    ``dim`` is the number of inputs, ``acquisition`` the name of the function for the
+    record, which ``make_acquisition`` makes, and ``generator`` the source of all draws.
     """
 
     dim: int
@@ -204,14 +191,9 @@ class ChosenDuels:
 class RunSettings:
     """Settings that determine a simulated run.
 
-    Attributes:
-        problem: Name of the problem.
-        model: Name of the model.
-        acquisition: Name of the acquisition function.
-        duels: Number of duels.
-        random_duels: How many of them start the run at random.
-        noise: Variance of the judge's noise per presented item.
-        seed: Seed of every draw.
+    The names of its ``problem``, ``model`` and ``acquisition`` function; the number of
+    ``duels``, of which ``random_duels`` start it; the variance of the judge's ``noise``
+    per presented item; and the ``seed`` of every draw.
     """
 
     problem: str
@@ -225,12 +207,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class LoggedDuel:
-    """A duel with the simple regret of the incumbent after it.
-
-    Attributes:
-        duel: The duel and its answer.
-        regret: Simple regret of ``duel.incumbent``.
-    """
+    """A ``duel``, and the simple ``regret`` of the incumbent after it."""
 
     duel: Duel
     regret: float

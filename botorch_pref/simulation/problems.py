@@ -105,8 +105,7 @@ def _botorch(
 
 
 def _six_hump_camel(*bounds: tuple[float, float]) -> Problem:
-    function = synthetic.SixHumpCamel()
-    return _botorch(function, list(bounds), least=-1.0316284534898774)
+    return _botorch(synthetic.SixHumpCamel(), [*bounds], least=-1.0316284534898774)
 
 
 def _sasena() -> Problem:
@@ -166,14 +165,7 @@ PROBLEM_NAMES = tuple(_PROBLEMS)
 
 
 def make_problem(name: str) -> Problem:
-    """Makes the problem of a name: the negated test function on the unit cube.
-
-    Args:
-        name: One of `PROBLEM_NAMES`.
-
-    Raises:
-        BotorchPrefError: There is no such problem; the message names them all.
-    """
+    """The negated test function of a ``name`` of `PROBLEM_NAMES`, on the unit cube."""
     if name not in _PROBLEMS:
         raise BotorchPrefError(
             f"unknown problem {name!r}: choose one of {', '.join(PROBLEM_NAMES)}"

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.rendering import STATIC, AskError, Media, NumberTable, Show
+from botorch_pref.web.rendering import STATIC, Media, NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
@@ -171,11 +171,9 @@ def make_app(
 ) -> Starlette:
     """Application that asks people the questions of an experiment.
 
-    ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call,
-    in JSON, ``GET /api/question``, ``/api/progress``, ``/api/history``, ``/api/form``
-    and ``/api/findings``, and ``POST /api/answer``, ``/api/skip``, ``/api/undo``,
-    ``/api/own`` and ``/api/claim``; ``docs/web.md`` says what each sends and gets.
-    ``rater`` is one parameter of each. Errors are ``{"error": ...}``.
+    ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call
+    ``GET`` and ``POST`` of ``/api/...`` in JSON; ``docs/web.md`` says what each call
+    sends and gets. Errors are ``{"error": ...}``.
 
     Args:
         experiment: Of the process that serves; the questions that are pending come
@@ -290,10 +288,9 @@ def _failed(request: Request, error: Exception) -> Response:
         # Nobody hears it: the client left while it was sending.
         return Response(status_code=400)
     if isinstance(error, BotorchPrefError):
-        status = 400 if isinstance(error, ExperimentError) else 503
-        if isinstance(error, AnswerConflictError):
-            status = 409
-        details = error.details if isinstance(error, AskError) else {}
+        refused = 409 if isinstance(error, AnswerConflictError) else 400
+        status = refused if isinstance(error, ExperimentError) else 503
+        details = getattr(error, "details", {})
         return JSONResponse({"error": str(error), **details}, status)
     said = (
         "Something failed where this page is served. Whoever runs the experiment finds "

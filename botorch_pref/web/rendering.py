@@ -137,9 +137,7 @@ def _content(value: Any) -> Content:
                 "picture, sound or film."
             )
         if not value.is_file():
-            raise ExperimentError(
-                f"show returned the path {str(value)!r}: no such file."
-            )
+            raise ExperimentError(f"show returned {str(value)!r}: no such file.")
         return Media(mime, value)
     for name, mime in _REPRESENTATIONS.items():
         drawn = getattr(value, name, lambda: None)()
@@ -274,9 +272,7 @@ class Presenter:
                 f"{', '.join(space.parameters)}."
             )
         if not isinstance(show, NumberTable) and not callable(show):
-            raise ExperimentError(
-                f"show is {show!r}; give a function of the parameters of an option."
-            )
+            raise ExperimentError(f"show is {show!r}; give a function of an option.")
         self._space = space
         self._show = show
         self._address = address
@@ -369,15 +365,14 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
     """Fields of a search space, one for each parameter that can be chosen."""
     fields = []
     for parameter in _chosen(space):
-        label, unit = named_unit(parameter.name)
-        field: JSON = {"name": parameter.name, "label": label}
-        field["unit"] = units.get(parameter.name, unit)
+        name, (label, unit) = parameter.name, named_unit(parameter.name)
+        field: JSON = {"name": name, "label": label, "unit": units.get(name, unit)}
         if isinstance(parameter, ChoiceParameter):
             field |= {"type": "choice", "values": list(parameter.values)}
         else:
             whole = parameter.parameter_type is ParameterType.INT
             field |= {"type": "number", "step": 1 if whole else step(parameter)}
-            field |= {"lower": parameter.lower, "upper": parameter.upper}
+            field |= {key: getattr(parameter, key) for key in ("lower", "upper")}
             field["log"] = parameter.log_scale
         fields.append(field)
     return fields
@@ -385,10 +380,8 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
 
 def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
     """Checks that people can tell designs apart by what is written of them."""
-    looks = {
-        tuple(written(one, design[one.name]) for one in _chosen(space))
-        for design in designs
-    }
+    chosen = _chosen(space)
+    looks = {tuple(written(p, design[p.name]) for p in chosen) for design in designs}
     if len(looks) < len(designs):
         raise ExperimentError(
             "Two of these designs look the same. Change a value of one, so that they "
@@ -397,11 +390,8 @@ def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
-    return [
-        parameter
-        for parameter in space.parameters.values()
-        if isinstance(parameter, RangeParameter | ChoiceParameter)
-    ]
+    kinds = RangeParameter | ChoiceParameter
+    return [p for p in space.parameters.values() if isinstance(p, kinds)]
 
 
 # --- Kinds of answers

@@ -65,16 +65,16 @@ def _finite(text: str) -> float:
 
 def given_rater(given: Mapping[str, Any]) -> str | None:
     """The name of a rater; None for nobody in particular."""
-    rater, wrong = given.get("rater"), None
-    if rater is None:
+    if (rater := given.get("rater")) is None:
         return None
+    wrong = ""
     if not isinstance(rater, str):
         wrong = "is no text; enter a name."
     elif len(rater) > _LONGEST_NAME:
         wrong = f"has more than {_LONGEST_NAME} characters; enter a shorter one."
     elif {*map(unicodedata.category, rater)} & {*_NO_NAME}:
         wrong = "has characters that cannot be printed; enter it without them."
-    if wrong is not None:
+    if wrong:
         raise rendering.AskError(f"The rater's name {wrong}", needs="name")
     # Phones differ in how they write an accent, and names in their blanks.
     return " ".join(unicodedata.normalize("NFC", rater).split()) or None
@@ -86,9 +86,7 @@ def given_patience(given: Mapping[str, Any]) -> float:
         patience = float(given.get("patience", PATIENCE))
     # An integer may be too large for a float.
     except (TypeError, ValueError, OverflowError) as error:
-        raise ExperimentError(
-            f"patience is {given['patience']!r}; give seconds."
-        ) from error
+        raise ExperimentError("patience is no number; give seconds.") from error
     # NaN is not less than anything.
     return patience if patience < PATIENCE else PATIENCE
 
@@ -115,10 +113,9 @@ class AnswerConflictError(ExperimentError):
 
 
 def answer_to_undo(log: Log, rater: str | None) -> int | None:
-    """The number of the question whose answer a rater can undo.
+    """The number of the question whose answer a rater can undo, if there is one.
 
-    None if there is none, or if nobody in particular (None) asks and the last answer of
-    all is that of somebody with a name.
+    Nobody in particular (None) undoes no last answer of somebody with a name.
     """
     last = log.last_answer(rater)
     return last.question if last is not None and last.rater == rater else None
@@ -170,10 +167,10 @@ def ask_once(
 ) -> Question:
     """A question about these options, which is asked unless it is pending already."""
     # The order of display does not count.
+    about = (rater, len(options))
     for pending in experiment.pending:
-        if (pending.rater, len(pending.options)) == (rater, len(options)) and all(
-            option in pending.options for option in options
-        ):
+        shown = pending.options
+        if (pending.rater, len(shown)) == about and all(o in shown for o in options):
             return pending
     return experiment.ask(options=options, rater=rater)
 
@@ -441,9 +438,7 @@ class PreferenceService:
         """The name of the rater who asks for a question."""
         rater = given_rater(given)
         if rater is None and self.experiment.settings.raters == SHARE:
-            raise rendering.AskError(
-                "Everybody here is asked under a name.", needs="name"
-            )
+            raise rendering.AskError("Everybody is asked under a name.", needs="name")
         return rater
 
     def _next(self, rater: str | None) -> JSON | None:
@@ -516,9 +511,7 @@ class PreferenceService:
             if not place.questions and place.waiting_since is None:
                 place.waiting_since = time.monotonic()
             self._ask_ahead()
-            self._changed.wait_for(
-                lambda: place.questions or place.error is not None, patience
-            )
+            self._changed.wait_for(lambda: place.questions or place.error, patience)
             if place.questions:
                 return place.questions[0]
             error, place.error = place.error, None
@@ -599,9 +592,7 @@ class PreferenceService:
     def _place(self, rater: str | None) -> RaterPlace:
         """The place of a rater, made if there is room."""
         if rater not in self._places and len(self._places) >= MAX_RATERS:
-            raise ExperimentError(
-                f"{MAX_RATERS} people answer already; serve the page again for others."
-            )
+            raise ExperimentError(f"{MAX_RATERS} people answer already; serve it anew.")
         return self._places[rater]
 
     def _give_unowned(self, place: RaterPlace) -> None:

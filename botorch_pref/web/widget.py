@@ -12,7 +12,7 @@ import traitlets
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.rendering import STATIC, AskError, Media, NumberTable, Show
+from botorch_pref.web.rendering import STATIC, Media, NumberTable, Show
 from botorch_pref.web.service import READS, WRITES, PreferenceService
 
 
@@ -65,10 +65,8 @@ class QuestionWidget(anywidget.AnyWidget):
                 raise ExperimentError(f"There is no call {call!r}.")
             given = dict(message.get("given") or {})
             reply["found"] = getattr(self._service, call)(given)
-        except AskError as error:
-            reply |= {"error": str(error), **error.details}
         except BotorchPrefError as error:
-            reply["error"] = str(error)
+            reply |= {"error": str(error), **getattr(error, "details", {})}
         # A script that hears nothing would wait for ever.
         except Exception as error:
             reply["error"] = f"{type(error).__name__}: {error}"

@@ -52,8 +52,8 @@ def findings_of(state: bytes) -> JSON:
     recommended = next(
         {"name": str(best), "question": question.index, "place": place}
         for question in log.questions
-        for place, option in enumerate(question.options)
-        if log.titles[option.name] == best
+        for place, title in enumerate(log.titles_of(question))
+        if title == best
     )
     effects = report.effects
     by_parameter = () if effects is None else effects.groupby("parameter", sort=False)
@@ -76,7 +76,12 @@ def findings_of(state: bytes) -> JSON:
             for name, table in by_parameter
         ],
         "parameters": [name for name in parameters if name in options],
-        "asked": _asked(log),
+        # The options of each answered question, which has a number from 1.
+        "asked": [
+            {"question": question.index + 1, "options": log.titles_of(question)}
+            for question in log.questions
+            if question.standing is not None
+        ],
         "duels": _duels(log),
         "raters": _records(report.raters, "rater"),
         "agreement": _records(report.agreement),
@@ -100,16 +105,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-def _asked(log: Log) -> list[JSON]:
-    """Names of the options of each answered question, with its number from 1."""
-    return [
-        {"question": question.index + 1}
-        | {"options": [log.titles[option.name] for option in question.options]}
-        for question in log.questions
-        if question.standing is not None
-    ]
-
-
 def _duels(log: Log) -> list[JSON]:
     """How often each pair was decided (``better``, ``worse``), and how often tied."""
     decided: Counter[tuple[str, str]] = Counter()
@@ -117,7 +112,7 @@ def _duels(log: Log) -> list[JSON]:
     # In the order of the questions.
     for question in log.questions:
         if question.standing is not None:
-            titles = [log.titles[option.name] for option in question.options]
+            titles = log.titles_of(question)
             won, tied = preferred(question.standing.said, len(titles))
             decided.update((titles[better], titles[worse]) for better, worse in won)
             # A tie has no first one.

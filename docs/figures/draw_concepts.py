@@ -36,7 +36,7 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.models import PreferenceGP
-from botorch_pref.plotting.drawing import BLUE, GREEN, ORANGE, STYLES, draw_band
+from botorch_pref.plotting.drawing import BLUE, GREEN, ORANGE, STYLES, draw_intervals
 
 HERE = Path(__file__).parent
 GREY = "0.35"
@@ -329,7 +329,7 @@ def draw_acquisition() -> Figure:
     figure = new_figure(6.4, 7.2)
     top, *panels = figure.subplots(9, 1, sharex=True, height_ratios=[2.6, *8 * [1]])
     line = x.squeeze(-1)
-    draw_band(tidy(top), line.tolist(), mean, mean - half, mean + half)
+    draw_intervals(tidy(top), line.tolist(), mean, mean - half, mean + half)
     top.plot(X.squeeze(-1), won, "o", color="white", mec="black", label="was shown")
     top.plot(best[0], model.posterior(best).mean[0].detach(), "*", ms=14, color=ORANGE)
     top.annotate(

@@ -111,20 +111,15 @@ class PreferenceAcquisition(Acquisition):
                 chosen, search_space_digest, *args, **given
             )
         else:
-            search = QuestionSearch(
-                space,
-                given.get("rounding_func"),
-                given.get("optimizer_options") or {},
-            )
+            options = given.get("optimizer_options") or {}
+            search = QuestionSearch(space, given.get("rounding_func"), options)
             if apart is not None:
                 apart = replace(apart, reference=reference)
             try:
                 found = search.best(self.acqf, chosen, apart)
             except InfeasibilityError as error:
                 # BoTorch finds no start where whole numbers leave next to no room.
-                raise CandidateGenerationError(
-                    f"No start was found: {error}"
-                ) from error
+                raise CandidateGenerationError(f"No start found: {error}") from error
             with torch.no_grad():
                 alone = self.reference is not None
                 value = self.acqf(found.unsqueeze(1) if alone else found)
@@ -201,11 +196,6 @@ class PreferenceAdapter(TorchAdapter):
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
         return feedback_dataset(self._experiment, transformed, self.parameters, raters)
 
-    def dataset_of_raters(self, raters: Mapping[int, int]) -> FeedbackDataset:
-        """The answers of some raters, given by trial."""
-        told = self.get_training_data().filter_by_trial_index(set(raters))
-        return self.dataset_of(told, raters)
-
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """The adapter's model, fitted from scratch to what `dataset_of` gave.
 
@@ -226,16 +216,10 @@ class PreferenceAdapter(TorchAdapter):
         fixed_features: ObservationFeatures | None = None,
         model_gen_options: TConfig | None = None,
     ) -> GeneratorRun:
-        """The options of one question.
+        """The ``n`` options of one question; see base class.
 
-        Args:
-            n: How many.
-            search_space: See base class.
-            optimization_config: See base class.
-            pending_observations: Not used, for Ax's include what was withdrawn and what
-                was answered: the adapter looks up which options are pending.
-            fixed_features: See base class.
-            model_gen_options: See base class.
+        Ax's ``pending_observations`` include what was withdrawn and what was answered:
+        the adapter looks up itself which options are pending.
         """
         run = super().gen(
             n,
@@ -255,9 +239,8 @@ class PreferenceAdapter(TorchAdapter):
         same = (self.datapoints == acquisition.reference).all(-1)
         arms = [self.arms[int(same.nonzero()[0])], *run.arms[1:]]
         run = run.clone()
-        run._arm_weight_table = OrderedDict(
-            (arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms
-        )
+        weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)
+        run._arm_weight_table = OrderedDict(weights)
         return run
 
     def _to_find(self, size: int) -> dict[str, Any]:

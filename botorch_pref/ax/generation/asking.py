@@ -100,15 +100,14 @@ MODEL = "model"
 def preference_generation_strategy(
     settings: Settings, position: int = 0, size: int = 2
 ) -> GenerationStrategy:
-    """A node of a Sobol sequence, then one of the model.
+    """Ax's strategy: a node of a Sobol sequence, then one of the model.
+
+    Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
 
     Args:
         settings: Of the experiment.
         position: How many points of the Sobol sequence were used.
         size: Number of options of a question.
-
-    Returns:
-        The strategy. Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
     """
     answered = MinTrials(
         threshold=settings.initial,
@@ -116,17 +115,12 @@ def preference_generation_strategy(
         only_in_statuses=[TrialStatus.COMPLETED],
         use_all_trials_in_exp=True,
     )
-    nodes = [
-        GenerationNode(
-            name=SPREAD,
-            generator_specs=[sobol_spec(settings, position)],
-            transition_criteria=[answered],
-        ),
-        GenerationNode(name=MODEL, generator_specs=[model_spec(settings, size=size)]),
-    ]
-    return GenerationStrategy(
-        name=f"{settings.model}+{settings.acquisition_of(size)}", nodes=nodes
+    spread = GenerationNode(
+        SPREAD, [sobol_spec(settings, position)], transition_criteria=[answered]
     )
+    nodes = [spread, GenerationNode(MODEL, [model_spec(settings, size=size)])]
+    name = f"{settings.model}+{settings.acquisition_of(size)}"
+    return GenerationStrategy(nodes=nodes, name=name)
 
 
 def next_run(
@@ -231,12 +225,11 @@ def model_spec(
         name=settings.model,
     )
     of_optimizer = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
+    surrogate = SurrogateSpec(metric_to_model_configs={OBJECTIVE: [config]})
     return GeneratorSpec(
         PreferenceGenerators.PREFERENCE,
         generator_kwargs={
-            "surrogate_spec": SurrogateSpec(
-                metric_to_model_configs={OBJECTIVE: [config]}
-            ),
+            "surrogate_spec": surrogate,
             "botorch_acqf_class": acquisition_class or own,
             "botorch_acqf_options": settings.acquisition_options if is_own else {},
             # Without the only tie, a fold has no tie threshold to take over.
@@ -304,15 +297,16 @@ def beside_baseline(
     spread = (chosen.generated or {}).get("node") == SPREAD
     if baseline is None or not spread or baseline in options:
         return options
+    designs = [baseline, *options]
     first, *others = in_smallest_differences(
-        space, settings.smallest_difference, [baseline, *options]
+        space, settings.smallest_difference, designs
     )
     # The option least unlike the baseline makes room for it.
     nearest = int((torch.stack(others) - first).square().sum(-1).argmin())
     return [baseline, *options[:nearest], *options[nearest + 1 :]]
 
 
-_ATTEMPTS = 4
+_ATTEMPTS, _ROUNDS = 4, 60
 
 
 def next_options(projection: Projection, size: int, rater: str | None = None) -> Chosen:
@@ -331,8 +325,7 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
     """
     log = projection.log
     again = derived_seed(log.settings, len(log.questions), "repeat")
-    repeated = question_again(log, size, again, rater)
-    if repeated is not None:
+    if (repeated := question_again(log, size, again, rater)) is not None:
         return repeated
     found: dict[int, Chosen] = {}
     for chosen in _proposals(projection, size, rater):
@@ -378,11 +371,10 @@ def _proposals(
         options = chosen.options
     first = [option for option in options if log.space.check_membership(option)][:1]
     spec = fitted_sobol_spec(experiment, settings, position + _ATTEMPTS * size)
-    rounds = 15 * _ATTEMPTS
-    for attempt in range(rounds):
+    for attempt in range(_ROUNDS):
         # Goes on in the sequence where it was.
         spread = chosen_by(spread_run(spec, size))
-        kept = first if 2 * attempt < rounds else []
+        kept = first if 2 * attempt < _ROUNDS else []
         options = [*kept, *spread.options[: size - len(kept)]]
         yield replace(spread, options=options, chosen_by=SOBOL)
 
@@ -403,9 +395,8 @@ def _turn(
         return None
     if not all(map(log.space.check_membership, options)):
         return None
-    points = in_smallest_differences(
-        log.space, log.settings.smallest_difference, options
-    )
+    least = log.settings.smallest_difference
+    points = in_smallest_differences(log.space, least, options)
     if not can_be_told(torch.pdist(points).square()).all():
         return None
     names = {log.name_of(option) for option in options}

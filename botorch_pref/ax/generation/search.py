@@ -416,15 +416,14 @@ class QuestionSearch:
         reference: Tensor,
     ) -> Tensor:
         pending = getattr(acquisition, "X_pending", None)
-        waiting = reference[:0] if pending is None else pending
-        options = reference
+        chosen = waiting = reference[:0] if pending is None else pending
         for _ in range(size):
-            apart = replace(apart, reference=options)
-            options = torch.cat([options, self.best(acquisition, 1, apart)])
-            chosen = options[len(reference) :]
-            acquisition.set_X_pending(torch.cat([waiting, chosen]))
+            there = torch.cat([reference, chosen[len(waiting) :]])
+            option = self.best(acquisition, 1, replace(apart, reference=there))
+            chosen = torch.cat([chosen, option])
+            acquisition.set_X_pending(chosen)
         acquisition.set_X_pending(pending)
-        return chosen
+        return chosen[len(waiting) :]
 
     def _searched(
         self, acquisition: AcquisitionFunction, size: int, apart: ToldApart | None
@@ -477,16 +476,11 @@ class QuestionSearch:
             # Under constraints BoTorch calls another method of SciPy's.
             known = options.get("options", {})
             options["options"] = {**value.optimizer_options, **known}
-        found, _ = optimize_acqf(
-            value,
-            bounds,
-            q=size,
-            inequality_constraints=_for_botorch(limits),
-            post_processing_func=shown,
-            **optimizer_argparse(
-                value, optimizer="optimize_acqf", optimizer_options=options
-            ),
+        given = optimizer_argparse(
+            value, optimizer="optimize_acqf", optimizer_options=options
         )
+        given |= {"q": size, "inequality_constraints": _for_botorch(limits)}
+        found, _ = optimize_acqf(value, bounds, post_processing_func=shown, **given)
         return features(found)
 
     def _mixed(
@@ -502,12 +496,15 @@ class QuestionSearch:
         The coordinates of all options are side by side.
         """
         space, num = self.space, len(self.space.coordinates)
-        discrete: dict[int, list[float]] = {}
-        categories: dict[int, list[float]] = {}
-        for i in steps:
-            tried = categories if space.coordinates[i].is_category else discrete
-            for option in range(size):
-                tried[option * num + i] = space.values(i).tolist()
+        discrete, categories = (
+            {
+                option * num + i: space.values(i).tolist()
+                for i in steps
+                for option in range(size)
+                if space.coordinates[i].is_category is wanted
+            }
+            for wanted in (False, True)
+        )
 
         def features(X: Tensor) -> Tensor:
             return space.features(X.squeeze(-2).unflatten(-1, (size, num)))
@@ -554,10 +551,8 @@ def _for_botorch(
     """Constraints ``A x <= b`` as BoTorch has them: indices, coefficients, a least."""
     if limits is None:
         return None
-    return [
-        (row.nonzero().flatten(), -row[row != 0], -float(most))
-        for row, most in zip(*limits, strict=True)
-    ]
+    pairs = zip(*limits, strict=True)
+    return [(row.nonzero().flatten(), -row[row != 0], -float(b)) for row, b in pairs]
 
 
 MAX_QUESTIONS = 20_000

@@ -71,9 +71,7 @@ class LinearConstraint(ParameterConstraint):
         if not all(map(math.isfinite, [constant, *weights.values()])):
             raise ExperimentError(f"The constraint {text!r} has too large numbers.")
         if not weights:
-            raise ExperimentError(
-                f"The constraint {text!r} is about no parameter; leave it out."
-            )
+            raise ExperimentError(f"{text!r} is about no parameter; leave it out.")
         # A bound of zero has no sign.
         return cls(weights, 0.0 - constant)
 
@@ -132,23 +130,21 @@ def _form(tree: ast.expr, known: Mapping[str, str]) -> Form:
         case ast.Name(id=name):
             return 0.0, {known[name]: 1.0}
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
-            return _sum(
-                (0.0, {}), _form(inner, known), 1 - 2 * isinstance(sign, ast.USub)
-            )
+            factor = 1 - 2 * isinstance(sign, ast.USub)
+            return _sum((0.0, {}), _form(inner, known), factor)
         case ast.BinOp(left=one, op=ast.Add() | ast.Sub() as sign, right=other):
             factor = 1 - 2 * isinstance(sign, ast.Sub)
             return _sum(_form(one, known), _form(other, known), factor)
         case ast.BinOp(left=one, op=ast.Mult() | ast.Div() as operation, right=other):
             left, right = _form(one, known), _form(other, known)
-            if isinstance(operation, ast.Mult) and not left[1]:
+            product = isinstance(operation, ast.Mult)
+            if product and not left[1]:
                 left, right = right, left
             if right[1]:
                 raise ValueError("it multiplies or divides by a parameter")
-            if isinstance(operation, ast.Mult):
-                return _sum((0.0, {}), left, right[0])
-            if right[0] == 0:
+            if not product and right[0] == 0:
                 raise ValueError("it divides by zero")
-            return _sum((0.0, {}), left, 1 / right[0])
+            return _sum((0.0, {}), left, right[0] if product else 1 / right[0])
     raise ValueError("it is more than sums and products")
 
 
@@ -233,12 +229,11 @@ def _check_range(config: RangeParameterConfig) -> None:
             "give the difference from one of them instead."
         )
     if config.step_size is not None:
-        step = _checked_size(f"step_size of {config.name!r}", config.step_size)
+        where = f"step_size of {config.name!r}"
+        step = _checked_size(where, config.step_size)
         if step <= 0 or (upper - lower) / step > _MOST_STEPS:
-            raise ExperimentError(
-                f"step_size of {config.name!r} is {config.step_size}; give a positive "
-                f"number that makes at most {_MOST_STEPS} values, or leave it out."
-            )
+            most = f"a positive number that makes at most {_MOST_STEPS} values"
+            raise wrong(where, config.step_size, f"{most}, or leave it out")
 
 
 def _checked_size(where: str, given: Any) -> float:
@@ -276,12 +271,12 @@ def check_feasible(space: SearchSpace) -> None:
     if not constraints or can_be(constraints):
         return
     alone = [c for c in constraints if not can_be([c])]
-    which = ", ".join(shown_constraint(c) for c in alone or constraints)
-    one = "no values in the ranges of its parameters satisfy"
+    what = "no design satisfies all of"
+    if alone:
+        what = "no values in the ranges of its parameters satisfy"
+    which = ", ".join(map(shown_constraint, alone or constraints))
     raise ExperimentError(
-        "parameter_constraints cannot be: "
-        f"{one if alone else 'no design satisfies all of'} {which}. Change it, or the "
-        "ranges."
+        f"parameter_constraints cannot be: {what} {which}. Change it, or the ranges."
     )
 
 
@@ -300,14 +295,11 @@ def constrained_names(space: SearchSpace) -> set[str]:
     return {name for c in space.parameter_constraints for name in c.constraint_dict}
 
 
-_FAR_SMALLER = 0.1
-"""Share of a range; constraints that leave less make another one of it."""
-
 _TOLERANCE = 1e-6
 """How exact a share of a range is that a solver found."""
 
-_NO_RANGE = 10 * _TOLERANCE
-"""Share of a range that might be none, as far as a solver can tell."""
+_NO_RANGE, _FAR_SMALLER = 10 * _TOLERANCE, 0.1
+"""Shares of a range that a solver may take for none, and that make another range."""
 
 
 def fit_ranges(space: SearchSpace) -> None:
@@ -375,10 +367,11 @@ def _solved(
         parameter: Any = space.parameters[name]
         is_choice = isinstance(parameter, ChoiceParameter)
         is_whole = parameter.parameter_type is ParameterType.INT
-        offset[name] = 0.0 if is_choice else float(parameter.lower)
         if is_choice:
-            values, largest = [float(value) for value in parameter.values], 1.0
+            offset[name], largest = 0.0, 1.0
+            values = [float(value) for value in parameter.values]
         else:
+            offset[name] = float(parameter.lower)
             span = float(parameter.upper - parameter.lower)
             values, largest = ([1.0], span) if is_whole else ([span], 1.0)
         columns += [(name, value) for value in values]
@@ -481,7 +474,7 @@ class Frame:
         slopes, slack = self.inequalities
         start = self.centre.new_zeros(num_axes, 1)
         walk = sample_polytope(
-            slopes, slack.unsqueeze(-1), start, n, _WALK, _WALK, seed=seed
+            slopes, slack[:, None], start, n, _WALK, _WALK, seed=seed
         )
         return self.points(walk)
 

@@ -114,9 +114,8 @@ def _ids(index: Index) -> list[str]:
         )
     ids = [str(name) for name in index]
     if len(set(ids)) < len(ids):
-        raise ExperimentError(
-            "Some ids of the catalogue are the same as texts; give others."
-        )
+        alike = "Some ids of the catalogue are the same as texts; give others."
+        raise ExperimentError(alike)
     return ids
 
 
@@ -125,12 +124,11 @@ def _python_values(column: Series, ids: list[str]) -> list[Any]:
     values, name = column.tolist(), column.name
     if types.is_float_dtype(column):
         values = [value if is_missing(value) else float(value) for value in values]
-    for row, value in zip(ids, values, strict=True):
-        if is_missing(value):
-            raise ExperimentError(
-                f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the "
-                "row."
-            )
+    if column.isna().any():
+        row = ids[int(column.isna().to_numpy().argmax())]
+        raise ExperimentError(
+            f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the row."
+        )
     kinds = {type(value) for value in values}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
         raise ExperimentError(
@@ -185,17 +183,16 @@ _FINEST = 1e-9
 
 def given_difference(given: Any) -> float | dict[str, float]:
     """Smallest differences that people give, as Python's numbers."""
-    numbers: dict[str, float] = {}
-    for name, difference in given.items() if isinstance(given, Mapping) else ():
-        number = finite_number(difference)
-        if number is None:
-            where = f"smallest_difference of {name!r}"
-            raise wrong(where, difference, "a finite number")
+    if not isinstance(given, Mapping):
+        if (number := finite_number(given)) is None:
+            raise wrong("smallest_difference", given, _SHARE)
+        return number
+    numbers = {}
+    for name, each in given.items():
+        if (number := finite_number(each)) is None:
+            raise wrong(f"smallest_difference of {name!r}", each, "a finite number")
         numbers[name] = number
-    number = None if isinstance(given, Mapping) else finite_number(given)
-    if number is None and not isinstance(given, Mapping):
-        raise wrong("smallest_difference", given, _SHARE)
-    return numbers if number is None else number
+    return numbers
 
 
 _SHARE = "the share of a range, from 0 to below 0.5, or for each parameter a number in "
@@ -324,9 +321,9 @@ def _width(parameter: Parameter, given: SmallestDifference) -> float:
     assert isinstance(parameter, RangeParameter)
     lower, upper = float(parameter.lower), float(parameter.upper)
     if isinstance(given, Mapping) and parameter.name in given:
-        if parameter.log_scale:
-            return math.log(given[parameter.name]) / math.log(upper / lower)
-        return given[parameter.name] / (upper - lower)
+        own = given[parameter.name]
+        log = parameter.log_scale
+        return math.log(own) / math.log(upper / lower) if log else own / (upper - lower)
     share = DEFAULT_SHARE if isinstance(given, Mapping) else given
     whole = parameter.parameter_type is ParameterType.INT
     if whole and not parameter.log_scale:
@@ -338,13 +335,11 @@ def own_options(
     space: SearchSpace, catalogue: Catalogue | None, given: object
 ) -> list[TParameterization]:
     """Options that a person chose, as they are and in their order."""
+    wanted = "a list of two or more designs, each the values of its parameters by name"
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        each = "each the values of its parameters by name"
-        raise wrong("options", given, f"a list of two or more designs, {each}")
+        raise wrong("options", given, wanted)
     if len(given) < 2:
-        raise ExperimentError(
-            f"options has {len(given)}; give two designs or more, to be compared."
-        )
+        raise ExperimentError(f"options has {len(given)}; give {wanted}.")
     designs = [own_design(space, catalogue, option) for option in given]
     for place, design in enumerate(designs):
         if (first := designs.index(design)) < place:
