@@ -281,10 +281,13 @@ class PreferenceGP(UtilityModel, GP):
         factors, prior = self.factors(), self.prior()
         try:
             solution = self.engine.solve(prior, factors, start)
+            check_solution(self.engine, solution)
+            if start is not None and solution.failures:
+                # Of far hyper-parameters, as line searches try, it can lead astray.
+                solution = self.engine.solve(prior, factors)
         except PrecisionError:
             prior.check_finite()
             raise
-        check_solution(self.engine, solution)
         return solution
 
     def _solve_for_prediction(
