@@ -443,8 +443,8 @@ NUM_VALUES = 11
 """At how many values of a number its effect is told."""
 
 
-def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
-    """Designs by the parameters that vary; Ax adds what is fixed and derived."""
+def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
+    """The parameters of a search space that vary."""
     dimensions = []
     for name, parameter in space.tunable_parameters.items():
         if isinstance(parameter, ChoiceParameter):
@@ -453,13 +453,18 @@ def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Des
         ends = float(parameter.lower), float(parameter.upper)
         whole = parameter.parameter_type is ParameterType.INT
         dimensions.append(Dimension(name, ends, log=parameter.log_scale, whole=whole))
+    return tuple(dimensions)
+
+
+def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
+    """Designs by the parameters that vary; Ax adds what is fixed and derived."""
 
     def varied(design: TParameterization) -> TParameterization:
         return {name: design[name] for name in space.tunable_parameters}
 
     return Designs(
         adapter.botorch_model,
-        tuple(dimensions),
+        dimensions_of(space),
         varied(best_shown(adapter)),
         [varied(arm.parameters) for arm in adapter.arms],
         adapter.feedback,

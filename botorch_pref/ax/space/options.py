@@ -33,6 +33,7 @@ from torch.nn.functional import one_hot
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.space.constraints import shown_constraint
+from botorch_pref.datasets.tables import unread_index
 from botorch_pref.errors import ExperimentError
 
 PROPERTY = "preference_catalogue"
@@ -89,6 +90,8 @@ def catalogue_parameters(
     if table.shape[1] == 0:
         table = DataFrame({table.index.name or "id": ids})
     names = [*table.columns]
+    if said := unread_index(names):
+        raise ExperimentError(f"catalogue: {said}")
     if not all(isinstance(name, str) and name for name in names):
         raise ExperimentError(f"The catalogue has the columns {names}; name each.")
     if len(set(names)) < len(names):
