@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
 from ax.core.arm import Arm
-from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, ParameterType
 from ax.core.search_space import SearchSpace
@@ -209,7 +208,7 @@ class Report:
 def preference_report(projection: Projection) -> Report:
     """Report on the answers so far."""
     log, adapter = projection.log, fitted_adapter(projection)
-    arms = _judged_first(projection.experiment(), adapter)
+    arms = _judged_first(projection, adapter)
     part = progress.connected_components(len(arms), adapter.feedback)
     sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
@@ -286,11 +285,12 @@ def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
     return table
 
 
-def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Arm]:
-    """The arms of the model's datapoints, then others of questions not pending."""
+def _judged_first(projection: Projection, adapter: PreferenceAdapter) -> list[Arm]:
+    """The arms of the model's datapoints, then others of questions with an answer."""
     arms = {arm.name: arm for arm in adapter.arms}
-    for trial in experiment.trials.values():
-        if not trial.status.is_running:
+    for asked in projection.log.questions:
+        if asked.standing is not None:
+            trial = projection.experiment().trials[asked.index]
             arms |= {arm.name: arm for arm in trial.arms}
     return list(arms.values())
 
