@@ -349,6 +349,9 @@ class PreferenceExperiment:
     ) -> list[Question]:
         """Keeps a table of answers that were given elsewhere, all of them or none.
 
+        An answer of `answers` or `write_answers` that the experiment has, or had, is
+        not kept twice: its time, options and what was said are the same.
+
         Args:
             answers: Of pandas, or the path of a CSV file with commas. A table of duels
                 has a row for each: the designs in ``winner_<parameter>`` and
@@ -359,7 +362,7 @@ class PreferenceExperiment:
                 catalogue needs none.
 
         Returns:
-            The questions that they are kept under.
+            The questions that were added for them.
 
         Raises:
             ExperimentError: A column, or a row, says what cannot be; names it.
@@ -574,7 +577,8 @@ class PreferenceExperiment:
 
         Each event is taken once. A question that both have is not added again, and has
         the events of both; where it was answered otherwise in each, both answers are
-        kept, as those of two questions.
+        kept, as those of two questions. So are answers that one of them has from a
+        table of the other.
 
         Args:
             other: An experiment whose options this search space has. It stays as it is.
