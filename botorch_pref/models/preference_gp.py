@@ -543,17 +543,22 @@ class CovarianceWith(NamedTuple):
     Attributes:
         model: Of the posterior.
         parts: Points, ``n x d``, transformed, and matrices, ``n x r``, by which prior
-            covariances with them are multiplied and added up.
+            covariances with them are multiplied and added up. The last points are those
+            of the posterior's terms, where it has some.
     """
 
     model: PreferenceGP
     parts: tuple[tuple[Tensor, Tensor], ...]
 
-    def __call__(self, X: Tensor) -> Tensor:
-        """``C(x, X) D`` of points, ``t_batch x q x d``."""
-        X, kernel = self.model.transform_inputs(X), self.model.covar_module
-        each = [cross_covariance(kernel, X, points) @ m for points, m in self.parts]
-        return sum(each[1:], each[0])
+    def __call__(self, X: Tensor) -> tuple[Moments, Tensor]:
+        """Moments of points, ``t_batch x q x d``, and ``C(x, X) D``."""
+        mean, kernel = self.model.mean_module, self.model.covar_module
+        X, terms = self.model.transform_inputs(X), self.model.posterior_terms()
+        crosses = [cross_covariance(kernel, X, points) for points, _ in self.parts]
+        both = zip(crosses, self.parts, strict=True)
+        each = [cross @ matrix for cross, (_, matrix) in both]
+        moments = predict(mean, kernel, terms, X, cross=crosses[-1])
+        return moments, sum(each[1:], each[0])
 
 
 class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
