@@ -257,7 +257,10 @@ class PreferenceGP(UtilityModel, GP):
         points = self.transformed_points()
         covar = dense_covariance(self.covar_module, points)
         # A constant mean is a view of its parameter, which others change in place.
-        prior = UtilityPrior(points, self.mean_module(points).clone(), covar)
+        mean = self.mean_module(points).clone()
+        if mean.dim() >= covar.dim():
+            covar = covar.expand(*mean.shape[:-1], *covar.shape[-2:])
+        prior = UtilityPrior(points, mean, covar)
         weights = self._weight_prior
         return prior if weights is None else prior.with_weights(weights)
 
