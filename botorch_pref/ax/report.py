@@ -84,6 +84,15 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
     return dict(adapter.arms[int(means.squeeze(-1).argmax())].parameters)
 
 
+def predictions(
+    adapter: PreferenceAdapter, designs: list[TParameterization]
+) -> DataFrame:
+    """Mean and standard deviation of the utility of each design."""
+    mean, variance = adapter.generator.predict(adapter.points_of(designs))
+    columns = {"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()}
+    return DataFrame({name: column.numpy() for name, column in columns.items()})
+
+
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     """The point of the search space with the largest posterior mean.
 

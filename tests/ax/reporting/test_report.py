@@ -140,6 +140,27 @@ def test_utilities_are_those_that_ax_predicts(judged, found) -> None:
 
 
 @pytest.mark.slow
+def test_designs_have_the_utility_that_ax_predicts(judged) -> None:
+    designs = [{"a": a, "b": b} for a, b in ((0.3, 0.3), A, (0.0, 2.0))]
+    found = judged.predict(designs)
+    features = [ObservationFeatures(design) for design in designs]
+    means, covariances = judged.fitted_adapter().predict(features)
+    (mean,), ((variance,),) = means.values(), (c.values() for c in covariances.values())
+    assert found["mean"].tolist() == pytest.approx(mean)
+    assert found["deviation"].tolist() == pytest.approx([v**0.5 for v in variance])
+    assert judged.predict([]).empty
+    for wrong, match in (
+        ([{"a": 0.3}], "has no b"),
+        ([{"a": 2.0, "b": 2.0}], "a . b <= 2 should hold"),
+        ({"a": 0.3, "b": 0.3}, "a list of designs"),
+    ):
+        with pytest.raises(ExperimentError, match=match):
+            judged.predict(wrong)
+    with pytest.raises(ExperimentError, match="are pooled"):
+        judged.predict(designs, rater="ann")
+
+
+@pytest.mark.slow
 def test_effects_are_differences_of_the_joint_posterior(judged, found) -> None:
     adapter, effects = judged.fitted_adapter(), found.effects
     best = best_shown(adapter)
