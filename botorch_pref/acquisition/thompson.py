@@ -226,11 +226,9 @@ class HallucinatedModel(DerivedModel):
         """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""
         covariance_with = self._covariance()
         if covariance_with is not None:
-            shift = covariance_with(sets)
-            alone = self.model.posterior(sets)
-            means, own = shared_covariance_mixture(alone)
-            means = means + (shift @ self._normal).squeeze(-1)
-            return Moments(means, own - shift @ shift.mT)
+            alone, shift = covariance_with(sets)
+            means = alone.means + (shift @ self._normal).squeeze(-1)
+            return Moments(means, alone.covariance - shift @ shift.mT)
         k, q = len(sets), sets.shape[-2]
         X = sets.movedim(0, -3).flatten(-3, -2)
         joint = self.model.posterior(with_others(X, self._points))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,9 @@ from pandas import DataFrame, read_csv
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
-from botorch_pref.ax.log import Log
+from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
-from botorch_pref.ax.questions import record
+from botorch_pref.ax.questions import answers_by_key, record
 from botorch_pref.ax.space.options import own_design
 from botorch_pref.datasets.tables import TRUTHS, decimal_point, number_of, separator_of
 from botorch_pref.errors import ExperimentError
@@ -40,15 +42,15 @@ _BESIDE = (
 Row = tuple[str, Mapping[Hashable, Any]]
 """A row of a table, after the text that names it in messages."""
 
-Asked = tuple[str, list[tuple[str, Any]], dict[str, Any]]
+Asked = tuple[str, list[tuple[str, Any]], dict[str, Any], str | None]
 """An answer of a table: the text that names it in messages, its options, each after the
-text that names it, and what was said: fields of `Answer` and circumstances."""
+text that names it, what was said (fields of `Answer` and circumstances), and when."""
 
 
 def record_table(
     log: Log, answers: DataFrame | str | Path, items: DataFrame | None
 ) -> None:
-    """Records the answers of a table in its order.
+    """Records the answers of a table in its order, unless the log has them.
 
     A table with the columns ``question`` and ``option`` has a row for each option, as
     `answer_table` makes it; others have a row for each duel.
@@ -73,9 +75,10 @@ def record_table(
     rows = [(f"Row {label} of {name}", row) for label, row in records]
     of_options = {"question", "option"} <= {*table.columns}
     read = _asked_of_options if of_options else _asked_of_duels
-    for where, options, said in read(log, table, rows, items, from_file):
+    known = Counter({key: len(same) for key, same in answers_by_key(log).items()})
+    for where, options, said, time in read(log, table, rows, items, from_file):
         try:
-            record(log, [option for _, option in options], said)
+            record(log, [option for _, option in options], said, time, known)
         except ExperimentError as error:
             for source, option in options:
                 try:
@@ -105,7 +108,8 @@ def _asked_of_options(
             (at, row["name"] if by_id else _design(log, at, row, columns, from_file))
             for at, row in in_order
         ]
-        yield named, options, _said_of_options(named, in_order)
+        said, time = _said_of_options(named, in_order), _time(found[0][1].get("time"))
+        yield named, options, said, time
 
 
 def _asked_of_duels(
@@ -146,7 +150,7 @@ def _asked_of_duels(
     for where, row in rows:
         options = [(f"{where} ({side})", option(where, row, side)) for side in _SIDES]
         said = {"tie": True} if _truth(where, row, "tie") else {"winner": 0}
-        yield where, options, {**said, **_circumstances(row)}
+        yield where, options, {**said, **_circumstances(row)}, None
 
 
 def _check_items(items: object) -> None:
@@ -267,6 +271,14 @@ def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     if isinstance(seconds, str) and (number := _number(seconds)) is not None:
         known["seconds"] = number
     return known
+
+
+def _time(cell: object) -> str | None:
+    """The time of a cell that `answer_table` wrote; None of others, such as days."""
+    with suppress(ValueError):
+        if isinstance(cell, str) and cell == moment(datetime.fromisoformat(cell)):
+            return cell
+    return None
 
 
 def _is_empty(cell: Any) -> bool:

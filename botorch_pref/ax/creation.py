@@ -19,7 +19,8 @@ from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import SHORT_WALKS, ParameterConfig, Settings
-from botorch_pref.ax.space.options import catalogue_parameters
+from botorch_pref.ax.space.constraints import shown_constraint
+from botorch_pref.ax.space.options import can_differ, catalogue_parameters
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP
 
@@ -111,11 +112,16 @@ def check_options(settings: Settings) -> None:
 def check_first_question(log: Log) -> None:
     """Checks that the search space of a new experiment has a first question."""
     try:
+        if log.catalogue is None and not can_differ(
+            log.space, log.settings.smallest_difference
+        ):
+            raise ExperimentError("No two designs differ by that much.")
         next_options(Projection(log), 2)
     except ExperimentError as error:
         constraints = log.space.parameter_constraints
         least = log.settings.smallest_difference
-        among = f" that satisfy {constraints}" if constraints else ""
+        named = ", ".join(map(shown_constraint, constraints))
+        among = f" that satisfy {named}" if constraints else ""
         raise ExperimentError(
             f"There would be no question to ask: no two designs{among} were found that "
             f"differ by smallest_difference={least!r}. Leave more room between the "

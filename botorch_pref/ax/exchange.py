@@ -22,6 +22,7 @@ from botorch_pref.ax.given import is_text, wrong
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
     COLUMNS,
+    TOLD,
     Definition,
     Event,
     Log,
@@ -31,7 +32,7 @@ from botorch_pref.ax.log import (
     stored_parameters,
 )
 from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
-from botorch_pref.ax.questions import taken
+from botorch_pref.ax.questions import answers_by_key, taken
 from botorch_pref.ax.settings import ParameterConfig
 from botorch_pref.ax.space.constraints import LinearConstraint, linear_form, sum_text
 from botorch_pref.ax.space.options import own_design
@@ -237,6 +238,7 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
     A question is the same where it was asked at the same time about the same options,
     and the events of one log begin with those of the other, as in a log and its copy.
     Where it was answered otherwise in each, both answers count: it is another question.
+    An answer that one of them recorded from a table of the other is the same, too.
     """
     known: dict[object, list[LoggedQuestion]] = {}
     for question in log.questions:
@@ -251,6 +253,16 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
                 shared[question.index] = (here.index, len(here.events))
                 candidates.remove(here)
                 break
+    found, answered = {here for here, _ in shared.values()}, answers_by_key(log)
+    for key, there in answers_by_key(source).items():
+        unknown = [number for number in there if number not in shared]
+        same = [number for number in answered.get(key, []) if number not in found]
+        for number, place in zip(unknown, same, strict=False):
+            kinds = [event.kind for event in source.questions[number].events]
+            if log.questions[place].standing is not None:
+                # It may have been taken back there.
+                kinds = kinds[: len(kinds) - kinds[::-1].index(TOLD)]
+            shared[number] = (place, len(kinds))
     return shared
 
 

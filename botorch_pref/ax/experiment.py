@@ -25,7 +25,13 @@ from botorch_pref.ax.generation.asking import (
     preference_generation_strategy,
     usual_size,
 )
-from botorch_pref.ax.given import given_integer, given_path, given_truth, wrong
+from botorch_pref.ax.given import (
+    given_integer,
+    given_path,
+    given_truth,
+    written,
+    wrong,
+)
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
@@ -37,10 +43,11 @@ from botorch_pref.ax.report import (
     best_shown,
     cross_validation,
     fitted_adapter,
+    predictions,
     preference_report,
 )
 from botorch_pref.ax.settings import ParameterConfig, check_with_parameters
-from botorch_pref.ax.space.options import own_options
+from botorch_pref.ax.space.options import own_design, own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 
@@ -341,6 +348,9 @@ class PreferenceExperiment:
     ) -> list[Question]:
         """Keeps answers from elsewhere, all or none, and returns their questions.
 
+        An answer of `answers` or `write_answers` that the experiment has, or had, is
+        not kept twice: its time, options and what was said are the same.
+
         Args:
             answers: Of pandas, or the path of a CSV file with commas. A table of duels
                 has a row for each: the designs in ``winner_<parameter>`` and
@@ -409,6 +419,33 @@ class PreferenceExperiment:
         best = best_anywhere(self.log, adapter) if anywhere else best_shown(adapter)
         catalogue = self.log.catalogue
         return Design(best, None if catalogue is None else catalogue.id_of(best))
+
+    @one_at_a_time
+    def predict(
+        self, designs: Sequence[Mapping[str, Any]], *, rater: str | None = None
+    ) -> DataFrame:
+        """Predicts the utility of designs, shown or not.
+
+        Utilities are relative: comparisons tell no more than their differences.
+
+        Args:
+            designs: Values of parameters by name; those that are fixed or derived may
+                be left out. Of a catalogue, also ids of rows.
+            rater: See `recommend`.
+
+        Returns:
+            A row for each design, in order, with the posterior ``mean`` and the
+            standard ``deviation`` of its utility.
+
+        Raises:
+            ExperimentError: The search space does not have a design, or what
+                `recommend` says.
+        """
+        space, catalogue = self.log.space, self.log.catalogue
+        if not isinstance(designs, Sequence) or isinstance(designs, str):
+            raise wrong("designs", designs, "a list of designs")
+        known = [own_design(space, catalogue, design) for design in designs]
+        return predictions(self.fitted_adapter(rater=rater), known)
 
     @one_at_a_time
     def report(self) -> Report:
@@ -537,7 +574,7 @@ class PreferenceExperiment:
         Returns the questions that were added, which are numbered on. Each event is
         taken once. A question that both have is not added again, and has the events of
         both; where it was answered otherwise in each, both answers are kept, as those
-        of two questions.
+        of two questions. So are answers that one of them has from a table of the other.
 
         Args:
             other: An experiment whose options this search space has. It stays as it is.

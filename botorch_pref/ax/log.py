@@ -165,8 +165,13 @@ def option_title(question: int, place: int) -> str:
 
 
 def now() -> str:
-    """The time of this moment in UTC, as ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    """The time of this moment, as events have it."""
+    return moment(datetime.now(UTC))
+
+
+def moment(time: datetime) -> str:
+    """A time in UTC, to a millisecond, as ISO 8601."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers import check_taken, checked_told
 from botorch_pref.ax.given import written, wrong
-from botorch_pref.ax.log import TOLD, Chosen, Log, LoggedQuestion
+from botorch_pref.ax.log import TOLD, Chosen, Log, LoggedQuestion, json_text
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import ExperimentError
@@ -104,8 +105,7 @@ def tell(log: Log, asked: LoggedQuestion, given: Mapping[str, Any]) -> None:
     if before is None:
         log.add(asked.index, TOLD, what)
         return
-    # It may take other seconds, and show another order, when it is told again.
-    names = (what.keys() | before.what.keys()) - {"seconds", "order"}
+    names = (what.keys() | before.what.keys()) - _OF_TELLING
     if any(what.get(name) != before.what.get(name) for name in names):
         raise ExperimentError(
             f"Question {asked.index} has the answer {dict(before.what)}; withdraw it "
@@ -113,12 +113,52 @@ def tell(log: Log, asked: LoggedQuestion, given: Mapping[str, Any]) -> None:
         )
 
 
-def record(log: Log, options: object, given: Mapping[str, Any]) -> None:
-    """Asks about designs of `own_options`, and adds the answer from elsewhere."""
+_OF_TELLING = {"seconds", "order"}
+"""Circumstances that may be others when the same answer is told again."""
+
+
+def record(
+    log: Log,
+    options: object,
+    given: Mapping[str, Any],
+    time: str | None = None,
+    known: Counter[str] | None = None,
+) -> None:
+    """Asks about designs of `own_options`, and adds the answer from elsewhere.
+
+    With the ``time`` at which it was given, it is not added where it is one of the
+    `answers_by_key` that are ``known``, which has one less then.
+    """
     designs = own_options(log.space, log.catalogue, options)
     what = taken(log, len(designs), given)
-    asked = log.ask(Chosen(designs, elsewhere=True), what.get("rater"))
-    log.add(asked.question, TOLD, what)
+    if known and time is not None and known[key := _key(designs, what, time)] > 0:
+        known[key] -= 1
+        return
+    asked = log.ask(Chosen(designs, elsewhere=True), what.get("rater"), time)
+    log.add(asked.question, TOLD, what, time)
+
+
+def answers_by_key(log: Log) -> dict[str, list[int]]:
+    """Numbers of questions that were answered, by a text that tells the last answer.
+
+    An answer has the same text in every log: of its time, its options, and what was
+    said. It may have been taken back since.
+    """
+    found: dict[str, list[int]] = {}
+    for question in log.questions:
+        told = next((e for e in reversed(question.events) if e.kind == TOLD), None)
+        if told is not None:
+            options = [option.parameters for option in question.options]
+            key = _key(options, told.what, told.time)
+            found.setdefault(key, []).append(question.index)
+    return found
+
+
+def _key(
+    options: Sequence[Mapping[str, Any]], what: Mapping[str, Any], time: str
+) -> str:
+    said = {name: value for name, value in what.items() if name not in _OF_TELLING}
+    return json_text([time, [dict(option) for option in options], said], any_order=True)
 
 
 def taken(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:

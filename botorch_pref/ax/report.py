@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
 from ax.core.arm import Arm
-from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, ParameterType
 from ax.core.search_space import SearchSpace
@@ -83,6 +82,15 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
     """The options shown so far with the largest posterior mean."""
     means, _ = adapter.generator.predict(adapter.datapoints)
     return dict(adapter.arms[int(means.squeeze(-1).argmax())].parameters)
+
+
+def predictions(
+    adapter: PreferenceAdapter, designs: list[TParameterization]
+) -> DataFrame:
+    """Mean and standard deviation of the utility of each design."""
+    mean, variance = adapter.generator.predict(adapter.points_of(designs))
+    columns = {"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()}
+    return DataFrame({name: column.numpy() for name, column in columns.items()})
 
 
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
@@ -208,7 +216,7 @@ class Report:
 def preference_report(projection: Projection) -> Report:
     """Report on the answers so far."""
     log, adapter = projection.log, fitted_adapter(projection)
-    arms = _judged_first(projection.experiment(), adapter)
+    arms = _judged_first(projection, adapter)
     part = progress.connected_components(len(arms), adapter.feedback)
     sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
@@ -281,11 +289,12 @@ def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
     return table
 
 
-def _judged_first(experiment: Experiment, adapter: PreferenceAdapter) -> list[Arm]:
-    """The arms of the model's datapoints, then others of questions not pending."""
+def _judged_first(projection: Projection, adapter: PreferenceAdapter) -> list[Arm]:
+    """The arms of the model's datapoints, then others of questions with an answer."""
     arms = {arm.name: arm for arm in adapter.arms}
-    for trial in experiment.trials.values():
-        if not trial.status.is_running:
+    for asked in projection.log.questions:
+        if asked.standing is not None:
+            trial = projection.experiment().trials[asked.index]
             arms |= {arm.name: arm for arm in trial.arms}
     return list(arms.values())
 
@@ -424,8 +433,8 @@ NUM_VALUES = 11
 """At how many values of a number its effect is told."""
 
 
-def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
-    """Designs by the parameters that vary; Ax adds what is fixed and derived."""
+def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
+    """The parameters of a search space that vary."""
     dimensions = []
     for name, parameter in space.tunable_parameters.items():
         if isinstance(parameter, ChoiceParameter):
@@ -434,13 +443,18 @@ def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Des
         ends = float(parameter.lower), float(parameter.upper)
         whole = parameter.parameter_type is ParameterType.INT
         dimensions.append(Dimension(name, ends, log=parameter.log_scale, whole=whole))
+    return tuple(dimensions)
+
+
+def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
+    """Designs by the parameters that vary; Ax adds what is fixed and derived."""
 
     def varied(design: TParameterization) -> TParameterization:
         return {name: design[name] for name in space.tunable_parameters}
 
     return Designs(
         adapter.botorch_model,
-        tuple(dimensions),
+        dimensions_of(space),
         varied(best_shown(adapter)),
         [varied(arm.parameters) for arm in adapter.arms],
         adapter.feedback,

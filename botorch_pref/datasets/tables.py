@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -70,9 +70,11 @@ class ItemTable:
         column, the ids are one-hot: items are known by their answers alone.
 
         Raises:
-            FeedbackError: An id that is missing or there twice, or a column with a gap
-                or of another kind.
+            FeedbackError: An id that is missing or there twice, or a column with a gap,
+                of another kind or without a name.
         """
+        if said := unread_index(items.columns):
+            raise FeedbackError(said)
         if items.index.hasnans:
             raise FeedbackError("An item has no id; give each row of the index one.")
         names = tuple(items.index.tolist())
@@ -264,6 +266,21 @@ def _at_home(answers: DataFrame) -> Tensor | None:
         )
     sign = won.astype(int) - lost.astype(int)
     return torch.tensor(sign.tolist(), dtype=torch.double).unsqueeze(-1)
+
+
+def unread_index(columns: Iterable[Hashable]) -> str:
+    """A sentence on a column of ids that was read as a feature; empty without one.
+
+    An index without a name is written as a column that has none.
+    """
+    found = [name for name in map(str, columns) if name.startswith("Unnamed: ")]
+    if not found:
+        return ""
+    return (
+        f"The table has the column {found[0]!r}, which pandas makes of one without a "
+        "name: drop it, or read the file with pandas.read_csv(path, index_col=0) where "
+        "it has the ids."
+    )
 
 
 def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:

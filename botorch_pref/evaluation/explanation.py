@@ -285,6 +285,19 @@ class Dimension:
         return sorted(kept | {round(value) if self.whole else value for value in found})
 
 
+def dimension_of(dimensions: Sequence[Dimension], given: int | str) -> Dimension:
+    """The parameter of this name, or of this number from 0."""
+    names = [dimension.name for dimension in dimensions]
+    if isinstance(given, int) and -len(names) <= given < len(names):
+        return dimensions[given]
+    if given not in names:
+        raise BotorchPrefError(
+            f"There is no parameter {given!r}; there are {', '.join(names)}, and "
+            f"numbers from 0 to {len(names) - 1}."
+        )
+    return dimensions[names.index(given)]
+
+
 @dataclass(frozen=True, eq=False)
 class Designs:
     """Designs by the names of their parameters, and the model that values them.
@@ -306,18 +319,6 @@ class Designs:
     feedback: Sequence[Feedback]
     points_of: Callable[[Sequence[Mapping[str, Any]]], Tensor]
     is_allowed: Callable[[Mapping[str, Any]], bool] = lambda _: True
-
-    def dimension(self, given: int | str) -> Dimension:
-        """The parameter of this name, or of this number from 0."""
-        names = [dimension.name for dimension in self.dimensions]
-        if isinstance(given, int) and -len(names) <= given < len(names):
-            return self.dimensions[given]
-        if given not in names:
-            raise BotorchPrefError(
-                f"There is no parameter {given!r}; there are {', '.join(names)}, and "
-                f"numbers from 0 to {len(names) - 1}."
-            )
-        return self.dimensions[names.index(given)]
 
     def intervals(
         self,

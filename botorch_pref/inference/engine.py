@@ -305,14 +305,17 @@ def predict(
     terms: PosteriorTerms | None,
     x: Tensor,
     weights: Tensor | None = None,
+    cross: Tensor | None = None,
 ) -> Moments:
     """Means and covariance of utilities at ``x``, ``batch_shape x q x d``.
 
     By :class:`PosteriorTerms`; without terms those of the prior. With the prior
     covariance of ``weights`` of covariates, ``batch_shape x p x p``, theirs follow.
+    ``cross`` is ``K(x, X)`` with the terms' points, where it is known already.
     """
     prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
-    cross = None if terms is None else cross_covariance(kernel, x, terms.points)
+    if terms is not None and cross is None:
+        cross = cross_covariance(kernel, x, terms.points)
     if weights is not None:
         prior_mean = pad(prior_mean, (0, weights.shape[-1]))
         prior_covariance = block_diagonal(prior_covariance, weights)

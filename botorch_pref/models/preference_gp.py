@@ -257,7 +257,10 @@ class PreferenceGP(UtilityModel, GP):
         points = self.transformed_points()
         covar = dense_covariance(self.covar_module, points)
         # A constant mean is a view of its parameter, which others change in place.
-        prior = UtilityPrior(points, self.mean_module(points).clone(), covar)
+        mean = self.mean_module(points).clone()
+        if mean.dim() >= covar.dim():
+            covar = covar.expand(*mean.shape[:-1], *covar.shape[-2:])
+        prior = UtilityPrior(points, mean, covar)
         weights = self._weight_prior
         return prior if weights is None else prior.with_weights(weights)
 
@@ -281,10 +284,13 @@ class PreferenceGP(UtilityModel, GP):
         factors, prior = self.factors(), self.prior()
         try:
             solution = self.engine.solve(prior, factors, start)
+            check_solution(self.engine, solution)
+            if start is not None and solution.failures:
+                # Of far hyper-parameters, as line searches try, it can lead astray.
+                solution = self.engine.solve(prior, factors)
         except PrecisionError:
             prior.check_finite()
             raise
-        check_solution(self.engine, solution)
         return solution
 
     def _solve_for_prediction(
@@ -538,17 +544,22 @@ class CovarianceWith(NamedTuple):
     """Posterior covariances with directions, without those of all points.
 
     The ``parts`` are points, ``n x d``, transformed, and matrices, ``n x r``, by which
-    prior covariances with them are multiplied and added up.
+    prior covariances with them are multiplied and added up. The last points are those
+    of the posterior's terms, where it has some.
     """
 
     model: PreferenceGP
     parts: tuple[tuple[Tensor, Tensor], ...]
 
-    def __call__(self, X: Tensor) -> Tensor:
-        """``C(x, X) D`` of points, ``t_batch x q x d``."""
-        X, kernel = self.model.transform_inputs(X), self.model.covar_module
-        each = [cross_covariance(kernel, X, points) @ m for points, m in self.parts]
-        return sum(each[1:], each[0])
+    def __call__(self, X: Tensor) -> tuple[Moments, Tensor]:
+        """Moments of points, ``t_batch x q x d``, and ``C(x, X) D``."""
+        mean, kernel = self.model.mean_module, self.model.covar_module
+        X, terms = self.model.transform_inputs(X), self.model.posterior_terms()
+        crosses = [cross_covariance(kernel, X, points) for points, _ in self.parts]
+        both = zip(crosses, self.parts, strict=True)
+        each = [cross @ matrix for cross, (_, matrix) in both]
+        moments = predict(mean, kernel, terms, X, cross=crosses[-1])
+        return moments, sum(each[1:], each[0])
 
 
 class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):

@@ -38,6 +38,10 @@ MOST_ITEMS = 60
 """Items that one figure can show."""
 
 
+_OF_INDEX = ("board", "item")
+"""Names of the index of a leaderboard that `rank` writes."""
+
+
 def plot_leaderboard(
     table: DataFrame, title: str = "", *, ax: Axes | None = None
 ) -> Axes:
@@ -47,7 +51,17 @@ def plot_leaderboard(
         table: See :func:`.leaderboard`; the first 60 items are drawn.
         title: Of the figure.
         ax: Where to draw; by default in a new figure, as high as there are items.
+
+    Raises:
+        BotorchPrefError: The names of items stand in a column, not in the index.
     """
+    columns = map(str, table.columns)
+    if names := [n for n in columns if n in _OF_INDEX or n.startswith("Unnamed: ")]:
+        raise BotorchPrefError(
+            f"The table has the column {names[0]!r}, which belongs to the index: read "
+            f"a file with pandas.read_csv(path, index_col={names!r}), and draw one "
+            "board of several, as table.loc[name]."
+        )
     shown = table.head(MOST_ITEMS)
     axes = drawing.own_axes(ax, 7, 1.2 + 0.22 * len(shown))
     drawing.draw_rows(axes, shown, "utility")

@@ -18,7 +18,12 @@ from torch import Tensor
 
 from botorch_pref.acquisition.base import incumbent, observed_points
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.explanation import Designs, Dimension, FeatureEffect
+from botorch_pref.evaluation.explanation import (
+    Designs,
+    Dimension,
+    FeatureEffect,
+    dimension_of,
+)
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.plotting import drawing
@@ -69,10 +74,12 @@ def designs_of(
     bounds: Tensor | None,
     names: Sequence[str] | None,
     at: Tensor | Mapping[str, Any] | None,
-) -> tuple[Designs, dict[str, Any]]:
-    """The designs of a model or of an experiment, and the one whose values are held."""
+    drawn: Sequence[int | str] = (),
+) -> tuple[Designs, dict[str, Any], list[Dimension]]:
+    """Designs of a model or an experiment, the one held, and the parameters drawn."""
     if isinstance(model, Model):
         designs = _designs_of_model(model, bounds, names)
+        chosen = _chosen(designs.dimensions, drawn)
         if isinstance(at, Tensor):
             if at.numel() != len(designs.dimensions):
                 raise BotorchPrefError(
@@ -80,7 +87,8 @@ def designs_of(
                     f"{len(designs.dimensions)} numbers."
                 )
             at = dict(zip(designs.best, at.flatten().tolist(), strict=True))
-        return designs, _held(designs.best, at)
+        _check_known(at, designs.dimensions)
+        return designs, {**designs.best, **(at or {})}, chosen
     if bounds is not None or names is not None:
         raise BotorchPrefError(
             "An experiment has its names and bounds; leave both out."
@@ -88,11 +96,37 @@ def designs_of(
     if isinstance(at, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
     # An experiment comes with Ax, which figures of models do without.
-    from botorch_pref.ax.report import designs_of_experiment
+    from botorch_pref.ax.report import designs_of_experiment, dimensions_of
 
     space = model.experiment.search_space
+    dimensions = dimensions_of(space)
+    # Before the fit, which takes seconds.
+    chosen = _chosen(dimensions, drawn)
+    _check_known(at, dimensions)
     designs = designs_of_experiment(space, model.fitted_adapter())
-    return designs, _held(designs.best, at)
+    return designs, {**designs.best, **(at or {})}, chosen
+
+
+def _chosen(
+    dimensions: Sequence[Dimension], drawn: Sequence[int | str]
+) -> list[Dimension]:
+    """One or two parameters, the first one where none is given."""
+    chosen = [dimension_of(dimensions, given) for given in drawn or (0,)]
+    if len(chosen) > 2 or len({dimension.name for dimension in chosen}) < len(chosen):
+        raise BotorchPrefError(
+            f"dimensions are {', '.join(map(repr, drawn))}; give one parameter or "
+            "two different ones."
+        )
+    return chosen
+
+
+def _check_known(at: Mapping[str, Any] | None, dimensions: Sequence[Dimension]) -> None:
+    """Checks the names of values that are to be held."""
+    names = [dimension.name for dimension in dimensions]
+    if unknown := [name for name in at or () if name not in names]:
+        raise BotorchPrefError(
+            f"at names {unknown}; the parameters are {', '.join(names)}."
+        )
 
 
 def _designs_of_model(
@@ -139,14 +173,6 @@ def _first_of_batch(block: Feedback) -> Feedback:
     return block.map_tensors(lambda t: t[0]) if index.dim() > 2 else block
 
 
-def _held(best: Mapping[str, Any], at: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The incumbent, with the values that are given by name instead of its own."""
-    given = {} if at is None else dict(at)
-    if unknown := [name for name in given if name not in best]:
-        raise BotorchPrefError(f"at names {unknown}; parameters are {', '.join(best)}.")
-    return {**best, **given}
-
-
 def plot_utility(
     model: Model | PreferenceExperiment,
     *dimensions: int | str,
@@ -188,13 +214,7 @@ def plot_utility(
         BotorchPrefError: There are no such parameters, or names or bounds that do not
             fit the points.
     """
-    designs, held = designs_of(model, bounds, names, at)
-    chosen = [designs.dimension(given) for given in dimensions or (0,)]
-    if len(chosen) > 2 or len({dimension.name for dimension in chosen}) < len(chosen):
-        raise BotorchPrefError(
-            f"dimensions are {', '.join(map(repr, dimensions))}; give one parameter or "
-            "two different ones."
-        )
+    designs, held, chosen = designs_of(model, bounds, names, at, dimensions)
     axes = drawing.own_axes(ax)
     if len(chosen) == 1:
         _plot_lines(axes, designs, held, chosen[0], None, level)
@@ -343,7 +363,7 @@ def plot_effects(
         BotorchPrefError: Another number of axes than parameters, or what `plot_utility`
             says.
     """
-    designs, held = designs_of(model, bounds, names, at)
+    designs, held, _ = designs_of(model, bounds, names, at)
     count = len(designs.dimensions)
     if ax is None:
         columns = min(count, _COLUMNS)

@@ -9,6 +9,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models import PairwiseGP, SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize
+from gpytorch.kernels import Kernel
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import (
@@ -24,8 +25,14 @@ from botorch_pref.acquisition import (
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Ratings
+from botorch_pref.inference import engine
 from botorch_pref.likelihoods import BetaRatingLikelihood
-from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
+from botorch_pref.models import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    SkewPreferenceGP,
+    preference_gp,
+)
 from botorch_pref.models.kernels import DuelKernel
 
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1]])
@@ -130,11 +137,35 @@ def test_covariances_with_directions_are_those_of_the_joint_posterior() -> None:
     copied = EPPreferenceGP(torch.cat([observed, observed[:1]]), PAIRS)
     directions = torch.rand(4, 3, generator=Generator().manual_seed(5)).double()
     for model in (bent, copied, LaplacePreferenceGP(observed, PAIRS)):
-        found = model.covariance_with(observed, directions)(X)
+        alone, found = model.covariance_with(observed, directions)(X)
         both = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
-        _, covariance = moments(model, both)
-        expected = covariance[:, :2, 2:] @ directions
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
+        mean, covariance = moments(model, both)
+        expected = (
+            mean[:, :2],
+            covariance[:, :2, :2],
+            covariance[:, :2, 2:] @ directions,
+        )
+        torch.testing.assert_close(
+            (alone.means[0], alone.covariance, found), expected, rtol=1e-9, atol=1e-10
+        )
+
+
+def test_a_believer_meets_the_observed_points_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    believed = hallucinate(EPPreferenceGP(points(4).squeeze(-2), PAIRS).eval())
+    X, met = points(5, 2, seed=3), []
+    believed.posterior(X)
+    real = engine.cross_covariance
+
+    def counted(kernel: Kernel, x: Tensor, observed: Tensor) -> Tensor:
+        met.append(observed)
+        return real(kernel, x, observed)
+
+    for module in (preference_gp, engine):
+        monkeypatch.setattr(module, "cross_covariance", counted)
+    believed.posterior(X)
+    assert len(met) == 1
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])

@@ -3,6 +3,7 @@
 import logging
 import pickle
 import sqlite3
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -173,6 +174,7 @@ def test_a_changed_row_is_found(tmp_path) -> None:
         (pd.DataFrame({"x": [1.0, None]}, index=["a", "b"]), "no 'x' of 'b'"),
         (pd.DataFrame({"x": [1.0, np.inf]}), "'x' .*has inf for '1'"),
         (pd.DataFrame({0: [1.0, 2.0]}), "name each"),
+        (pd.read_csv(StringIO(WINES.to_csv())), "column 'Unnamed: 0', .* index_col=0"),
         (pd.DataFrame({"x": pd.to_datetime(["2020", "2021"])}), "holds datetime"),
         (pd.DataFrame({"x": [1, "b"]}), "holds object"),
         (pd.DataFrame({"x": [f"t{i}" for i in range(1001)]}), "1001 different texts"),

@@ -106,6 +106,8 @@ def test_ids_that_are_numbers_alone_make_a_leaderboard() -> None:
     [
         (lambda t: pd.concat([t, t.iloc[:1]]), "'w1' is there twice"),
         (lambda t: t.rename(index={"w1": None}), "has no id"),
+        # As a file that was written with its index is read.
+        (lambda t: t.rename_axis("Unnamed: 0").reset_index(), "index_col=0"),
         (lambda t: t.assign(price=[1.0, None, 2.0, 3.0]), "'w2' has no price"),
         (lambda t: t.assign(price=[1.0, float("inf"), 2.0, 3.0]), "not finite"),
         (lambda t: t.assign(year=pd.to_datetime(["2020"] * 4)), "holds datetime"),

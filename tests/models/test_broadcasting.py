@@ -11,6 +11,7 @@ from botorch.models.transforms.input import (
     Normalize,
     Round,
 )
+from gpytorch.means import LinearMean
 from registry import ENGINES
 from torch import Tensor
 
@@ -95,6 +96,30 @@ def test_two_batch_dimensions(cls: Any) -> None:
     assert evidence.shape == (3, 2)
     alone = build(cls, points[2, 0], pairs[2, 1])
     torch.testing.assert_close(evidence[2, 1], alone.log_evidence())
+
+
+@pytest.mark.parametrize("cls", [*ENGINES], ids=lambda cls: cls.__name__)
+def test_a_batch_of_prior_means_alone(cls: Any) -> None:
+    """Data and kernel have no batch; each mean has the model that it has by itself."""
+    slopes = torch.tensor([[[0.0], [0.0]], [[2.0], [1.0]], [[-1.0], [3.0]]]).double()
+
+    def with_mean(*batch: int, weights: Tensor) -> Any:
+        mean = LinearMean(2, batch_shape=torch.Size(batch), bias=False)
+        mean.weights = torch.nn.Parameter(weights.clone())
+        return build(cls, POINTS[0], PAIRS[0], mean_module=mean)
+
+    model, x = with_mean(3, weights=slopes), uniform(4, 2, seed=1)
+    evidence = model.log_evidence()
+    (slope,) = torch.autograd.grad(evidence.sum(), model.mean_module.weights)
+    posterior = model.posterior(x)
+    for i, weights in enumerate(slopes):
+        alone = with_mean(weights=weights)
+        expected = alone.log_evidence()
+        torch.testing.assert_close(evidence[i], expected)
+        (own,) = torch.autograd.grad(expected, alone.mean_module.weights)
+        torch.testing.assert_close(slope[i], own, rtol=1e-5, atol=1e-6)
+        off = (posterior.mean[i] - alone.posterior(x).mean).abs()
+        assert (off / posterior.variance[i].sqrt()).max() < tolerance(cls)
 
 
 @pytest.mark.parametrize("learned", [False, True], ids=["round", "round a learned one"])

@@ -490,6 +490,20 @@ def test_precise_answers_are_found_again_from_another_prior(engine, precision) -
         assert float(model.log_evidence().detach() - warm) == pytest.approx(0, abs=1e-5)
 
 
+def test_a_start_from_far_parameters_does_not_lead_astray() -> None:
+    """Ratings have no concave factors: sites may lead nowhere; warnings are errors."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(12, 1, generator=generator, dtype=DOUBLE)
+    rated = torch.special.ndtr(torch.sin(5 * x.squeeze(-1)))
+    model = EPPreferenceGP(x, feedback=[Ratings(torch.arange(12), rated)])
+    # Its line search tries an output scale of 1e-4 and a mean of 22.
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    assert model.diagnostics()["converged"]
+    warm = float(model.log_evidence().detach())
+    model.set_train_data()
+    assert float(model.log_evidence().detach()) == pytest.approx(warm, abs=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "seed"),

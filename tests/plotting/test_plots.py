@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +316,17 @@ def test_a_leaderboard_has_its_utilities_and_ranks() -> None:
     label = axes.get_yticklabels()[0].get_text()
     assert label.startswith(f"{table.index[0]}  {first['rank_lower']:.0f}")
     assert axes.get_title() == "Items"
+
+
+@pytest.mark.parametrize("name", ["item", None])
+def test_a_leaderboard_read_without_its_index_is_refused(name: str | None) -> None:
+    table = leaderboard(model_of("ep"), num_samples=64)
+    # The index of numbers would be drawn instead of the names.
+    text = table.rename_axis(name).to_csv()
+    read = pd.read_csv(StringIO(text))
+    with pytest.raises(BotorchPrefError, match=f"the column '{name or 'Unnamed: 0'}'"):
+        plot_leaderboard(read)
+    plot_leaderboard(pd.read_csv(StringIO(text), index_col=0))
 
 
 def test_agreement_is_the_mean_correlation_of_draws() -> None:

@@ -318,22 +318,42 @@ def fit_ranges(space: SearchSpace) -> None:
         waiting = [p for p in waiting if _is_narrowed(space, p)]
 
 
-def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
-    """Whether a parameter has now the far smaller range that constraints leave it."""
-    limits, name = space.parameter_constraints, parameter.name
-    lower, upper = float(parameter.lower), float(parameter.upper)
+def _shares_left(space: SearchSpace, name: str) -> tuple[float, float] | None:
+    """The ends that constraints leave a number as shares of its range, if they do."""
+    limits, parameter = space.parameter_constraints, space.parameters[name]
     least, most = (_solved(space, limits, name, sign) for sign in (1.0, -1.0))
     if least.x is None or most.x is None:
-        return False
+        return None
+    assert isinstance(parameter, RangeParameter)
     whole = parameter.parameter_type is ParameterType.INT
-    unit = 1.0 if whole else upper - lower
-    share = (-most.fun - least.fun) * unit / (upper - lower)
-    if not _NO_RANGE < share < _FAR_SMALLER:
+    unit = float(parameter.upper - parameter.lower) if whole else 1.0
+    return least.fun / unit, -most.fun / unit
+
+
+def most_shares(space: SearchSpace) -> dict[str, float]:
+    """At most how large a share of its range constraints leave a number, by its name.
+
+    Numbers that no constraint is about are not there.
+    """
+    found = {}
+    for name in constrained_names(space) & space.range_parameters.keys():
+        ends = _shares_left(space, name)
+        whole = space.parameters[name].parameter_type is ParameterType.INT
+        error = 0.0 if whole else _NO_RANGE
+        found[name] = 1.0 if ends is None else ends[1] - ends[0] + error
+    return found
+
+
+def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
+    """Whether a parameter has now the far smaller range that constraints leave it."""
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    ends, span = _shares_left(space, parameter.name), upper - lower
+    if ends is None or not _NO_RANGE < ends[1] - ends[0] < _FAR_SMALLER:
         return False
-    step = 10.0 ** math.floor(math.log10(_TOLERANCE * (upper - lower)))
-    low = max(lower, _outwards(lower + least.fun * unit, step, math.floor))
-    high = min(upper, _outwards(lower - most.fun * unit, step, math.ceil))
-    if whole:
+    step = 10.0 ** math.floor(math.log10(_TOLERANCE * span))
+    low = max(lower, _outwards(lower + ends[0] * span, step, math.floor))
+    high = min(upper, _outwards(lower + ends[1] * span, step, math.ceil))
+    if parameter.parameter_type is ParameterType.INT:
         low, high = round(low), round(high)
     if low < high:
         parameter.update_range(lower=low, upper=high)

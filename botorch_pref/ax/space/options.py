@@ -32,7 +32,8 @@ from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.ax.given import finite_number, is_missing, written, wrong
-from botorch_pref.ax.space.constraints import shown_constraint
+from botorch_pref.ax.space.constraints import most_shares, shown_constraint
+from botorch_pref.datasets.tables import unread_index
 from botorch_pref.errors import ExperimentError
 
 PROPERTY = "preference_catalogue"
@@ -89,6 +90,8 @@ def catalogue_parameters(
     if table.shape[1] == 0:
         table = DataFrame({table.index.name or "id": ids})
     names = [*table.columns]
+    if said := unread_index(names):
+        raise ExperimentError(f"catalogue: {said}")
     if not all(isinstance(name, str) and name for name in names):
         raise ExperimentError(f"The catalogue has the columns {names}; name each.")
     if len(set(names)) < len(names):
@@ -285,6 +288,22 @@ def has_designs(
     designs = (dict(zip(space.tunable_parameters, each, strict=True)) for each in tried)
     allowed = (each for each in designs if all(limit.check(each) for limit in limits))
     return len([*islice(allowed, number)]) == number
+
+
+def can_differ(space: SearchSpace, given: SmallestDifference) -> bool:
+    """Whether the ends that constraints leave numbers are so far apart as to be told.
+
+    Where they are not, no two designs are.
+    """
+    if any(isinstance(p, ChoiceParameter) for p in space.tunable_parameters.values()):
+        return True
+    left = most_shares(space)
+    steps = (
+        left.get(name, 1.0) / width
+        for name, width in column_widths(space, given).items()
+    )
+    # Shares such as a third are not exact.
+    return sum(step**2 for step in steps) > 1 - 1e-6
 
 
 def few_values(parameter: Parameter, most: float) -> bool:

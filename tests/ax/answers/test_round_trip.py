@@ -137,6 +137,10 @@ def test_what_is_written_is_recorded_as_it_was(empty, told, data) -> None:
             assert kept(other) == expected
             again = PreferenceExperiment.resume("trip", storage=path)
             assert kept(again) == expected
+            # Each answer is taken once, whichever way it comes.
+            assert other.record_table(form) == first.merge(other) == []
+            other.merge(first)
+            assert kept(other) == expected
 
 
 def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:

@@ -141,11 +141,19 @@ def test_progress_has_each_option_and_the_best_so_far(
 
 
 def test_an_experiment_has_names_and_bounds_of_its_own(
-    fitted_once: PreferenceExperiment,
+    played: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fit() -> None:
+        raise AssertionError("a model was fitted for what is refused")
+
+    monkeypatch.setattr(played, "fitted_adapter", fit)
     with pytest.raises(BotorchPrefError, match="leave both out"):
-        plot_utility(fitted_once, "dose", bounds=torch.zeros(2, 1))
+        plot_utility(played, "dose", bounds=torch.zeros(2, 1))
     with pytest.raises(BotorchPrefError, match="at is a tensor"):
-        plot_utility(fitted_once, "dose", at=torch.zeros(1))
+        plot_utility(played, "dose", at=torch.zeros(1))
     with pytest.raises(BotorchPrefError, match="no parameter 'heat'"):
-        plot_utility(fitted_once, "heat")
+        plot_utility(played, "heat")
+    with pytest.raises(BotorchPrefError, match="one parameter or"):
+        plot_utility(played, "dose", "dose")
+    with pytest.raises(BotorchPrefError, match=r"at names \['heat'\]"):
+        plot_utility(played, at={"heat": 1})

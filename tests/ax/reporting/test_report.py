@@ -29,7 +29,7 @@ def judged(tmp_path_factory) -> PreferenceExperiment:
     tell(experiment, [A, B], winner=1)
     tell(experiment, [C, D], tie=True)
     tell(experiment, [D, E], cannot_compare=True)
-    experiment.withdraw(show(experiment, C, E))
+    experiment.withdraw(show(experiment, C, (0.7, 0.7)))
     show(experiment, A, D)
     return experiment
 
@@ -66,6 +66,11 @@ def test_what_an_answer_compares(answer, size, decided, tied) -> None:
 
 
 @pytest.mark.slow
+def test_options_of_withdrawn_questions_have_no_row(found) -> None:
+    assert {*by_option(found.options).index} == {*OPTIONS}
+
+
+@pytest.mark.slow
 def test_questions_and_answers_are_counted(found) -> None:
     value = found.summary["value"]
     assert value["questions"] == 7
@@ -99,7 +104,7 @@ def test_an_option_has_one_name_for_people(judged, found) -> None:
     assert dict(zip(designs, found.options.index, strict=True)) == shown
     arms = judged.experiment.arms_by_name
     titles = {tuple(arms[n].parameters.values()): t for n, t in judged.titles.items()}
-    assert titles == shown
+    assert titles == {**shown, (0.7, 0.7): "6 B"}
     best = judged.recommend()
     text = f"{shown[best['a'], best['b']]}: a = {best['a']:g}, b = {best['b']:g}"
     assert found.summary["value"]["recommended of those shown"] == text
@@ -132,6 +137,27 @@ def test_utilities_are_those_that_ax_predicts(judged, found) -> None:
     assert (rows["upper"] - rows["mean"]).to_numpy() == pytest.approx(half)
     assert (rows["mean"] - rows["lower"]).to_numpy() == pytest.approx(half)
     assert found.options["mean"].is_monotonic_decreasing
+
+
+@pytest.mark.slow
+def test_designs_have_the_utility_that_ax_predicts(judged) -> None:
+    designs = [{"a": a, "b": b} for a, b in ((0.3, 0.3), A, (0.0, 2.0))]
+    found = judged.predict(designs)
+    features = [ObservationFeatures(design) for design in designs]
+    means, covariances = judged.fitted_adapter().predict(features)
+    (mean,), ((variance,),) = means.values(), (c.values() for c in covariances.values())
+    assert found["mean"].tolist() == pytest.approx(mean)
+    assert found["deviation"].tolist() == pytest.approx([v**0.5 for v in variance])
+    assert judged.predict([]).empty
+    for wrong, match in (
+        ([{"a": 0.3}], "has no b"),
+        ([{"a": 2.0, "b": 2.0}], "a . b <= 2 should hold"),
+        ({"a": 0.3, "b": 0.3}, "a list of designs"),
+    ):
+        with pytest.raises(ExperimentError, match=match):
+            judged.predict(wrong)
+    with pytest.raises(ExperimentError, match="are pooled"):
+        judged.predict(designs, rater="ann")
 
 
 @pytest.mark.slow

@@ -172,9 +172,21 @@ def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
             [],
             "no two designs were found",
         ),
+        (
+            [whole("n", 0, 9), whole("k", 0, 9)],
+            ["n + k <= 0.5"],
+            "satisfy n . k <= 0.5",
+        ),
+        ([whole("n", 0, 3), real("x")], ["n + x >= 4"], "satisfy - n - x <= -4"),
     ],
 )
-def test_one_design_is_no_experiment(parameters, constraints, match, tmp_path) -> None:
+def test_one_design_is_no_experiment(
+    parameters, constraints, match, tmp_path, monkeypatch
+) -> None:
+    def search(*_: object) -> None:
+        raise AssertionError("designs were sought, for minutes, that cannot be")
+
+    monkeypatch.setattr("botorch_pref.ax.creation.next_options", search)
     with pytest.raises(ExperimentError, match=match):
         PreferenceExperiment.create(
             "one",

@@ -283,6 +283,24 @@ def test_no_event_is_merged_twice(played, tmp_path) -> None:
     assert again.pending[-1].options == new.options
 
 
+def test_answers_of_a_table_are_not_merged_again(tmp_path) -> None:
+    experiment, other = (triangle(tmp_path / f"{name}.db") for name in "ab")
+    for winner in (0, 1):
+        tell(experiment, [A, B], winner=winner, rater="ann")
+    table = experiment.answers()
+    assert experiment.record_table(table) == []
+    # A day is not the time of an answer, and what differs is another answer.
+    unlike = table.assign(time=table["time"].str[:10]), table.assign(rater="bo")
+    assert [len(other.record_table(each)) for each in (table, *unlike)] == [2, 2, 2]
+    # An answer that was taken back here does not come back, nor one from there.
+    experiment.withdraw(0)
+    other.withdraw(1)
+    assert len(experiment.merge(other)) == 4
+    assert {*experiment.answers()["question"]} == {2, 3, 4, 5}
+    assert experiment.merge(other) == experiment.record_table(table) == []
+    assert other.merge(experiment) == []
+
+
 def test_each_of_two_equal_questions_has_its_own_events(tmp_path, monkeypatch) -> None:
     """As of a table that says a duel twice, and is recorded in one millisecond."""
     monkeypatch.setattr(log, "now", lambda: "2026-01-01T00:00:00.000+00:00")
