@@ -543,17 +543,3 @@ def test_wrong_workers_are_refused(
     out = str(tmp_path / "out")
     assert main(["rank", str(table), "--out", out, option, value]) == 2
     assert match in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_processes_and_clusters_make_the_same_boards(tmp_path: Path) -> None:
-    lines = ["winner,loser,kind", "a,b,x", "b,c,x", "a,c,y", "c,b,y", "b,a,y"]
-    said = "\n".join(lines), "--category", "kind"
-    alone = run(tmp_path, *said)
-    pd.testing.assert_frame_equal(run(tmp_path, *said, "--jobs", "2"), alone)
-    distributed = pytest.importorskip("distributed", reason="dask is not installed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None
-    ) as cluster:
-        theirs = run(tmp_path, *said, "--scheduler", cluster.scheduler_address)
-    pd.testing.assert_frame_equal(theirs, alone)

@@ -154,21 +154,6 @@ def test_a_regret_that_is_not_a_number_is_a_failure(
 
 
 @pytest.mark.slow
-def test_a_process_of_a_cluster_finds_the_same(tmp_path: Path, played: Path) -> None:
-    distributed = pytest.importorskip("distributed", reason="dask is not installed")
-    pytest.importorskip("joblib", reason="joblib is not installed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None
-    ) as cluster:
-        assert not run_cells(CELLS, tmp_path, scheduler=cluster.scheduler_address)
-    mine, theirs = (
-        read_runs(folder, "tiny").drop(columns="seconds")
-        for folder in (played, tmp_path)
-    )
-    assert mine.equals(theirs)
-
-
-@pytest.mark.slow
 def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
     tmp_path: Path, played: Path
 ) -> None:

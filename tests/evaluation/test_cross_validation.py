@@ -3,9 +3,7 @@
 import math
 from typing import Any
 
-import joblib
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -87,21 +85,3 @@ def test_what_cannot_be_left_out_is_refused() -> None:
             cross_validate_model(
                 EPPreferenceGP(POINTS, PAIRS), num_folds=4, fit=None, n_jobs=given
             )
-
-
-@pytest.mark.slow
-def test_processes_and_clusters_find_the_same() -> None:
-    model = EPPreferenceGP(POINTS, PAIRS).eval()
-    model.posterior(POINTS)
-    alone = cross_validate_model(model, num_folds=4)
-    both = cross_validate_model(model, num_folds=4, n_jobs=2)
-    pd.testing.assert_frame_equal(both, alone)
-    distributed = pytest.importorskip("distributed", reason="dask is not installed")
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
-        pd.testing.assert_frame_equal(cross_validate_model(model, num_folds=4), alone)
