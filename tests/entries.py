@@ -24,7 +24,6 @@ class Engine:
 
     Attributes:
         cls: The class.
-        reference: An independent computation of the posterior mean and covariance.
         iteration_cap: Module and name of the constant that limits iterations.
         deviations: How far mean and deviation may be from the truth, in prior
             deviations, for any answers.
@@ -36,7 +35,6 @@ class Engine:
     """
 
     cls: type[PreferenceGP]
-    reference: Callable[..., tuple[Tensor, Tensor]]
     iteration_cap: tuple[str, str]
     deviations: float
     nats: float

@@ -35,12 +35,6 @@ from truths.answers import (
     TIES,
     VALIDITY,
 )
-from truths.gaussian_posteriors import (
-    ep_reference,
-    exact_reference,
-    laplace_reference,
-    variational_reference,
-)
 
 from botorch_pref import (
     AffineProbitLikelihood,
@@ -100,21 +94,18 @@ ENGINES = {
             LaplacePreferenceGP,
             deviations=0.3,
             nats=0.6,
-            reference=laplace_reference,
             iteration_cap=("botorch_pref.inference.laplace", "_MAX_ITERATIONS"),
         ),
         Engine(
             EPPreferenceGP,
             deviations=0.02,
             nats=0.1,
-            reference=ep_reference,
             iteration_cap=EP_CAP,
         ),
         Engine(
             SkewPreferenceGP,
             deviations=0.06,
             nats=0.1,
-            reference=exact_reference,
             iteration_cap=EP_CAP,
             logit=False,
             num_draws=512,
@@ -124,7 +115,6 @@ ENGINES = {
             SparsePreferenceGP,
             deviations=0.02,
             nats=0.1,
-            reference=ep_reference,
             iteration_cap=EP_CAP,
             all_inducing=True,
         ),
@@ -132,7 +122,6 @@ ENGINES = {
             VariationalPreferenceGP,
             deviations=0.5,
             nats=5.0,
-            reference=variational_reference,
             iteration_cap=(
                 "botorch_pref.inference.variational",
                 "_MAX_ITERATIONS",

@@ -112,6 +112,11 @@ def test_samples_have_the_moments_of_the_posterior(sampler_type):
     assert (error <= 2 * bound).all()
     third = (centered / deviation).pow(3).mean(0)
     assert ((third - posterior.skewness.squeeze(-1)).abs() <= 6.3 * bound).all()
+    # An element of the batch has the same samples alone.
+    means, within = posterior.component_means, posterior.component_covariance
+    alone = SkewNormalPosterior(means[:, 1], within[1])
+    again = sampler_type(torch.Size([count]), seed=5)(alone).squeeze(-1)
+    torch.testing.assert_close(again, samples[:, 1])
 
 
 def test_samples_without_a_sampler_take_base_samples_or_draw_them():

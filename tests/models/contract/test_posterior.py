@@ -20,7 +20,6 @@ from models.contract.duel_models import (
     RAW,
     VALID,
     assert_same_posterior,
-    full,
     kernel,
     mixed,
     moments,
@@ -28,7 +27,6 @@ from models.contract.duel_models import (
     uniform,
 )
 from torch import Tensor
-from truths.gaussian_posteriors import rows_of
 
 from botorch_pref import (
     BotorchPrefError,
@@ -41,25 +39,23 @@ from botorch_pref.models import PreferenceGP
 
 
 @pytest.mark.parametrize("num_points", [7, 12], ids=["points", "rows"])
-def test_posterior_is_that_of_dense_formulas(engine: Engine, num_points: int) -> None:
+def test_new_points_follow_from_those_of_answers_by_regression(
+    engine: Engine, num_points: int
+) -> None:
+    """Utilities of the answers' points have their truths in inference and answers."""
     # 7 points and 11 rows are solved in points, 12 points and 11 rows in rows.
     points = torch.cat([POINTS, uniform(num_points - 7, 2, seed=9)])
-    engine = engine.with_draws(16_384)
     model = mixed(engine)
     model.set_train_data(points)
     x = torch.cat([NEW, points[:2]])
     with torch.no_grad():
-        actual = moments(model.posterior(x))
-        joint = torch.cat([points, x])
-        covariance = kernel()(joint).to_dense()
-    pairs, validity = full(engine)
-    threshold = 0.5 if engine.boxed else 0.0
-    rows = rows_of(pairs, *validity or [None], threshold, (0.3, 0.7), len(joint))
-    mean = torch.full((len(joint),), 0.4, dtype=DOUBLE)
-    truth = engine.reference(covariance, mean, rows)
-    n = len(points)
-    expected = truth[0][n:], truth[1][n:, n:]
-    assert_same_posterior(engine, actual, expected)
+        known, found = (moments(model.posterior(at)) for at in (points, x))
+        prior = kernel()(torch.cat([x, points])).to_dense()
+    n = len(x)
+    gain = torch.linalg.solve(prior[n:, n:], prior[n:, :n]).mT
+    mean = 0.4 + gain @ (known[0] - 0.4)
+    covariance = prior[:n, :n] - gain @ (prior[n:, n:] - known[1]) @ gain.mT
+    torch.testing.assert_close(found, (mean, covariance), rtol=0, atol=1e-7)
 
 
 def test_t_batches_equal_loops(engine: Engine) -> None:
