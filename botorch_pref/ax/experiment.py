@@ -29,7 +29,6 @@ from botorch_pref.ax.given import (
     given_integer,
     given_path,
     given_truth,
-    written,
     wrong,
 )
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
