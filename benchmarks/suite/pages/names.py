@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.suite.runs.maximum_rules import CANDIDATES, CHOICES
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
 
@@ -44,8 +45,9 @@ all points at once (`-pair`, and `qeubo`, which is BoTorch's):
 {IMPROVEMENT_WEIGHT:g}, `eiig-0.1` and `eiig-0.5` what they say; `eiig-weighted` weighs
 it with the probability of a valid trial, `eiig-constrained` asks only where that is
 0.9; `hbei-own-best` lets a believer's challenger meet the best point of the draw.
-`kg-of-space` is a knowledge gradient whose final choice is one of 48 points anywhere
-that may be the maximum, `maximum-information` what an answer tells about the maximum
+The final choice of `joint-kg` may be one of up to 32 points besides the options, which
+`likely_best` finds among {CANDIDATES}. That of `kg-of-space` is one of {CHOICES} points
+anywhere that may be the maximum, `maximum-information` what an answer tells about the maximum
 and its place (joint entropy search), `pair-or-challenger` asks the question of
 `eubo-pair` or of `exploring-eiig`, whichever has the larger knowledge gradient.
 `exploring-eiig-turbo`, `exploring-eiig-local` and `eubo-local` choose challengers in a
@@ -67,4 +69,6 @@ def names_section() -> str:
         HUMAN_NOISE=HUMAN_NOISE,
         NOISE=NOISE,
         IMPROVEMENT_WEIGHT=IMPROVEMENT_WEIGHT,
+        CANDIDATES=CANDIDATES,
+        CHOICES=CHOICES,
     )
