@@ -47,8 +47,8 @@ it with the probability of a valid trial, `eiig-constrained` asks only where tha
 0.9; `hbei-own-best` lets a believer's challenger meet the best point of the draw.
 The final choice of `joint-kg` may be one of up to 32 points besides the options, which
 `likely_best` finds among {CANDIDATES}. That of `kg-of-space` is one of {CHOICES} points
-anywhere that may be the maximum, `maximum-information` what an answer tells about the maximum
-and its place (joint entropy search), `pair-or-challenger` asks the question of
+anywhere that may be the maximum, `maximum-information` what an answer tells about the
+maximum and its place (joint entropy search), `pair-or-challenger` asks the question of
 `eubo-pair` or of `exploring-eiig`, whichever has the larger knowledge gradient.
 `exploring-eiig-turbo`, `exploring-eiig-local` and `eubo-local` choose challengers in a
 box around the incumbent, a trust region. Its side starts at 0.8 (`-turbo`) or 0.4 of
