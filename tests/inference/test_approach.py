@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from draws import normal
 from torch import Tensor
 
 from botorch_pref.feedback import Comparisons, Feedback, Ratings
 from botorch_pref.inference import ep, gaussian, laplace
-from botorch_pref.inference.engine import WarmStart, in_double
+from botorch_pref.inference.engine import UtilityPrior, WarmStart, in_double
 from botorch_pref.inference.ep import approach
 from botorch_pref.inference.gaussian import half_line_slopes
 from botorch_pref.inference.laplace import approach_mode
@@ -20,7 +21,7 @@ from botorch_pref.likelihoods import (
     RaoKupperLikelihood,
 )
 from botorch_pref.likelihoods.factors import BoxFactors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg import SparseDesign
 from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, PreferenceGP
 
 LIKELIHOODS = {
@@ -43,12 +44,19 @@ def duels(
     return kind(points, answers, likelihood=LIKELIHOODS[name]())
 
 
+def prior_of(model: PreferenceGP) -> UtilityPrior:
+    """A prior with a mean that differences see, unlike a constant."""
+    with torch.no_grad():
+        prior = model.prior()
+    return prior._replace(mean=torch.linspace(-2, 1, len(prior.mean)).double())
+
+
 def solved(
     model: PreferenceGP, start: WarmStart | None = None
 ) -> tuple[Tensor, Tensor, int]:
     """Sites and evidence of the engine, from nothing, and the sweeps they took."""
     with torch.no_grad():
-        found = model.engine.solve(model.prior(), model.factors(), start)
+        found = model.engine.solve(prior_of(model), model.factors(), start)
     return torch.cat(found.sites), found.log_evidence, found.iterations
 
 
@@ -102,8 +110,7 @@ def test_they_end_where_rounding_leaves_no_gaussian(likelihood, site: float) -> 
 
 
 def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
-    generator = torch.Generator().manual_seed(2)
-    draws = torch.randn(4, 400, generator=generator, dtype=torch.float64)
+    draws = normal(4, 400, seed=2)
     mean, end = 10 * draws[0], draws[1]
     variance, noise = (2 * draws[2]).exp(), (2 * draws[3]).exp()
     above = torch.arange(400) % 3 > 0
@@ -132,10 +139,7 @@ def test_they_arrive_by_themselves(name: str) -> None:
     model = duels(name, 3)
     with torch.no_grad():
         factors = model.factors()
-        prior = model.prior()
-        # A mean that differences see, unlike a constant.
-        mean = torch.linspace(-2, 1, len(prior.mean)).double()
-        prior = prior._replace(mean=mean)
+        prior = prior_of(model)
         expected = torch.cat(model.engine.solve(prior, factors).sites)
         covar = factors.rows.congruence(prior.covar).numpy()
         mean = factors.rows.apply(prior.mean).numpy()
@@ -156,21 +160,21 @@ def test_newtons_quick_steps_arrive_at_the_mode(
     expected, evidence, _ = solved(model)
     monkeypatch.setattr(gaussian, "MOST_ROWS", 256)
     with torch.no_grad():
-        covar = model.factors().rows.congruence(model.prior().covar).numpy()
-        slopes = half_line_slopes(in_double(model.factors()))
+        prior, factors = prior_of(model), in_double(model.factors())
+        covar = factors.rows.congruence(prior.covar).numpy()
+        mean, slopes = factors.rows.apply(prior.mean).numpy(), half_line_slopes(factors)
     assert slopes is not None
     sites = start * expected
-    near, steps = approach_mode(
-        covar, np.zeros(len(covar)), sites.numpy(), lambda z: slopes(z, 0.0)
-    )
+    near, steps = approach_mode(covar, mean, sites.numpy(), lambda z: slopes(z, 0.0))
     if near is not None:
         tau, nu = expected.numpy().reshape(2, -1)
-        np.testing.assert_allclose(covar @ near, (nu - near) / tau, atol=1e-6)
+        found = mean + covar @ near
+        np.testing.assert_allclose(found, (nu - near) / tau, atol=1e-6)
     # A site that is a little off is one from hyper-parameters that are a little off.
     assert near is not None or start not in (0.8, 1.0)
-    found, value, iterations = solved(model, WarmStart(gaussian.Sites(*sites.chunk(2))))
+    again, value, iterations = solved(model, WarmStart(gaussian.Sites(*sites.chunk(2))))
     assert iterations >= steps
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-8)
+    torch.testing.assert_close(again, expected, rtol=1e-7, atol=1e-8)
     torch.testing.assert_close(value, evidence, rtol=1e-11, atol=1e-11)
 
 
