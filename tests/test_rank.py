@@ -111,7 +111,7 @@ def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
     covariance = contrasts @ posterior.distribution.covariance_matrix @ contrasts
     half = 1.959964 * covariance.diagonal().sqrt()
     mean = contrasts @ posterior.mean.squeeze(-1)
-    table = boards[0].table.loc[list("abc")]
+    table = boards[None].loc[list("abc")]
     expected = {"utility": mean, "lower": mean - half, "upper": mean + half}
     for name, values in expected.items():
         assert table[name].tolist() == pytest.approx(values.tolist(), abs=1e-6)
@@ -222,9 +222,7 @@ def test_what_home_adds_does_not_stretch_the_axis_of_utilities(
         return drawn[-1]
 
     monkeypatch.setattr(boards, "plot_leaderboard", plot)
-    boards.write_boards(
-        boards.Ranking([boards.Board(None, table)], [], home), "", tmp_path
-    )
+    boards.write_boards(boards.Ranking({None: table}, [], home), "", tmp_path)
     # The sixtieth item, the last that is drawn, is far above what home adds.
     assert drawn[0].get_xlim()[0] > table["lower"][59] - 0.1 > 2
     assert "first: +0.30 (95 %: +0.20 to +0.40)" in drawn[0].get_xlabel()

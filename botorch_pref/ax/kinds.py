@@ -75,7 +75,7 @@ class ShownOptions:
             )
         if pair and len(self.valid) != 2:
             raise ExperimentError(
-                f"{field} is of two, not {len(self.valid)} options; give best or "
+                f"{field} is about two options, not {len(self.valid)}; give best or "
                 "ranking."
             )
         return self.valid

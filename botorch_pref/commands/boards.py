@@ -25,22 +25,18 @@ BOTH_BAD = "both_bad"
 """The share of an item's answers that called both bad."""
 
 
-@dataclass(frozen=True)
-class Board:
-    """The :func:`.leaderboard` of a rater or a category, or of everybody (None)."""
-
-    group: str | None
-    table: DataFrame
+Boards = dict[str | None, "DataFrame"]
+"""The :func:`.leaderboard` of everybody (None), then those of raters or categories."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """What is printed and written: boards, everybody's first, and notes on the answers.
+    """What is printed and written: boards, and notes on the answers.
 
     ``home`` is what being at home or shown first adds, if that was told.
     """
 
-    boards: list[Board]
+    boards: Boards
     notes: list[str]
     home: PositionBias | None = None
 
@@ -51,9 +47,9 @@ def _terminal_width(text: str) -> int:
     return len(joined) + sum(east_asian_width(one) in "WF" for one in joined)
 
 
-def print_boards(boards: Sequence[Board]) -> None:
+def print_boards(boards: Boards) -> None:
     """Prints the head of the first board, and how many others there are."""
-    table = boards[0].table
+    table = boards[None]
     width = max(_terminal_width(str(name)) for name in table.index[:PRINTED])
     width = max(width, len("item"))
     print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
@@ -87,12 +83,14 @@ def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
 
     boards = ranking.boards
     paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
-    table = boards[0].table
+    table, everybody = boards[None], "all"
     if len(boards) > 1:
-        names = _board_names(boards)
-        table = concat([b.table for b in boards], keys=names, names=["board", "item"])
+        while everybody in boards:
+            everybody += " answers"
+        names = [everybody if group is None else group for group in boards]
+        table = concat([*boards.values()], keys=names, names=["board", "item"])
     table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
-    axes: Any = plot_leaderboard(boards[0].table, title)
+    axes: Any = plot_leaderboard(boards[None], title)
     if ranking.home is not None:
         # A bar among the utilities would stretch their axis where few items are drawn.
         added, low, high = ranking.home.utility
@@ -104,15 +102,6 @@ def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
         axes.figure.savefig(paths[1], dpi=150)
     paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
     return paths
-
-
-def _board_names(boards: Sequence[Board]) -> list[str]:
-    """Names of boards in the table: "all" for everybody, unless a group has it."""
-    groups = [board.group for board in boards]
-    everybody = "all"
-    while everybody in groups:
-        everybody += " answers"
-    return [everybody if group is None else group for group in groups]
 
 
 PAGE = """<!doctype html>
@@ -165,11 +154,10 @@ all.</p>
 
 def _page(ranking: Ranking, title: str, figure: Path) -> str:
     """A page that needs no other file and no other host."""
-    groups = (board.group for board in ranking.boards)
-    heads = [html.escape("All answers" if g is None else g) for g in groups]
+    heads = [html.escape("All answers" if g is None else g) for g in ranking.boards]
     places = [f"board-{number}" for number in range(len(heads))]
     links = zip([*places, "figure"], [*heads, "Figure"], strict=True)
-    boards = zip(places, heads, ranking.boards, strict=True)
+    boards = zip(places, heads, ranking.boards.values(), strict=True)
     return PAGE.format(
         title=html.escape(title),
         notes="\n".join(f"<p>{html.escape(note)}</p>" for note in ranking.notes),
@@ -179,11 +167,11 @@ def _page(ranking: Ranking, title: str, figure: Path) -> str:
     )
 
 
-def _section(place: str, head: str, board: Board) -> str:
-    bad = BOTH_BAD in board.table.columns
+def _section(place: str, head: str, board: DataFrame) -> str:
+    bad = BOTH_BAD in board.columns
     heads = ["rank", "item", "utility", "95 %", "wins", "best", "answers"]
     rows = [_cells("th", heads + ["both bad"] * bad)]
-    for name, row in board.table.iterrows():
+    for name, row in board.iterrows():
         cells = [
             _ranks(row),
             html.escape(str(name)),

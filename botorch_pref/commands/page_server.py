@@ -44,12 +44,9 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
         name = socket.gethostname()
         # Phones find it in their network by the second one.
         hosts = [name, f"{name}.local", *given.allow_host]
-    options: dict[str, Any] = {
-        "show": _show(given),
-        "kinds": None if given.kinds is None else given.kinds.split(","),
-        "size": given.size,
-        "hosts": hosts,
-    }
+    kinds = None if given.kinds is None else given.kinds.split(",")
+    options: dict[str, Any] = {"kinds": kinds, "size": given.size, "hosts": hosts}
+    options["show"] = _show(given)
     experiment = _experiment(given, options)
     notes, token = _note_warnings(given.storage, given.name), _token(given.storage)
     app = make_app(experiment, token=token, **options)
@@ -85,8 +82,9 @@ def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | Number
             raise BotorchPrefError(wrong)
         return NumberTable(units)
     if given.unit:
-        wrong = "--unit has no meaning together with --show, which replaces the table."
-        raise BotorchPrefError(wrong)
+        raise BotorchPrefError(
+            "--unit has no meaning beside --show: no table is shown."
+        )
     # Figures are drawn into files, and need no screen.
     os.environ.setdefault("MPLBACKEND", "Agg")
     module, _, name = given.show.partition(":")
@@ -108,17 +106,15 @@ def _experiment(
 
     Where it cannot be served with these options, nothing is left behind.
     """
-    name, parameters = given.name, [given_parameter(one) for one in given.parameter]
+    name, parameters = given.name, [*map(given_parameter, given.parameter)]
+    biased = {"position_bias": given.position_bias}
     if parameters:
         with TemporaryDirectory() as folder:
             for storage in (Path(folder, "trial.db"), given.storage):
                 # Either there is one already, or it cannot be kept: see `resume`.
                 with suppress(StorageError):
                     experiment = PreferenceExperiment.create(
-                        name,
-                        storage=storage,
-                        parameters=parameters,
-                        position_bias=given.position_bias,
+                        name, storage=storage, parameters=parameters, **biased
                     )
                     if storage == given.storage:
                         return experiment

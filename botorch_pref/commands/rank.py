@@ -20,7 +20,7 @@ from torch import Tensor
 
 from botorch_pref.commands.boards import (
     BOTH_BAD,
-    Board,
+    Boards,
     Ranking,
     print_boards,
     write_boards,
@@ -379,10 +379,10 @@ def rank_items(
     # Workers get the posterior with the model.
     model.solution()
     tables = Parallel()(delayed(_centred_board)(model, items, own) for _, own in chosen)
-    boards = []
+    boards: Boards = {}
     for (group, _), table in zip(chosen, tables, strict=True):
         told = answers if group is None else answers[answers[RATER] == group]
-        boards.append(Board(group, _with_answers(table, told)))
+        boards[group] = _with_answers(table, told)
     if HOME not in answers.columns:
         return Ranking(boards, notes)
     home = position_bias(model, LEVEL)

@@ -37,8 +37,7 @@ class ItemTable:
 
     Attributes:
         names: The ids of the ``n`` items.
-        points: ``n x d``, float64, each feature from 0 to 1.
-        feature_names: ``d`` names.
+        points: ``n x d``, float64, each of the ``feature_names`` from 0 to 1.
 
     Raises:
         FeedbackError: An id is there twice, or names and points do not fit.
@@ -165,16 +164,12 @@ class ItemTable:
     ) -> tuple[Tensor, Comparisons, tuple[Hashable, ...]]:
         """Answers about items as raters see them, for `rater_covar_module`.
 
-        Args:
-            answers: See `comparisons`, with the names ``rater``.
+        The answers, see `comparisons`, have the names ``rater`` too.
 
         Returns:
             Points of the items that each rater judged, ``k x (d + 1)`` with the number
             of the rater in the last column; the answers about them; and the names of
             the raters in the order of their numbers.
-
-        Raises:
-            FeedbackError: See `comparisons`; or an answer has no rater.
         """
         raters = _column(answers, RATER).tolist()
         names = tuple(sorted(set(raters), key=str))
@@ -494,28 +489,23 @@ SIDES = "winner_", "loser_"
 def load_csv(path: str | Path) -> ComparisonData:
     """Reads a wide table: one row a choice, features of the winner and of the loser.
 
-    The header names the columns. Feature `price` needs both `winner_price` and
-    `loser_price`. A feature of texts is a category, with a column for each as
-    `ItemTable` has it. A column `rater` with any labels says who chose; a column `tie`
-    is `true` where the two are equally good, and `false` or empty otherwise; other
-    columns are not read. Example::
+    Feature `price` needs both `winner_price` and `loser_price`. A feature of texts is a
+    category, with a column for each as `ItemTable` has it. A column `rater` with any
+    labels says who chose; a column `tie` is `true` where the two are equally good, and
+    `false` or empty otherwise; other columns are not read. Example::
 
         rater,tie,winner_price,winner_seat,loser_price,loser_seat
         ann,false,32.0,window,40.0,aisle
         bob,true,40.0,aisle,32.0,window
 
+    Features are in the order of their `winner_` columns, float64, in their own units.
+
     Args:
         path: The file, UTF-8, separated by commas, semicolons or tabs; decimals may
             have commas where cells have not.
 
-    Returns:
-        The comparisons, features in the order of their `winner_` columns, float64.
-        Numbers are in their own units.
-
     Raises:
-        FeedbackError: Columns are missing, a cell is empty or not finite, a column has
-            numbers and texts, a tie is neither true nor false, or a winner equals its
-            loser; the message names line and column.
+        FeedbackError: A column or a cell says what cannot be; the message names both.
         OSError: The file cannot be read.
     """
     table = CsvTable.read(Path(path))

@@ -300,16 +300,11 @@ def dimension_of(dimensions: Sequence[Dimension], given: int | str) -> Dimension
 
 @dataclass(frozen=True, eq=False)
 class Designs:
-    """Designs by the names of their parameters, and the model that values them.
+    """Designs by the names of the parameters that vary, and the model of their utility.
 
-    Attributes:
-        model: A model of the utility.
-        dimensions: Parameters that vary.
-        best: The incumbent.
-        shown: The design of each datapoint of the answers.
-        feedback: Answers about the designs shown.
-        points_of: Designs as the model takes them, ``n x d``.
-        is_allowed: Whether the search space has a design.
+    ``best`` is the incumbent, ``shown`` has the design of each datapoint of the
+    ``feedback``. ``points_of`` makes designs what the model takes, ``n x d``;
+    ``is_allowed`` says whether the search space has one.
     """
 
     model: Any

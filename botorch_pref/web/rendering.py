@@ -91,11 +91,8 @@ _BEGINNINGS: tuple[tuple[bytes, int, str], ...] = (
 )
 """How the bytes of each type begin, and from where."""
 
-_REPRESENTATIONS = {
-    "_repr_png_": "image/png",
-    "_repr_jpeg_": "image/jpeg",
-    "_repr_svg_": "image/svg+xml",
-}
+_REPRESENTATIONS = {"_repr_png_": "image/png", "_repr_jpeg_": "image/jpeg"}
+_REPRESENTATIONS |= {"_repr_svg_": "image/svg+xml"}
 """Methods by which a notebook draws an object, and what they return."""
 
 
@@ -273,9 +270,7 @@ class Presenter:
             )
         if not isinstance(show, NumberTable) and not callable(show):
             raise ExperimentError(f"show is {show!r}; give a function of an option.")
-        self._space = space
-        self._show = show
-        self._address = address
+        self._space, self._show, self._address = space, show, address
         self._kept: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
         self._lock = Lock()
         # Drawing by pyplot, say, is not for several threads.

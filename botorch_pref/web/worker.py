@@ -283,15 +283,11 @@ class ModelWorker:
     def __init__(
         self, experiment: PreferenceExperiment, size: int, apart: bool = True
     ) -> None:
-        self.experiment = experiment
-        self._size = size
-        self._apart = apart
+        self.experiment, self._size, self._apart = experiment, size, apart
         self._notes: Counter[str] = Counter()
         self._process: ModelProcess | None = None
-        self._ended_in_a_row = 0
-        self._closed = False
-        self._lock = Lock()
-        self._findings_turn = Lock()
+        self._ended_in_a_row, self._closed = 0, False
+        self._lock, self._findings_turn = Lock(), Lock()
         self._found: tuple[str, JSON] | None = None
         settings = experiment.settings
         model = model_classes()[settings.model]
