@@ -25,7 +25,7 @@ from botorch_pref.models import (
     ReliabilityKernel,
 )
 from botorch_pref.models.answers import check_unbatched, model_link
-from botorch_pref.models.raters import at_raters, reliability_kernel
+from botorch_pref.models.raters import at_raters, noise_curvature, reliability_kernel
 from botorch_pref.numerics.argument_ranges import check_count
 
 if TYPE_CHECKING:
@@ -47,19 +47,24 @@ def rater_reliability(
     The noise is relative to the geometric mean of all raters, so that 1 is the typical
     rater. Its interval is that of a Gaussian in the log noises, whose precision is the
     Hessian of the log posterior of all hyper-parameters at the fit (Laplace's
-    approximation) by differences of the exact gradient; the other hyper-parameters are
-    integrated out, except in directions that neither answers nor priors determine. The
-    evidence has a longer tail towards large noise than this Gaussian: of a rater who
-    answers at random the upper end says that the noise is large, and not how large.
+    approximation), exactly or by differences of the exact gradient. The other
+    hyper-parameters are integrated out, except in directions that neither answers nor
+    priors determine. The evidence has a longer tail towards large noise than this
+    Gaussian: of a rater who answers at random the upper end says that the noise is
+    large, and not how large.
 
     An ``outlier`` is a rater whose noise is above that of the others by more than
     chance explains. The likelihood ratio of the fitted noise and of the mean log noise
     of the others, all other hyper-parameters following, is compared with the quantile
     of a one-sided test at the level 0.05 / R: where all are equally reliable, somebody
     is named in one of twenty crowds at most. The test is asymptotic; below ten answers
-    of each rater do not rely on it.
+    of each rater do not rely on it. Where the Gaussian promises less than a quarter of
+    the quantile, the ratio is not evaluated.
 
-    The table takes one gradient of the evidence for each hyper-parameter.
+    The table takes a gradient of the evidence for each hyper-parameter, and an
+    evaluation for each rater who may stand out. Where `noise_curvature` has it from the
+    solution, as under EP and with the noises as a factor of the whole kernel, no
+    gradient is needed for the noises.
 
     Args:
         model: Fitted, without batches, of comparisons, choices and rankings, with a
@@ -89,7 +94,10 @@ def rater_reliability(
     deviation = kernel.spread * variance.diagonal().clamp_min(0.0).sqrt()
     half = deviation * ndtri(torch.tensor(0.5 + 0.5 * LEVEL).to(deviation))
     limit = ndtri(torch.tensor(OUTLIER_RATE / len(labels)).to(deviation)).square()
-    unlike = torch.stack([fit.ratio_against_others(u) for u in range(len(labels))])
+    unlike = [
+        excess > 0 and fit.differs_from_others(rater, float(limit))
+        for rater, excess in enumerate(log_noise.tolist())
+    ]
     difference = model.likelihood.observation_variance.sqrt() * (-0.5 * log_noise).exp()
     win = model_link(model).win_probability(difference, torch.zeros_like(difference))
     columns = {
@@ -98,7 +106,7 @@ def rater_reliability(
         "lower": (log_noise - half).exp(),
         "upper": (log_noise + half).exp(),
         "names_better": win,
-        "outlier": (log_noise > 0) & (unlike > limit),
+        "outlier": torch.tensor(unlike),
     }
     return table_of(columns, labels)
 
@@ -153,6 +161,9 @@ _STEP = 2e-3
 _FLAT = 0.01
 """Curvature below which nothing determines a raw parameter: its deviation is ten."""
 
+_MOST_SKEWED = 4.0
+"""How many times the quadratic a likelihood ratio may be; others are not evaluated."""
+
 _NOT_FITTED = 0.1
 """Nats that the objective may lie below its maximum."""
 
@@ -166,16 +177,17 @@ class _Fit:
     """
 
     loss: Callable[[Tensor], Tensor]
+    least: Tensor
     best: Tensor
     basis: Tensor
     raw_noise: Tensor
     covariance: Tensor
 
-    def ratio_against_others(self, rater: int) -> Tensor:
-        """Twice the log likelihood ratio of a rater's noise and that of the others.
+    def differs_from_others(self, rater: int, limit: float) -> bool:
+        """Whether twice the log likelihood ratio of a rater's noise is above a limit.
 
-        At the log noise of the others everything else is where the quadratic has its
-        best, and the prior of the noises does not count.
+        Its counterpart is the mean log noise of the others, with everything else where
+        the quadratic has its best; the prior of the noises does not count.
         """
         count = len(self.raw_noise)
         contrast = self.best.new_zeros(len(self.covariance))
@@ -184,10 +196,12 @@ class _Fit:
         along = self.covariance @ contrast
         excess = contrast[:count] @ self.raw_noise
         step = -along * (excess / (contrast @ along))
+        if excess.square() / (contrast @ along) < limit / _MOST_SKEWED:
+            return False
         moved = self.raw_noise + step[:count]
         prior = self.raw_noise.square().sum() - moved.square().sum()
-        worse = self.loss(self.best + self.basis @ step) - self.loss(self.best)
-        return 2 * worse + prior
+        worse = self.loss(self.best + self.basis @ step) - self.least
+        return bool(2 * worse + prior > limit)
 
 
 def _fit_around(model: PreferenceGP) -> _Fit:
@@ -209,12 +223,20 @@ def _fit_around(model: PreferenceGP) -> _Fit:
         return objective.compute_custom_loss()
 
     best = parameters_to_vector(parameters).detach().clone()
-    here = gradient(best)
-    steps = _STEP * torch.eye(len(best)).to(best)
-    hessian = torch.stack([(gradient(best + step) - here) / _STEP for step in steps])
-    hessian = 0.5 * (hessian + hessian.mT)
     of_noise = [torch.full_like(p, float(p is kernel.raw_noise)) for p in parameters]
     is_noise = parameters_to_vector(of_noise) > 0
+    of_noises, here = noise_curvature(model), gradient(best)
+    steps = _STEP * torch.eye(len(best)).to(best)
+    differ = ~is_noise if of_noises is not None else torch.ones_like(is_noise)
+    hessian = torch.zeros_like(steps)
+    for place in differ.nonzero().flatten().tolist():
+        hessian[place] = (gradient(best + steps[place]) - here) / _STEP
+    if of_noises is not None:
+        hessian[is_noise] = hessian[:, is_noise].mT
+        # The prior of a log noise in spreads, which is its raw one, is standard normal.
+        both = torch.eye(len(of_noises)).to(best) - kernel.spread**2 * of_noises
+        hessian[is_noise.unsqueeze(-1) & is_noise] = both.flatten()
+    hessian = 0.5 * (hessian + hessian.mT)
     own, others = (torch.eye(len(best)).to(best)[:, k] for k in (is_noise, ~is_noise))
     curvature, directions = torch.linalg.eigh(others.mT @ hessian @ others)
     basis = torch.cat([own, others @ directions[:, curvature > _FLAT]], dim=-1)
@@ -228,7 +250,7 @@ def _fit_around(model: PreferenceGP) -> _Fit:
             "model first: fit_gpytorch_mll(PreferenceMarginalLogLikelihood("
             "model.likelihood, model))."
         )
-    return _Fit(loss, best, basis, best[is_noise], covariance)
+    return _Fit(loss, loss(best), best, basis, best[is_noise], covariance)
 
 
 def rater_agreement(

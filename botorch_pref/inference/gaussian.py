@@ -444,7 +444,7 @@ class GaussianTangent:
         self.tau, self.nu = factor.tau, solution.sites.shift
         self.influence = factor.influence()
         self.rows_mean = solution.row_means(mean.double())
-        self._site_tangent = solution.site_tangent(factor, self.rows_mean, self.nu)
+        self.site_change = solution.site_tangent(factor, self.rows_mean, self.nu)
 
     def __call__(self, prior: UtilityPrior) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
@@ -457,7 +457,7 @@ class GaussianTangent:
         s, precision = self.influence, self.precision
         moved = mean.unsqueeze(-1) + covar @ self.weights.unsqueeze(-1)
         of_variance = ((s @ covar) * s).sum(-1)
-        sites = self._site_tangent((s @ moved).squeeze(-1), of_variance)
+        sites = self.site_change((s @ moved).squeeze(-1), of_variance)
         weights = s.mT @ sites.force.unsqueeze(-1) - precision @ moved
         spread = s.mT @ (sites.precision.unsqueeze(-1) * s)
         change = TermsChange(weights, spread - precision @ covar @ precision)

@@ -13,9 +13,11 @@ from gpytorch.constraints import Interval, Positive
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
+from torch.nn.functional import one_hot, pad
 from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
+from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
 from botorch_pref.likelihoods.base import register_prior
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
@@ -192,6 +194,46 @@ def reliability_kernel(model: PreferenceGP) -> ReliabilityKernel | None:
     """The part of a model's kernel that scales its raters, if there is one."""
     modules = model.covar_module.modules()
     return next((m for m in modules if isinstance(m, ReliabilityKernel)), None)
+
+
+@torch.no_grad()
+def noise_curvature(model: PreferenceGP) -> Tensor | None:
+    r"""The Hessian of the log evidence in the raters' log noises, ``R x R``.
+
+    With the ratings of :math:`u` picked out by the diagonal :math:`E_u`, a log noise
+    moves the prior covariance by :math:`K_u = -(E_u K + K E_u) / 2`. Where the evidence
+    is stationary in the sites its gradient is
+    :math:`\tfrac12 \langle w w' - M, K_u \rangle`, with ``w``, ``M`` and the changes
+    of both as in :mod:`botorch_pref.inference.gaussian`: one solution has all of it.
+
+    None where no solution has it in this form: of Laplace's evidence and of inducing
+    points, or where noises do not scale the whole kernel.
+    """
+    kernel, parts = reliability_kernel(model), [model.covar_module]
+    while isinstance(parts[0], ProductKernel):
+        parts = [*parts[0].kernels, *parts[1:]]
+    solution = model.solution()
+    if kernel is None or not any(part is kernel for part in parts):
+        return None
+    if type(solution) is not GaussianSolution or solution.evidence_pull is not None:
+        return None
+    prior = solution.prior.in_double()
+    column = -1 if kernel.active_dims is None else int(kernel.active_dims[0])
+    place, known = kernel.places(prior.points[:, column])
+    of = one_hot(place, len(kernel.raters)).to(prior.covar) * known.unsqueeze(-1)
+    # Weights of covariates stand behind the points, and have no rater.
+    of = pad(of, (0, 0, 0, len(prior.covar) - len(of)))
+    tangent = GaussianTangent(prior.mean, solution)
+    covar, w, m, s = prior.covar, solution.weights, tangent.precision, tangent.influence
+    moved = -0.5 * ((covar @ w).unsqueeze(-1) * of + covar @ (w.unsqueeze(-1) * of))
+    of_variance = -((s @ covar) * s) @ of
+    sites = tangent.site_change((s @ moved).mT, of_variance.mT)
+    found = moved.mT @ (sites.force @ s).mT - moved.mT @ m @ moved
+    q = covar @ m
+    squared = 0.5 * of.mT @ (q * q.mT + m * (q @ covar)) @ of
+    found = found + 0.5 * (squared - of_variance.mT @ sites.precision.mT)
+    both = (torch.outer(w, w) - m) * covar
+    return found + 0.25 * (of.mT @ both @ of + torch.diag(both.sum(-1) @ of))
 
 
 def rater_covar_module(

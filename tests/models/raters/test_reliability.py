@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from gpytorch.kernels import LinearKernel
 from torch import Tensor
 from torch.special import ndtr
 from truths.slopes import central_slopes
@@ -28,7 +29,7 @@ from botorch_pref.models import (
     ReliabilityKernel,
     rater_covar_module,
 )
-from botorch_pref.models.raters import at_raters
+from botorch_pref.models.raters import at_raters, noise_curvature
 
 DOUBLE = torch.float64
 ENGINES = [EPPreferenceGP, LaplacePreferenceGP]
@@ -101,6 +102,35 @@ def test_it_is_the_model_of_answers_heard_with_each_rater_s_noise(
             rtol=0,
             atol=1e-6,
         )
+
+
+def test_the_curvature_of_the_evidence_in_the_noises() -> None:
+    """By differences of the evidence's gradient, also where rows share noise."""
+    shown = torch.linspace(-1, 1, 11, dtype=DOUBLE).unsqueeze(-1)
+    answers = (
+        Comparisons(PAIRS, torch.tensor([[6, 7]]), covariates=shown),
+        Choices(torch.tensor([[0, 1, 2], [6, 7, 8]]), torch.tensor([1, 8])),
+        Rankings(torch.tensor([[3, 5, 4]])),
+    )
+    model = EPPreferenceGP(points(), feedback=answers, covar_module=kernel_of(NOISE))
+    kernel: Any = model.covar_module.kernels[2]
+    found, step = noise_curvature(model), 1e-3
+    assert found is not None
+    for rater in range(3):
+        ends = []
+        for sign in (1, -1):
+            kernel.noise = NOISE * (sign * step * torch.eye(3)[rater].double()).exp()
+            # The raw noise is the log noise in spreads, of 1 here.
+            slope = torch.autograd.grad(model.log_evidence(), kernel.raw_noise)
+            ends += slope
+        expected = (ends[0] - ends[1]) / (2 * step)
+        torch.testing.assert_close(found[rater], expected, rtol=1e-3, atol=1e-4)
+    kernel.noise = NOISE
+    for unlike in (
+        LaplacePreferenceGP(points(), PAIRS, covar_module=kernel_of(NOISE)),
+        EPPreferenceGP(points(), PAIRS, covar_module=kernel_of(NOISE) + LinearKernel()),
+    ):
+        assert noise_curvature(unlike) is None
 
 
 @pytest.mark.parametrize("kind", ENGINES)
