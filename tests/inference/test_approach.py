@@ -168,8 +168,8 @@ def test_newtons_quick_steps_arrive_at_the_mode(
     near, steps = approach_mode(covar, mean, sites.numpy(), lambda z: slopes(z, 0.0))
     if near is not None:
         tau, nu = expected.numpy().reshape(2, -1)
-        found = mean + covar @ near
-        np.testing.assert_allclose(found, (nu - near) / tau, atol=1e-6)
+        balanced = nu - tau * (mean + covar @ near)
+        np.testing.assert_allclose(near, balanced, rtol=1e-5, atol=1e-6)
     # A site that is a little off is one from hyper-parameters that are a little off.
     assert near is not None or start not in (0.8, 1.0)
     again, value, iterations = solved(model, WarmStart(gaussian.Sites(*sites.chunk(2))))
