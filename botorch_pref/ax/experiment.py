@@ -441,7 +441,7 @@ class PreferenceExperiment:
                 `recommend` says.
         """
         space, catalogue = self.log.space, self.log.catalogue
-        if not isinstance(designs, Sequence) or isinstance(designs, str):
+        if not isinstance(designs, Sequence):
             raise wrong("designs", designs, "a list of designs")
         known = [own_design(space, catalogue, design) for design in designs]
         return predictions(self.fitted_adapter(rater=rater), known)
