@@ -17,11 +17,7 @@ from hashlib import sha256
 from string import ascii_uppercase
 from typing import Any, Self, cast
 
-from ax.api.configs import (
-    ChoiceParameterConfig,
-    DerivedParameterConfig,
-    RangeParameterConfig,
-)
+from ax.api import configs
 from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
@@ -54,9 +50,9 @@ PERSON = "person"
 """The chooser of options that a person gave."""
 
 _CONFIGS = {
-    "range": RangeParameterConfig,
-    "choice": ChoiceParameterConfig,
-    "derived": DerivedParameterConfig,
+    "range": configs.RangeParameterConfig,
+    "choice": configs.ChoiceParameterConfig,
+    "derived": configs.DerivedParameterConfig,
 }
 """The kinds of parameters, by the names that the log has for them."""
 
