@@ -15,36 +15,18 @@ from pandas import DataFrame
 
 from botorch_pref.ax import exchange
 from botorch_pref.ax import questions as telling
+from botorch_pref.ax import report as reporting
 from botorch_pref.ax.answer_table import answer_table, csv_content, record_table
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.creation import new_log
+from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.asking import (
-    chosen_question,
-    derived_seed,
-    preference_generation_strategy,
-    usual_size,
-)
-from botorch_pref.ax.given import (
-    given_integer,
-    given_path,
-    given_truth,
-    wrong,
-)
+from botorch_pref.ax.given import given_integer, given_path, given_truth, wrong
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
 from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.registration import register_classes
-from botorch_pref.ax.report import (
-    Report,
-    best_anywhere,
-    best_shown,
-    cross_validation,
-    fitted_adapter,
-    predictions,
-    preference_report,
-)
 from botorch_pref.ax.settings import ParameterConfig, check_with_parameters
 from botorch_pref.ax.space.options import own_design, own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -246,7 +228,7 @@ class PreferenceExperiment:
         Four; two where the model takes neither the best nor a ranking of four, or where
         a person can tell fewer than eight designs apart.
         """
-        return usual_size(self.log)
+        return asking.usual_size(self.log)
 
     @one_at_a_time
     def ask(
@@ -275,7 +257,7 @@ class PreferenceExperiment:
         self._kept.check_writable()
         if options is None:
             size = size or self.default_size
-            chosen = chosen_question(self._kept.projection, size, rater)
+            chosen = asking.chosen_question(self._kept.projection, size, rater)
         else:
             chosen = Chosen(own_options(self.log.space, self.log.catalogue, options))
         return self._added(lambda log: log.ask(chosen, rater))[0]
@@ -415,7 +397,9 @@ class PreferenceExperiment:
         """
         anywhere = given_truth("anywhere", anywhere)
         adapter = self.fitted_adapter(rater=rater)
-        best = best_anywhere(self.log, adapter) if anywhere else best_shown(adapter)
+        best = reporting.best_shown(adapter)
+        if anywhere:
+            best = reporting.best_anywhere(self.log, adapter)
         catalogue = self.log.catalogue
         return Design(best, None if catalogue is None else catalogue.id_of(best))
 
@@ -444,16 +428,16 @@ class PreferenceExperiment:
         if not isinstance(designs, Sequence):
             raise wrong("designs", designs, "a list of designs")
         known = [own_design(space, catalogue, design) for design in designs]
-        return predictions(self.fitted_adapter(rater=rater), known)
+        return reporting.predictions(self.fitted_adapter(rater=rater), known)
 
     @one_at_a_time
-    def report(self) -> Report:
+    def report(self) -> reporting.Report:
         """What to take, how sure that is, and tables of the answers so far.
 
         Raises:
             ExperimentError: There is no answer yet.
         """
-        return preference_report(self._kept.projection)
+        return reporting.preference_report(self._kept.projection)
 
     @one_at_a_time
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
@@ -466,8 +450,8 @@ class PreferenceExperiment:
             ExperimentError: There are fewer answered questions than folds.
         """
         adapter = self.fitted_adapter()
-        with with_rng_seed(derived_seed(self.settings, len(self.log.questions))):
-            return cross_validation(adapter, num_folds)
+        with with_rng_seed(asking.derived_seed(self.settings, len(self.log.questions))):
+            return reporting.cross_validation(adapter, num_folds)
 
     @one_at_a_time
     def fitted_adapter(self, *, rater: str | None = None) -> PreferenceAdapter:
@@ -477,12 +461,13 @@ class PreferenceExperiment:
         """
         name = checked_rater(rater)
         number = None if name is None else self.log.known_rater(name)
-        return fitted_adapter(self._kept.projection, rater=number)
+        return reporting.fitted_adapter(self._kept.projection, rater=number)
 
     @property
     def generation_strategy(self) -> GenerationStrategy:
         """Ax's generation strategy, which chooses the next question for Ax."""
-        return preference_generation_strategy(self.settings, size=self.default_size)
+        size = self.default_size
+        return asking.preference_generation_strategy(self.settings, size=size)
 
     @one_at_a_time
     def client(self) -> Client:

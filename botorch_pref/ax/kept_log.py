@@ -212,9 +212,9 @@ def good_part(
 ) -> tuple[Log, None, list[str]]:
     """The good part of the log of a damaged experiment.
 
-    Returns a log of the events that are what was written and can have happened, no
-    store, and what was left out or replaced, a line each. Where a question is missing,
-    later ones have lower numbers. Parameters that are given replace stored ones.
+    Its events are what was written and can have happened. With it come no store, and
+    what was left out or replaced, a line each. Where a question is missing, later ones
+    have lower numbers. Parameters that are given replace stored ones.
     """
     given: dict[str, Any] = {}
     if parameters is not None:
@@ -294,10 +294,10 @@ def _good_log(record: Row, given: dict[str, Any], damage: list[str]) -> Log:
 class Retelling:
     """Events of one log told again to another: a repaired one, a copy or a merged one.
 
-    Questions and options get the numbers and the names that are next there; times,
-    raters and what was said stay. ``option`` makes the parameters that an option has
-    there. ``shared`` has the questions that ``log`` has already: by their numbers in
-    the other log, the number in ``log``, and how many of their events it has.
+    Questions and options get the next numbers and names there; times, raters and what
+    was said stay. ``option`` makes the parameters that an option has there. ``shared``
+    has questions that ``log`` has already: by their numbers in the other log, the
+    number in ``log``, and how many of their events it has.
     """
 
     def __init__(

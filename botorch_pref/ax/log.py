@@ -17,11 +17,7 @@ from hashlib import sha256
 from string import ascii_uppercase
 from typing import Any, Self, cast
 
-from ax.api.configs import (
-    ChoiceParameterConfig,
-    DerivedParameterConfig,
-    RangeParameterConfig,
-)
+from ax.api import configs
 from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
@@ -54,9 +50,9 @@ PERSON = "person"
 """The chooser of options that a person gave."""
 
 _CONFIGS = {
-    "range": RangeParameterConfig,
-    "choice": ChoiceParameterConfig,
-    "derived": DerivedParameterConfig,
+    "range": configs.RangeParameterConfig,
+    "choice": configs.ChoiceParameterConfig,
+    "derived": configs.DerivedParameterConfig,
 }
 """The kinds of parameters, by the names that the log has for them."""
 
@@ -98,8 +94,7 @@ def digest(*values: object) -> str:
 class Definition:
     """Everything of an experiment that never changes, as it is stored.
 
-    ``parameters`` are Ax's configurations, each with its ``kind``; ``settings`` are the
-    fields of `Settings`; ``catalogue`` is that of `Catalogue.to_property`.
+    ``parameters`` are Ax's configurations, each with its ``kind``.
     """
 
     name: str
@@ -184,11 +179,8 @@ class Event:
         kind: ``asked``, ``told``, ``withdrawn`` or ``undone``.
         time: In UTC, ISO 8601.
         what: Of a question its ``options`` in the order they were shown, each with a
-            ``name`` and ``parameters``; ``chosen_by`` (Ax's name of a generator, or
-            ``person``), perhaps the ``rater`` who is asked, what the generator goes on
-            from (``generated``), and whether it was answered ``elsewhere``, so that the
-            order shown is that of the answer, if there is one. Of an answer what was
-            said, and `CIRCUMSTANCES`.
+            ``name`` and ``parameters``; perhaps the ``rater`` who is asked; and fields
+            of `Chosen`. Of an answer what was said, and `CIRCUMSTANCES`.
         before: The checksum of the event before, or of the definition.
         checksum: Of all of this.
     """
@@ -340,12 +332,11 @@ class LoggedQuestion:
 class Log:
     """Log of an experiment in memory, complete and checked.
 
-    ``blank`` is Ax's experiment without questions, whose search ``space`` has all
-    options; ``names`` has the name of each option that was shown, by the text of its
-    parameters; ``titles`` has what people call each option, by its name: the id of a
-    row, or the `option_title` where it was first shown; ``raters`` has the number of
-    each person who has answered, by name, in the order of their first answers.
-    ``position`` points of the Sobol sequence were used.
+    ``blank`` is Ax's experiment without questions; ``names`` has the name of each
+    option that was shown, by the text of its parameters; ``titles`` what people call
+    it, by its name: the id of a row, or the `option_title` where it was first shown;
+    ``raters`` the number of each person who has answered, by name, in the order of
+    their first answers. ``position`` points of the Sobol sequence were used.
     """
 
     def __init__(self, definition: Definition) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import ProductKernel
 from pandas import DataFrame
 from scipy.stats import binomtest
@@ -18,13 +17,9 @@ from botorch_pref.ax.naming import ties_beside_sets
 from botorch_pref.ax.projection import Projection, raters_of_trials
 from botorch_pref.evaluation import rater_agreement, rater_reliability
 from botorch_pref.evaluation.raters import LEVEL, in_circles
+from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
-from botorch_pref.models import (
-    DuelKernel,
-    EPPreferenceGP,
-    PreferenceMarginalLogLikelihood,
-    rater_covar_module,
-)
+from botorch_pref.models import DuelKernel, EPPreferenceGP, rater_covar_module
 
 MOST_RATERS = 40
 """Raters of whom tables are made: each costs a derivative of the evidence."""
@@ -76,7 +71,7 @@ def rater_tables(
         covar_module=kernel,
         likelihood=ties_beside_sets(EPPreferenceGP, compared) or None,
     )
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    fit_by_evidence(model)
     by_number = {n: name for name, n in projection.log.raters.items()}
     names = [by_number[number] for number in numbers.tolist()]
     most = min(len(items), MOST_POINTS // len(names))

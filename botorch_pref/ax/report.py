@@ -28,12 +28,8 @@ from pandas import DataFrame
 from pandas.api.types import is_integer
 from torch import Tensor
 
+from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.asking import (
-    derived_seed,
-    fitted_sobol_spec,
-    model_spec,
-)
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
@@ -70,8 +66,8 @@ def fitted_adapter(
     the mean of all.
     """
     log = projection.log
-    spec = model_spec(log.settings, acquisition_class, rater)
-    with with_rng_seed(derived_seed(log.settings, len(log.questions))):
+    spec = asking.model_spec(log.settings, acquisition_class, rater)
+    with with_rng_seed(asking.derived_seed(log.settings, len(log.questions))):
         spec.fit(projection.experiment())
     adapter = spec.fitted_adapter
     assert isinstance(adapter, PreferenceAdapter)
@@ -101,7 +97,7 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     options: Any = {Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options}
     candidates = [best_shown(adapter)]
     # Ax rounds categories by NumPy's global generator, also where it only predicts.
-    with with_rng_seed(derived_seed(log.settings, len(log.questions))):
+    with with_rng_seed(asking.derived_seed(log.settings, len(log.questions))):
         with suppress(CandidateGenerationError):
             run = adapter.gen(1, model_gen_options=options)
             candidates += [dict(arm.parameters) for arm in run.arms]
@@ -354,14 +350,14 @@ def candidate_points(
     design of the whole space, as far as the answers tell, and all that were judged.
     """
     log, space = projection.log, adapter.option_space()
-    seed, found = derived_seed(log.settings, len(log.questions)), space.designs()
+    seed, found = asking.derived_seed(log.settings, len(log.questions)), space.designs()
     if found is not None:
         generator = torch.Generator().manual_seed(seed)
         found = found[torch.randperm(len(found), generator=generator)[:NUM_CANDIDATES]]
     else:
         # Ax rounds categories by NumPy's global generator.
         with with_rng_seed(seed):
-            spec = fitted_sobol_spec(projection.experiment(), log.settings, 0)
+            spec = asking.fitted_sobol_spec(projection.experiment(), log.settings, 0)
             designs = [arm.parameters for arm in spec.gen(n=NUM_CANDIDATES).arms]
         spread = filter(log.space.check_membership, designs)
         points = adapter.points_of([best_shown(adapter), *spread])

@@ -32,21 +32,7 @@ from botorch_pref.ax.given import (
 )
 from botorch_pref.ax.kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
-from botorch_pref.ax.space.constraints import (
-    LinearConstraint,
-    check_coefficients,
-    check_config,
-    check_feasible,
-    fit_ranges,
-    linear_text,
-)
-from botorch_pref.ax.space.options import (
-    DEFAULT_SHARE,
-    Catalogue,
-    check_smallest_difference,
-    given_difference,
-    own_design,
-)
+from botorch_pref.ax.space import constraints, options
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.models import DuelKernel, PreferenceGP
@@ -113,7 +99,7 @@ class Settings:
     acquisition_options: dict[str, Any] = field(default_factory=dict)
     optimizer_options: dict[str, Any] = field(default_factory=dict)
     baseline: dict[str, Any] | None = None
-    smallest_difference: float | dict[str, float] = DEFAULT_SHARE
+    smallest_difference: float | dict[str, float] = options.DEFAULT_SHARE
     repeat_rate: float = 0.05
     raters: str = POOL
     position_bias: bool = False
@@ -128,7 +114,7 @@ class Settings:
             "seed": given_integer("seed", self.seed, 0),
             "position_bias": given_truth("position_bias", self.position_bias),
             "repeat_rate": finite_number(self.repeat_rate),
-            "smallest_difference": given_difference(self.smallest_difference),
+            "smallest_difference": options.given_difference(self.smallest_difference),
             **{name: given_options(name, getattr(self, name)) for name in _OPTIONS},
         }
         rate = checked["repeat_rate"]
@@ -207,7 +193,7 @@ def new_experiment(
     parameter_constraints: Sequence[str],
     num_levels: int | None,
     settings: Settings,
-    catalogue: Catalogue | None = None,
+    catalogue: options.Catalogue | None = None,
 ) -> Experiment:
     """Ax's experiment without questions, with a metric for each kind of answer."""
     if not is_text(name) or not name:
@@ -216,10 +202,10 @@ def new_experiment(
     if num_levels is not None:
         num_levels = given_integer("num_levels", num_levels, 2)
     space = _search_space(parameters, parameter_constraints)
-    check_coefficients(space)
-    check_feasible(space)
-    fit_ranges(space)
-    check_smallest_difference(space, settings.smallest_difference)
+    constraints.check_coefficients(space)
+    constraints.check_feasible(space)
+    constraints.fit_ranges(space)
+    options.check_smallest_difference(space, settings.smallest_difference)
     metrics = new_metrics(num_levels)
     signatures = {m.name: m.signature for m in metrics if m.name == OBJECTIVE}
     objective = Objective(expression=OBJECTIVE, metric_name_to_signature=signatures)
@@ -233,7 +219,7 @@ def new_experiment(
     if catalogue is not None:
         experiment._properties[CATALOGUE] = catalogue.to_property()
     if settings.baseline is not None:
-        design = own_design(space, catalogue, settings.baseline)
+        design = options.own_design(space, catalogue, settings.baseline)
         settings = replace(settings, baseline=design)
     experiment._properties[PROPERTY] = asdict(settings)
     return experiment
@@ -257,7 +243,7 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
                 f"parameters has the name {written(config.name)} at {place} (counted "
                 "from 0); give the parameter a name."
             )
-        check_config(config)
+        constraints.check_config(config)
     return [*parameters]
 
 
@@ -267,14 +253,13 @@ def _search_space(
     """Ax's search space; no text is evaluated but what was written from numbers."""
     names = [str(config.name) for config in configs]
     try:
-        configs = [
-            replace(config, expression_str=linear_text(config.expression_str, names))
-            if isinstance(config, DerivedParameterConfig)
-            else config
-            for config in configs
-        ]
+        for i, config in enumerate(configs):
+            if isinstance(config, DerivedParameterConfig):
+                text = constraints.linear_text(config.expression_str, names)
+                configs[i] = replace(config, expression_str=text)
         parameters = [parameter_from_config(config) for config in configs]
-        limits = [LinearConstraint.parsed(t, names) for t in parameter_constraints]
+        parsed = constraints.LinearConstraint.parsed
+        limits = [parsed(text, names) for text in parameter_constraints]
         for limit in limits:
             about = [p for p in parameters if p.name in limit.constraint_dict]
             validate_constraint_parameters(about)

@@ -12,7 +12,6 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import torch
-from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
 from gpytorch.priors import GammaPrior
 from joblib import Parallel, delayed, parallel_config
@@ -40,7 +39,7 @@ from botorch_pref.datasets.tables import (
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import connected_components, leaderboard
 from botorch_pref.evaluation.leaderboard import PositionBias, position_bias
-from botorch_pref.evaluation.scores import data_frame_class
+from botorch_pref.evaluation.scores import data_frame_class, fit_by_evidence
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, RaoKupperLikelihood
 from botorch_pref.models import (
@@ -48,7 +47,6 @@ from botorch_pref.models import (
     EPPreferenceGP,
     GroupUtility,
     LaplacePreferenceGP,
-    PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting.drawing import readable_fonts
@@ -369,7 +367,7 @@ def rank_items(
     options = {"likelihood": likelihood, "covar_module": kernel}
     # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
     quick = LaplacePreferenceGP(points, feedback, **options)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(quick.likelihood, quick))
+    fit_by_evidence(quick)
     model = EPPreferenceGP(points, feedback, **options).eval()
     model.covariate_module = quick.covariate_module
     everybody = torch.arange(len(groups)) if groups else None

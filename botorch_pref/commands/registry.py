@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.fit import fit_gpytorch_mll
 from gpytorch.constraints import GreaterThan
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
@@ -19,6 +18,7 @@ from botorch_pref.acquisition.registration import (
     RegisteredAcquisition,
     registered_acquisitions,
 )
+from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
@@ -26,7 +26,6 @@ from botorch_pref.models import (
     EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceGP,
-    PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
 from botorch_pref.models.answers import registered_models
@@ -141,7 +140,7 @@ def fit_with_noise(model_class: type[PreferenceGP], noise: float | None) -> Fit:
         model = make(
             datapoints, comparisons, likelihood=likelihood, covar_module=kernel
         )
-        fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+        fit_by_evidence(model)
         return model
 
     return fit

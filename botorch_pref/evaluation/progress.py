@@ -12,11 +12,7 @@ from botorch.models.model import Model
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.pathwise import draw_matheron_paths
-from botorch.utils.sampling import (
-    draw_sobol_samples,
-    manual_seed,
-    sample_truncated_normal_perturbations,
-)
+from botorch.utils import sampling
 from botorch.utils.transforms import is_ensemble
 from scipy.sparse import coo_array, csgraph
 from torch import Tensor
@@ -222,7 +218,7 @@ def stopping_candidates(
             f"{bounds.shape[-1]}, within the bounds {bounds.tolist()}."
         )
     far = num_candidates // 2
-    spread = draw_sobol_samples(box, far, 1, seed=seed).squeeze(-2)
+    spread = sampling.draw_sobol_samples(box, far, 1, seed=seed).squeeze(-2)
     near = near_points(recommended, box, num_candidates - far, seed)
     return torch.cat([spread, near])
 
@@ -235,9 +231,9 @@ def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Te
     counts = [len(range(i, num_points, len(NEAR))) for i in range(len(NEAR))]
     box = bounds.to(point)
     # BoTorch draws from torch's global generator, here seeded and restored.
-    with manual_seed(seed):
+    with sampling.manual_seed(seed):
         near = [
-            sample_truncated_normal_perturbations(point, count, deviation, box)
+            sampling.sample_truncated_normal_perturbations(point, count, deviation, box)
             for count, deviation in zip(counts, NEAR, strict=True)
             if count > 0
         ]
@@ -269,7 +265,7 @@ def path_maxima(
     """
     box = bounds.to(starts)
     # BoTorch draws features from torch's global generators, here seeded and restored.
-    with manual_seed(seed), torch.no_grad():
+    with sampling.manual_seed(seed), torch.no_grad():
         paths = draw_matheron_paths(model, sample_shape=torch.Size([num_paths]))
     with torch.no_grad():
         values, at_starts = paths(points), paths(starts)

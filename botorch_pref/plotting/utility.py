@@ -348,16 +348,12 @@ def plot_effects(
     line marks the design's own value; choices have a mark with a bar each.
 
     Args:
-        model: A model of this package, without batches or an ensemble; or a
-            `PreferenceExperiment`.
+        model: Of this package, without batches or an ensemble; or an experiment.
         bounds: See `plot_utility`.
         names: See `plot_utility`.
-        at: The design: values by name, the others being those of the incumbent; or of a
-            model ``d`` numbers. By default the incumbent.
+        at: The design, see `plot_utility`; by default the incumbent.
         level: Probability of the intervals, in (0, 1).
-        ax: Where to draw, an axes for each parameter; by default in a new figure.
-
-    Returns the axes of each parameter, in order.
+        ax: An axes for each parameter, which are returned; by default new ones.
 
     Raises:
         BotorchPrefError: Another number of axes than parameters, or what `plot_utility`

@@ -230,10 +230,8 @@ class PreferenceService:
     Each rater is asked one question at a time. Questions that are pending come first;
     further ones are asked ahead in a thread, so that the next one is there at once. An
     answer is stored before the call returns; the same answer again changes nothing.
-    Threads may use it at once.
-
-    ``apart`` says whether models are fitted in a process of their own. Of the others
-    see `make_app`, and `Presenter`.
+    Threads may use it at once. ``apart`` says whether models are fitted in a process of
+    their own; see `make_app` and `Presenter`.
     """
 
     def __init__(
@@ -358,8 +356,7 @@ class PreferenceService:
     def undo(self, given: Mapping[str, Any]) -> JSON:
         """Takes back what a rater did last, and puts the question on display again.
 
-        With the number of that question, once however often the call arrives; by
-        default it is the last one, which is another one when this is called again.
+        With the number of that question, once however often the call arrives.
         """
         rater = given_rater(given)
         index: Any = given.get("question")
@@ -500,10 +497,9 @@ class PreferenceService:
     # Who is asked what.
 
     def _next_question(self, rater: str | None, patience: float) -> Question | None:
-        """The question that a rater is asked now; the same until it is answered.
+        """The question that a rater is asked now; None if it is still being chosen.
 
-        None if it is still being chosen after ``patience`` seconds. Raises the reason
-        where none can be asked; the next call tries again.
+        Raises the reason where none can be asked; the next call tries again.
         """
         with self._changed:
             place = self._place(rater)
@@ -520,10 +516,7 @@ class PreferenceService:
             return None
 
     def _last(self, rater: str | None) -> int | None:
-        """The number of the question that a rater answered or skipped last.
-
-        See `answer_to_undo` for when it is None.
-        """
+        """The question that a rater answered or skipped last, see `answer_to_undo`."""
         with self._changed:
             skipped = self._place(rater).skipped
             if skipped:

@@ -160,10 +160,10 @@ _COMMAND = (
 class ModelProcess:
     """Process that does one job after the other. Threads may use it at once.
 
-    Starting takes seconds, for which the first job waits. The process ends with this
-    one, however this one ends. `concurrent.futures` and `multiprocessing` would run a
-    user's script once more there, leave the process behind where this one is killed,
-    and (before Python 3.14) not end a job that is under way.
+    Starting takes seconds. The process ends with this one, however this one ends.
+    `concurrent.futures` and `multiprocessing` would run a user's script once more
+    there, leave the process behind where this one is killed, and (before Python 3.14)
+    not end a job that is under way.
     """
 
     def __init__(self) -> None:

@@ -264,9 +264,8 @@ def usual_size(log: Log) -> int:
 def chosen_question(projection: Projection, size: int, rater: str | None) -> Chosen:
     """Options of the next question, and the order in which they are shown.
 
-    The order is random: people favour what comes first, and a model that always puts
-    its incumbent there would learn that. A question that is asked again has the
-    opposite order of before.
+    It is random, since people favour what comes first, and a model that always puts its
+    incumbent there would learn that; or the opposite of before.
     """
     log = projection.log
     chosen = next_options(projection, size, rater)
@@ -313,12 +312,11 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
     """Options that can be told apart and lie in the search space, and were not asked.
 
     Now and then the rater is asked an answered question again, see `question_again`.
-    Otherwise one is repeated only where none was found that was not asked.
-
-    Rounding under constraints can leave them, and points that are spread can fall
-    together. Then the strategy is asked again with another seed, and after a few times
-    Sobol points are taken. Where all that is left is pending with other raters, one of
-    theirs is asked: a table of few rows may have fewer questions than people.
+    Otherwise one is repeated only where none was found that was not asked. Rounding
+    under constraints can leave them, and points that are spread can fall together. Then
+    the strategy is asked again with another seed, and after a few times Sobol points
+    are taken. Where all that is left is pending with other raters, one of theirs is
+    asked: a table of few rows may have fewer questions than people.
 
     A generator is made anew for each question, and its seed derived from the question's
     number: a restart changes nothing.

@@ -92,11 +92,7 @@ class OptionSpace:
         return (points @ A.T <= b + 1e-8).all(-1)
 
     def designs(self) -> Tensor | None:
-        """All designs, ``N x d``, if they are few enough to be valued one by one.
-
-        None where there are more than `MAX_DESIGNS`, or a number is continuous. The
-        rows of a table are never too many.
-        """
+        """All designs, ``N x d``: rows of a table, or up to `MAX_DESIGNS` others."""
         if self.rows is not None:
             return self.rows[self.allows(self.rows)]
         counts = [0 if c.table is None else len(c.table) for c in self.coordinates]
@@ -375,8 +371,7 @@ _DRAWS = 256
 class QuestionSearch:
     """Search for the options of a question.
 
-    ``rounding`` leads from features to those that are shown; ``options`` are those of
-    BoTorch's ``optimize_acqf``.
+    ``rounding`` makes features those that are shown; ``options`` are `optimize_acqf`'s.
     """
 
     space: OptionSpace
@@ -491,10 +486,7 @@ class QuestionSearch:
         draws: Tensor,
         steps: list[int],
     ) -> Tensor:
-        """The best options where some coordinates are tried value by value.
-
-        The coordinates of all options are side by side.
-        """
+        """The best options, side by side, where coordinates are tried by values."""
         space, num = self.space, len(self.space.coordinates)
         discrete, categories = (
             {

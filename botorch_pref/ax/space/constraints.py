@@ -305,8 +305,8 @@ _NO_RANGE, _FAR_SMALLER = 10 * _TOLERANCE, 0.1
 def fit_ranges(space: SearchSpace) -> None:
     """Gives numbers the range that constraints leave them, where that is far smaller.
 
-    The space is changed, its designs stay the same. The model, the spread and the
-    smallest differences go by ranges, of which designs would share one end.
+    The model, the spread and the smallest differences go by ranges, of which designs
+    would share one end. The space is changed, its designs stay the same.
     """
     waiting = [
         parameter
