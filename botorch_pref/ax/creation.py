@@ -15,6 +15,7 @@ from pandas import DataFrame
 
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.asking import next_options
+from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
@@ -34,6 +35,8 @@ def new_log(
     catalogue: DataFrame | None,
 ) -> Log:
     """The log of a new experiment, see `PreferenceExperiment.create`."""
+    if num_levels is not None:
+        num_levels = given_integer("num_levels", num_levels, 2)
     if parameter_constraints:
         settings.setdefault("optimizer_options", SHORT_WALKS)
     rows = None
@@ -65,16 +68,22 @@ def new_log(
     return log
 
 
-_FIT = (
-    *("closure_kwargs", "max_attempts"),
-    *("optimizer_kwargs", "pick_best_of_all_attempts"),
-)
+_FIT = [
+    "closure_kwargs",
+    "max_attempts",
+    "optimizer_kwargs",
+    "pick_best_of_all_attempts",
+]
 """What can be stored of the arguments of ``fit_gpytorch_mll``, which ignores others."""
 
-_OPTIMIZER = (
-    *("num_restarts", "options", "raw_samples"),
-    *("retry_on_optimization_warning", "sequential", "timeout_sec"),
-)
+_OPTIMIZER = [
+    "num_restarts",
+    "options",
+    "raw_samples",
+    "retry_on_optimization_warning",
+    "sequential",
+    "timeout_sec",
+]
 """What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""
 
 

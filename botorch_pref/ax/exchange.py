@@ -96,7 +96,10 @@ def read_file(path: Path, name: str | None) -> Log:
         log = Log(definition)
         log.append_stored(stored["events"])
         if log.head != head:
-            raise StorageError(f"its {len(log.events)} events are not all there were.")
+            raise StorageError(
+                f"its {len(log.events)} events or its definition are not all that was "
+                "written."
+            )
     except (ExperimentError, StorageError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     return log if name in (None, log.name) else retold(log, name)
@@ -146,7 +149,9 @@ def retold(
         stored = stored_parameters(parameters, constraints)
         target = replace(target, parameters=stored, constraints=[*constraints])
         if target.catalogue is not None:
-            raise ExperimentError("A catalogue has its rows; leave parameters out.")
+            raise ExperimentError(
+                "The designs of a catalogue are its rows; leave parameters out."
+            )
     copy = Log(replace(target, name=log.name if name is None else name).read_back())
     try:
         add_events(copy, log, new_names)
@@ -295,7 +300,8 @@ def save_to_ax(experiment: Experiment, place: str) -> None:
             with Session(engine) as session, session.begin():
                 if name in session.execute(select(SQAExperiment.name)).scalars():
                     raise StorageError(
-                        f"Ax has an experiment {name!r} there; name another storage."
+                        f"There is an experiment {name!r} of Ax's already; name "
+                        "another storage."
                     )
                 session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
             engine.dispose()

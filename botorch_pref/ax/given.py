@@ -117,7 +117,9 @@ def _plain(where: str, given: Any) -> Any:
         for key, value in given.items():
             name = key.__name__ if isinstance(key, type) else key
             if not isinstance(name, str):
-                raise ExperimentError(f"{where} has the name {name!r}; give a text.")
+                raise ExperimentError(
+                    f"{where} has an option {name!r}; name it by a text."
+                )
             plain[name] = _plain(f"{where}[{name!r}]", value)
         return plain
     if isinstance(given, Sequence):

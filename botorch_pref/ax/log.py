@@ -238,8 +238,11 @@ COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
 
 
 def _short(values: Mapping[str, Any]) -> str:
-    row = {key: str(value) for key, value in values.items() if key != "before"}
-    return ", ".join(f"{k} {v[:200]}{' ...' * (len(v) > 200)}" for k, v in row.items())
+    shown = {key: str(value) for key, value in values.items() if key != "before"}
+    return ", ".join(
+        f"{key} {text if len(text) <= 200 else text[:200] + ' ...'}"
+        for key, text in shown.items()
+    )
 
 
 @dataclass(frozen=True)

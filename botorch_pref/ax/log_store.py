@@ -48,7 +48,10 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
-            raise StorageError(f"Cannot write {path}: make {target.parent} first.")
+            raise StorageError(
+                f"Cannot write {path}: there is no folder {target.parent}; make it "
+                "first."
+            )
         before, mode = None, 0o666
         with suppress(FileNotFoundError):
             before = target.stat()
@@ -140,7 +143,9 @@ class LogStore:
 
     def __init__(self, place: str | Path) -> None:
         if not isinstance(place, str | Path) or not str(place):
-            raise StorageError(f"storage is {place!r}; give a path, or a URL.")
+            raise StorageError(
+                f"storage is {place!r}; give a path or the URL of a database."
+            )
         self.path: Path | None = None
         try:
             url = make_url(str(place)) if "://" in str(place) else None
@@ -266,7 +271,8 @@ class LogStore:
             raise StorageError(f"{where} no regular file; name one.")
         if writes and not _is_writable(self.path, found):
             raise StorageError(
-                f"{where} read-only, and left as it is; change its mode, or copy it."
+                f"{where} read-only, and it is left as it is; change its mode, or "
+                "write a copy."
             )
 
     @contextmanager

@@ -488,15 +488,12 @@ class QuestionSearch:
     ) -> Tensor:
         """The best options, side by side, where coordinates are tried by values."""
         space, num = self.space, len(self.space.coordinates)
-        discrete, categories = (
-            {
-                option * num + i: space.values(i).tolist()
-                for i in steps
-                for option in range(size)
-                if space.coordinates[i].is_category is wanted
-            }
-            for wanted in (False, True)
-        )
+        discrete: dict[int, list[float]] = {}
+        categories: dict[int, list[float]] = {}
+        for i in steps:
+            tried = categories if space.coordinates[i].is_category else discrete
+            for option in range(size):
+                tried[option * num + i] = space.values(i).tolist()
 
         def features(X: Tensor) -> Tensor:
             return space.features(X.squeeze(-2).unflatten(-1, (size, num)))
