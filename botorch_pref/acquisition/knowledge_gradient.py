@@ -101,10 +101,7 @@ class DuelingKG(DuelingAcquisition):
         return values[0] + values[1]
 
     def _gains(self, means: Tensor) -> Tensor:
-        """Component means less those of the choice that is the best now.
-
-        So the level of the utilities, which may be large, is not in the maxima.
-        """
+        """Component means less those of the best choice now: the level may be large."""
         offset = means.shape[-1] - self.choices.shape[-2]
         best = offset + means.detach().mean(0)[..., offset:].argmax(-1, keepdim=True)
         return means - means.gather(-1, best.expand(*means.shape[:-1], 1))
@@ -128,11 +125,10 @@ class DuelingJointKG(DuelingJointEUBO):
 
     the knowledge gradient of a question whose options are the choices in the end, if
     each option is heard with the noise of the likelihood. A ranking says nearly as
-    much, so that the value is a little too large. What the noise hides counts for
-    nothing, so that options too near to be told apart are worth little.
-    `DuelingJointEUBO` is the limit without noise. With
-    :math:`u_i = f(x_i) - f(x_r)` of mean :math:`m` and covariance :math:`S`, and the
-    noise :math:`N = \sigma^2 (I + 1 1^T) = L L^T - S` of these differences,
+    much, so that the value is a little too large. Options too near to be told apart are
+    worth little. `DuelingJointEUBO` is the limit without noise. With :math:`u_i =
+    f(x_i) - f(x_r)` of mean :math:`m` and covariance :math:`S`, and the noise :math:`N
+    = \sigma^2 (I + 1 1^T) = L L^T - S` of these differences,
 
     .. math:: E[u \mid D, y] \sim N\big(m, S (S + N)^{-1} S\big)
         = m + (L^{-1} S)^T z,
@@ -179,10 +175,7 @@ class DuelingJointKG(DuelingJointEUBO):
 
 
 def _of_gains(posterior: Posterior) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and covariance of options less the last, over all mixture components.
-
-    And the least noise of a difference, ``batch_shape``, that hides their rounding.
-    """
+    """Mean and covariance of options less the last, and noise above rounding."""
     means, covariance = shared_covariance_mixture(posterior)
     gains = means[..., :-1] - means[..., -1:]
     mean = gains.mean(0)
