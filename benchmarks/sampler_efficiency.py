@@ -128,7 +128,7 @@ def ours_per_second(problem: ComparisonProblem) -> tuple[float, float, float, in
     for seed in range(REPEATS):
         generator = torch.Generator().manual_seed(seed)
         begin = time.process_time()
-        _, latent = problem_of_boxes.draws(approximation, NUM_DRAWS, generator)
+        latent = problem_of_boxes.sample(approximation, NUM_DRAWS, generator).latent
         elapsed += time.process_time() - begin
         effective += float(latent.effective_sample_size)
     return (

@@ -52,8 +52,8 @@ from botorch_pref.datasets.data import distinct_items
 from botorch_pref.datasets.tables import one_hot, read_r_table
 from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.models import PreferenceGP
+from botorch_pref.models.engines import spread_places
 from botorch_pref.models.kernels import default_covar_module
-from botorch_pref.models.sparse import spread_places
 
 # Features, points, and lengthscales of those that matter over the root of the features.
 PROBLEMS = {

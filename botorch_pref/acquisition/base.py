@@ -205,11 +205,7 @@ def _copeland_scores(model: Model, points: Tensor, shown: Tensor) -> Tensor:
 
 
 def better_probability(model: Model, points: Tensor, reference: Tensor) -> Tensor:
-    """P(f(x) > f(x_r)) of each of ``N x d`` points and one reference, ``1 x d``.
-
-    Of any BoTorch model without batches; the members of an ensemble are averaged. A
-    point that is the reference has a half.
-    """
+    """P(f(x) > f(x_r)) of ``N x d`` points, and a half at the reference, ``1 x d``."""
     pairs = torch.stack([points, reference.expand_as(points)], dim=-2)
     if is_ensemble(model):
         pairs = pairs.unsqueeze(-3)
@@ -255,10 +251,7 @@ FunctionT = TypeVar("FunctionT", bound=Any)
 
 
 def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
-    """An acquisition function's ``forward`` that checks ``X`` once, as it comes in.
-
-    Of a point that is not finite, other models say that a matrix is not definite.
-    """
+    """A ``forward`` that checks ``X`` once, since other models name no wrong point."""
 
     @wraps(forward)
     def checked(self: FunctionT, X: Tensor) -> Tensor:

@@ -35,23 +35,22 @@ def informative_pairs(
 ) -> Tensor:
     r"""Pairs of items for many raters at once, the most informative duel first.
 
-    The information of a duel about the utilities is
-    :math:`h(E[g(u)]) - E[h(g(u))]` of the difference :math:`u` under the posterior (see
-    :class:`.DuelingBALD`). The pairs of a batch are a spanning tree of the items in
-    which the sum of the information is largest: every item is asked about, and the
-    answers compare all of them (Mikhailiuk et al. 2021; Li et al. 2018). More pairs
-    than a tree has are further trees, of the pairs that are left. These are chosen as
-    if nothing of the trees before were asked. Pairs that say as much as each other
-    stand in a random order, which has a fixed seed.
+    The information of a duel about the utilities is :math:`h(E[g(u)]) - E[h(g(u))]` of
+    the difference :math:`u` under the posterior (see :class:`.DuelingBALD`). The pairs
+    of a batch are a spanning tree of the items in which the sum of the information is
+    largest: every item is asked about, and the answers compare all of them (Mikhailiuk
+    et al. 2021; Li et al. 2018). More pairs than a tree has are further trees, of the
+    pairs that are left, chosen as if nothing of the trees before were asked. Pairs that
+    say as much as each other stand in a random order of fixed seed.
 
     What pending duels will say is not said again. The answer to a duel of which a share
     :math:`\rho^2` of the variance :math:`\tau^2` is expected to go (see
     :func:`.answer_correlation`) counts as the difference with a Gaussian noise of
-    :math:`\tau^2 (1 - \rho^2) / \rho^2`. All of them leave the covariance
-    :math:`C - \Delta`, and means that are not known yet, :math:`m \sim N(\mu, \Delta)`,
-    over which the information of another duel is a mean.
+    :math:`\tau^2 (1 - \rho^2) / \rho^2`. All of them leave the covariance :math:`C -
+    \Delta`, and means that are not known yet, :math:`m \sim N(\mu, \Delta)`, over which
+    the information of another duel is a mean.
 
-    Of up to 1,024 items all pairs compete. Of more, those whose places in the order of
+    Of up to 1,024 items all pairs compete; of more, those whose places in the order of
     posterior means are at most 24 apart: no covariance of all items is made.
 
     Args:
@@ -63,8 +62,7 @@ def informative_pairs(
             answered yet, one as often as it was asked.
 
     Returns:
-        ``num_pairs x 2`` places in ``X``, all pairs different; the pairs of a tree
-        stand together.
+        ``num_pairs x 2`` places in ``X``, all pairs different, tree by tree.
 
     Raises:
         BotorchPrefError: The items are fewer than two, fewer pairs compete than are
@@ -159,10 +157,7 @@ def _of_differences(covariance: Tensor, first: Tensor, second: Tensor) -> Tensor
 
 
 def _gaussian(means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """The Gaussian with the moments of a mixture, as a mixture of one.
-
-    Answers change the weights of components, which have no weights here.
-    """
+    """The Gaussian with a mixture's moments: answers would change its weights."""
     center = means.mean(0, keepdim=True)
     deviation = (means - center).movedim(0, -1)
     return center, covariance + deviation @ deviation.mT / means.shape[0]

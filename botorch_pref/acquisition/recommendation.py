@@ -77,8 +77,7 @@ def recommend(
         seed: Of these points. The global random state stays as it is.
 
     Returns:
-        The point, the mean of its utility, and the chance that it is better than the
-        incumbent.
+        The point, the mean of its utility, and the chance that it beats the incumbent.
 
     Raises:
         BotorchPrefError: The model is a batch, or bounds that are none of its points.

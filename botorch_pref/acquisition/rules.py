@@ -75,10 +75,7 @@ class DuelingBALD(DifferenceAcquisition):
     """
 
     def __init__(
-        self,
-        model: Model,
-        X_ref: Tensor | None = None,
-        link: DuelLink | None = None,
+        self, model: Model, X_ref: Tensor | None = None, link: DuelLink | None = None
     ) -> None:
         super().__init__(model, X_ref)
         self._foresee_answers(link)
@@ -234,11 +231,7 @@ class DuelingEIIG(DifferenceAcquisition):
 
     @checked_arguments
     def __init__(
-        self,
-        model: Model,
-        X_ref: Tensor,
-        k: float = 0.1,
-        link: DuelLink | None = None,
+        self, model: Model, X_ref: Tensor, k: float = 0.1, link: DuelLink | None = None
     ) -> None:
         if not k >= 0:
             raise ValueError(f"k is {k}; give a weight of at least 0.")
@@ -446,9 +439,7 @@ class DuelingExploringEIIG(AcquisitionFunction):
 class WrappedAcquisition(AcquisitionFunction):
     """Acquisition function that changes the value of another one.
 
-    Args:
-        acquisition: The other one. Its pending points are those of the wrapper, which
-            is in log space where it is.
+    The pending points of ``acquisition`` are the wrapper's, and so is its log space.
     """
 
     @checked_arguments
@@ -503,22 +494,21 @@ class DistinctOptions(WrappedAcquisition):
     they are the same.
 
     By default the model says which options a person tells apart. Let :math:`u` be the
-    difference of two utilities, and :math:`A(u)` how much more often than its
-    opponent the first option is named: 0 for equal options. With the just noticeable
-    difference :math:`J` (see :func:`.noticeable_difference`) it is
-    :math:`A(u) \approx u / (2J)` for options that are hard to tell apart. So the mean
-    square of what an answer says, over all that the model does not know, is
-    :math:`E[A^2] \approx E[u^2] / (2J)^2`, and with :math:`c = 0.375`
+    difference of two utilities, and :math:`A(u)` how much more often than its opponent
+    the first option is named. With the just noticeable difference :math:`J` (see
+    :func:`.noticeable_difference`) it is :math:`A(u) \approx u / (2J)` for options that
+    are hard to tell apart. So the mean square of what an answer says is :math:`E[A^2]
+    \approx E[u^2] / (2J)^2`, and with :math:`c = 0.375`
 
     .. math:: r^2 = \frac{E[u^2]}{(c J)^2 + \rho}, \qquad
         E[u^2] = \frac1S \sum_s \mu_s^2 + \tau^2 ,
 
-    where the model's :math:`u` is a mixture of :math:`N(\mu_s, \tau^2)`. At
-    :math:`r = 1` about 60 % of the answers name the better option. Options that surely
-    differ are distinct however near they are, and so are options that may well differ;
-    options far apart whose utilities are known to be equal are not. The smallest
-    square :math:`\rho` is what rounding leaves of :math:`E[u^2]` at two equal points:
-    64 roundings of the prior variance of a difference.
+    where the model's :math:`u` is a mixture of :math:`N(\mu_s, \tau^2)`. At :math:`r =
+    1` about 60 % of the answers name the better option. Options that surely or maybe
+    differ are distinct however near they are; options far apart whose utilities are
+    known to be equal are not. The smallest square :math:`\rho` is what rounding leaves
+    of :math:`E[u^2]` at two equal points: 64 roundings of the prior variance of a
+    difference.
 
     With a ``smallest_difference`` :math:`\delta` the distance counts instead,
 
@@ -529,9 +519,8 @@ class DistinctOptions(WrappedAcquisition):
 
     Where the best options would be too near each other, those found have :math:`r`
     close to 1. There the slope of the penalty may be a hundred times that of the
-    function, and 20 steps of L-BFGS-B's line search too few. `optimize_acqf` then warns
-    of ``ABNORMAL`` and begins again from other points; ``options={"maxls": 60}`` gives
-    it more steps.
+    function, and 20 steps of L-BFGS-B's line search too few: `optimize_acqf` then warns
+    of ``ABNORMAL`` and begins again; ``options={"maxls": 60}`` gives it more steps.
 
     Args:
         acquisition: Any, with or without a reference point ``X_ref``.
@@ -590,10 +579,7 @@ class DistinctOptions(WrappedAcquisition):
         return {"factr": NEGLIGIBLE * float(self.weight.max()) / eps}
 
     def _spread(self, points: Tensor) -> Tensor:
-        """Largest less smallest value over observed points, or over pairs of them.
-
-        Of a batch of models, for each.
-        """
+        """Largest less smallest value over observed points, or over pairs of them."""
         if points.shape[-2] < 2:
             raise FeedbackError(
                 "DistinctOptions measures the acquisition function at the points that "
@@ -662,10 +648,7 @@ class DistinctOptions(WrappedAcquisition):
 
 
 def _told_apart(model: Model, points: Tensor) -> Tensor | None:
-    """Mean square of a difference of utilities that a person notices, ``batch_shape``.
-
-    None where the model's likelihood knows no duels.
-    """
+    """Mean square of a difference that is noticed; None where duels are not known."""
     try:
         noticeable = noticeable_difference(model)
     except UnsupportedFeedbackError:

@@ -53,31 +53,30 @@ class FeasibilityWeighted(_ValidityAcquisition):
 
     - an acquisition function :math:`\log \beta` in log space (BoTorch's ``Log...``)
       becomes :math:`\log \beta + \log P`, the logarithm of :math:`P \beta`;
-    - one that has a method ``feasible_value(X, log_valid)`` becomes the result,
-      ``batch_shape``, of this method for the points and for :math:`\log P`, such as
+    - one that has a method ``feasible_value(X, log_valid)`` becomes its result,
+      ``batch_shape``, for the points and :math:`\log P`, such as
       :meth:`.DuelingEIIG.feasible_value`;
-    - any other, :math:`\alpha`, becomes
-      :math:`\alpha_0 + g - (1 - P) |g|, \; g = \alpha - \alpha_0`. Where
-      :math:`\alpha \ge \alpha_0`, this is the expected value
-      :math:`P \alpha + (1 - P) \alpha_0` of a trial whose value is :math:`\alpha_0` if
-      it fails. Below, where that would reward failing, :math:`(2 - P) g` penalises it.
+    - any other, :math:`\alpha`, becomes :math:`\alpha_0 + g - (1 - P) |g|, \; g =
+      \alpha - \alpha_0`: where :math:`\alpha \ge \alpha_0` the expected value :math:`P
+      \alpha + (1 - P) \alpha_0` of a trial whose value is :math:`\alpha_0` if it fails;
+      below, where that would reward failing, :math:`(2 - P) g` penalises it.
 
     All of ours are continuous, never decrease in :math:`P` nor in :math:`\alpha` at a
     given :math:`P` (for EIIG: in either of its terms), and do not change the
     acquisition function where :math:`P = 1`. Of `DuelingExploringEIIG` the function
-    that was drawn is weighted. Pending points are passed on; their validity is not
-    weighed.
+    that was drawn is weighted. The validity of pending points, which are passed on, is
+    not weighed.
 
     Args:
         acquisition: Any, of any model.
-        feasibility_model: A model with `Validity`, for example
-            ``EPPreferenceGP(X, feedback=[Validity(indices, valid)])``.
+        feasibility_model: A model with `Validity`, for example ``EPPreferenceGP(X,
+            feedback=[Validity(indices, valid)])``.
         failure_value: :math:`\alpha_0`, the value of a failed trial on the scale of
-            ``acquisition``. 0 is right for improvements and for information:
-            all dueling functions with a reference point, `DuelingBALD` and `DuelingKG`
-            without. Functions whose zero means nothing, such as `DuelingEUBO` without
-            a reference, need another one, for example the posterior mean of the utility
-            at the incumbent.
+            ``acquisition``. 0 is right for improvements and for information: all
+            dueling functions with a reference point, `DuelingBALD` and `DuelingKG`
+            without. Functions whose zero means nothing, such as `DuelingEUBO` without a
+            reference, need another one, such as the posterior mean of the utility at
+            the incumbent.
 
     Raises:
         ValueError: A failure value for a function that has none: `DuelingEIIG`, another
@@ -131,10 +130,7 @@ def construct_inputs_feasibility_weighted(
     acquisition_options: dict[str, Any] | None = None,
     failure_value: float = 0.0,
 ) -> dict[str, Any]:
-    """Keyword arguments of `FeasibilityWeighted`, for BoTorch and Ax.
-
-    The options are those of the input constructor of the class that is weighted.
-    """
+    """Keywords of `FeasibilityWeighted`; options are of the class that is weighted."""
     construct = get_acqf_input_constructor(acquisition_class)
     arguments = construct(model=utility_model(model), **(acquisition_options or {}))
     return {

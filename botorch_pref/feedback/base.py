@@ -160,15 +160,30 @@ class Feedback(ABC):
             raise FeedbackError(
                 f"{self._label(name)} counts {fields[0]}, of which none are given."
             )
-        counts = _checked_counts(self._label(name), getattr(self, name))
+        label, counts = self._label(name), getattr(self, name)
+        is_tensor = isinstance(counts, Tensor) and not counts.is_complex()
+        if not is_tensor or counts.dtype == torch.bool:
+            kind = getattr(counts, "dtype", type(counts).__name__)
+            raise FeedbackError(
+                f"{label} must be a tensor of positive integers, one an answer, got "
+                f"{kind}."
+            )
+        # Negated, so that NaN counts as wrong.
+        bad = ~((counts >= 1) & (counts <= _MOST) & (counts == counts.round()))
+        if where := first_place(bad):
+            raise FeedbackError(
+                f"{label}{where} is {counts[tuple(where)].item()}; a count is how "
+                f"often an answer was given: a whole number from 1 to {_MOST}. Leave "
+                "out answers that nobody gave."
+            )
         shape = of.shape[: of.dim() + 1 + self.answer_dim(fields[0])]
         if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):
             raise FeedbackError(
-                f"{self._label(name)} has shape {tuple(counts.shape)}, but "
+                f"{label} has shape {tuple(counts.shape)}, but "
                 f"{self._label(fields[0])} has answers of shape {tuple(shape)}: one "
                 "count an answer."
             )
-        object.__setattr__(self, name, counts)
+        object.__setattr__(self, name, counts.long())
 
     @property
     def num_covariates(self) -> int:
@@ -421,10 +436,7 @@ class AnswerFold(NamedTuple):
 def answer_folds(
     blocks: Sequence[Feedback], num_folds: int, generator: Generator
 ) -> Iterator[AnswerFold]:
-    """Deals answers of all kinds out at random to folds of about equal size.
-
-    The stages of a ranking stay together, and so do equal answers with a count.
-    """
+    """Deals answers, whole, out at random to folds of about equal size."""
     sizes = [block.answer_counts.shape[-1] for block in blocks]
     check_num_folds(num_folds, sum(sizes), "answers")
     order = torch.randperm(sum(sizes), generator=generator)
@@ -559,23 +571,5 @@ def integer_tensor(name: str, value: object, shape: str, meaning: str) -> Tensor
         raise FeedbackError(
             f"{name} holds {meaning} but has dtype {value.dtype}; pass "
             "integers, for example with .long()."
-        )
-    return value.long()
-
-
-def _checked_counts(name: str, value: object) -> Tensor:
-    """Checks that counts are positive whole numbers, and makes them ``long``."""
-    if not isinstance(value, Tensor) or value.is_complex() or value.dtype == torch.bool:
-        kind = getattr(value, "dtype", type(value).__name__)
-        raise FeedbackError(
-            f"{name} must be a tensor of positive integers, one an answer, got {kind}."
-        )
-    # Negated, so that NaN counts as wrong.
-    bad = ~((value >= 1) & (value <= _MOST) & (value == value.round()))
-    if where := first_place(bad):
-        raise FeedbackError(
-            f"{name}{where} is {value[tuple(where)].item()}; a count is how often an "
-            f"answer was given: a whole number from 1 to {_MOST}. Leave out answers "
-            "that nobody gave."
         )
     return value.long()

@@ -14,7 +14,7 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian import GaussianSolution
 from botorch_pref.inference.laplace import Laplace
-from botorch_pref.inference.skew.solution import UnifiedSkewNormal
+from botorch_pref.inference.skew.posterior import UnifiedSkewNormal
 from botorch_pref.inference.variational import VariationalBound
 
 __all__ = [

@@ -170,11 +170,7 @@ class SitePosterior(ABC):
         return 1 - self.tau * variance
 
     def influence(self) -> Tensor:
-        """``(I - Sigma T) A``, ``batch_shape x m x n``.
-
-        What answers leave, in the means of the rows, of a change of the points' prior
-        means.
-        """
+        """``(I - Sigma T) A``, ``... x m x n``, of prior means on posterior ones."""
         tau = self.tau.unsqueeze(-1)
         values = self.rows.dense()
         forces, moved, *_ = self.solve(tau * values)
@@ -391,10 +387,7 @@ class NegativeSites(SitePosterior):
 
 
 def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
-    """The posterior of sites of either sign, and where it is proper, ``batch_shape``.
-
-    Elsewhere the negative precisions are left out.
-    """
+    """The posterior of sites of either sign, and where it is proper."""
     if not solver.bends(tau):
         base = solver.factor(tau)
         return base, torch.ones_like(base.log_det, dtype=torch.bool)
@@ -454,10 +447,7 @@ def lost_digits(
 
 
 def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``.
-
-    No covariance of points exceeds their variances.
-    """
+    """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``."""
     c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
     largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k
     precision = solver.total(tau.sum(-1)) * c * k

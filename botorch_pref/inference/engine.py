@@ -276,10 +276,7 @@ def _rank(values: Tensor) -> Tensor:
 def carry_rows(
     sources: RowSources, before: Tensor, further: Tensor, signed: bool
 ) -> Tensor:
-    """Values of earlier and of further rows, added up in those of all.
-
-    They change sign with their row where ``signed``; rows that come from none are zero.
-    """
+    """Values of earlier and further rows, ``signed`` or not, added up in all."""
     values = join_rows([before, further])
     values = values * sources.sign if signed else values
     batch = torch.broadcast_shapes(values.shape[:-1], sources.batch_shape)
@@ -289,10 +286,7 @@ def carry_rows(
 
 
 def cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
-    """``K(x, X)``, ``batch_shape x q x n``.
-
-    Without model batches all t-batches are one matrix, which saves copies of ``X``.
-    """
+    """``K(x, X)``, ``batch_shape x q x n``, of all t-batches at once."""
     if points.dim() == 2 and not kernel.batch_shape:
         flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
         return flat.reshape(*x.shape[:-1], points.shape[-2])
@@ -490,10 +484,7 @@ SolutionT = TypeVar("SolutionT", bound=Solution[Any])
 
 
 class SolutionCache(Generic[SolutionT]):
-    """The last solution of a model for its present data, and where the next one starts.
-
-    ``state`` is what the solution was found for; its tangent is found when wanted.
-    """
+    """A model's last solution, the state it is for, and the next one's start."""
 
     def __init__(
         self, start: WarmStart | None = None, state: Sequence[Tensor] = ()

@@ -117,12 +117,7 @@ def _squares(values: Tensor) -> Tensor:
 
 
 class FeatureSolver(SiteSolver):
-    r"""Solver on weights of the ``r`` features :math:`\Phi` of points.
-
-    Attributes:
-        root: ``J``.
-        features: :math:`\Phi`, ``batch_shape x n x r``.
-    """
+    r"""Solver on weights of ``features`` :math:`\Phi`; the ``root`` is ``J``."""
 
     def __init__(
         self,
@@ -148,24 +143,18 @@ class FeatureSolver(SiteSolver):
             if rows.indices.dim() == 2 == own.dim():
                 # One pass instead of one for each column of ``A``.
                 yield embedding_bag(
-                    rows.indices,
-                    own,
-                    mode="sum",
-                    per_sample_weights=rows.coefficients,
+                    rows.indices, own, mode="sum", per_sample_weights=rows.coefficients
                 )
             else:
                 yield rows.apply_matrix(own)
 
-    def pulled(self, tau: Tensor, own: OwnNoise | None) -> Tensor:
+    def pulled(self, tau: Tensor, own: OwnNoise) -> Tensor:
         """``A' P A`` times the features, ``batch_shape x n x r``."""
-        rows, parts = self.rows, []
-        batched = max(rows.indices.dim() - 1, self.features.dim() - 1, tau.dim()) > 1
-        if own is None and not batched:
+        batched = max(self.rows.indices.dim(), self.features.dim(), tau.dim() + 1) > 2
+        if self.noise is None and not batched:
             return torch.sparse.mm(self._gram(tau), self.features)
-        for seen in self.of_rows(self.features):
-            pull = tau.unsqueeze(-1) * seen if own is None else own.oppose(seen)
-            parts.append(rows.adjoint_matrix(pull))
-        return torch.cat(parts, dim=-1)
+        parts = map(own.oppose, self.of_rows(self.features))
+        return torch.cat([*map(self.rows.adjoint_matrix, parts)], dim=-1)
 
     @cached_property
     def _places(self) -> tuple[Tensor, Tensor]:
@@ -190,9 +179,9 @@ class FeatureSolver(SiteSolver):
             check_invariants=False,
         )
 
-    def own_noise(self, tau: Tensor) -> OwnNoise | None:
-        """The noise of each answer conditioned on its sites; None without any."""
-        return None if self.noise is None else OwnNoise(self.noise, tau)
+    def own_noise(self, tau: Tensor) -> OwnNoise:
+        """The noise of each answer conditioned on its sites."""
+        return OwnNoise(self.noise, tau)
 
     @property
     def num_processes(self) -> int:
@@ -252,18 +241,17 @@ class SharedFeatureSolver(FeatureSolver):
         """See base class."""
         return _reduced(holds.to(torch.uint8), distributed.ReduceOp.MIN).bool()
 
-    def own_noise(self, tau: Tensor) -> OwnNoise | None:
+    def own_noise(self, tau: Tensor) -> OwnNoise:
         """See base class; raises in all processes where that of one has no factor."""
-        own, failed = None, None
+        own: OwnNoise | None = None
+        failed = PrecisionError("The answers of another process are too precise.")
         try:
             own = super().own_noise(tau)
         except PrecisionError as error:
             failed = error
-        if bool(self.everywhere(tau.new_tensor(failed is None))):
-            return own
-        raise failed or PrecisionError(
-            "The answers of another process are too precise."
-        )
+        if bool(self.everywhere(tau.new_tensor(own is not None))):
+            return cast("OwnNoise", own)
+        raise failed
 
     @cached_property
     def resolves_all(self) -> bool:
@@ -288,10 +276,7 @@ def _reduced(values: Tensor, operation: Any) -> Tensor:
 
 
 class FeatureFactor(SitePosterior):
-    """Weights of features given sites: one Cholesky factor of ``r x r``, reused.
-
-    ``pulled`` is ``A' P A`` times the features, ``batch_shape x n x r``.
-    """
+    r"""Weights given sites: one factor; ``pulled`` is :math:`A' P A \Phi`."""
 
     def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
@@ -305,26 +290,19 @@ class FeatureFactor(SitePosterior):
     def log_det(self) -> Tensor:
         """See base class."""
         own = log_det(self._cholesky)
-        of_noise = torch.zeros_like(own)
-        if self._own is not None:
-            of_noise = of_noise + self._own.log_det
-        return own + self._solver.total(of_noise)
+        return own + self._solver.total(self._own.log_det.expand_as(own))
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class; the weights are those of inducing points."""
-        own, noise, solver = self._own, self._solver.noise, self._solver
-        heard = shifts if own is None else own.soften(shifts, transposed=True)
+        own, solver = self._own, self._solver
+        heard = own.soften(shifts, transposed=True)
         pull = solver.total(solver.features.mT @ self.rows.adjoint_matrix(heard))
         white = torch.cholesky_solve(pull, self._cholesky)
         seen = self.rows.apply_matrix(solver.features @ white)
-        energy, weights = white.square().sum(-2), solver.root @ white
-        pull_back = self.tau.unsqueeze(-1) * seen if own is None else own.oppose(seen)
-        forces = heard - pull_back
-        of_noise = torch.zeros_like(energy)
-        if own is not None and noise is not None:
-            of_noise = of_noise + (forces * noise.times(forces)).sum(-2)
-            seen = own.soften(seen) + own.spread(shifts)
-        return Balance(forces, seen, weights, energy + solver.total(of_noise))
+        forces, weights = heard - own.oppose(seen), solver.root @ white
+        energy = white.square().sum(-2)
+        energy = energy + solver.total(own.energy(forces).expand_as(energy))
+        return Balance(forces, own.moved(seen, shifts), weights, energy)
 
     @cached_property
     def _spread(self) -> Tensor:
@@ -337,7 +315,7 @@ class FeatureFactor(SitePosterior):
     def variance(self) -> Tensor:
         """See base class."""
         own, parts = self._own, self._solver.of_rows(self._spread)
-        if own is None or self._solver.noise is None:
+        if self._solver.noise is None:
             return cast("Tensor", sum(map(_squares, parts)))
         known = cast("Tensor", sum(_squares(own.soften(part)) for part in parts))
         left = NoiseBlocks(self._solver.noise.rows, own.covariance, known.shape[-1])
@@ -352,16 +330,11 @@ class FeatureFactor(SitePosterior):
 
     def row_root(self) -> Tensor:
         """See base class."""
-        spread = self.rows.apply_matrix(self._spread)
-        if self._own is None:
-            return spread
-        own = self._own.root()
-        own = own.expand(*spread.shape[:-2], *own.shape[-2:])
-        return torch.cat([self._own.soften(spread), own], dim=-1)
+        return self._own.with_root(self.rows.apply_matrix(self._spread))
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
-        if self._own is None:
+        if self._solver.noise is None:
             return super().noise_precision(noise)
         precision = self._own.precision
         for part in self._solver.of_rows(self._spread):
@@ -385,12 +358,9 @@ class FeatureFactor(SitePosterior):
 
 
 class BlurredFactors(ScalarFactors):
-    """Factors of rows ``z`` that are known up to independent Gaussian noise.
+    """Factors of rows ``z`` that are known up to noise of variances ``blur``.
 
-    Args:
-        own: The factors of the rows as they are.
-        blur: The variances of the noise, ``batch_shape x m``.
-        noise: What rows share, instead of the noise of ``own``.
+    The ``noise`` is what rows share, instead of that of the ``own`` factors.
     """
 
     def __init__(
@@ -423,10 +393,7 @@ class BlurredFactors(ScalarFactors):
 
 
 def _open_noise(noise: NoiseBlocks, rows: SparseDesign, left: Tensor) -> Tensor:
-    """``A D A'`` of the rows of each answer, ``batch_shape x num_blocks x k x k``.
-
-    ``left`` is the diagonal of ``D``, ``batch_shape x n``.
-    """
+    """``A D A'`` of the rows of each answer, with the diagonal ``left`` of ``D``."""
     # Padding of a block is a row of zeros.
     index, own = (
         pad(part, (0, 0, 0, 1))[..., noise.rows, :].flatten(-2)

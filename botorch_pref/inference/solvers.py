@@ -36,7 +36,7 @@ from botorch_pref.inference.conditioning import (
     plus_identity,
     site_cholesky,
 )
-from botorch_pref.linalg.covariance import psd_root
+from botorch_pref.linalg.covariance import join_rows, psd_root
 from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
 # Precisions of sites beside the prior's whose differences keep enough digits.
@@ -190,11 +190,16 @@ def _num_turns(largest: float, eps: float) -> int:
 
 
 class OwnNoise:
-    """The noise of each answer conditioned on its sites: ``P``, ``N P`` and ``M``."""
+    """The noise of each answer conditioned on its sites: ``P``, ``N P`` and ``M``.
 
-    def __init__(self, noise: NoiseBlocks, tau: Tensor) -> None:
-        self._blocks = noise
-        self._tau = tau.unsqueeze(-1)
+    Without noise, None, ``P`` is that of the sites, and ``M`` is zero.
+    """
+
+    def __init__(self, noise: NoiseBlocks | None, tau: Tensor) -> None:
+        self._blocks, self._tau = noise, tau.unsqueeze(-1)
+        self.log_det = tau.new_zeros(())
+        if noise is None:
+            return
         scale = noise.take(self._tau).sqrt()
         inner = site_cholesky(plus_identity(scale * noise.covariance * scale.mT))
         half = torch.linalg.solve_triangular(
@@ -207,11 +212,15 @@ class OwnNoise:
 
     def oppose(self, values: Tensor) -> Tensor:
         """``P values`` of rows."""
+        if self._blocks is None:
+            return self._tau * values
         inner = self.precision @ self._blocks.take(values)
         return self._blocks.put(inner, self._tau * values)
 
     def soften(self, values: Tensor, transposed: bool = False) -> Tensor:
         """``Q values`` of rows, or ``Q' values``."""
+        if self._blocks is None:
+            return values
         taken = self._blocks.take(values)
         product = self._np.mT @ taken if transposed else self._np @ taken
         return self._blocks.put(taken - product, values)
@@ -221,14 +230,25 @@ class OwnNoise:
         half = covariance - self._np @ covariance
         return half - half @ self._np.mT
 
-    def spread(self, values: Tensor) -> Tensor:
-        """``M values`` of rows."""
-        inner = self.covariance @ self._blocks.take(values)
-        return self._blocks.put(inner, torch.zeros_like(values))
+    def moved(self, seen: Tensor, shifts: Tensor) -> Tensor:
+        """``Q seen + M shifts`` of rows."""
+        if self._blocks is None:
+            return seen
+        inner = self.covariance @ self._blocks.take(shifts)
+        spread = self._blocks.put(inner, torch.zeros_like(shifts))
+        return self.soften(seen) + spread
 
-    def root(self) -> Tensor:
-        """``H`` with ``M = H H'``, in which each block has columns of its own."""
+    def energy(self, forces: Tensor) -> Tensor:
+        """``a' N a`` of forces, ``batch_shape x k``."""
+        if self._blocks is None:
+            return torch.zeros_like(forces[..., 0, :])
+        return (forces * self._blocks.times(forces)).sum(-2)
+
+    def with_root(self, seen: Tensor) -> Tensor:
+        """``Q seen`` and ``H`` with ``M = H H'``, whose blocks have their columns."""
         noise = self._blocks
+        if noise is None:
+            return seen
         own, t = psd_root(noise.covariance), noise.take(self._tau)
         inner = site_cholesky(plus_identity(own.mT @ (t * own)))
         own = torch.linalg.solve_triangular(inner, own.mT, upper=False).mT
@@ -236,7 +256,7 @@ class OwnNoise:
         columns = torch.eye(blocks, dtype=own.dtype, device=own.device)
         wide = (own.unsqueeze(-2) * columns.view(blocks, 1, blocks, 1)).flatten(-2)
         zeros = wide.new_zeros(*wide.shape[:-3], noise.num_rows, blocks * k)
-        return noise.put(wide, zeros)
+        return join_rows([self.soften(seen), noise.put(wide, zeros)])
 
 
 class _PointFactor(SitePosterior):
@@ -251,8 +271,8 @@ class _PointFactor(SitePosterior):
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._own = None if solver.noise is None else OwnNoise(solver.noise, tau)
-        if self._own is None:
+        self._own = OwnNoise(solver.noise, tau)
+        if solver.noise is None:
             self._gram = self.rows.gram(tau)
         else:
             alone = torch.where(solver.in_blocks, 0.0, tau)
@@ -269,24 +289,19 @@ class _PointFactor(SitePosterior):
     @property
     def log_det(self) -> Tensor:
         """See base class."""
-        own = log_det(self._cholesky)
-        return own if self._own is None else own + self._own.log_det
+        return log_det(self._cholesky) + self._own.log_det
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class: ``a = Q' s - P A f`` and ``Sigma s = Q A f + M s``."""
-        own, noise = self._own, self._solver.noise
-        heard = shifts if own is None else own.soften(shifts, transposed=True)
+        own = self._own
+        heard = own.soften(shifts, transposed=True)
         pull = self.rows.adjoint_matrix(heard)
         half = self._half @ pull
         white = torch.linalg.solve_triangular(self._cholesky.mT, half, upper=True)
         seen = self.rows.apply_matrix(self._solver.root @ white)
-        energy, weights = white.square().sum(-2), self._weights(pull)
-        if own is None or noise is None:
-            forces = shifts - self.tau.unsqueeze(-1) * seen
-            return Balance(forces, seen, weights, energy)
         forces = heard - own.oppose(seen)
-        energy = energy + (forces * noise.times(forces)).sum(-2)
-        return Balance(forces, own.soften(seen) + own.spread(shifts), weights, energy)
+        energy = white.square().sum(-2) + own.energy(forces)
+        return Balance(forces, own.moved(seen, shifts), self._weights(pull), energy)
 
     def _weights(self, pull: Tensor) -> Tensor:
         """``w`` for pulls ``b``, both ``batch_shape x n x k``."""
@@ -306,32 +321,23 @@ class _PointFactor(SitePosterior):
         moved = moved.squeeze(-1)
         return Response(moved, moved, half.square().sum((-2, -1)))
 
-    @cached_property
-    def _spread(self) -> Tensor:
-        """``Q A Sigma_f^(1/2)``, ``batch_shape x m x n``."""
-        spread = self.rows.apply_matrix(self._half.mT)
-        return spread if self._own is None else self._own.soften(spread)
-
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class; without a difference of large numbers."""
-        own = self._own
-        heard = values if own is None else own.soften(values, transposed=True)
+        heard = self._own.soften(values, transposed=True)
         half = self._half @ self.rows.adjoint_matrix(heard)
-        seen = self.rows.apply_matrix(self._half.mT @ half)
-        return seen if own is None else own.soften(seen) + own.spread(values)
+        return self._own.moved(self.rows.apply_matrix(self._half.mT @ half), values)
 
     def influence(self) -> Tensor:
         """See base class: ``Q A (I + K G)^-1``."""
         eye = torch.eye(
             self.rows.num_points, dtype=self.tau.dtype, device=self.tau.device
         )
-        seen = self.rows.apply_matrix(self._weights(eye).mT)
-        return seen if self._own is None else self._own.soften(seen)
+        return self._own.soften(self.rows.apply_matrix(self._weights(eye).mT))
 
     def variance(self) -> Tensor:
         """See base class."""
         own, noise = self._own, self._solver.noise
-        if own is None or noise is None:
+        if noise is None:
             return self.rows.row_squares(self._half.mT)
         softened = own.softened(self._block_covariance) + own.covariance
         known = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
@@ -358,18 +364,14 @@ class _PointFactor(SitePosterior):
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
-        if self._own is None:
+        if self._solver.noise is None:
             return super().noise_precision(noise)
         precision = self._own.precision
         return precision - precision @ self._block_covariance @ precision
 
     def row_root(self) -> Tensor:
         """See base class."""
-        if self._own is None:
-            return self._spread
-        own = self._own.root()
-        own = own.expand(*self._spread.shape[:-2], *own.shape[-2:])
-        return torch.cat([self._spread, own], dim=-1)
+        return self._own.with_root(self.rows.apply_matrix(self._half.mT))
 
 
 class PointSolver(SiteSolver):

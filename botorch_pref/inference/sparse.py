@@ -83,10 +83,7 @@ from botorch_pref.linalg.sparse_design import NoiseBlocks
 
 
 class PriorSlopes(NamedTuple):
-    """Derivatives of the evidence in the parts of an :class:`InducingPrior`.
-
-    Of a process with some of the answers, its share of them.
-    """
+    """A process' share of the evidence's derivatives in parts of `InducingPrior`."""
 
     mean: Tensor
     covar: Tensor
@@ -102,11 +99,7 @@ class PriorSlopes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SparseSolution(GaussianSolution):
-    """A Gaussian posterior by way of inducing points.
-
-    Attributes:
-        fixed: The fixed point, which knows the derivatives of the evidence.
-    """
+    """A Gaussian posterior by way of inducing points, with its ``fixed`` point."""
 
     fixed: FixedPoint = field(kw_only=True)
     # The tangent is another one.
@@ -136,11 +129,7 @@ class SparseSolution(GaussianSolution):
         return {**super().diagnostics(), "left_open": left / own}
 
     def tangent(self, mean: Tensor) -> SparseTangent:
-        """See base class.
-
-        Raises:
-            BotorchPrefError: Processes share the answers.
-        """
+        """See base class; refused where processes share the answers."""
         if self.fixed.solver.num_processes > 1:
             raise BotorchPrefError(
                 "Processes that share answers have no derivatives in the points that "

@@ -184,10 +184,7 @@ _MAX_STEPS = 100
 
 
 class BouchardBound(Bound):
-    r"""Bouchard's bound: :math:`\xi` for each item and :math:`\alpha` for each set.
-
-    Arguments are those of :func:`stage_bound`.
-    """
+    r"""Bouchard's bound, :math:`\xi` an item and :math:`\alpha` a set."""
 
     def __init__(
         self,

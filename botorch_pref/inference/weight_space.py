@@ -21,12 +21,9 @@ from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning import Response, plus_identity
 from botorch_pref.inference.engine import Solution, in_double, not_finite
 from botorch_pref.inference.gaussian import with_gradient_of
-from botorch_pref.inference.inducing import (
-    FeatureFactor,
-    FeatureSolver,
-    InducingPrior,
-)
+from botorch_pref.inference.inducing import FeatureFactor, FeatureSolver, InducingPrior
 from botorch_pref.inference.laplace import TOLERANCE, Point, find_mode
+from botorch_pref.inference.solvers import OwnNoise
 from botorch_pref.inference.variational import (
     Bound,
     BoundProblem,
@@ -137,10 +134,7 @@ class WeightEngine:
 
 
 class _Model(NamedTuple):
-    """Features, ``batch_shape x M x d``, of the items of all sets, and the prior.
-
-    ``counts`` say how often the set of each item was chosen from so.
-    """
+    """The prior, and features, ``batch_shape x M x d``, and counts of all items."""
 
     features: Tensor
     items: StageItems
@@ -207,10 +201,7 @@ class _Curvature(NamedTuple):
 
 
 def laplace_weights(
-    features: Tensor,
-    stages: Tensor,
-    precision: Tensor,
-    counts: Tensor | None = None,
+    features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
 ) -> WeightPosterior:
     r"""The Laplace posterior of weights given choices, and its evidence.
 
@@ -281,7 +272,7 @@ def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem
 
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
         v = groups.apply_matrix(around.features)
-        gram = around.features.mT @ around.pulled(c, None) - v.mT @ v
+        gram = around.features.mT @ around.pulled(c, OwnNoise(None, c)) - v.mT @ v
         pull = solver.features.mT @ bound.rows.adjoint(force).unsqueeze(-1)
         moved = torch.linalg.solve(plus_identity(gram), pull)
         return bound.rows.apply((solver.features @ moved).squeeze(-1))
@@ -290,10 +281,7 @@ def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem
 
 
 def variational_weights(
-    features: Tensor,
-    stages: Tensor,
-    precision: Tensor,
-    counts: Tensor | None = None,
+    features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
 ) -> WeightPosterior:
     r"""The variational posterior of weights given choices, and its lower bound.
 

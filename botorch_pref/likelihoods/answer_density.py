@@ -230,8 +230,12 @@ def _check_conditional(distribution: object, latent: Tensor) -> None:
             "forward() of a likelihood returns a torch.distributions.Distribution, for "
             f"example Bernoulli(probs=...); got {type(distribution).__name__}."
         )
-    shape = distribution.batch_shape
-    if distribution.event_shape or not _broadens(shape, latent.shape):
+    shape, given = distribution.batch_shape, latent.shape
+    # Parameters may have wider batches.
+    fits = len(shape) == len(given) and all(
+        size in (1, found) for size, found in zip(given, shape, strict=True)
+    )
+    if distribution.event_shape or not fits:
         raise UnsupportedFeedbackError(
             "forward() of a likelihood returns one distribution of one number for each "
             f"of its arguments; for arguments of shape {tuple(latent.shape)} it "
@@ -246,13 +250,6 @@ def _is_discrete(distribution: Distribution) -> bool:
     except NotImplementedError:  # of one's own, which need not say
         return True
     return bool(support.is_discrete)
-
-
-def _broadens(shape: torch.Size, given: torch.Size) -> bool:
-    """Whether a shape is a given one, but for wider batches."""
-    return len(shape) == len(given) and all(
-        size in (1, found) for size, found in zip(given, shape, strict=True)
-    )
 
 
 def _log_probability(distribution: Distribution, said: Tensor) -> Tensor:

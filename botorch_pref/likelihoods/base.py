@@ -101,10 +101,7 @@ def register_positive(
 
 
 def register_prior(module: Module, name: str, prior: Prior) -> None:
-    """Registers a prior on a parameter or property, ``x_prior`` of ``x`` or ``raw_x``.
-
-    A module pickles with it, which it does not with the closures that GPyTorch makes.
-    """
+    """Registers a prior ``x_prior`` of ``x`` or ``raw_x``, so that modules pickle."""
     get, set_ = partial(_get_value, name=name), partial(_set_value, name=name)
     module.register_prior(f"{name.removeprefix('raw_')}_prior", prior, get, set_)
 
@@ -118,11 +115,7 @@ def _set_value(module: Module, value: Tensor, *, name: str) -> None:
 
 
 def set_positive(module: Module, name: str, value: float | Tensor) -> None:
-    """Sets a positive parameter ``name`` of a module from its natural value.
-
-    Raises:
-        FeedbackError: The value is not positive and finite.
-    """
+    """Sets a positive parameter ``name`` of a module; others are a `FeedbackError`."""
     raw = getattr(module, f"raw_{name}")
     tensor = number_tensor(name, value, raw.dtype, raw.device)
     constraint = getattr(module, f"raw_{name}_constraint")
@@ -468,11 +461,7 @@ def likelihoods_of(kind: type[Feedback]) -> list[type[PreferenceLikelihood[Any]]
 
 
 def binary_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
-    r"""Entropy :math:`-p \log p - q \log q` in nats.
-
-    The logarithms of :math:`p` and :math:`q = 1 - p` are given apart, so that neither
-    tail loses its digits.
-    """
+    """Entropy in nats of the logarithms of :math:`p` and :math:`q = 1 - p`."""
     return -(log_p.exp() * log_p + log_q.exp() * log_q)
 
 

@@ -44,28 +44,20 @@ from botorch_pref.numerics.bend_quadrature import (
     density_bend,
     moving_nodes,
 )
-from botorch_pref.numerics.normal import hazard, log_ndtr, log_ndtr_derivatives
+from botorch_pref.numerics.normal import (
+    hazard,
+    log_ndtr,
+    log_ndtr_derivatives,
+    with_slope,
+)
 from botorch_pref.numerics.quadrature import TiltedMoments
 
 _INVERSE_ROOT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 
-class _Digamma(torch.autograd.Function):
-    """Torch differentiates digamma to 5e-10 only; the Hurwitz zeta has all digits."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(x)
-        return torch.digamma(x)
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        (x,) = ctx.saved_tensors
-        return grad * _trigamma(x)
-
-
 def _digamma(x: Tensor) -> Tensor:
-    return _Digamma.apply(x) if x.requires_grad else torch.digamma(x)
+    # Torch differentiates it to 5e-10 only; the Hurwitz zeta has all digits.
+    return with_slope(x, torch.digamma, _trigamma)
 
 
 def _trigamma(x: Tensor) -> Tensor:
@@ -124,10 +116,7 @@ def beta_log_density(
 
 @torch.no_grad()
 def beta_majority(a: Tensor, b: Tensor) -> Tensor:
-    """``P(y > 1/2)`` for ``y ~ Beta(a, b)`` of positive shapes; not differentiable.
-
-    On the host: torch has no incomplete beta function.
-    """
+    """``P(y > 1/2)`` for ``y ~ Beta(a, b)``, on the host; not differentiable."""
     shapes = (shape.double().cpu().numpy() for shape in (b, a))
     return torch.as_tensor(betainc(*shapes, 0.5)).to(a)
 
@@ -239,20 +228,13 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
         return self.noise
 
     def expected_answer(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r""":math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`.
-
-        Equation 53 of Jensen and Nielsen (2014), where :math:`(\sigma^*)^2` is the
-        predictive variance ``s``, which broadcasts with the mean ``m``.
-        """
+        r""":math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`, equation 53 of the paper."""
         return ndtr(mean / (2 * self.noise + variance).sqrt())
 
     def answer_log_density(
         self, answer: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
-        r""":math:`\log \int p(y \mid z) N(z; m, s) dz`, by quadrature.
-
-        Equations 38 and 41 of Jensen and Nielsen (2014). Shapes are broadcast.
-        """
+        r""":math:`\log \int p(y \mid z) N(z; m, s) dz`: equations 38 and 41."""
         scale, bend = (2 * self.noise).sqrt(), _bend(answer, self.precision)
         return _partition(answer, self.precision, scale, mean, variance, bend).value
 

@@ -241,10 +241,7 @@ class BoxFactors(ScalarFactors):
 
     @cached_property
     def _sides(self) -> Tensor | float | None:
-        """1 for rows with a lower end alone, -1 for an upper; None if a row has both.
-
-        Or has neither. Nothing with a graph may be kept here.
-        """
+        """1 for lower ends alone, -1 for upper; None where a row has not one."""
         open_below, open_above = self.lower == -torch.inf, self.upper == torch.inf
         if not bool((open_below ^ open_above).all()):
             return None
@@ -253,10 +250,9 @@ class BoxFactors(ScalarFactors):
         return torch.where(open_above, 1.0, -1.0).to(self.lower)
 
     def half_lines(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Which side each row is open to, its end and its noise, without gradients.
+        """Sides, 1 for a lower end, -1 for an upper, ends and noise, without gradients.
 
-        The sides are 1 for a lower end alone and -1 for an upper, ``batch_shape x m``;
-        None where a row has both ends or neither.
+        Each ``batch_shape x m``; None where a row has both ends or neither.
         """
         if self._sides is None:
             return None
@@ -349,10 +345,9 @@ class CorrelatedBoxFactors(BoxFactors):
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """One answer of each row, as the row sees it.
+    """One answer of each row, as the row sees it, and its count, 0 for no answer.
 
-    The boxes are not asked for rows, nor for noise that they share. ``counts`` says how
-    often each was given, ``batch_shape x m``; 0 where a row has no such answer.
+    The boxes are not asked for rows, nor for noise that they share.
     """
 
     boxes: BoxFactors
@@ -444,11 +439,9 @@ def _columns(answers: BoxFactors, counts: Tensor, groups: RowGroups) -> list[_Co
 
 @dataclass(frozen=True, eq=False)
 class _Opposed:
-    r"""All wins and losses of each row, :math:`\Phi(x)^a \Phi(-x)^b`.
+    r"""All wins and losses of rows, :math:`\Phi(x)^a \Phi(-x)^b`, ``batch_shape x m``.
 
-    One tail gives both probabilities, for half the cost of two columns. ``slope`` is
-    that of ``x`` in ``z``; it, the wins ``a`` and the losses ``b`` are ``batch_shape x
-    m``.
+    One tail gives both, for half the cost of two columns; ``slope`` is that of ``x``.
     """
 
     slope: Tensor
@@ -569,10 +562,7 @@ class MergedBoxFactors(IntegratedFactors):
 
     @property
     def variance(self) -> Tensor:
-        """The noise of the mean of the values heard of a row, ``batch_shape x m``.
-
-        Means are weighted by precisions.
-        """
+        """The noise of the mean of a row's heard values, weighted by precisions."""
         precision = [c.counts / c.boxes.variance for c in self._columns]
         total = torch.stack(torch.broadcast_tensors(*precision)).sum(0)
         # Of a row without answers, which an element of a batch may have, any.
@@ -620,10 +610,7 @@ class MergedBoxFactors(IntegratedFactors):
 
 
 class JointFactors(IntegratedFactors):
-    """Blocks of factors of different kinds, one under another.
-
-    For :meth:`tilted` every block must have it.
-    """
+    """Blocks of factors of different kinds; for :meth:`tilted` every block has it."""
 
     def __init__(self, blocks: Sequence[Factors]) -> None:
         self.blocks = tuple(blocks)

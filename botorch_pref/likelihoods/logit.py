@@ -220,18 +220,12 @@ class StageItems:
 
 
 def in_some_element(mask: Tensor, num_dims: int) -> Tensor:
-    """Whether any element of the batch has a True there.
-
-    All dimensions of the mask but the last ``num_dims`` are those of the batch.
-    """
+    """Whether any element has a True; all but ``num_dims`` dimensions are batch."""
     return mask.flatten(0, -num_dims - 1).any(0) if mask.dim() > num_dims else mask
 
 
 def stage_items(stages: Tensor) -> StageItems:
-    """The items of padded sets, ``batch_shape x L x k``, the chosen point first.
-
-    Sets without items are left out; those that stay are renumbered, in the same order.
-    """
+    """The items of padded sets, ``batch_shape x L x k``, without empty sets."""
     keep = in_some_element(stages >= 0, 2)
     real = keep.any(-1)
     stages = stages[..., real, :]

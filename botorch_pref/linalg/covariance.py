@@ -25,30 +25,21 @@ def joint_shape(*shapes: torch.Size) -> torch.Size:
 
 
 def join_rows(parts: Sequence[Tensor], along: int = -1) -> Tensor:
-    """Blocks of rows one after the other, their batches broadcast.
-
-    Of vectors, ``batch_shape x m``, or along -2 of matrices, ``batch_shape x m x k``.
-    """
+    """Blocks ``... x m``, or along -2 ``... x m x k``, one after the other."""
     batch = joint_shape(*(part.shape[:along] for part in parts))
     rows = [part.expand(*batch, *part.shape[along:]) for part in parts]
     return torch.cat(rows, dim=along)
 
 
 def batched_product(left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right``, without a copy of ``right`` for each t-batch.
-
-    ``t_batch x batch_shape x q x n`` times ``batch_shape x n x r``.
-    """
+    """``t_batch x batch_shape x q x n`` times ``batch_shape x n x r``."""
     if right.dim() != 3 or left.dim() < 4:
         return left @ right
     return torch.einsum("...sqn,snr->...sqr", left, right)
 
 
 def block_diagonal(first: Tensor, second: Tensor) -> Tensor:
-    """Two blocks of a matrix, ``batch_shape x m x n`` and ``... x m' x n'``.
-
-    The rest is zero: a covariance of values that depend on each other within blocks.
-    """
+    """``batch_shape x m x n`` and ``... x m' x n'`` blocks; the rest is zero."""
     batch = joint_shape(first.shape[:-2], second.shape[:-2])
     (m, n), (rows, columns) = first.shape[-2:], second.shape[-2:]
     out = first.new_zeros(*batch, m + rows, n + columns)
@@ -74,10 +65,7 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
 
 
 def _has_closed_form(kernel: Kernel, x: Tensor) -> bool:
-    """Whether the covariance is that of `_ScaledStationary`, at constant points.
-
-    A subclass of GPyTorch's says itself, by ``scales_base``, that it is no more.
-    """
+    """Whether `_ScaledStationary` is the kernel's; see ``scales_base``."""
     own = type(kernel)
     scales_base = vars(own).get("scales_base", own is ScaleKernel)
     if not scales_base or x.requires_grad:
@@ -106,10 +94,7 @@ class _Once(Function):
 
 
 def differentiated_once(gradient: Tensor, *sources: Tensor) -> Tensor:
-    """A gradient in a backward pass, with an error for its derivative in sources.
-
-    Torch leaves out what the pass does not record: that derivative would be wrong.
-    """
+    """A gradient in a backward pass; its derivative, not recorded, is an error."""
     applied: Tensor = gradient
     if torch.is_grad_enabled():
         applied = _Once.apply(gradient, *sources)

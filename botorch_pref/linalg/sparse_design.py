@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_pref.linalg.covariance import joint_shape
+from botorch_pref.linalg.covariance import join_rows, joint_shape
 
 
 def take_rows(values: Tensor, indices: Tensor) -> Tensor:
@@ -72,17 +72,9 @@ class SparseDesign:
         """The same rows with columns of ``batch_shape x m x p`` values behind."""
         n, p = self.num_points, values.shape[-1]
         columns = torch.arange(n, n + p, device=self.indices.device)
-        batch = joint_shape(self.indices.shape[:-2], values.shape[:-2])
-        index, coefficients = (
-            part.expand(*batch, *part.shape[-2:])
-            for part in (self.indices, self.coefficients)
-        )
-        columns = columns.expand(*index.shape[:-1], p)
-        return SparseDesign(
-            torch.cat([index, columns], dim=-1),
-            torch.cat([coefficients, values.expand(columns.shape)], dim=-1),
-            n + p,
-        )
+        coefficients = join_rows([self.coefficients, values])
+        index = self.indices.expand(*coefficients.shape[:-1], -1)
+        return SparseDesign(join_rows([index, columns]), coefficients, n + p)
 
     def dense(self) -> Tensor:
         """``A`` itself, ``batch_shape x m x n``."""
@@ -169,48 +161,34 @@ class SparseDesign:
 def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
     """One block of rows under another about the same points, padded to the widest.
 
-    Args:
-        blocks: At least one; their batches broadcast.
+    There is at least one of ``blocks``, whose batches broadcast.
     """
     if len(blocks) == 1:
         return blocks[0]
     width = max(block.indices.shape[-1] for block in blocks)
-    batch = torch.broadcast_shapes(*(block.indices.shape[:-2] for block in blocks))
     indices, coefficients = [], []
     for block in blocks:
         missing = width - block.indices.shape[-1]
         last = block.indices[..., -1:].expand(*block.indices.shape[:-1], missing)
-        zeros = block.coefficients.new_zeros(last.shape)
-        index = torch.cat([block.indices, last], dim=-1)
-        coefficient = torch.cat([block.coefficients, zeros], dim=-1)
-        indices.append(index.expand(*batch, *index.shape[-2:]))
-        coefficients.append(coefficient.expand(*batch, *coefficient.shape[-2:]))
-    return SparseDesign(
-        indices=torch.cat(indices, dim=-2),
-        coefficients=torch.cat(coefficients, dim=-2),
-        num_points=blocks[0].num_points,
-    )
+        indices.append(torch.cat([block.indices, last], dim=-1))
+        coefficients.append(pad(block.coefficients, (0, missing)))
+    index, coefficient = (join_rows(p, along=-2) for p in (indices, coefficients))
+    return SparseDesign(index, coefficient, blocks[0].num_points)
 
 
 def pair_rows(pairs: Tensor, num_points: int, like: Tensor) -> SparseDesign:
-    """Rows of differences :math:`f_a - f_b` of pairs, ``batch_shape x m x 2``.
+    """Rows :math:`f_a - f_b` of ``pairs``, ``batch_shape x m x 2`` long.
 
-    Args:
-        pairs: ``a`` and ``b`` of each row, long.
-        num_points: n.
-        like: Has the dtype and device of the coefficients.
+    ``num_points`` is n; coefficients have the dtype and device of ``like``.
     """
     signs = torch.tensor([1.0, -1.0], dtype=like.dtype, device=like.device)
     return SparseDesign(pairs, signs.expand(*pairs.shape), num_points)
 
 
 def point_rows(indices: Tensor, num_points: int, like: Tensor) -> SparseDesign:
-    """Rows of single utilities :math:`f_i`.
+    """Rows of single utilities :math:`f_i` of ``indices``, ``batch_shape x m`` long.
 
-    Args:
-        indices: ``i`` of each row, ``batch_shape x m`` long.
-        num_points: n.
-        like: Has the dtype and device of the coefficients.
+    ``num_points`` is n; coefficients have the dtype and device of ``like``.
     """
     index = indices.unsqueeze(-1)
     return SparseDesign(index, like.new_ones(index.shape), num_points)
@@ -266,10 +244,7 @@ def take_places(values: Tensor, places: Tensor) -> Tensor:
 
 
 def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct rows of a table, ``M x k``, in the order in which they first occur.
-
-    Returns where each first occurs, ``m`` long, and which of them each row is.
-    """
+    """Where distinct rows of ``M x k`` first occur, ``m``, and which each row is."""
     if table.shape[-1] <= _FEW_COLUMNS:
         # Thirty times faster than torch's comparison of whole rows.
         group = torch.zeros_like(table[:, 0], dtype=torch.long)
@@ -346,8 +321,12 @@ class RowFinder:
     ) -> RowGroups | None:
         """See :func:`row_groups`."""
         for other, known, per_element, found in self._known:
-            same = _same_rows(rows, other) and _same(label, known)
-            if same and each == per_element:
+            same = rows.num_points == other.num_points and each == per_element
+            parts = (
+                (rows.indices, other.indices),
+                (rows.coefficients, other.coefficients),
+            )
+            if same and all(_same(*part) for part in (*parts, (label, known))):
                 return found
         found = row_groups(rows, label, each)
         self._known = [*self._known[-3:], (rows, label, each, found)]
@@ -358,14 +337,6 @@ def _same(first: Tensor | None, second: Tensor | None) -> bool:
     if first is None or second is None:
         return first is second
     return torch.equal(first, second)
-
-
-def _same_rows(first: SparseDesign, second: SparseDesign) -> bool:
-    return (
-        first.num_points == second.num_points
-        and torch.equal(first.indices, second.indices)
-        and torch.equal(first.coefficients, second.coefficients)
-    )
 
 
 @dataclass(frozen=True)
@@ -418,11 +389,7 @@ class NoiseBlocks:
 
 @dataclass(frozen=True)
 class BlockRows:
-    """Rows of a design by blocks, each with at most ``w`` non-zeros.
-
-    ``indices`` and ``coefficients`` are ``batch_shape x num_blocks x k x w``. Padding
-    of a block has coefficients of zero.
-    """
+    """Rows of a design by blocks, ``... x num_blocks x k x w``, padded with zeros."""
 
     indices: Tensor
     coefficients: Tensor
@@ -466,10 +433,7 @@ class BlockRows:
 def stack_noise_blocks(
     blocks: Sequence[tuple[NoiseBlocks | None, int]],
 ) -> NoiseBlocks | None:
-    """The noise of blocks of rows that stand one under another; None without any.
-
-    ``blocks`` say for each what its rows share, if anything, and how many there are.
-    """
+    """The noise of blocks of so many rows one under another; None without any."""
     total = sum(size for _, size in blocks)
     shared = [noise for noise, _ in blocks if noise is not None]
     if not shared:

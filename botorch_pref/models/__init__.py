@@ -8,6 +8,7 @@ from botorch_pref.models.engines import (
     EPPreferenceGP,
     LaplacePreferenceGP,
     SkewPreferenceGP,
+    SparsePreferenceGP,
     VariationalPreferenceGP,
     engine_table,
 )
@@ -28,7 +29,6 @@ from botorch_pref.models.raters import (
     rater_covar_module,
 )
 from botorch_pref.models.regression import PlackettLuceRegression
-from botorch_pref.models.sparse import SparsePreferenceGP
 
 __all__ = [
     "AgreementKernel",

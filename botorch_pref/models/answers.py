@@ -44,11 +44,7 @@ M = TypeVar("M", bound=Model)
 
 
 class RegisteredModel(NamedTuple):
-    """A class of models and its names.
-
-    Experiments in Ax store the name of the class itself; the short name is that on the
-    command line, None where it is not to be had there.
-    """
+    """A class of models, and its short name on the command line, None for none."""
 
     model_class: type[Model]
     name: str | None = None
@@ -149,10 +145,7 @@ def _own_likelihood(likelihood: Any) -> Any:
 
 
 def model_link(model: Model) -> DuelLink:
-    """The link of a model's likelihood, with its present parameters.
-
-    BoTorch's pairwise likelihoods stand for ours, whose noise is 1 per item.
-    """
+    """The link of a model's likelihood; BoTorch's stand for ours with a noise of 1."""
     return _likelihood_and_link(model)[1]
 
 
@@ -176,10 +169,7 @@ def noticeable_difference(model: Model) -> Tensor:
 
 @torch.no_grad()
 def item_noise(model: Model) -> Tensor:
-    """Variance of the noise with which one option is heard, shaped as the parameters.
-
-    It is 0 where the likelihood knows no duels.
-    """
+    """Variance of the noise of one option; 0 where the likelihood knows no duels."""
     try:
         likelihood, _ = _likelihood_and_link(model)
     except UnsupportedFeedbackError:
@@ -283,10 +273,7 @@ def _names(kind: type[Feedback]) -> str:
 
 
 def engines() -> list[type[Any]]:
-    """All registered classes of models with an engine of their own, by name.
-
-    Ensembles have the engine of their members.
-    """
+    """All registered classes of models with an engine of their own, by name."""
     found = (entry.model_class for entry in registered_models())
     with_engine = (m for m in found if isinstance(getattr(m, "engine", None), Engine))
     return [model for model in with_engine if not model._is_ensemble]

@@ -356,11 +356,7 @@ class UtilityModel(Model, FantasizeMixin):
         return new
 
     def _copy_with(self, data: TrainingSet) -> Self:
-        """A copy with other data and modules and parameters of its own.
-
-        The rest is shared: nothing changes data and results in place, and no copy of a
-        graph can be made.
-        """
+        """A copy with other data, and modules and parameters of its own."""
         shared = {
             id(part): part
             for part in vars(self).values()

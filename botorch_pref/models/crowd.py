@@ -39,7 +39,7 @@ from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference import GaussianSolution, PosteriorTerms, UtilityPrior
 from botorch_pref.inference.conditioning import plus_identity
-from botorch_pref.likelihoods.base import register_prior
+from botorch_pref.likelihoods.base import PositiveParameter, register_prior
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg import SparseDesign
 from botorch_pref.linalg.covariance import dense_covariance
@@ -137,6 +137,10 @@ class TasteKernel(Kernel):
 
     has_lengthscale = False
     items: Tensor
+    nugget = PositiveParameter()
+    r""":math:`\delta`."""
+    scale = PositiveParameter()
+    """``s^2``."""
 
     @checked_arguments
     def __init__(
@@ -170,16 +174,6 @@ class TasteKernel(Kernel):
             self.register_parameter(raw, torch.nn.Parameter(items.new_zeros(())))
             self.register_constraint(raw, constraint)
             register_prior(self, raw, NormalPrior(0.0, _LOG_SPREAD))
-
-    @property
-    def nugget(self) -> Tensor:
-        r""":math:`\delta`."""
-        return self.raw_nugget_constraint.transform(self.raw_nugget)
-
-    @property
-    def scale(self) -> Tensor:
-        """``s^2``."""
-        return self.raw_scale_constraint.transform(self.raw_scale)
 
     def similarity(self, x1: Tensor, x2: Tensor) -> Tensor:
         """``g``, ``batch_shape x n x n'``."""
@@ -215,10 +209,7 @@ class TasteKernel(Kernel):
 
 
 class _Crowd(NamedTuple):
-    """Items, ``k x d``, and numbers of raters, ascending, of some data.
-
-    ``item_of`` and ``rater_of`` have their places for each distinct point.
-    """
+    """Items, ``k x d``, and ascending raters of data, and each point's places."""
 
     data: TrainingSet
     items: Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -208,14 +208,15 @@ class TrainingSet:
     @cached_property
     def answers(self) -> tuple[MergedAnswers, ...]:
         """The distinct answers of each block, about the datapoints as they are."""
-        return tuple(_merged_answers(block, None) for block in self.feedback)
+        return self._merged(None)
 
     @cached_property
     def distinct_answers(self) -> tuple[MergedAnswers, ...]:
         """The distinct answers of each block, about the distinct datapoints."""
-        if self.distinct is None:
-            return self.answers
-        places = self.distinct.inverse
+        known = self.distinct
+        return self.answers if known is None else self._merged(known.inverse)
+
+    def _merged(self, places: Tensor | None) -> tuple[MergedAnswers, ...]:
         return tuple(_merged_answers(block, places) for block in self.feedback)
 
     @cached_property
@@ -242,10 +243,7 @@ class TrainingSet:
         return type(self)(points, tuple(blocks.values()))
 
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """The same data with a function applied to every tensor.
-
-        These data themselves, where the function returns every tensor unchanged.
-        """
+        """With a function applied to every tensor; itself where none changes."""
         points = function(self.datapoints)
         feedback = tuple(block.map_tensors(function) for block in self.feedback)
         blocks = zip(feedback, self.feedback, strict=True)
@@ -393,18 +391,15 @@ class FeedbackDataset(SupervisedDataset):
     def __eq__(self, other: Any) -> bool:
         return (
             bool(super().__eq__(other))
-            and _same_value(self.raters, other.raters)
+            and _same(self.raters, other.raters)
             and len(self.feedback) == len(other.feedback)
-            and all(map(_same_answers, self.feedback, other.feedback))
+            and all(map(_same, self.feedback, other.feedback))
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> Self:
-        """Copy of the data set, with ``deepcopy`` also of its tensors.
-
-        A mask is refused: answers connect datapoints, so that none can be left out.
-        """
+        """Copy, deep or not; a mask is refused, for answers connect datapoints."""
         if mask is not None:
             raise UnsupportedFeedbackError(
                 "A FeedbackDataset cannot leave out datapoints, which answers refer "
@@ -420,17 +415,17 @@ class FeedbackDataset(SupervisedDataset):
         )
 
 
-def _same_answers(first: Feedback, second: Feedback) -> bool:
-    return type(first) is type(second) and all(
-        _same_value(getattr(first, field.name), getattr(second, field.name))
-        for field in fields(first)  # type: ignore[arg-type]
+def _same(first: Any, second: Any) -> bool:
+    """Whether blocks of answers, or values of their fields, are equal."""
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, Feedback):
+        return all(
+            _same(value, vars(second)[name]) for name, value in vars(first).items()
+        )
+    return bool(
+        torch.equal(first, second) if isinstance(first, Tensor) else first == second
     )
-
-
-def _same_value(first: Any, second: Any) -> bool:
-    if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return torch.equal(first, second)
-    return type(first) is type(second) and bool(first == second)
 
 
 def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self, cast
 
+import torch
 from botorch.models.transforms.input import InputTransform
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.inference.engine import PosteriorTerms, Solution, UtilityPrior
 from botorch_pref.inference.ep import ExpectationPropagation
+from botorch_pref.inference.inducing import InducingPrior
 from botorch_pref.inference.laplace import Laplace
-from botorch_pref.inference.skew.solution import UnifiedSkewNormal
+from botorch_pref.inference.skew.posterior import UnifiedSkewNormal
+from botorch_pref.inference.sparse import SparseExpectationPropagation
 from botorch_pref.inference.variational import VariationalBound
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, PlackettLuceLikelihood
 from botorch_pref.likelihoods.base import likelihoods_of, registered_likelihoods
+from botorch_pref.linalg.covariance import dense_covariance, join_rows
+from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.models.answers import (
     DEFAULT_LIKELIHOODS,
     AnyLikelihood,
@@ -24,8 +31,9 @@ from botorch_pref.models.answers import (
     engines,
     register_model,
 )
-from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.models.data import TrainingSet
+from botorch_pref.models.preference_gp import PreferenceGP, equal
+from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 
 
 @register_model("ep")
@@ -67,12 +75,10 @@ class VariationalPreferenceGP(PreferenceGP):
 
     Bouchard's bound is far from tight: it draws utilities apart and states deviations
     that are too small, by the figures of :class:`PlackettLuceRegression`; after 200
-    rankings of five it is 301 nats below the evidence. The order of utilities suffers
-    less, but for anything that uses their size or spread prefer
-    :class:`LaplacePreferenceGP`.
-
-    The bound of a set depends on where zero is, which the answers do not: it is best
-    with the zero mean that is the default for them.
+    rankings of five it is 301 nats below the evidence. For anything that uses more than
+    the order of utilities prefer :class:`LaplacePreferenceGP`. The bound of a set
+    depends on where zero is, which the answers do not: it is best with their default
+    mean, zero.
 
     The arguments are those of :class:`PreferenceGP`.
     """
@@ -136,6 +142,187 @@ class SkewPreferenceGP(PreferenceGP):
             input_transform=input_transform,
         )
         self.engine = UnifiedSkewNormal(num_draws, seed, exact_evidence)
+
+
+# Share of the largest prior variance below which a point is explained by others: the
+# limit of BoTorch's GreedyVarianceReduction.
+_EXPLAINED = 1e-6
+
+
+@torch.no_grad()
+def spread_places(kernel: Kernel, points: Tensor, count: int) -> Tensor:
+    """The places, ``batch_shape x count``, of points that tell most of the others.
+
+    The next point is the one with the largest prior variance given those before it
+    (Burt et al. 2020), as in BoTorch's ``GreedyVarianceReduction``, without the
+    covariance of all points. Once all others are explained, the choice begins anew
+    among them: hyper-parameters may be others later.
+    """
+    prior = kernel(points, diag=True)
+    left, factor = prior.clone(), points.new_zeros(*prior.shape, count)
+    taken = torch.zeros_like(prior, dtype=torch.bool)
+    least = _EXPLAINED * prior.amax(-1, keepdim=True)
+    places = []
+    for number in range(count):
+        explained = left.amax(-1, keepdim=True) <= least
+        if bool(explained.any()):
+            factor = torch.where(explained.unsqueeze(-1), 0.0, factor)
+            left = torch.where(explained, prior.masked_fill(taken, 0.0), left)
+        place, before = left.argmax(-1, keepdim=True), factor[..., :number]
+        column = dense_covariance(kernel, points, take_rows(points, place))
+        column = column - before @ take_rows(before, place).mT
+        column = column.squeeze(-1) / left.gather(-1, place).sqrt()
+        factor[..., number] = column
+        taken.scatter_(-1, place, True)
+        left = (left - column.square()).clamp_min(0.0).masked_fill(taken, 0.0)
+        places.append(place)
+    return torch.cat(places, dim=-1)
+
+
+@register_model("sparse")
+class SparsePreferenceGP(PreferenceGP):
+    """A preference model with expectation propagation on inducing points.
+
+    For thousands of points and hundreds of thousands of answers of every kind that
+    :class:`EPPreferenceGP` takes. The utilities of all points are seen through those of
+    ``num_inducing`` of them, and what these leave open of a utility counts as noise,
+    drawn anew for each answer (FITC, Snelson and Ghahramani 2006). So what an item has
+    beyond its features, and a rater's own taste, are learned for inducing points only;
+    :class:`CrowdPreferenceGP` learns the tastes of all raters. A sweep costs :math:`O(n
+    r^2 + m r)` for ``r`` inducing points, ``n`` points and ``m`` different answers,
+    without a matrix of points by points. ``benchmarks/sparse_models.py`` measures how
+    close to exact it is. With ``num_inducing`` different points or fewer it is
+    :class:`EPPreferenceGP`.
+
+    Inducing points are chosen from the datapoints as the model is made, each where the
+    prior leaves the most variance given those before it, and again when datapoints are
+    replaced. They stay while hyper-parameters are fitted;
+    :meth:`choose_inducing_points` chooses anew. A model that is conditioned on more
+    points takes these in addition, which move with the points where look-ahead takes
+    derivatives in these. There is no derivative where a further point is a copy of an
+    inducing point.
+
+    ``datapoints``, ``comparisons``, ``feedback``, ``likelihood``, ``mean_module``,
+    ``covar_module`` and ``input_transform`` are those of :class:`PreferenceGP`.
+
+    Args:
+        num_inducing: The number of inducing points, at least one.
+    """
+
+    engine = SparseExpectationPropagation()
+    inducing_points: Tensor | None
+    """``batch_shape x r x d``, untransformed; None where all points are."""
+    _chosen_for: Tensor | None
+    """The datapoints that the inducing points were chosen for."""
+
+    @checked_arguments
+    def __init__(
+        self,
+        datapoints: Tensor | None = None,
+        comparisons: Tensor | Comparisons | None = None,
+        *,
+        feedback: Sequence[Feedback] = (),
+        likelihood: LikelihoodArgument = None,
+        mean_module: Mean | None = None,
+        covar_module: Kernel | None = None,
+        input_transform: InputTransform | None = None,
+        num_inducing: int = 256,
+    ) -> None:
+        check_count("num_inducing", num_inducing, at_least=1)
+        super().__init__(
+            datapoints,
+            comparisons,
+            feedback=feedback,
+            likelihood=likelihood,
+            mean_module=mean_module,
+            covar_module=covar_module,
+            input_transform=input_transform,
+        )
+        self.num_inducing = num_inducing
+        self.register_buffer("inducing_points", None, persistent=False)
+        self.register_buffer("_chosen_for", None, persistent=False)
+        if datapoints is not None:
+            self.choose_inducing_points()
+
+    @torch.no_grad()
+    def choose_inducing_points(self) -> None:
+        """Chooses inducing points from the datapoints, at the present hyper-parameters.
+
+        Raises:
+            FeedbackError: The model has no datapoints.
+        """
+        given = self.datapoints
+        if given is None:
+            raise FeedbackError(
+                "A model without datapoints has nothing to choose inducing points "
+                "from; pass datapoints=."
+            )
+        points, distinct = self.transformed_points(), self._distinct
+        first = given if distinct is None else given[distinct.first]
+        self._chosen_for, self.inducing_points = given.detach(), None
+        if points.shape[-2] > self.num_inducing:
+            at = spread_places(self.covar_module, points, self.num_inducing)
+            self.inducing_points = take_rows(first.detach(), at)
+
+    def _answered(self) -> TrainingSet:
+        self._check_share()
+        return super()._answered()
+
+    def solution(self) -> Solution[PosteriorTerms] | None:
+        """See base class.
+
+        Raises:
+            BotorchPrefError: A process without answers has no share in those of others.
+        """
+        self._check_share()
+        return super().solution()
+
+    def _check_share(self) -> None:
+        if getattr(self.engine, "shared", False) and not self.feedback:
+            raise BotorchPrefError(
+                "This process has no answers to share; give it some of those of the "
+                "others, or leave it out of the process group."
+            )
+
+    def prior(self) -> UtilityPrior:
+        """See base class; by way of inducing points, if there are any.
+
+        Another engine that somebody gave the model sees all points.
+        """
+        given = self.datapoints
+        chosen_for = self._chosen_for
+        if given is not None and (chosen_for is None or not equal(given, chosen_for)):
+            self.choose_inducing_points()
+        by_weights = isinstance(self.engine, SparseExpectationPropagation)
+        if self.inducing_points is None or not by_weights:
+            return super().prior()
+        x, z = self.transformed_points(), self.inducing_points
+        if hasattr(self, "input_transform"):
+            # As training inputs, of which a transform does not learn a second time.
+            z = self.input_transform.preprocess_transform(z)
+        kernel: Any = self.covar_module
+        prior = InducingPrior(
+            points=z,
+            mean=self.mean_module(x).clone(),
+            covar=dense_covariance(kernel, z),
+            cross=dense_covariance(kernel, x, z),
+            variance=kernel(x, diag=True),
+        )
+        weights = self._weight_prior
+        return cast("Any", prior if weights is None else prior.with_weights(weights))
+
+    def _state(self) -> list[Tensor]:
+        inducing = self.inducing_points
+        return [*super()._state(), *([] if inducing is None else [inducing.detach()])]
+
+    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+        """The points of further answers are inducing points besides."""
+        if before.datapoints is not None and self.datapoints is not None:
+            self._chosen_for = self.datapoints.detach()
+        if before.inducing_points is not None:
+            parts = before.inducing_points, more.datapoints
+            self.inducing_points = join_rows(parts, along=-2)
+        super()._go_on_from(before, more)
 
 
 def engine_table() -> str:

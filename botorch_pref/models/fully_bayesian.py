@@ -118,11 +118,7 @@ def _parameter_behind(
     gradients = torch.autograd.grad(
         value.sum(), list(learned.values()), allow_unused=True
     )
-    names = [
-        name
-        for name, gradient in zip(learned, gradients, strict=True)
-        if gradient is not None
-    ]
+    names = [n for n, g in zip(learned, gradients, strict=True) if g is not None]
     if len(names) == 1 and learned[names[0]].numel() == value.numel():
         return names[0]
     raise BotorchPrefError(
@@ -315,7 +311,11 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     @wraps(PreferenceGP.__init__)  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _check_samplers_are_installed()
+        if missing := [name for name in ("jax", "numpyro") if find_spec(name) is None]:
+            raise ImportError(
+                f"Fully Bayesian models need {' and '.join(missing)}, which are "
+                'optional: pip install "botorch-pref[fully-bayesian]".'
+            )
         super().__init__(*args, **kwargs)
         mean: Any = self.mean_module
         if kwargs.get("mean_module") is None and isinstance(mean, ConstantMean):
@@ -471,12 +471,3 @@ class FullyBayesianLaplacePreferenceGP(FullyBayesianPreferenceGP):
     """:class:`LaplacePreferenceGP`, averaged over its hyper-parameters."""
 
     engine = Laplace()
-
-
-def _check_samplers_are_installed() -> None:
-    missing = [name for name in ("jax", "numpyro") if find_spec(name) is None]
-    if missing:
-        raise ImportError(
-            f"Fully Bayesian models need {' and '.join(missing)}, which are optional: "
-            'pip install "botorch-pref[fully-bayesian]".'
-        )

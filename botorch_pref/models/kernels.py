@@ -22,7 +22,7 @@ from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.base import PositiveParameter, register_positive
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
-_IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
+IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 
 
 def _exp(spread: float, raw: Tensor) -> Tensor:
@@ -38,10 +38,7 @@ def in_spreads(spread: float) -> dict[str, Any]:
 
     Priors then have equal curvatures where a fit starts: it takes a fifth less work.
     """
-    return {
-        "transform": partial(_exp, spread),
-        "inv_transform": partial(_log, spread),
-    }
+    return {"transform": partial(_exp, spread), "inv_transform": partial(_log, spread)}
 
 
 def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -> Mean:
@@ -64,14 +61,14 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     )
     start = base.lengthscale.detach()
     lower = float(base.raw_lengthscale_constraint.lower_bound)
-    base.register_constraint("raw_lengthscale", GreaterThan(lower, **_IN_LOGS))
+    base.register_constraint("raw_lengthscale", GreaterThan(lower, **IN_LOGS))
     base.lengthscale = start
     prior = GammaPrior(2.0, 0.15)
     kernel = ScaleKernel(
         base,
         batch_shape=batch_shape,
         outputscale_prior=prior,
-        outputscale_constraint=Positive(**_IN_LOGS),
+        outputscale_constraint=Positive(**IN_LOGS),
     )
     kernel.outputscale = prior.mode
     return kernel
@@ -131,11 +128,7 @@ class DuelKernel(ScaleKernel):
         self.outputscale = _SCALE
 
     def __call__(self, x1: Tensor, *args: Any, **params: Any) -> Any:
-        """See base class.
-
-        Raises:
-            FeedbackError: There are more or fewer features than lengthscales.
-        """
+        """See base class; an error where features are not as many as lengthscales."""
         dim = self.base_kernel.ard_num_dims
         own = self.active_dims
         given = len(own) if own is not None else x1.shape[-1] if x1.dim() > 1 else 1
@@ -160,7 +153,7 @@ _WIDE = 10.0
 def warn_of_unequal_scales(points: Tensor) -> None:
     """Warns of features whose ranges differ much, of which one leaves the unit cube.
 
-    For a cube is the prior of lengthscales, which start equal: from ranges of 1, 500
+    The prior of lengthscales, which start equal, is for a cube: from ranges of 1, 500
     and 0.001 a fit finds nothing. In the cube a small range may be meant.
     """
     points = points.detach().flatten(0, -2)

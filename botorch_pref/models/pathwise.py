@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -57,7 +58,7 @@ from botorch.utils.transforms import is_ensemble
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.means import Mean
 from torch import Tensor
-from torch.nn import Module, ModuleList
+from torch.nn import ModuleList
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.engine import PosteriorTerms
@@ -266,42 +267,19 @@ def _draw_group_paths(
 ) -> SamplePath:
     """Paths of a group: means over raters of paths of the model of all raters."""
     path = _draw_preference_gp_paths(model.rater_model, sample_shape=sample_shape)
+    raters, scales = model.raters, model.scales()
+    scales = None if scales is None else scales.detach().unsqueeze(-2)
+
+    def mean_over_raters(values: Tensor) -> Tensor:
+        of_each = values.unflatten(-1, (-1, len(raters)))
+        return (of_each if scales is None else of_each * scales).mean(-1)
+
     return PathDict(
         {"raters": path},
         join=cast("Any", sum),
-        input_transform=_AtRaters(model.raters),
-        output_transform=_MeanOver(len(model.raters), model.scales()),
+        input_transform=partial(at_raters, raters=raters),
+        output_transform=mean_over_raters,
     )
-
-
-class _AtRaters(Module):
-    """Every stimulus as every rater meets it."""
-
-    raters: Tensor
-
-    def __init__(self, raters: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("raters", raters)
-
-    def forward(self, X: Tensor) -> Tensor:
-        return at_raters(X, self.raters)
-
-
-class _MeanOver(Module):
-    """The mean over the raters of each stimulus, in units of raters or in one."""
-
-    scales: Tensor | None
-
-    def __init__(self, num_raters: int, scales: Tensor | None) -> None:
-        super().__init__()
-        self.num_raters = num_raters
-        self.register_buffer("scales", None if scales is None else scales.detach())
-
-    def forward(self, values: Tensor) -> Tensor:
-        of_each = values.unflatten(-1, (-1, self.num_raters))
-        if self.scales is not None:
-            of_each = of_each * self.scales.unsqueeze(-2)
-        return of_each.mean(-1)
 
 
 @DrawMatheronPaths.register(PlackettLuceRegression)

@@ -67,7 +67,7 @@ from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 
 
-def _equal(a: Tensor, b: Tensor) -> bool:
+def equal(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors hold the same, at no cost where they are the same."""
     return a is b or (a.shape == b.shape and bool((a == b).all()))
 
@@ -231,7 +231,7 @@ class PreferenceGP(UtilityModel, GP):
         """
         if self.training:
             _check_trainable(self)
-            if len(inputs) != 1 or not _equal(inputs[0], self.train_inputs[0]):
+            if len(inputs) != 1 or not equal(inputs[0], self.train_inputs[0]):
                 raise FeedbackError(
                     "In train mode a model takes its training inputs only; call eval() "
                     "for predictions at other points."
@@ -302,10 +302,7 @@ class PreferenceGP(UtilityModel, GP):
         return solution
 
     def _warn_of(self, solution: Solution[PosteriorTerms]) -> None:
-        """Warns of what failed, once for the present hyper-parameters.
-
-        The evidence and a posterior find a solution each.
-        """
+        """Warns of what failed, once for the present hyper-parameters."""
         if not solution.failures:
             return
         state, (cache, of, known) = self._state(), self._warned
@@ -598,7 +595,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
             FeedbackError: Other comparisons than the model's.
         """
         own = self.model.train_targets
-        if target is not None and (own is None or not _equal(target, own)):
+        if target is not None and (own is None or not equal(target, own)):
             raise FeedbackError(
                 "The objective is that of the model's own comparisons, and these "
                 "differ from them; set_train_data(comparisons=...) replaces them."

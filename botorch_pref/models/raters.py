@@ -18,7 +18,7 @@ from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
-from botorch_pref.likelihoods.base import register_prior
+from botorch_pref.likelihoods.base import PositiveParameter, register_prior
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.base import DerivedModel, duel_pairs
@@ -54,6 +54,8 @@ class AgreementKernel(Kernel):
     """
 
     has_lengthscale = False
+    agreement = PositiveParameter()
+    r""":math:`\rho`, of the model's batch shape, in (0, 1)."""
 
     def __init__(
         self,
@@ -65,17 +67,6 @@ class AgreementKernel(Kernel):
         self.register_parameter("raw_agreement", torch.nn.Parameter(torch.zeros(shape)))
         self.register_constraint("raw_agreement", Interval(0.0, 1.0))
         register_prior(self, "raw_agreement", NormalPrior(0.0, _LOG_ODDS_DEVIATION))
-
-    @property
-    def agreement(self) -> Tensor:
-        r""":math:`\rho`, of the model's batch shape, in (0, 1)."""
-        return self.raw_agreement_constraint.transform(self.raw_agreement)
-
-    @agreement.setter
-    def agreement(self, value: float | Tensor) -> None:
-        tensor = torch.as_tensor(value).to(self.raw_agreement)
-        raw = self.raw_agreement_constraint.inverse_transform(tensor)
-        self.initialize(raw_agreement=raw.expand_as(self.raw_agreement))
 
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
@@ -122,6 +113,9 @@ class ReliabilityKernel(Kernel):
 
     has_lengthscale = False
     raters: Tensor
+    noise = PositiveParameter()
+    r""":math:`\sigma_u^2` over the likelihood's noise, ``batch_shape x R``, in the
+    order of :attr:`raters`, which is that of their numbers."""
 
     def __init__(
         self,
@@ -152,20 +146,6 @@ class ReliabilityKernel(Kernel):
         # Of the log noise in spreads, for which the prior is the same for all.
         register_prior(self, "raw_noise", NormalPrior(0.0, 1.0))
         self.spread = spread
-
-    @property
-    def noise(self) -> Tensor:
-        r""":math:`\sigma_u^2` over the likelihood's noise, ``batch_shape x R``.
-
-        In the order of :attr:`raters`, which is that of their numbers.
-        """
-        return self.raw_noise_constraint.transform(self.raw_noise)
-
-    @noise.setter
-    def noise(self, value: float | Tensor) -> None:
-        tensor = torch.as_tensor(value).to(self.raw_noise).expand_as(self.raw_noise)
-        raw = self.raw_noise_constraint.inverse_transform(tensor)
-        self.initialize(raw_noise=raw)
 
     def places(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Where each number stands in :attr:`raters`, and whether it is there."""
@@ -291,10 +271,7 @@ def rater_covar_module(
 
 
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
-    """Every stimulus as every rater meets it, ``batch_shape x (q R) x (d + r)``.
-
-    The raters of a stimulus, ``R x r`` columns or ``R`` numbers, follow each other.
-    """
+    """Every stimulus as each rater meets it, ``batch_shape x (q R) x (d + r)``."""
     columns = _columns(raters).to(X)
     shape = (*X.shape[:-1], len(columns))
     stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
@@ -311,17 +288,16 @@ class GroupUtility(DerivedModel):
     utilities of all raters have one unit, whatever their noise)
 
     has the posterior that the model of all raters implies, jointly over stimuli: with
-    all raters it is their consensus, with one it is his own utility, with one who has
-    not answered yet (a new number, or his features) it is what the others let expect
-    of him. Anything that takes a BoTorch model takes it: acquisition functions, their
-    gradients in the stimulus, :func:`botorch_pref.incumbent`. It follows the model, and
-    a later fit or more answers need no new one.
-
-    One prediction evaluates the kernel at all ``q R`` points.
+    all raters it is their consensus, with one his own utility, with one who has not
+    answered yet (a new number, or his features) what the others let expect of him.
+    Anything that takes a BoTorch model takes it: acquisition functions, their gradients
+    in the stimulus, :func:`botorch_pref.incumbent`. It follows the model: a later fit
+    or more answers need no new one. One prediction evaluates the kernel at all ``q R``
+    points.
 
     Args:
-        model: Of stimuli and raters, see
-            :func:`rater_covar_module`: the last columns of its points are the rater's.
+        model: Of stimuli and raters, see :func:`rater_covar_module`: the last columns
+            of its points are the rater's.
         raters: ``R x r``, the columns of each rater; or ``R`` numbers.
 
     Raises:

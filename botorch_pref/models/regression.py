@@ -34,19 +34,18 @@ from botorch_pref.inference.weight_space import (
 from botorch_pref.likelihoods.base import PositiveParameter, set_positive
 from botorch_pref.likelihoods.logit import PlackettLuceLikelihood
 from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.models.answers import register_model
 from botorch_pref.models.base import UtilityModel
 from botorch_pref.models.data import TrainingSet, collect_feedback
+from botorch_pref.models.kernels import IN_LOGS
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 
 
 def stages_of(blocks: Sequence[Feedback]) -> Tensor:
-    """Comparisons, choices and rankings as choices of the first out of each set.
-
-    ``batch_shape x L x k`` long, the chosen point first, padded with -1.
-    """
+    """Answers as choices out of sets, ``batch_shape x L x k``, the chosen first."""
     stages = [
         cast("Tensor", b.pairs)
         if isinstance(b, Comparisons)
@@ -80,20 +79,14 @@ def _stage_counts(
 
 
 def comparisons_of(stages: Tensor) -> Tensor:
-    """Every pair of a chosen item and another of its set of :func:`stages_of`.
-
-    ``batch_shape x L (k - 1) x 2`` long, and -1 where a set is smaller.
-    """
+    """Pairs of chosen items and others, ``batch_shape x L (k - 1) x 2``, or -1."""
     others = stages[..., 1:]
     winners = torch.where(others >= 0, stages[..., :1], -1)
     return torch.stack([winners, others], dim=-1).flatten(-3, -2)
 
 
 class EtaLosses(NamedTuple):
-    """Precisions of the prior, ``E``, and their held-out log losses.
-
-    The losses are nats a comparison, ``E x batch_shape``.
-    """
+    """Candidates, ``E``, and held-out log losses a comparison, ``E x batch_shape``."""
 
     etas: Tensor
     log_losses: Tensor
@@ -127,14 +120,8 @@ def _log_win_probability(
     features: Tensor, pairs: Tensor, weights: WeightPosterior
 ) -> Tensor:
     """Log probability that the first of each pair wins, ``E x batch_shape x m``."""
-    batch = torch.broadcast_shapes(features.shape[:-2], pairs.shape[:-2])
-    features = features.expand(*batch, *features.shape[-2:])
-    index = pairs.clamp_min(0).expand(*batch, *pairs.shape[-2:]).unsqueeze(-1)
-    rows = [
-        features.gather(-2, i.expand(*i.shape[:-1], features.shape[-1]))
-        for i in index.unbind(-2)
-    ]
-    gap = rows[0] - rows[1]
+    first, second = pairs.clamp_min(0).unbind(-1)
+    gap = take_rows(features, first) - take_rows(features, second)
     mean = (gap @ weights.mean.unsqueeze(-1)).squeeze(-1)
     variance = ((gap @ weights.covariance) * gap).sum(-1)
     return log_expected_sigmoid(mean, variance)
@@ -222,8 +209,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         self.register_parameter(
             "raw_eta", torch.nn.Parameter(datapoints.new_zeros(self.batch_shape))
         )
-        in_logs: Any = {"transform": torch.exp, "inv_transform": torch.log}
-        cast("Any", self).register_constraint("raw_eta", Positive(**in_logs))
+        cast("Any", self).register_constraint("raw_eta", Positive(**IN_LOGS))
         set_positive(self, "eta", eta)
         if input_transform is not None:
             self.input_transform = input_transform

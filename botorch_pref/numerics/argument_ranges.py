@@ -58,10 +58,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
 
 
 def check_kind(name: str, value: object, *classes: type) -> None:
-    """Checks that an argument is an instance of one of some classes.
-
-    ``NoneType`` is among them where the argument may be left out.
-    """
+    """Checks the class of an argument; with ``NoneType`` it may be left out."""
     if isinstance(value, classes):
         return
     if isinstance(value, type):

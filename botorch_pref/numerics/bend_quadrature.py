@@ -189,8 +189,7 @@ def bend_width(
 ) -> Tensor:
     """Distance from a centre at which a function has changed, within a factor of 2.
 
-    Half of the smallest power of two at which ``changed`` says so, of points
-    ``num_probes x shape``, and 1 where it never does: singularities are hardly nearer.
+    Half of the first power of two of which ``changed`` says so; 1 where it never does.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     there = changed(centre + probes)

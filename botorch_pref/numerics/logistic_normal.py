@@ -28,7 +28,7 @@ from botorch.utils.probability.utils import log_ndtr
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from botorch_pref.numerics.normal import hazard_excess
+from botorch_pref.numerics.normal import hazard_excess, with_slope
 
 _NUM_TERMS = 20
 # Below it a Taylor step in the variance (relative error tau^4 / 8 or less) is exact to
@@ -50,21 +50,9 @@ def _acceleration_weights(num_terms: int) -> tuple[float, ...]:
 _WEIGHTS = _acceleration_weights(_NUM_TERMS)
 
 
-class _LogScaledTail(torch.autograd.Function):
-    r""":math:`g(z) = \log \Phi(z) + z^2 / 2` for negative z, :math:`g' = z + h(z)`.
-
-    Autograd through ``erfcx`` loses digits as ``z^2`` grows.
-    """
-
-    @staticmethod
-    def forward(ctx, z: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(z)
-        return torch.log(0.5 * torch.special.erfcx(z * -math.sqrt(0.5)))
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        (z,) = ctx.saved_tensors
-        return grad * hazard_excess(z)
+def _log_scaled_tail(z: Tensor) -> Tensor:
+    r""":math:`\log \Phi(z) + z^2 / 2` for negative z, of slope :math:`z + h(z)`."""
+    return torch.log(0.5 * torch.special.erfcx(z * -math.sqrt(0.5)))
 
 
 def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
@@ -74,7 +62,7 @@ def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
     z = mean / deviation - k * deviation
     left = z <= 0
     # Two forms of the same, each without the cancellation of the other.
-    tail = _LogScaledTail.apply(torch.where(left, z, 0.0))
+    tail = with_slope(torch.where(left, z, 0.0), _log_scaled_tail, hazard_excess)
     tail = tail - 0.5 * (mean / deviation).square()
     body = k * (0.5 * k * deviation.square() - mean)
     body = torch.where(left, 0.0, body) + log_ndtr(torch.where(left, 0.0, z))
@@ -90,10 +78,7 @@ def _log_alternating_sum(log_terms: Tensor) -> Tensor:
 
 
 def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> Tensor:
-    r""":math:`\log E[1 / (1 + e^{-u})]`, right to rounding in both tails.
-
-    Differentiable once in ``mean`` and ``variance``, which broadcast.
-    """
+    r""":math:`\log E[1 / (1 + e^{-u})]`, right to rounding, differentiable once."""
     mean, variance = torch.broadcast_tensors(mean, variance)
     small = variance < _SMALL_DEVIATION**2
     step = 0.5 * torch.where(small, variance, 0.0)

@@ -218,10 +218,7 @@ def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Distribution function ``F(x)``, with all digits in the lower tail.
-
-    Take ``cdf(-x, -means, variance)`` for the upper one.
-    """
+    """Distribution function, to all digits in the lower tail; mirror for others."""
     positive = variance > 0
     deviation = torch.where(positive, variance, 1.0).sqrt()
     distance = x - _align(means, x.dim())
@@ -268,11 +265,7 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
 def responsibilities(
     x: Tensor, means: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``u_s`` and the weights ``w_s = phi(u_s) / sum_t phi(u_t)`` of components.
-
-    Where the deviation is 0 the weight is shared by the components at ``x`` exactly,
-    and ``u`` is 0.
-    """
+    """``u_s`` and weights ``w_s``; of deviation 0 those at ``x`` share the weight."""
     positive = deviation > 0
     u = (x - means) / torch.where(positive, deviation, 1.0)
     weights = torch.softmax(-0.5 * u.square(), dim=0)
@@ -439,10 +432,7 @@ def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tens
 def _newton(
     lower: Tensor, upper: Tensor, means: Tensor, deviation: Tensor, level: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Newton on ``log((F(a) + 1 - F(b)) / (1 - level)) = 0`` and ``l(a) = l(b)``.
-
-    Returns both ends and whether each column reached a minimum of the width.
-    """
+    """Newton on the level and on equal densities; also says which converged."""
     lower, upper = lower.clone(), upper.clone()
     good = torch.zeros_like(lower, dtype=torch.bool)
     tolerance = torch.finfo(means.dtype).eps ** 0.5

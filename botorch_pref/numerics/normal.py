@@ -8,13 +8,16 @@ function; the hazard is :math:`h(x) = \phi(x) / \Phi(x)`, the derivative of
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from botorch.utils.probability.utils import leggauss
 from scipy.special import erfc, erfcx
 from torch import Tensor
+
+Elementwise = Callable[[Tensor], Tensor]
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
@@ -36,50 +39,35 @@ def _log_ndtr_and_hazard_value(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(x > 0, right, left), _SQRT_2_OVER_PI / scaled
 
 
-class _Hazard(torch.autograd.Function):
-    """Autograd through ``erfcx`` overflows to NaN; ``h' = -h (x + h)`` does not."""
-
+class _Known(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+    def forward(ctx: Any, x: Tensor, value: Elementwise, slope: Elementwise) -> Tensor:
         ctx.save_for_backward(x)
-        return _hazard_value(x)
+        ctx.slope = slope
+        return value(x)
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (x,) = ctx.saved_tensors
-        return -grad * hazard(x) * hazard_excess(x)
+        return grad * ctx.slope(x), None, None
+
+
+def with_slope(x: Tensor, value: Elementwise, slope: Elementwise) -> Tensor:
+    """``value(x)``, differentiated by its ``slope`` where autograd loses digits."""
+    known: Tensor = _Known.apply(x, value, slope) if x.requires_grad else value(x)
+    return known
 
 
 def hazard(x: Tensor) -> Tensor:
-    """The hazard :math:`h(x)`: about ``-x`` for very negative ``x``, 0 at infinity.
-
-    Differentiable any number of times.
-    """
-    return _Hazard.apply(x) if x.requires_grad else _hazard_value(x)
-
-
-class _LogNdtr(torch.autograd.Function):
-    """Autograd through both branches would meet infinities of the other one."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(x)
-        return _log_ndtr_and_hazard_value(x)[0]
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-        (x,) = ctx.saved_tensors
-        return grad * hazard(x)
+    """The hazard :math:`h(x)`, differentiable any number of times."""
+    # Autograd through erfcx overflows to NaN.
+    return with_slope(x, _hazard_value, lambda x: -hazard(x) * hazard_excess(x))
 
 
 def log_ndtr(x: Tensor) -> Tensor:
-    r"""The log probability :math:`\log \Phi(x)`, with all digits in both tails.
-
-    Differentiable any number of times.
-    """
-    if x.requires_grad:
-        return _LogNdtr.apply(x)
-    return _log_ndtr_and_hazard_value(x)[0]
+    r""":math:`\log \Phi(x)`, to all digits, differentiable any number of times."""
+    # Autograd through both branches would meet infinities of the other one.
+    return with_slope(x, lambda x: _log_ndtr_and_hazard_value(x)[0], hazard)
 
 
 def hazard_excess(x: Tensor) -> Tensor:
@@ -329,8 +317,7 @@ _NEWTON_STEPS = 6
 def _log_decay(beta: Tensor, distance: Tensor) -> Tensor:
     r""":math:`\log \Phi(\beta) - \log \Phi(\beta - \delta)` without cancellation.
 
-    With the scaled :math:`\mathrm{erfcx}(t) = e^{t^2} \mathrm{erfc}(t)` the squares in
-    the exponents subtract to :math:`\delta (\delta / 2 - \beta)`.
+    In :math:`\mathrm{erfcx}(t) = e^{t^2} \mathrm{erfc}(t)` the squares subtract.
     """
     near = torch.special.erfcx(-_SQRT_HALF * beta)
     far = torch.special.erfcx(_SQRT_HALF * (distance - beta))

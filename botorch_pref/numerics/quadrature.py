@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import torch
-from scipy.special import roots_hermitenorm, roots_legendre
+from botorch.utils.probability.utils import leggauss
+from scipy.special import roots_hermitenorm
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
@@ -43,7 +43,8 @@ OfRows = Callable[[Tensor | None], LogConcave]
 # The integrand is left out where it is e^-36 = 2e-16 of its maximum.
 _DROP = 36.0
 # Sixteen nodes over three deviations: at four the first digits above rounding go.
-_PANEL_LENGTH, _ORDER = 3.0, 16
+_PANEL_LENGTH = 3.0
+_LEGENDRE = leggauss(16, dtype=torch.float64)
 
 
 class TiltedMoments(NamedTuple):
@@ -89,17 +90,10 @@ def tilted_moments(
     return TiltedMoments(top + total.log(), first, second, ratio), errors
 
 
-@cache
-def _legendre() -> tuple[Tensor, Tensor]:
-    """Nodes and weights on [-1, 1]."""
-    nodes, weights = roots_legendre(_ORDER)
-    return torch.from_numpy(nodes), torch.from_numpy(weights)
-
-
 def _on_panels(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Gauss-Legendre nodes and log weights, ``num_panels x shape`` to more rows."""
     shape = (-1, *[1] * left.dim())
-    unit, weights = (column.to(left).view(shape) for column in _legendre())
+    unit, weights = (column.to(left).view(shape) for column in _LEGENDRE)
     half = 0.5 * (right - left)
     nodes = (left + half * (1 + unit)).flatten(0, 1)
     # Of an empty panel the smallest weight is as good as none.
@@ -108,10 +102,9 @@ def _on_panels(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _points_along(grid: Tensor, along: Tensor, wanted: Tensor) -> Tensor:
-    """Where an increasing quantity has some values, by linear interpolation.
+    """Where an increasing quantity on a grid, ``k x shape``, has wanted values.
 
-    The grid and the quantity there are ``k x shape``, wanted values ``shape x count``,
-    and the result ``count x shape``.
+    By linear interpolation; these are ``shape x count``, the result ``count x shape``.
     """
     along, points = along.movedim(0, -1).contiguous(), grid.movedim(0, -1)
     right = torch.searchsorted(along, wanted.contiguous()).clamp(1, len(grid) - 1)
@@ -128,7 +121,8 @@ _TOLERANCE = 3e-11
 _LEAST_DIGITS = 1e-6
 # The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
 # share of such integrals from which it is worth a try.
-_HERMITE_NODES, _GENTLE, _MOST_ROWS = 12, 1.0, 0.25
+_HERMITE = tuple(map(torch.from_numpy, roots_hermitenorm(12)))
+_GENTLE, _MOST_ROWS = 1.0, 0.25
 # Nodes of the first rule of few integrals, of any product that is wider than a fifth of
 # the Gaussian, and how many integrals are few: beyond, the nodes cost more than calls.
 _WIDE_NODES, _FEW = 192, 256
@@ -146,10 +140,9 @@ _AT_ONCE = 2**13
 def log_concave_integral(
     of_rows: OfRows, mean: Tensor, variance: Tensor
 ) -> TiltedMoments:
-    """The log integral of a log-concave function, and its derivatives.
+    """The log integral of a log-concave function, and its derivatives, to about 1e-10.
 
-    In double precision, right to about 1e-10 of themselves. Arguments that are not
-    finite are a ``PrecisionError``.
+    Arguments that are not finite are a ``PrecisionError``.
     """
     dtype, m = mean.dtype, mean.shape[-1]
     mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
@@ -178,13 +171,6 @@ def _integrals(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
     return rule(of_rows, mean, variance)
 
 
-@cache
-def _hermite() -> tuple[Tensor, Tensor]:
-    """Nodes and log weights of integrals over a line, in deviations of a Gaussian."""
-    nodes, weights = map(torch.from_numpy, roots_hermitenorm(_HERMITE_NODES))
-    return nodes, weights.log() + 0.5 * nodes.square()
-
-
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
     """The first rule of many integrals, and the others for those that it misses."""
     function, at = of_rows(None), (mean.detach(), variance.detach())
@@ -195,13 +181,13 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
         return _even_rule(of_rows, mean, variance)
     with torch.no_grad():
         curvature = at[1].reciprocal() - bend
-        unit, log_weights = (
-            column.to(mean.device).view(-1, *[1] * mean.dim()) for column in _hermite()
+        unit, weights = (
+            column.to(mean.device).view(-1, *[1] * mean.dim()) for column in _HERMITE
         )
         width = curvature.rsqrt()
         # One step of Newton's method leads near enough to the peak.
         nodes = slope / curvature + width * unit
-        log_weights = log_weights + width.log()
+        log_weights = weights.log() + 0.5 * unit.square() + width.log()
     moments, missed = _sums(function, nodes, log_weights, mean, variance)
     return _completed(moments, missed, of_rows, mean, variance, _even_rule)
 
@@ -280,11 +266,7 @@ def _sums(
     mean: Tensor,
     variance: Tensor,
 ) -> tuple[TiltedMoments, Tensor]:
-    """The moments by a rule, and whether they miss the identities.
-
-    Nodes are distances from the mean as it is, ``num_nodes x shape`` like their
-    weights.
-    """
+    """The moments by nodes, distances from the mean, and which are missed."""
     at = mean.detach()
     value, slope, _ = function(at + nodes)
     # Nodes are constants: the Gaussian moves over them.
@@ -302,10 +284,7 @@ def _sums(
 
 
 class _Peak(NamedTuple):
-    """The peak of the product, as a signed distance from the mean.
-
-    ``height`` is that of its logarithm, ``width`` by the curvature there.
-    """
+    """The product's peak: distance from the mean, height of its logarithm, width."""
 
     at: Tensor
     height: Tensor

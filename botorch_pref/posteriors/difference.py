@@ -95,10 +95,7 @@ def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) ->
 
 
 def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and ends of the central interval of each utility, ``batch_shape x q``.
-
-    They are those of the mixture where the posterior is of an ensemble.
-    """
+    """Mean and ends of central intervals of a posterior, ``batch_shape x q``."""
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
     lower, upper = posterior.quantile(tails.to(mean)).detach().squeeze(-1)
@@ -123,10 +120,9 @@ def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
 
 
 def duels_between(utilities: Tensor) -> Tensor:
-    """Every duel of some items, won by the larger utility.
+    """Every duel of items of utilities ``batch_shape x q x 1``, winner first.
 
-    Of utilities ``batch_shape x q x 1``, with the noise of the answers, it gives
-    indices ``batch_shape x q (q - 1) / 2 x 2``, winner first.
+    The indices are ``batch_shape x q (q - 1) / 2 x 2``.
     """
     heard = utilities.squeeze(-1)
     pairs = torch.combinations(torch.arange(heard.shape[-1], device=heard.device))

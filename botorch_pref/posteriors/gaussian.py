@@ -69,8 +69,7 @@ def check_points(
 def check_finite(name: str, points: Tensor) -> Tensor:
     """The points; an error names the first feature that is NaN or infinite.
 
-    On a GPU this waits for the points, which have just arrived where they come from an
-    optimiser on the host.
+    On a GPU this waits for the points.
     """
     finite = points.isfinite()
     if not bool(finite.all()):
@@ -89,11 +88,7 @@ def check_point_pairs(
     like: Tensor | None = None,
     dim: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Checks the two sides of duels, which nothing but batches and q may tell apart.
-
-    One point of the second side may be for all of the first; the rest is as in
-    :func:`check_points`.
-    """
+    """Checks the sides of duels, of which the second may be one point for all."""
     first = check_points(names[0], first, like, dim)
     second = check_points(names[1], second, first, first.shape[-1])
     try:
@@ -317,8 +312,7 @@ def with_observation_noise(
 ) -> Moments:
     """Moments of utilities at q points as a person hears them.
 
-    The noise is given, ``batch_shape x q x 1`` variances, or with True that with which
-    the likelihood hears each presented item.
+    The noise is ``batch_shape x q x 1`` variances, or with True the likelihood's own.
     """
     if not isinstance(observation_noise, bool | Tensor):
         raise FeedbackError(
@@ -347,10 +341,7 @@ def transformed_posterior(
     transform: PosteriorTransform | None,
     X: Tensor,
 ) -> Posterior:
-    """The posterior that ``make`` makes of moments, transformed as BoTorch does it.
-
-    The points ``X`` are those before any input transform.
-    """
+    """The posterior of moments at untransformed ``X``, transformed as BoTorch does."""
     # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
     if type(transform) is ScalarizedPosteriorTransform:
         weights = cast("Tensor", transform.weights)

@@ -252,17 +252,16 @@ class SkewNormalPosterior(Posterior):
             )
         normals = base_samples.expand(sample_shape + self.base_sample_shape)
         normals = normals.reshape(sample_shape.numel(), *self.base_sample_shape)
-        means = self.component_means.gather(0, self._component_index(normals[..., 0]))
+        count, *_, num_points = self.component_means.shape
+        # The component of each sample, the same at all its points.
+        uniform = 0.5 * torch.erfc(normals[..., 0] * -math.sqrt(0.5))
+        index = (uniform * count).long().clamp(max=count - 1).unsqueeze(-1)
+        means = self.component_means.gather(
+            0, index.expand(*index.shape[:-1], num_points)
+        )
         # Samples become columns: one product per t-batch instead of one per sample.
         gaussian = (self._root @ normals[..., 1:].movedim(0, -1)).movedim(-1, 0)
         return (means + gaussian).reshape(self._extended_shape(sample_shape))
-
-    def _component_index(self, normal: Tensor) -> Tensor:
-        """Component of each sample, ``n x batch_shape``, repeated for its q points."""
-        count, *_, num_points = self.component_means.shape
-        uniform = 0.5 * torch.erfc(normal * -math.sqrt(0.5))
-        index = (uniform * count).long().clamp(max=count - 1)
-        return index.unsqueeze(-1).expand(*index.shape, num_points)
 
     @cached_property
     def _root(self) -> Tensor:

@@ -35,7 +35,7 @@ from botorch_pref.feedback import Feedback
 from botorch_pref.inference import ExpectationPropagation, UtilityPrior
 from botorch_pref.inference.inducing import BlurredFactors, inverse_root
 from botorch_pref.models import PreferenceGP, rater_covar_module
-from botorch_pref.models.sparse import spread_places
+from botorch_pref.models.engines import spread_places
 
 DOUBLE = torch.float64
 

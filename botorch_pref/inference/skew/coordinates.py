@@ -254,10 +254,7 @@ class BoxCopula:
         return Target(self, mean, self._root, self._log_scale)
 
     def suits(self, rows: Target, generator: torch.Generator) -> bool:
-        """Whether the coordinates are so much nearer a Gaussian that they are faster.
-
-        In every element of a batch; a divergence that is no number is not.
-        """
+        """Whether all elements are so near a Gaussian that this is faster."""
         copula = self.target.divergence(generator)
         nearer = _COST * copula < rows.divergence(generator)
         return bool((nearer & (copula < rows.mean.shape[-1])).all())
@@ -290,11 +287,7 @@ class BoxCopula:
     def _forces(self, s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """``v - A m``, its prior force, and that between the two Gaussians of ``s``."""
         residual = torch.addcmul(self._mean - self._prior, self._scale * self._sign, y)
-        return (
-            residual,
-            _times(residual, self._precision),
-            _times(s, self._excess),
-        )
+        return (residual, _times(residual, self._precision), _times(s, self._excess))
 
     def _gradient(self, s: Tensor, y: Tensor, force: Tensor, pull: Tensor) -> Tensor:
         # dv / ds is a ratio of densities.

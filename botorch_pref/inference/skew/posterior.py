@@ -30,19 +30,29 @@ Hajivassiliou and McFadden 1998).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import torch
+from botorch.posteriors.posterior import Posterior
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import SitePosterior
 from botorch_pref.inference.engine import (
+    Engine,
+    FurtherAnswers,
+    PosteriorTerms,
     RowSources,
+    Solution,
     TermsChange,
     UtilityPrior,
+    WarmStart,
     carry_rows,
+    in_double,
+    not_finite,
 )
+from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
     GaussianTangent,
@@ -58,9 +68,11 @@ from botorch_pref.inference.skew.coordinates import (
 )
 from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.likelihoods.factors import BoxFactors, MergedBoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
+from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.numerics.normal import interval_derivatives, truncated_normal_quantile
+from botorch_pref.posteriors import Moments, SkewNormalPosterior
 
 _POWER_ITERATIONS = 8
 _BRIDGE_ITERATIONS = 30
@@ -102,30 +114,19 @@ class BoxProblem:
     ) -> SkewResult:
         """The exact posterior of utilities, by draws of chains.
 
-        They start at expectation propagation's solution of the problem;
-        ``latent.converged`` of the result says whether they mixed.
-        """
-        truncated, latent = self.draws(approximation, num_draws, generator)
-        return self.mixture(truncated, latent, latent.effective_sample_size)
-
-    @torch.no_grad()
-    def draws(
-        self,
-        approximation: GaussianSolution,
-        num_draws: int,
-        generator: torch.Generator,
-    ) -> tuple[Tensor, LatentDraws]:
-        """Draws of ``v``, ``num_draws x batch_shape x m``, and of what they come from.
-
-        In the coordinates in which chains are faster.
+        They start at expectation propagation's solution of the problem, in the
+        coordinates in which they are faster; ``latent.converged`` of the result says
+        whether they mixed.
         """
         rows = self._rows(approximation)
         copula = self._copula(approximation, rows, generator)
         target = rows if copula is None else copula.target
         latent = sample_latent(target, num_draws=num_draws, generator=generator)
         if copula is None:
-            return self.factors.heard(latent.draws, generator), latent
-        return copula.values(latent.draws), latent
+            truncated = self.factors.heard(latent.draws, generator)
+        else:
+            truncated = copula.values(latent.draws)
+        return self.mixture(truncated, latent, latent.effective_sample_size)
 
     def _copula(
         self, approximation: GaussianSolution, rows: Target, generator: torch.Generator
@@ -164,11 +165,7 @@ class BoxProblem:
     def mixture(
         self, truncated: Tensor, latent: LatentDraws, effective_sample_size: Tensor
     ) -> SkewResult:
-        """The posterior of utilities as a mixture over draws of ``v``.
-
-        ``truncated`` are the draws, ``num_draws x batch_shape x m``, and ``latent`` the
-        chains that they come from.
-        """
+        """The posterior of utilities as a mixture over draws of ``v`` of chains."""
         solver = choose_solver(self.covar, self.factors.rows, self.factors.noise)
         batch = truncated.shape[1:]
         factor = solver.factor(self.factors.variance.reciprocal().expand(batch))
@@ -301,10 +298,7 @@ class SkewTangent:
 
 
 class GHKUpdate(NamedTuple):
-    """``S`` draws given all answers: the earlier draw of each, and its further rows.
-
-    ``share``, ``batch_shape``, is the effective number of earlier draws over ``S``.
-    """
+    """Places of earlier draws, their further rows, and the share that is left."""
 
     chosen: Tensor
     further: Tensor
@@ -366,11 +360,7 @@ def _drawn(
 
 
 def _systematic(log_weight: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    """Equal-weight choice in proportion to weights, and the effective share of all.
-
-    Systematic resampling (Kitagawa 1996): each draw is chosen as often as its weight
-    says, rounded up or down.
-    """
+    """Equal-weight choice by weights, and the effective share (Kitagawa 1996)."""
     count = log_weight.shape[0]
     weights = log_weight.movedim(0, -1).softmax(-1)
     share = 1 / (count * weights.square().sum(-1))
@@ -443,3 +433,215 @@ def _with_batch(draws: Tensor, batch: torch.Size) -> Tensor:
     missing = len(batch) - len(own)
     draws = draws.reshape(count, *[1] * missing, *own, width)
     return draws.expand(count, *batch, width)
+
+
+# --- Solutions and the engine
+
+
+@dataclass(frozen=True)
+class SkewStart(WarmStart):
+    """A start of expectation propagation, and draws that go on from earlier ones.
+
+    The draws are given all answers, under the hyper-parameters of the earlier solution;
+    ``continued`` counts how many times they went on since those of chains.
+    """
+
+    draws: ContinuedDraws | None = None
+    continued: int = 0
+
+    def at_other_parameters(self) -> Self:
+        """The sites alone."""
+        return replace(self, draws=None)
+
+
+@dataclass(frozen=True, eq=False)
+class SkewSolution(Solution[PosteriorTerms]):
+    """A unified skew-normal posterior, sampled at first use.
+
+    ``found`` is the solution of expectation propagation, where it is known already;
+    where it is not, ``start`` has draws that make both it and chains unnecessary.
+    """
+
+    engine: UnifiedSkewNormal
+    prior: UtilityPrior
+    factors: BoxFactors | MergedBoxFactors
+    found: GaussianSolution | None
+    start: SkewStart | None = None
+
+    @cached_property
+    def approximation(self) -> GaussianSolution:
+        """The solution of expectation propagation, found now where it is not known."""
+        if self.found is not None:
+            return self.found
+        with torch.no_grad():
+            return ExpectationPropagation().solve(self.prior, self.factors)
+
+    @cached_property
+    def log_evidence(self) -> Tensor:
+        """See base class; estimated from draws with ``exact_evidence``."""
+        if not self.engine.exact_evidence:
+            return self.approximation.log_evidence
+        generator = self.engine.generator(self.prior.mean)
+        evidence = self._problem.log_evidence(self.sampled, generator)
+        return evidence.to(self.prior.covar)
+
+    @property
+    def _problem(self) -> BoxProblem:
+        _, mean, covar = self.prior.in_double()
+        return BoxProblem(covar, mean, in_double(self.factors))
+
+    @cached_property
+    def sampled(self) -> SkewResult:
+        """Draws of chains of their own."""
+        generator = self.engine.generator(self.prior.mean)
+        return self._problem.sample(
+            self.approximation, self.engine.num_draws, generator
+        )
+
+    @cached_property
+    def mixture(self) -> SkewResult:
+        """The draws that prediction uses: continued ones where there are enough."""
+        if self.found is not None or self.start is None or self.start.draws is None:
+            return self.sampled
+        return self._problem.mixture(*self.start.draws)
+
+    @cached_property
+    def terms(self) -> PosteriorTerms:
+        """See base class."""
+        mixture, like = self.mixture, self.prior.covar
+        weights, root = mixture.weights.to(like), mixture.factor.root().to(like)
+        return PosteriorTerms(self.prior.points, weights, root)
+
+    def diagnostics(self) -> dict[str, Any]:
+        """See base class; with ``r_hat`` and ``effective_sample_size``.
+
+        Both are those of the worst row. And ``acceptance_rate`` and ``num_draws``.
+        """
+        known = self.approximation.diagnostics()
+        latent, size = self.mixture.latent, self.mixture.effective_sample_size
+        return known | {
+            "converged": not self.failures and known["converged"] and latent.converged,
+            "r_hat": float(latent.r_hat.max()),
+            "effective_sample_size": float(size.min()),
+            "acceptance_rate": float(latent.acceptance_rate.min()),
+            "num_draws": self.engine.num_draws,
+        }
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """See base class."""
+        failures = () if self.found is None else self.found.failures
+        known = vars(self)
+        exact = self.engine.exact_evidence and "log_evidence" in known
+        failures += not_finite(
+            self.log_evidence if exact else None,
+            self.mixture.weights if "mixture" in known else None,
+        )
+        sampled = known.get("sampled")
+        if sampled is None or sampled.latent.converged:
+            return failures
+        size = float(sampled.latent.effective_sample_size.min())
+        text = (
+            f"did not converge: R-hat is {float(sampled.latent.r_hat.max()):.3f} and "
+            f"the smallest effective sample size {size:.0f} of "
+            f"{self.engine.num_draws} draws. Its means and variances are less exact "
+            "than they claim."
+        )
+        return (*failures, text)
+
+    def tangent(self, mean: Tensor) -> SkewTangent:
+        """See base class."""
+        mean, factors = in_double((mean, self.factors))
+        return SkewTangent(factors, mean, self.approximation, self.mixture)
+
+    def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
+        """See base class; with draws that go on, where moments are known."""
+        before = self.start
+        if before is None:
+            start = SkewStart(self.approximation.sites)
+        elif self.found is None:
+            start = before
+        else:
+            start = replace(before, sites=self.approximation.sites)
+        if further is None:
+            return start
+        first = ExpectationPropagation().initial_sites(further.factors)
+        start = start.at_other_parameters().followed_by(further.sources, first)
+        if further.moments is None or not isinstance(further.factors, BoxFactors):
+            return start
+        if not further.sources.complete:
+            return start
+        continued = start.continued + 1
+        generator = self.engine.generator(self.prior.mean, offset=continued)
+        moments = further.moments
+        means, covariance, factors = in_double(
+            (moments.means, moments.covariance, further.factors)
+        )
+        noise = self.factors.variance.double()
+        draws = continue_draws(
+            self.mixture, noise, means, covariance, factors, further.sources, generator
+        )
+        return replace(start, draws=draws, continued=continued)
+
+
+# Chains run anew where fewer than this share of the draws is left.
+_LEAST_SHARE = 0.25
+
+
+class UnifiedSkewNormal(Engine):
+    """Exact posteriors of boxed answers (Benavoli et al. 2021, theorem 1).
+
+    Args:
+        num_draws: Draws of the truncated ``v``.
+        seed: Of the draws. Equal seeds give equal results; the global random state is
+            neither read nor changed.
+        exact_evidence: Whether the evidence is exact up to sampling error instead of
+            that of expectation propagation.
+
+    Raises:
+        FeedbackError: The number of draws or the seed is none.
+    """
+
+    takes: ClassVar = frozenset({BoxFactors})
+
+    def __init__(
+        self, num_draws: int = 1024, seed: int = 0, exact_evidence: bool = False
+    ) -> None:
+        check_count("num_draws", num_draws, at_least=1)
+        check_count("seed", seed, at_least=0)
+        self.num_draws, self.seed = num_draws, seed
+        self.exact_evidence = exact_evidence
+
+    def solve(
+        self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
+    ) -> SkewSolution:
+        """See base class.
+
+        Draws depend on data and hyper-parameters, not on what was solved before: only a
+        fit, which records gradients, starts from there.
+        """
+        boxes = cast("BoxFactors | MergedBoxFactors", factors)
+        own = start if isinstance(start, SkewStart) else None
+        if torch.is_grad_enabled():
+            found = ExpectationPropagation().solve(prior, boxes, start)
+        elif own is not None and self._goes_on(own):
+            found = None
+        else:
+            found, own = ExpectationPropagation().solve(prior, boxes), None
+        return SkewSolution(self, prior, boxes, found, own)
+
+    def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
+        """A new source of randomness, of a seed that ``offset`` makes another one."""
+        return torch.Generator(device=like.device).manual_seed(self.seed + offset)
+
+    def _goes_on(self, start: SkewStart) -> bool:
+        """Whether there are draws, and enough of them."""
+        if start.draws is None:
+            return False
+        # A batch is sampled as a whole, so what its elements have left is averaged.
+        size = float(start.draws.effective_sample_size.mean())
+        return size >= _LEAST_SHARE * self.num_draws
+
+    def posterior(self, moments: Moments) -> Posterior:
+        """See base class: a mixture over the draws."""
+        return SkewNormalPosterior.from_moments(moments)

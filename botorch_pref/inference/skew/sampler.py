@@ -124,10 +124,9 @@ _SLACK = 2.0
 
 
 def worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
-    """R-hat and effective sample size of the worst row, each ``batch_shape``.
+    """R-hat and effective size of the worst row that is not ``fixed``, ``batch_shape``.
 
-    ``rows`` are ``num_steps x batch_shape x num_chains x m``; those that are ``fixed``,
-    for they have no variance, pass.
+    The ``rows`` are ``num_steps x batch_shape x num_chains x m``.
     """
     steps = rows.movedim(-2, 1)
     size = effective_sample_size(steps).masked_fill(fixed, torch.inf)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from botorch_pref.numerics.thurstone import (
+from botorch_pref.likelihoods.probit import (
     thurstone_choice_log_probability,
     thurstone_ranking_log_probability,
 )
