@@ -82,9 +82,7 @@ def designs_of(
             at = dict(zip(designs.best, at.flatten().tolist(), strict=True))
         return designs, _held(designs.best, at)
     if bounds is not None or names is not None:
-        raise BotorchPrefError(
-            "An experiment has its names and bounds; leave both out."
-        )
+        raise BotorchPrefError("An experiment has names and bounds; leave both out.")
     if isinstance(at, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
     # An experiment comes with Ax, which figures of models do without.
