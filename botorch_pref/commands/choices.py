@@ -29,13 +29,9 @@ from botorch_pref.models.answers import model_link
 from botorch_pref.plotting import draw_drivers
 from botorch_pref.posteriors.difference import difference_mixture
 
-NUM_FOLDS = 5
-FEW = 150
-"""Comparisons that `PairwiseGP` learns from: at 1,000 it takes minutes a fit."""
-
-MAX_LEARN = 500
-"""Comparisons, drawn at random, from which kernel parameters are learned; the posterior
-uses all."""
+NUM_FOLDS, FEW, MAX_LEARN = 5, 150, 500
+"""Folds; comparisons that `PairwiseGP` learns from, as 1,000 take it minutes a fit;
+and those from which kernel parameters are learned, while the posterior uses all."""
 
 RIDGE = 0.01
 """Precision of the prior of each Bradley-Terry weight, per standardised feature."""

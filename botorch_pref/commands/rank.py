@@ -64,21 +64,16 @@ threshold for each item."""
 MOST_ANSWERS = 30_000
 """Different answers with which a fit of a tie threshold for each item takes seconds."""
 
-LEVEL = 0.95
-"""Probability of the intervals."""
-
-Z = 1.959963984540054
-"""Half width of such an interval in standard deviations."""
+LEVEL, Z = 0.95, 1.959963984540054
+"""Probability of the intervals, and their half width in standard deviations."""
 
 SIDES = {"model_a": "model_b", "home": "away"}
 """Columns of tables that say in ``winner`` which of two columns won: of arenas, of
 leagues."""
 
 TIES = {"tie", "draw"}
-"""What such tables write where neither won."""
-
 BAD = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
-"""What arenas of language models write where both answers were bad."""
+"""What such tables write where neither won, and where both answers were bad."""
 
 
 def rank(argv: Sequence[str]) -> None:

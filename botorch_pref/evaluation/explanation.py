@@ -243,10 +243,9 @@ def _maximum(model: PreferenceGP) -> Tensor:
         return mll.forward(model.forward(*model.train_inputs), model.train_targets)
 
 
-_CHUNK = 64
-"""Points whose joint posterior is asked for at once: only each by itself is told."""
-_NEXT_TO = 1e-3
-"""A share of a range, nearer than which rounding leaves no variance of a difference."""
+_CHUNK, _NEXT_TO = 64, 1e-3
+"""Points whose joint posterior is asked for at once, as only each by itself is told;
+and a share of a range, nearer than which rounding leaves a difference no variance."""
 
 
 @dataclass(frozen=True)

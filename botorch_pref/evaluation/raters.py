@@ -147,14 +147,10 @@ def _answers_of_raters(model: PreferenceGP, kernel: ReliabilityKernel) -> Tensor
     return total[:-1]
 
 
-_STEP = 2e-3
-"""Of the differences, in raw parameters: most are logarithms, or those in spreads."""
-
-_FLAT = 0.01
-"""Curvature below which nothing determines a raw parameter: its deviation is ten."""
-
-_NOT_FITTED = 0.1
-"""Nats that the objective may lie below its maximum."""
+_STEP, _FLAT, _NOT_FITTED = 2e-3, 0.01, 0.1
+"""Of the differences, in raw parameters (most are logarithms, or those in spreads); the
+curvature below which nothing determines one, as its deviation is ten; and nats that the
+objective may lie below its maximum."""
 
 
 @dataclass(frozen=True, eq=False)
