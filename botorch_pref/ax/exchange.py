@@ -282,7 +282,9 @@ def save_to_ax(experiment: Experiment, place: str) -> None:
             # Ax's functions of saving use a session of the whole process.
             with Session(engine) as session, session.begin():
                 if name in session.execute(select(SQAExperiment.name)).scalars():
-                    raise StorageError(f"Ax has {name!r} there; name another storage.")
+                    raise StorageError(
+                        f"Ax has {name!r} already; name another storage."
+                    )
                 session.add(Encoder(SQAConfig()).experiment_to_sqa(experiment))
             engine.dispose()
         except (SQLAlchemyError, AxError, ModuleNotFoundError) as error:
