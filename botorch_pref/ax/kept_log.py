@@ -123,9 +123,7 @@ class KeptLog:
         """Where changes are written."""
         name = self.log.name
         if self._store is None:
-            raise StorageError(
-                f"{name!r} was opened to be read; copy it, and go on there."
-            )
+            raise StorageError(f"{name!r} was opened to be read; copy it to go on.")
         try:
             self._store.check_file(f"write to {name!r}", writes=True)
         except StorageError:

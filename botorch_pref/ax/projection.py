@@ -39,11 +39,8 @@ from botorch_pref.models.data import FeedbackDataset
 PROPERTY = "preference_events"
 """The property of Ax's trial that holds its events, in order, for Ax's users."""
 
-_RATER = "preference_rater"
-"""The property of Ax's trial with the number of who gave the answer that stands."""
-
-_POSITIONS = "preference_positions"
-"""The property of Ax's trial with the positions of its options, by name of the arm."""
+_RATER, _POSITIONS = "preference_rater", "preference_positions"
+"""Properties with the number of who answered, and options' positions by their arms."""
 
 _POSITION = "init_position"
 """Where Ax keeps how many points of the Sobol sequence were used."""

@@ -21,11 +21,9 @@ from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.models import DuelKernel, EPPreferenceGP, rater_covar_module
 
-MOST_RATERS = 40
-"""Raters of whom tables are made: each costs a derivative of the evidence."""
-
-MOST_POINTS = 1_000
-"""Options times raters whose joint utilities tell the agreement."""
+MOST_RATERS, MOST_POINTS = 40, 1_000
+"""Raters of whom tables are made, of whom each costs a derivative of the evidence; and
+options times raters whose joint utilities tell the agreement."""
 
 
 class RaterTables(NamedTuple):

@@ -108,11 +108,8 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     return feasible[best]
 
 
-LEVEL = 0.95
-"""Probability of the intervals."""
-
-NUM_CANDIDATES = 256
-"""How many points of the search space stand for all of it."""
+LEVEL, NUM_CANDIDATES = 0.95, 256
+"""Probability of the intervals; how many points stand for all of the search space."""
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",

@@ -29,13 +29,9 @@ from botorch_pref.models.answers import model_link
 from botorch_pref.plotting import draw_drivers
 from botorch_pref.posteriors.difference import difference_mixture
 
-NUM_FOLDS = 5
-FEW = 150
-"""Comparisons that `PairwiseGP` learns from: at 1,000 it takes minutes a fit."""
-
-MAX_LEARN = 500
-"""Comparisons, drawn at random, from which kernel parameters are learned; the posterior
-uses all."""
+NUM_FOLDS, FEW, MAX_LEARN = 5, 150, 500
+"""Folds; comparisons that `PairwiseGP` learns from, as 1,000 take it minutes a fit;
+and those from which kernel parameters are learned, while the posterior uses all."""
 
 RIDGE = 0.01
 """Precision of the prior of each Bradley-Terry weight, per standardised feature."""
@@ -92,9 +88,7 @@ def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
             "person from each other"
         )
     if not data.decided.any():
-        raise FeedbackError(
-            "every answer is a tie: add answers that name a winner, to be scored"
-        )
+        raise FeedbackError("every answer is a tie: add answers that name a winner")
     about = f"{len(data)} answers about {len(data.datapoints)} items"
     print(f"{about}, features: {', '.join(data.feature_names)}")
     if data.tie is not None:
@@ -203,9 +197,8 @@ def fit_preference_gp(
 ) -> PreferenceGP:
     """Fits a model of this package with its defaults, on features scaled to [0, 1].
 
-    Kernel parameters are learned from at most `MAX_LEARN` comparisons: learning needs
-    hundreds of Cholesky factors, each in the cube of their number. The posterior uses
-    them all.
+    Kernel parameters are learned from at most `MAX_LEARN` comparisons, since that needs
+    hundreds of Cholesky factors, each in the cube of their number.
     """
     scaling = _scaling(train)
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]

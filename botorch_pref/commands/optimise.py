@@ -23,8 +23,7 @@ from botorch_pref.simulation import (
 )
 from botorch_pref.simulation.duel_loop import Fit, duel_line, fit_answers, settings_line
 
-LOG_NAME = "run.jsonl"
-FIGURE_NAME = "run.png"
+LOG_NAME, FIGURE_NAME = "run.jsonl", "run.png"
 
 
 def optimise(settings: RunSettings, out: Path) -> None:
@@ -40,7 +39,8 @@ def optimise(settings: RunSettings, out: Path) -> None:
         generator=for_duels,
     )
     judge = ProbitJudge(problem.utility, settings.noise, for_judge)
-    duels = run_duels(propose, judge, _fit(settings), settings.duels)
+    fit = make_fit(settings.model, errs=settings.noise > 0)
+    duels = run_duels(propose, judge, fit, settings.duels)
     out.mkdir(parents=True, exist_ok=True)
     done: list[LoggedDuel] = []
     with (out / LOG_NAME).open("w", encoding="utf-8") as file:
@@ -62,11 +62,7 @@ def optimise(settings: RunSettings, out: Path) -> None:
         f"simple regret {last.regret:.4g}, {100 * share:.2g} % of the range shown"
     )
     print(f"written: {out / LOG_NAME}, {out / FIGURE_NAME}")
-    print(_advice(problem, settings, done))
-
-
-def _fit(settings: RunSettings) -> Fit:
-    return make_fit(settings.model, errs=settings.noise > 0)
+    print(_advice(problem, fit, done))
 
 
 def _describe(logged: LoggedDuel) -> str:
@@ -86,11 +82,11 @@ def _shown(done: Sequence[LoggedDuel]) -> Tensor:
     return torch.unique(torch.stack(ends), dim=0)
 
 
-def _advice(problem: Problem, settings: RunSettings, done: Sequence[LoggedDuel]) -> str:
+def _advice(problem: Problem, fit: Fit, done: Sequence[LoggedDuel]) -> str:
     """Advice to stop or to ask more, in words."""
     duels = [logged.duel for logged in done]
     answers = [(duel.proposal, duel.challenger_won) for duel in duels]
-    model = fit_answers(answers, _fit(settings))
+    model = fit_answers(answers, fit)
     assert model is not None, "every duel of a run has an answer"
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
     best = duels[-1].incumbent.unsqueeze(0)

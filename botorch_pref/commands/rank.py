@@ -54,31 +54,24 @@ from botorch_pref.plotting.drawing import readable_fonts
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-MOST_POINTS = 4000
-"""Items, or pairs of an item and a group, that the exact model holds in minutes."""
+MOST_POINTS, MOST_ANSWERS = 4000, 30_000
+"""Items, or pairs of an item and a group, that the exact model holds in minutes; and
+different answers with which a tie threshold for each item is fitted in seconds."""
 
 MINUTES = {False: 0.4, True: 1.8}
 """What 1,000 points take, and others by the cube of their number: without, with a tie
 threshold for each item."""
 
-MOST_ANSWERS = 30_000
-"""Different answers with which a fit of a tie threshold for each item takes seconds."""
-
-LEVEL = 0.95
-"""Probability of the intervals."""
-
-Z = 1.959963984540054
-"""Half width of such an interval in standard deviations."""
+LEVEL, Z = 0.95, 1.959963984540054
+"""Probability of the intervals, and their half width in standard deviations."""
 
 SIDES = {"model_a": "model_b", "home": "away"}
 """Columns of tables that say in ``winner`` which of two columns won: of arenas, of
 leagues."""
 
 TIES = {"tie", "draw"}
-"""What such tables write where neither won."""
-
 BAD = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
-"""What arenas of language models write where both answers were bad."""
+"""What such tables write where neither won, and where both answers were bad."""
 
 
 def rank(argv: Sequence[str]) -> None:
@@ -144,24 +137,17 @@ def _make_parser() -> argparse.ArgumentParser:
         help="features of the items, their names in the first column; without it items "
         "are known by their answers alone",
     )
-    add("--tie", metavar="COLUMN", help="that says which answers are ties; default tie")
-    add(
-        "--home",
-        metavar="COLUMN",
-        help="that names the item at home or shown first, such as home or model_a: "
-        "what this adds is estimated, and ranks are those without it",
-    )
+    columns = {
+        "--tie": "that says which answers are ties; default tie",
+        "--home": "that names the item at home or shown first, such as home or "
+        "model_a: what this adds is estimated, and ranks are those without it",
+        "--rater": "that names who answered: ranks are of the raters' mean utility",
+        "--category": "that names the kind of question: a board for each, and for all",
+    }
     groups = parser.add_mutually_exclusive_group()
-    groups.add_argument(
-        "--rater",
-        metavar="COLUMN",
-        help="that names who answered: ranks are those of the raters' mean utility",
-    )
-    groups.add_argument(
-        "--category",
-        metavar="COLUMN",
-        help="that names the kind of question: a board for each beside that of all",
-    )
+    for name, told in columns.items():
+        way = groups if name in ("--rater", "--category") else parser
+        way.add_argument(name, metavar="COLUMN", help=told)
     add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

@@ -39,14 +39,11 @@ IMPROVEMENT_WEIGHT = 0.2
 """The `k` of EIIG: less loses precision at the end, more stays at wrong humps more
 often (`docs/benchmarks.md`)."""
 
-NOISE = 1e-3
-"""Of the likelihood where the judge never errs: EP learns it from here on."""
+NOISE, HUMAN_NOISE = 1e-3, 1.0
+"""Of the likelihood where the judge never errs, from where EP learns it, and where she
+errs: the library's own, beside which the output scale is learned."""
 
 _NOISE_SPREAD, _LEAST_NOISE = 5.0, 1e-8
-
-HUMAN_NOISE = 1.0
-"""Of the likelihood where she errs: the library's own, beside which the output scale is
-learned."""
 
 MODELS: dict[str, type[PreferenceGP]] = {
     entry.name: entry.model_class
@@ -58,10 +55,8 @@ MODELS: dict[str, type[PreferenceGP]] = {
 
 def _ways(entry: RegisteredAcquisition) -> dict[str, MakeAcquisition]:
     """The ways to make an acquisition function, by name."""
-    options: dict[str, Any] = {"k": IMPROVEMENT_WEIGHT} if entry.name == "eiig" else {}
-    make: Callable[..., AcquisitionFunction] = partial(
-        entry.acquisition_class, **options
-    )
+    own: dict[str, Any] = {"k": IMPROVEMENT_WEIGHT} if entry.name == "eiig" else {}
+    make: Callable[..., AcquisitionFunction] = partial(entry.acquisition_class, **own)
     reference = entry.reference
     if reference is None:
         return {entry.name: make, f"{entry.name}-pair": lambda model, _: make(model)}
@@ -129,17 +124,15 @@ def fit_with_noise(model_class: type[PreferenceGP], noise: float | None) -> Fit:
     if model_class is SkewPreferenceGP:
         make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)
 
-    def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
+    def fit(points: Tensor, comparisons: Comparisons) -> PreferenceGP:
         begin = NOISE if noise is None else noise
         threshold = None if comparisons.ties is None else 0.5 * begin**0.5
         if noise is None:
             likelihood = exact_likelihood(threshold)
         else:
             likelihood = PairwiseProbitLikelihood(noise, threshold)
-        kernel = DuelKernel(datapoints.shape[-1])
-        model = make(
-            datapoints, comparisons, likelihood=likelihood, covar_module=kernel
-        )
+        kernel = DuelKernel(points.shape[-1])
+        model = make(points, comparisons, likelihood=likelihood, covar_module=kernel)
         fit_by_evidence(model)
         return model
 

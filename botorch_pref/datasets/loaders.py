@@ -42,14 +42,11 @@ def load_car() -> FeedbackData[Choices]:
     (large), `space` for luggage as a fraction of a comparable car's, `cost` a mile in
     cents, `station` the fraction of stations that can refuel it; and one column each
     for six types and four fuels. (The description of the source gives larger units,
-    which its values contradict.)
+    which its values contradict.) `raters` are the numbers of the rows.
 
     The labels `electric` and `methanol` of the source are exchanged here: its methanol
     has no emissions, no stations and ranges from 50 to 200 miles throughout, and its
     electric pollutes and goes 250 to 400 miles.
-
-    Returns:
-        The choices, `raters` being the number of the row; each is another person.
     """
     table = read_r_table("Ecdat", "Car")
     vehicles = []
@@ -85,10 +82,7 @@ def load_train() -> ComparisonData:
 
     Features: `price` in guilders (the source has cents), `time` in minutes, `change`
     the number of changes (0 to 4), `comfort` a class from 0 (best) to 2. Lower is
-    better in all four.
-
-    Returns:
-        The comparisons, `raters` being the ids of the people.
+    better in all four. `raters` are the ids of the people.
     """
     table = read_r_table("Ecdat", "Train")
     first, second = (
@@ -120,10 +114,8 @@ def load_travel_mode() -> FeedbackData[Choices]:
     Features: `wait` at the terminal (0 for the car) and `travel` in the vehicle,
     `vcost` of the vehicle, `gcost` a generalised cost that adds to it the worth of the
     time; and one column for each mode. The source names no units; by their size times
-    are in minutes and costs in dollars. Lower is better in the first four.
-
-    Returns:
-        The choices, `raters` being the number of the traveller; each is another person.
+    are in minutes and costs in dollars. Lower is better in the first four. `raters` are
+    the numbers of the travellers.
     """
     table = read_r_table("AER", "TravelMode").sort_values(["individual", "mode"])
     numbers = torch.tensor(table[list(_MODE_NUMBERS)].to_numpy(dtype=float))
@@ -147,10 +139,8 @@ def load_wine() -> FeedbackData[OrdinalRatings]:
     Biometrical Journal 31 (1989). The utility is bitterness, not how good the wine is.
 
     Features, 0 or 1: `warm`, the temperature at crushing, and `contact`, whether the
-    juice was left with the skins. So there are four distinct items.
-
-    Returns:
-        The ratings, level 4 the most bitter (5 in the source), `raters` the tasters.
+    juice was left with the skins. So there are four distinct items. Level 4 is the most
+    bitter (5 in the source), and `raters` are the tasters.
     """
     table = read_r_table("ordinal", "wine")
     warm = torch.tensor((table["temp"] == "warm").to_numpy())
@@ -201,10 +191,8 @@ def load_sushi(
         folder: Where `sushi3.idata` and the file of orders are.
         which: The set, `a` or `b`.
 
-    Returns:
-        The rankings. The items of set B are in the order of `sushi3.idata`, those of
-        set A in the order of its own ids. `raters` is the number of the ranking, the
-        line of the person in `sushi3.udata`.
+    The items of set B are in the order of `sushi3.idata`, those of set A in that of its
+    own ids. `raters` are the lines of the people in `sushi3.udata`.
 
     Raises:
         FeedbackError: A file is not as described; the message names the line.

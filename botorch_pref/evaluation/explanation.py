@@ -243,10 +243,9 @@ def _maximum(model: PreferenceGP) -> Tensor:
         return mll.forward(model.forward(*model.train_inputs), model.train_targets)
 
 
-_CHUNK = 64
-"""Points whose joint posterior is asked for at once: only each by itself is told."""
-_NEXT_TO = 1e-3
-"""A share of a range, nearer than which rounding leaves no variance of a difference."""
+_CHUNK, _NEXT_TO = 64, 1e-3
+"""Points whose joint posterior is asked for at once, as only each by itself is told;
+and a share of a range, nearer than which rounding leaves a difference no variance."""
 
 
 @dataclass(frozen=True)
@@ -349,9 +348,9 @@ class Designs:
     def effect(
         self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float
     ) -> tuple[list[Any], tuple[Tensor, Tensor, Tensor]]:
-        """Values of a parameter, and how each changes the utility of a design ``at``.
+        """Values of a parameter, its own among them, and how each changes the utility.
 
-        Its own value is among them, with the change 0. Changes are means and intervals.
+        Changes from the design ``at`` are means and intervals.
         """
         values = dimension.values(number, own=at[dimension.name])
         moved = [{**at, dimension.name: value} for value in values]

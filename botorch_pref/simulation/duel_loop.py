@@ -127,8 +127,7 @@ Its own `X_ref` is the opponent, which need not be the incumbent; a function wit
 chooses both points.
 """
 
-NUM_RESTARTS = 4
-RAW_SAMPLES = 256
+NUM_RESTARTS, RAW_SAMPLES = 4, 256
 
 
 @dataclass(frozen=True)

@@ -252,14 +252,10 @@ def run_noted(notes: list[str], job: Callable[[], T]) -> T:
 # --- The worker
 
 _PACKAGE = __name__.partition(".")[0]
-_SHOWN = 20
-"""Warnings that are among the findings, the most frequent ones."""
-
-_LEAD = 5
-"""Answers before the model chooses at which its process starts, which takes seconds."""
-
-_TRIALS = 3
-"""Processes that end one after the other, before models are fitted without one."""
+_SHOWN, _LEAD, _TRIALS = 20, 5, 3
+"""Warnings that are among the findings, the most frequent ones; answers before the
+model chooses at which its process starts, which takes seconds; and processes that end
+one after the other before models are fitted without one."""
 
 _LOST = "The process that fits models has ended, as for want of memory; "
 _AGAIN = _LOST + "it is started again."

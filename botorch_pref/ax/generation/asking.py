@@ -91,10 +91,8 @@ class SpreadGenerator(SobolGenerator):
         return super().gen(n, search_space_digest, linear_constraints, *args, **given)
 
 
-SPREAD = "spread"
-"""The node that chooses options without a model."""
-MODEL = "model"
-"""The node that chooses them by the model."""
+SPREAD, MODEL = "spread", "model"
+"""The nodes that choose options without a model, and by it."""
 
 
 def preference_generation_strategy(
@@ -239,8 +237,8 @@ def model_spec(
     )
 
 
-SOBOL = Generators.SOBOL.value
-"""The chooser of options that are spread, in the log."""
+SOBOL, REPEAT = Generators.SOBOL.value, "Repeat"
+"""The choosers of options that are spread and that are asked again, in the log."""
 
 FEW, MANY = 2, 4
 """Options of a question by default. Thirty questions of four find more than thirty
@@ -296,10 +294,8 @@ def beside_baseline(
     spread = (chosen.generated or {}).get("node") == SPREAD
     if baseline is None or not spread or baseline in options:
         return options
-    designs = [baseline, *options]
-    first, *others = in_smallest_differences(
-        space, settings.smallest_difference, designs
-    )
+    every, least = [baseline, *options], settings.smallest_difference
+    first, *others = in_smallest_differences(space, least, every)
     # The option least unlike the baseline makes room for it.
     nearest = int((torch.stack(others) - first).square().sum(-1).argmin())
     return [baseline, *options[:nearest], *options[nearest + 1 :]]
@@ -405,10 +401,6 @@ def _turn(
     if waiting:
         return None if rater in waiting else _WITH_OTHERS
     return _ANSWERED if asked else _NEW
-
-
-REPEAT = "Repeat"
-"""The chooser of a question that is asked again, in the log."""
 
 
 def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen | None:

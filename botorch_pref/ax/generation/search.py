@@ -33,11 +33,9 @@ from botorch_pref.ax.space.constraints import Frame
 from botorch_pref.ax.space.options import all_values, few_values
 from botorch_pref.evaluation.progress import near_points
 
-MAX_DESIGNS = 10_000
-"""Up to so many designs are valued one by one."""
-
-_MAX_VALUES = 1_000
-"""Whole numbers of more values are as good as continuous."""
+MAX_DESIGNS, _MAX_VALUES = 10_000, 1_000
+"""Designs that are valued one by one, and values of whole numbers, at most; those of
+more values are as good as continuous."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,11 +358,9 @@ class QuestionValue(WrappedAcquisition):
         return max(float(spread), 1e-6)
 
 
-_MAX_STEPS = 20
-"""Whole numbers of up to so many values are tried one by one."""
-
-_DRAWS = 256
-"""Questions by which the spread of values is measured."""
+_MAX_STEPS, _DRAWS = 20, 256
+"""Values of whole numbers that are tried one by one, and questions by which the spread
+of the acquisition function is measured."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -178,14 +178,12 @@ def sum_text(form: Form) -> str:
     return " + ".join(terms + ([repr(constant)] if constant or not terms else []))
 
 
-LARGEST = 1e100
-"""The size of numbers from which on products of a few overflow."""
+LARGEST, _FINEST = 1e100, 1e-9
+"""Numbers from which on products of a few overflow; and a share of the size of bounds:
+of a smaller range, few numbers have a float."""
 
 _MOST_STEPS = 10_000
 """The largest number of values that bounds and a step size may make."""
-
-_FINEST = 1e-9
-"""Share of the size of bounds; of a smaller range, few numbers have a float."""
 
 
 def check_config(config: Any) -> None:
@@ -418,11 +416,9 @@ def _solved(
     )
 
 
-_FLAT = 1e-6
-"""Width, as a share of the unit cube's, below which a polytope has none."""
-
-ROOMY = 0.01
-"""Share of the box; of a larger part, trying finds points that satisfy constraints."""
+_FLAT, ROOMY = 1e-6, 0.01
+"""Width, as a share of the unit cube's, below which a polytope has none; and share of
+the box, from which on trying finds points that satisfy constraints."""
 
 _WALK = 100
 """Steps between two points, and before the first."""
@@ -493,10 +489,8 @@ class Frame:
             return self.centre.expand(n, -1)
         slopes, slack = self.inequalities
         start = self.centre.new_zeros(num_axes, 1)
-        walk = sample_polytope(
-            slopes, slack[:, None], start, n, _WALK, _WALK, seed=seed
-        )
-        return self.points(walk)
+        w = sample_polytope(slopes, slack[:, None], start, n, _WALK, _WALK, seed=seed)
+        return self.points(w)
 
 
 def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:

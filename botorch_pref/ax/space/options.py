@@ -127,11 +127,10 @@ def _python_values(column: Series, ids: list[str]) -> list[Any]:
     values, name = column.tolist(), column.name
     if types.is_float_dtype(column):
         values = [value if is_missing(value) else float(value) for value in values]
-    if column.isna().any():
-        row = ids[int(column.isna().to_numpy().argmax())]
-        raise ExperimentError(
-            f"The catalogue has no {name!r} of {row!r}; fill it in, or drop the row."
-        )
+    for row, value in zip(ids, values, strict=True):
+        if is_missing(value):
+            what = f"The catalogue has no {name!r} of {row!r}"
+            raise ExperimentError(f"{what}; fill it in, or drop the row.")
     kinds = {type(value) for value in values}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
         raise ExperimentError(
