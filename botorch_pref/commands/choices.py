@@ -197,8 +197,9 @@ def fit_preference_gp(
 ) -> PreferenceGP:
     """Fits a model of this package with its defaults, on features scaled to [0, 1].
 
-    Kernel parameters are learned from at most `MAX_LEARN` comparisons, since that needs
-    hundreds of Cholesky factors, each in the cube of their number.
+    Kernel parameters are learned from at most `MAX_LEARN` comparisons: learning needs
+    hundreds of Cholesky factors, each in the cube of their number. The posterior uses
+    them all.
     """
     scaling = _scaling(train)
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]

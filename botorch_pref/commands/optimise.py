@@ -23,7 +23,8 @@ from botorch_pref.simulation import (
 )
 from botorch_pref.simulation.duel_loop import Fit, duel_line, fit_answers, settings_line
 
-LOG_NAME, FIGURE_NAME = "run.jsonl", "run.png"
+LOG_NAME = "run.jsonl"
+FIGURE_NAME = "run.png"
 
 
 def optimise(settings: RunSettings, out: Path) -> None:

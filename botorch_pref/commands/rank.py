@@ -54,13 +54,15 @@ from botorch_pref.plotting.drawing import readable_fonts
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-MOST_POINTS, MOST_ANSWERS = 4000, 30_000
-"""Items, or pairs of an item and a group, that the exact model holds in minutes; and
-different answers with which a tie threshold for each item is fitted in seconds."""
+MOST_POINTS = 4000
+"""Items, or pairs of an item and a group, that the exact model holds in minutes."""
 
 MINUTES = {False: 0.4, True: 1.8}
 """What 1,000 points take, and others by the cube of their number: without, with a tie
 threshold for each item."""
+
+MOST_ANSWERS = 30_000
+"""Different answers with which a fit of a tie threshold for each item takes seconds."""
 
 LEVEL, Z = 0.95, 1.959963984540054
 """Probability of the intervals, and their half width in standard deviations."""

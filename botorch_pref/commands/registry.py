@@ -39,11 +39,14 @@ IMPROVEMENT_WEIGHT = 0.2
 """The `k` of EIIG: less loses precision at the end, more stays at wrong humps more
 often (`docs/benchmarks.md`)."""
 
-NOISE, HUMAN_NOISE = 1e-3, 1.0
-"""Of the likelihood where the judge never errs, from where EP learns it, and where she
-errs: the library's own, beside which the output scale is learned."""
+NOISE = 1e-3
+"""Of the likelihood where the judge never errs: EP learns it from here on."""
 
 _NOISE_SPREAD, _LEAST_NOISE = 5.0, 1e-8
+
+HUMAN_NOISE = 1.0
+"""Of the likelihood where she errs: the library's own, beside which the output scale is
+learned."""
 
 MODELS: dict[str, type[PreferenceGP]] = {
     entry.name: entry.model_class

@@ -176,8 +176,9 @@ def remaining_gain(
     return RemainingGain(gain.mean(0), gain.std(0) / num_samples**0.5)
 
 
-NUM_CANDIDATES, NEAR = 512, (0.1, 0.03, 0.01)
-"""Candidates, and deviations of those near another point, in ranges of the inputs."""
+NUM_CANDIDATES = 512
+NEAR = (0.1, 0.03, 0.01)
+"""Deviations of points near another one, in ranges of the inputs."""
 
 
 def stopping_candidates(
@@ -240,11 +241,13 @@ def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Te
     return torch.cat(near).clamp(box[0], box[1])
 
 
-RESTARTS, STEPS = 2, 20
-"""Starts of each function that L-BFGS-B follows uphill, and its steps. Three starts of
-a hundred moved the probability of a small gain by at most 0.02 on four models of three
-and six inputs, less than the error of 128 functions, and took two to four times as
-long."""
+RESTARTS = 2
+"""Starts of each function that are followed uphill."""
+
+STEPS = 20
+"""Of L-BFGS-B. A hundred, from three starts, moved the probability of a small gain by
+at most 0.02 on four models of three and six inputs, which is less than the error of 128
+functions, and took two to four times as long."""
 
 
 def path_maxima(

@@ -127,7 +127,8 @@ Its own `X_ref` is the opponent, which need not be the incumbent; a function wit
 chooses both points.
 """
 
-NUM_RESTARTS, RAW_SAMPLES = 4, 256
+NUM_RESTARTS = 4
+RAW_SAMPLES = 256
 
 
 @dataclass(frozen=True)

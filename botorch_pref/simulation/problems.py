@@ -59,11 +59,14 @@ def sasena_constraint(X: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Problem:
-    """A utility of ``dim`` inputs on the unit cube, of which the ``best`` is known.
+    """A utility on the unit cube whose largest value is known.
 
-    ``utility`` maps `batch_shape x d` points to `batch_shape`; ``valid`` maps them to
-    truths, None where all are valid. Of valid points ``best`` is the largest utility.
-    ``name`` is among `PROBLEM_NAMES`.
+    Attributes:
+        name: Name among `PROBLEM_NAMES`.
+        dim: Number of inputs `d`.
+        best: The largest utility on the cube, of valid points where not all are.
+        utility: Maps `batch_shape x d` points of the unit cube to `batch_shape`.
+        valid: Maps them to `batch_shape` truths; None where all are valid.
     """
 
     name: str

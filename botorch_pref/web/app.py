@@ -40,9 +40,11 @@ from botorch_pref.web.service import (
 MAX_BYTES = 64 * 1024
 """Of the body of a request: an answer has some hundred."""
 
-RATE, BURST, _ADDRESSES = 100.0, 400.0, 1024
-"""Requests a second of one address, and how many at once; and addresses whose rate is
-known, of which those that were quiet longest are forgotten."""
+RATE, BURST = 100.0, 400.0
+"""Requests a second of one address, and how many at once."""
+
+_ADDRESSES = 1024
+"""Addresses whose rate is known; those that were quiet longest are forgotten."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; "

@@ -31,7 +31,8 @@ from botorch_pref.web.worker import JSON, ModelWorker
 
 # --- What is given
 
-_LONGEST_NAME, _LONGEST_NOTE = 100, 2000
+_LONGEST_NAME = 100
+_LONGEST_NOTE = 2000
 _NO_NAME = ("Cc", "Cs", "Zl", "Zp")
 """Categories of Unicode that are in no name: control characters, halves of others, and
 what ends lines. Joiners and blanks of all kinds are in names."""
