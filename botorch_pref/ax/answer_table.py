@@ -213,7 +213,9 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
             f"can be {', '.join(known)}{instead}."
         )
     if len(set(columns)) < len(columns):
-        raise ExperimentError(f"Two columns of {columns} have one name; leave one out.")
+        raise ExperimentError(
+            f"The answers have columns of one name among {columns}; leave one out."
+        )
 
 
 def _parameter_columns(log: Log) -> dict[str, str]:

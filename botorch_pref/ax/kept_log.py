@@ -123,7 +123,9 @@ class KeptLog:
         """Where changes are written."""
         name = self.log.name
         if self._store is None:
-            raise StorageError(f"{name!r} was opened to be read; copy it to go on.")
+            raise StorageError(
+                f"{name!r} was opened to be read; copy it, and go on there."
+            )
         try:
             self._store.check_file(f"write to {name!r}", writes=True)
         except StorageError:

@@ -164,7 +164,7 @@ def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
     return {"winner": shown.places("winner", [given], pair)[0]}
 
 
-def _best(given: Any, shown: ShownOptions) -> dict[str, Any]:
+def _checked_best(given: Any, shown: ShownOptions) -> dict[str, Any]:
     """The best option; of two it is the winner."""
     compared = shown.compared("best")
     (best,) = shown.places("best", [given], compared)
@@ -267,7 +267,9 @@ TIE: AnswerKind = AnswerKind(
     said_by=lambda values, shown: True,
     feedback=lambda groups, _: Comparisons(None, _sets(TIE.metric, groups, 0, True)),
 )
-BEST = AnswerKind("best", "preference_choice", _best, _one_for, _largest, _choices)
+BEST = AnswerKind(
+    "best", "preference_choice", _checked_best, _one_for, _largest, _choices
+)
 RANKING: AnswerKind = AnswerKind(
     "ranking",
     "preference_rank",

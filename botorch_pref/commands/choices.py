@@ -88,7 +88,9 @@ def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
             "person from each other"
         )
     if not data.decided.any():
-        raise FeedbackError("every answer is a tie: add answers that name a winner")
+        raise FeedbackError(
+            "every answer is a tie: add answers that name a winner, to be scored"
+        )
     about = f"{len(data)} answers about {len(data.datapoints)} items"
     print(f"{about}, features: {', '.join(data.feature_names)}")
     if data.tie is not None:

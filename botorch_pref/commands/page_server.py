@@ -82,7 +82,9 @@ def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | Number
             raise BotorchPrefError(wrong)
         return NumberTable(units)
     if given.unit:
-        raise BotorchPrefError("--unit means nothing beside --show: no table is shown.")
+        raise BotorchPrefError(
+            "--unit has no meaning beside --show: no table is shown."
+        )
     # Figures are drawn into files, and need no screen.
     os.environ.setdefault("MPLBACKEND", "Agg")
     module, _, name = given.show.partition(":")

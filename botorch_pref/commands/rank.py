@@ -139,17 +139,24 @@ def _make_parser() -> argparse.ArgumentParser:
         help="features of the items, their names in the first column; without it items "
         "are known by their answers alone",
     )
-    columns = {
-        "--tie": "that says which answers are ties; default tie",
-        "--home": "that names the item at home or shown first, such as home or "
-        "model_a: what this adds is estimated, and ranks are those without it",
-        "--rater": "that names who answered: ranks are of the raters' mean utility",
-        "--category": "that names the kind of question: a board for each, and for all",
-    }
+    add("--tie", metavar="COLUMN", help="that says which answers are ties; default tie")
+    add(
+        "--home",
+        metavar="COLUMN",
+        help="that names the item at home or shown first, such as home or model_a: "
+        "what this adds is estimated, and ranks are those without it",
+    )
     groups = parser.add_mutually_exclusive_group()
-    for name, told in columns.items():
-        way = groups if name in ("--rater", "--category") else parser
-        way.add_argument(name, metavar="COLUMN", help=told)
+    groups.add_argument(
+        "--rater",
+        metavar="COLUMN",
+        help="that names who answered: ranks are those of the raters' mean utility",
+    )
+    groups.add_argument(
+        "--category",
+        metavar="COLUMN",
+        help="that names the kind of question: a board for each beside that of all",
+    )
     add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

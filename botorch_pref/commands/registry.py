@@ -58,8 +58,10 @@ MODELS: dict[str, type[PreferenceGP]] = {
 
 def _ways(entry: RegisteredAcquisition) -> dict[str, MakeAcquisition]:
     """The ways to make an acquisition function, by name."""
-    own: dict[str, Any] = {"k": IMPROVEMENT_WEIGHT} if entry.name == "eiig" else {}
-    make: Callable[..., AcquisitionFunction] = partial(entry.acquisition_class, **own)
+    options: dict[str, Any] = {"k": IMPROVEMENT_WEIGHT} if entry.name == "eiig" else {}
+    make: Callable[..., AcquisitionFunction] = partial(
+        entry.acquisition_class, **options
+    )
     reference = entry.reference
     if reference is None:
         return {entry.name: make, f"{entry.name}-pair": lambda model, _: make(model)}
@@ -127,15 +129,17 @@ def fit_with_noise(model_class: type[PreferenceGP], noise: float | None) -> Fit:
     if model_class is SkewPreferenceGP:
         make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)
 
-    def fit(points: Tensor, comparisons: Comparisons) -> PreferenceGP:
+    def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
         begin = NOISE if noise is None else noise
         threshold = None if comparisons.ties is None else 0.5 * begin**0.5
         if noise is None:
             likelihood = exact_likelihood(threshold)
         else:
             likelihood = PairwiseProbitLikelihood(noise, threshold)
-        kernel = DuelKernel(points.shape[-1])
-        model = make(points, comparisons, likelihood=likelihood, covar_module=kernel)
+        kernel = DuelKernel(datapoints.shape[-1])
+        model = make(
+            datapoints, comparisons, likelihood=likelihood, covar_module=kernel
+        )
         fit_by_evidence(model)
         return model
 

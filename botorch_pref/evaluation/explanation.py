@@ -348,9 +348,9 @@ class Designs:
     def effect(
         self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float
     ) -> tuple[list[Any], tuple[Tensor, Tensor, Tensor]]:
-        """Values of a parameter, its own among them, and how each changes the utility.
+        """Values of a parameter, and how each changes the utility of a design ``at``.
 
-        Changes from the design ``at`` are means and intervals.
+        Its own value is among them, with the change 0. Changes are means and intervals.
         """
         values = dimension.values(number, own=at[dimension.name])
         moved = [{**at, dimension.name: value} for value in values]

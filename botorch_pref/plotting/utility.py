@@ -90,7 +90,9 @@ def designs_of(
         _check_known(at, designs.dimensions)
         return designs, {**designs.best, **(at or {})}, chosen
     if bounds is not None or names is not None:
-        raise BotorchPrefError("An experiment has names and bounds; leave both out.")
+        raise BotorchPrefError(
+            "An experiment has its names and bounds; leave both out."
+        )
     if isinstance(at, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
     # An experiment comes with Ax, which figures of models do without.

@@ -294,8 +294,10 @@ def beside_baseline(
     spread = (chosen.generated or {}).get("node") == SPREAD
     if baseline is None or not spread or baseline in options:
         return options
-    every, least = [baseline, *options], settings.smallest_difference
-    first, *others = in_smallest_differences(space, least, every)
+    designs = [baseline, *options]
+    first, *others = in_smallest_differences(
+        space, settings.smallest_difference, designs
+    )
     # The option least unlike the baseline makes room for it.
     nearest = int((torch.stack(others) - first).square().sum(-1).argmin())
     return [baseline, *options[:nearest], *options[nearest + 1 :]]

@@ -489,8 +489,10 @@ class Frame:
             return self.centre.expand(n, -1)
         slopes, slack = self.inequalities
         start = self.centre.new_zeros(num_axes, 1)
-        w = sample_polytope(slopes, slack[:, None], start, n, _WALK, _WALK, seed=seed)
-        return self.points(w)
+        walk = sample_polytope(
+            slopes, slack[:, None], start, n, _WALK, _WALK, seed=seed
+        )
+        return self.points(walk)
 
 
 def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:
