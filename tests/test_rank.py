@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
+from cases import in_turn
 from gpytorch.kernels import LinearKernel
 from gpytorch.priors import GammaPrior
 from matplotlib.figure import Figure
@@ -459,50 +460,60 @@ def test_items_without_answers_are_no_group(
     assert "connect 2 groups" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+def refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str
+) -> str:
+    """What is said of a table that cannot be ranked."""
+    table = tmp_path / "answers.csv"
+    table.write_text(text)
+    assert main(["rank", str(table), "--out", str(tmp_path / "out"), *options]) == 2
+    return capsys.readouterr().err
+
+
+PLAIN = "winner,loser\na,b\n"
+
+
+@in_turn(
     ("text", "options", "wrong"),
     [
-        ("winner,loser\na,a\n", (), "line 2, column loser: 'a' meets itself"),
-        ("winner,loser\na,\n", (), "line 2, column loser: empty"),
+        ("winner,loser\na,a\n", "", "line 2, column loser: 'a' meets itself"),
+        ("winner,loser\na,\n", "", "line 2, column loser: empty"),
         (
             "winner,lost\na,b\n",
-            (),
+            "",
             "loser: add it, or rename one; the header is winner, lost",
         ),
-        ("", (), "the header is empty"),
-        ("winner,loser,tie\na,b,so\n", (), "column tie: 'so' is neither"),
-        ("winner,loser,count\na,b,0\n", (), "column count: '0' is not"),
-        ("winner,loser\na,b\n", ("--rater", "who"), "lacks the column who"),
-        ("model_a,model_b,winner\na,b,a\n", (), "line 2, column winner: 'a' is none"),
-        ("model_a,model_b,winner,d\na,b,tie,1\n", ("--tie", "d"), "leave out --tie"),
-        ("home,away,winner\na,b,a\n", (), "'a' is none of home, away, tie"),
-        ("home,away,winner\na,a,draw\n", (), "line 2, column away: 'a' meets"),
-        ("winner,loser\na,b\n", ("--home", "winner"), "who won, not who was at home"),
+        ("", "", "the header is empty"),
+        ("winner,loser,tie\na,b,so\n", "", "column tie: 'so' is neither"),
+        ("winner,loser,count\na,b,0\n", "", "column count: '0' is not"),
+        (PLAIN, "--rater who", "lacks the column who"),
+        ("model_a,model_b,winner\na,b,a\n", "", "line 2, column winner: 'a' is none"),
+        ("model_a,model_b,winner,d\na,b,tie,1\n", "--tie d", "leave out --tie"),
+        ("home,away,winner\na,b,a\n", "", "'a' is none of home, away, tie"),
+        ("home,away,winner\na,a,draw\n", "", "line 2, column away: 'a' meets"),
+        (PLAIN, "--home winner", "who won, not who was at home"),
         (
             "winner,loser,at\na,b,\na,b,c\n",
-            ("--home", "at"),
+            "--home at",
             "line 3, column at: 'c' is neither 'a' nor 'b'",
         ),
-        ("winner,loser,winner\na,b,c\n", (), "has the column winner twice"),
-        (f"winner,loser,count\na,b,{2**53}\nb,a,1\n", (), "counts 9007199254740993"),
+        ("winner,loser,winner\na,b,c\n", "", "has the column winner twice"),
+        (f"winner,loser,count\na,b,{2**53}\nb,a,1\n", "", "counts 9007199254740993"),
     ],
 )
 def test_a_wrong_table_is_refused_by_line_and_column(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     text: str,
-    options: tuple[str, ...],
+    options: str,
     wrong: str,
 ) -> None:
-    table = tmp_path / "answers.csv"
-    table.write_text(text)
-    assert main(["rank", str(table), "--out", str(tmp_path / "out"), *options]) == 2
-    assert wrong in capsys.readouterr().err
+    assert wrong in refused(tmp_path, capsys, text, *options.split())
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
+@in_turn(
+    ("items", "wrong"),
     [
         ("", "items.csv is empty"),
         ("id,size\na,1\n", "items.csv lacks the item 'b'"),
@@ -514,30 +525,17 @@ def test_a_wrong_table_is_refused_by_line_and_column(
     ],
 )
 def test_wrong_features_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, wrong: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], items: str, wrong: str
 ) -> None:
-    table, items = tmp_path / "answers.csv", tmp_path / "items.csv"
-    table.write_text("winner,loser\na,b\n")
-    items.write_text(text)
-    assert main(["rank", str(table), "--items", str(items)]) == 2
-    assert wrong in capsys.readouterr().err
+    file = tmp_path / "items.csv"
+    file.write_text(items)
+    assert wrong in refused(tmp_path, capsys, PLAIN, "--items", str(file))
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "match"),
-    [("--jobs", "0", "--jobs is 0"), ("--scheduler", "nowhere", "tcp://HOST:PORT")],
-)
 def test_wrong_workers_are_refused(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
-    value: str,
-    match: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if option == "--scheduler":
-        pytest.importorskip("distributed", reason="dask is not installed")
-    table = tmp_path / "answers.csv"
-    table.write_text("winner,loser\na,b\n")
-    out = str(tmp_path / "out")
-    assert main(["rank", str(table), "--out", out, option, value]) == 2
-    assert match in capsys.readouterr().err
+    assert "--jobs is 0" in refused(tmp_path, capsys, PLAIN, "--jobs", "0")
+    pytest.importorskip("distributed", reason="dask is not installed")
+    told = refused(tmp_path, capsys, PLAIN, "--scheduler", "nowhere")
+    assert "tcp://HOST:PORT" in told

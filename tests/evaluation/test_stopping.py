@@ -14,7 +14,7 @@ from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from cases import in_turn
 from gpytorch.distributions import MultivariateNormal
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 from torch import Tensor
@@ -256,15 +256,11 @@ def test_seeds_and_the_global_state() -> None:
 REPEATED = torch.tensor([[0.0], [1.0], [2.0], [0.0]])
 
 
-def test_nothing_repeated_says_nothing() -> None:
-    result = answer_agreement(REPEATED, Comparisons(torch.tensor([[0, 1], [1, 2]])))
-    assert result.repeated == 0
-    assert math.isnan(result.agreement)
-
-
-@given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=1, max_size=12))
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=12))
+@example([(0, 1, 0), (1, 2, 0)])  # nothing is repeated
+@example([(0, 1, 0), (3, 1, 0), (1, 0, 0)])  # the last point is the first
 def test_it_is_the_share_of_equal_answers(raw: list[tuple[int, int, int]]) -> None:
-    said = [(a, b, kind == 2) for a, b, kind in raw if a != b]
+    said = [(a, b, kind == 3) for a, b, kind in raw if a % 3 != b % 3]
     wins = [(a, b) for a, b, tie in said if not tie]
     ties = [(a, b) for a, b, tie in said if tie]
     if not said:
@@ -272,23 +268,18 @@ def test_it_is_the_share_of_equal_answers(raw: list[tuple[int, int, int]]) -> No
     comparisons = Comparisons(
         torch.tensor(wins) if wins else None, torch.tensor(ties) if ties else None
     )
-    answers = [({a, b}, "tie" if tie else a) for a, b, tie in said]
-    agree = [
-        first[1] == second[1]
+    answers = [({a % 3, b % 3}, "tie" if tie else a % 3) for a, b, tie in said]
+    both = [
+        (first, second)
         for first, second in itertools.combinations(answers, 2)
         if first[0] == second[0]
     ]
-    result = answer_agreement(REPEATED, comparisons)
-    if agree:
-        assert result.agreement == sum(agree) / len(agree)
+    repeated, agreement = answer_agreement(REPEATED, comparisons)
+    assert repeated == len({frozenset(first[0]) for first, _ in both})
+    if both:
+        assert agreement == sum(one == other for one, other in both) / len(both)
     else:
-        assert math.isnan(result.agreement)
-
-
-def test_equal_points_are_one() -> None:
-    pairs = torch.tensor([[0, 1], [3, 1], [1, 0]])
-    result = answer_agreement(REPEATED, Comparisons(pairs))
-    assert result == (1, 1 / 3)
+        assert math.isnan(agreement)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 7)] * 2), max_size=10))

@@ -6,7 +6,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import pandas
 import pytest
 from ax.api.configs import RangeParameterConfig
 from calling import Page
@@ -353,48 +352,6 @@ def test_designs_that_cannot_be_compared_are_refused_in_a_sentence(page: Page) -
     for options in ([OWN[0]], OWN[0], [OWN[0], "green"], [OWN[0], missing]):
         assert "error" in page.post("own", 400, options=options)
     assert not page.experiment.log.events
-
-
-@pytest.mark.parametrize(
-    ("constraint", "said"),
-    [
-        ("x + 2*z <= 1", "x + 2 * z <= 1 should hold"),
-        ("x >= z", "z - x <= 0 should hold"),
-    ],
-)
-def test_designs_that_break_a_constraint_are_refused_in_a_sentence(
-    served: Serve, tmp_path: Path, constraint: str, said: str
-) -> None:
-    experiment = PreferenceExperiment.create(
-        "two",
-        parameters=[
-            RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
-            for name in ("x", "z")
-        ],
-        parameter_constraints=[constraint],
-        storage=tmp_path / "two.db",
-    )
-    page, options = served(experiment), [{"x": 0.1, "z": 0.1}, {"x": 0.2, "z": 0.9}]
-    reply = page.post("own", 400, options=options)
-    assert reply["error"] == OUTSIDE + said
-    assert not experiment.log.events
-    options[1]["z"] = 0.2
-    assert page.post("own", options=options)["options"] == options
-
-
-def test_designs_that_no_catalogue_has_are_refused_in_a_sentence(
-    served: Serve, tmp_path: Path
-) -> None:
-    table = pandas.DataFrame({"x": [0.0, 0.5, 1.0], "z": [1, 2, 3]}, index=[*"abc"])
-    experiment = PreferenceExperiment.create(
-        "rows", catalogue=table, storage=tmp_path / "rows.db", initial=10_000
-    )
-    page, first = served(experiment), {"x": 0.0, "z": 1}
-    reply = page.post("own", 400, options=[first, {"x": 0.5, "z": 3}])
-    assert "is no row of the catalogue" in reply["error"]
-    assert not experiment.log.events
-    own = page.post("own", options=[first, {"x": 0.5, "z": 2}])
-    assert [one["z"] for one in own["options"]] == [1, 2]
 
 
 # --- History, form, findings

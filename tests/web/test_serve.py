@@ -350,15 +350,9 @@ def serve_commands(name: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", ["README.md", "docs/web.md"])
 def test_the_command_serves_a_new_experiment(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
-    def run(server: uvicorn.Server, sockets: list[Any]) -> None:
-        for one in sockets:
-            one.close()
-
-    monkeypatch.setattr(uvicorn.Server, "run", run)
     (arguments,) = serve_commands(name)
     assert main([*arguments, "--port", "0"]) == 0
     experiment = PreferenceExperiment.resume("espresso", storage="espresso.db")

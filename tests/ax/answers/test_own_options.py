@@ -52,7 +52,7 @@ def test_values_get_the_types_of_the_search_space(espresso) -> None:
             {"dose": 23},
             "search space: dose is 23.0, and should be a number from 14 to 22",
         ),
-        ({"dose": 20, "ratio": 4}, "not in the search space"),
+        ({"dose": 20, "ratio": 4}, r"search space: dose \+ ratio <= 21 should hold"),
         ({"dose": "17"}, "dose is '17', and should be a number"),
         ({"ratio": 2.5}, "ratio is 2.5, and should be a whole number"),
         ({"bean": "d"}, "search space: bean is 'd', and should be 'a' or 'b' or 'c'"),

@@ -8,7 +8,11 @@ from cases import in_turn
 from espresso import create
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.space.constraints import LinearConstraint, linear_text
+from botorch_pref.ax.space.constraints import (
+    LinearConstraint,
+    linear_text,
+    shown_constraint,
+)
 from botorch_pref.errors import ExperimentError
 
 NAMES = ["dose", "ratio", "x.1", "my dose"]
@@ -36,6 +40,14 @@ def test_a_constraint_is_what_ax_makes_of_its_text(text) -> None:
 
 def test_a_bound_of_zero_has_no_sign() -> None:
     assert str(LinearConstraint.parsed("dose >= ratio", NAMES).bound) == "0.0"
+
+
+def test_people_are_shown_few_digits_and_no_weight_of_one() -> None:
+    for text, shown in (
+        ("dose + 2.00000001*ratio <= 1", "dose + 2 * ratio <= 1"),
+        ("dose >= ratio", "ratio - dose <= 0"),
+    ):
+        assert shown_constraint(LinearConstraint.parsed(text, NAMES)) == shown
 
 
 def test_names_that_no_python_has() -> None:
