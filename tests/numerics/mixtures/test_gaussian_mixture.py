@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from cases import in_turn
+from draws import normal
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -78,8 +79,7 @@ def test_one_component_is_the_gaussian_closed_form(dtype):
     p=st.floats(1e-12, 1 - 1e-9),
 )
 def test_quantile_inverts_the_cdf(count, seed, log_ratio, log_scale, shift, p):
-    generator = torch.Generator().manual_seed(seed)
-    spread = torch.randn(count, 3, generator=generator, dtype=F64)
+    spread = normal(count, 3, seed=seed)
     scale = 10.0**log_scale
     means = scale * (spread.square() + shift)
     variance = torch.full((3,), (scale * 10.0**log_ratio) ** 2, dtype=F64)
