@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from draws import uniform
-from scipy import optimize
+from scipy import optimize, special, stats
 from torch.distributions import Bernoulli
 from truths.engines import expectation_propagation, laplace
 
@@ -265,7 +265,61 @@ def test_laplace_finds_the_mode_and_the_dense_evidence(name, settings) -> None:
     )
 
 
-FAR_APART, LITTLE_NOISE = {"scale": 10.0, "far": 300.0}, {"noise": 1e-4}
+# How often the one answer is given, and the prior's mean and variance of its difference.
+EQUAL_ANSWERS = [
+    *((1, mean, 4.0) for mean in (-800.0, -6.0, 6.0, 800.0)),
+    *((count, 0.0, 4.0) for count in (1, 30, 1000)),
+    *((200, 0.0, variance) for variance in (20.0, 200.0, 2e6)),
+]
+
+
+@each_engine
+@pytest.mark.parametrize(("count", "mean", "variance"), EQUAL_ANSWERS)
+def test_equal_answers_in_one_dimension(count, mean, variance, engine) -> None:
+    """One site has the moments of all of them under EP, their mode under Laplace."""
+    block = Comparisons(PAIRS[:1], pair_counts=torch.tensor([count]))
+    likelihood = PairwiseProbitLikelihood(1.0).double()
+    factors = joint_factors([likelihood.factors(block, 2)], [block.answer_counts])
+    covar = (variance / 2 * torch.eye(2).double()).requires_grad_()
+    means = torch.tensor([mean, 0.0]).double().requires_grad_()
+    result = engine(covar, means, factors)
+    by_covar, by_mean = torch.autograd.grad(result.log_evidence, (covar, means))
+    gap = (posterior(covar, means, result)[0] @ torch.tensor([1.0, -1]).double()).item()
+
+    def hazard(z):
+        return math.exp(stats.norm.logpdf(z) - stats.norm.logcdf(z))
+
+    def slope(d):
+        return count * hazard(d / 2**0.5) / 2**0.5 - (d - mean) / variance
+
+    def log_joint(d):
+        won = count * stats.norm.logcdf(d / 2**0.5)
+        return won + stats.norm.logpdf(d, mean, variance**0.5)
+
+    mode = optimize.brentq(slope, -900, 900, xtol=1e-13)
+    if engine is laplace:
+        z, h = mode / 2**0.5, hazard(mode / 2**0.5)
+        bend = math.log1p(variance * count * h * (z + h) / 2)
+        want = log_joint(mode) + 0.5 * math.log(2 * math.pi * variance) - 0.5 * bend
+        assert gap == pytest.approx(mode, rel=1e-7)
+        assert result.log_evidence.item() == pytest.approx(want, rel=1e-9, abs=1e-12)
+        return
+    # Trapezoids of a smooth function that vanishes at both ends.
+    reach = 12 * variance**0.5
+    d = np.linspace(min(mode, mean) - reach, max(mode, mean) + reach, 100_001)
+    log_mass = log_joint(d) + math.log(d[1] - d[0])
+    want = special.logsumexp(log_mass)
+    share = np.exp(log_mass - want)
+    assert result.log_evidence.item() == pytest.approx(want, rel=1e-11, abs=1e-9)
+    assert gap == pytest.approx(share @ d, rel=1e-7)
+    off = d - mean
+    assert by_mean[0].item() == pytest.approx(share @ off / variance, rel=1e-6)
+    by_scale = (share @ off**2 / variance - 1) / 2
+    got = (by_covar * covar).sum().item()
+    assert got == pytest.approx(by_scale, rel=1e-6, abs=2e-7)
+
+
+FAR_APART, LITTLE_NOISE = {"scale": 10.0, "far": 800.0}, {"noise": 1e-4}
 LARGE_SCALE = {"scale": 1e4, "far": 5.0}
 # Simple answers are in the table of engines. Quadrature is slow, and EP fails on
 # impossible answers; counted ones at a large scale are those with little noise.

@@ -130,16 +130,16 @@ def test_no_variance_is_a_zero_factor() -> None:
 def test_equal_points_have_equal_samples_and_the_right_covariance() -> None:
     x = torch.tensor([[0.1, 0.7, 0.1], [0.4, 0.4, 0.4]], dtype=F64, requires_grad=True)
     covariance = kernel(x)
-    normal = MultivariateNormal(x.sin(), SemidefiniteLinearOperator(covariance))
+    joint = MultivariateNormal(x.sin(), SemidefiniteLinearOperator(covariance))
     base = normal(5, 2, 3)
-    samples = normal.rsample(torch.Size([5]), base_samples=base)
+    samples = joint.rsample(torch.Size([5]), base_samples=base)
     torch.testing.assert_close(samples[:, 0, 0], samples[:, 0, 2])
     torch.testing.assert_close(samples[:, 1], samples[:, 1, :1].expand(-1, 3))
     (gradient,) = torch.autograd.grad(samples.sum(), x, retain_graph=True)
     assert bool(gradient.isfinite().all())
     # With the columns of the identity as base samples the deviations are the root.
     unit = torch.eye(3, dtype=F64).unsqueeze(1).expand(3, 2, 3)
-    root = normal.rsample(torch.Size([3]), base_samples=unit) - x.sin()
+    root = joint.rsample(torch.Size([3]), base_samples=unit) - x.sin()
     root = root.movedim(0, -1)
     torch.testing.assert_close(root @ root.mT, covariance)
 

@@ -22,14 +22,15 @@ def _both(
     batch: tuple[int, ...], model_batch: tuple[int, ...], n: int, s: int, q: int = 4
 ) -> tuple[WeightedMoments, Moments, torch.Tensor]:
     """Moments by weights and with the means that follow; and the features."""
+    generator = torch.Generator().manual_seed(len(batch) + n + s)
     shape = batch or model_batch
 
-    def normal(*size: int) -> torch.Tensor:
-        return normal(*size, seed=len(batch) + n + s)
+    def drawn(*size: int) -> torch.Tensor:
+        return torch.randn(size, generator=generator, dtype=F64)
 
-    mean, features = normal(*shape, q), normal(*shape, q, n).requires_grad_()
-    weights = normal(*model_batch, n, s) + 3 * normal(*model_batch, n, 1)
-    root = normal(*shape, q, q)
+    mean, features = drawn(*shape, q), drawn(*shape, q, n).requires_grad_()
+    weights = drawn(*model_batch, n, s) + 3 * drawn(*model_batch, n, 1)
+    root = drawn(*shape, q, q)
     means = mean + torch.stack(
         [(features * weights[..., i].unsqueeze(-2)).sum(-1) for i in range(s)]
     )

@@ -23,7 +23,7 @@ DOUBLE = torch.float64
 def numbered(n: int, num_raters: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randint(num_raters, (n, 1), generator=generator)
-    return torch.cat([uniform(n, 2, seed), numbers.double()], dim=-1)
+    return torch.cat([uniform(n, 2, seed=seed), numbers.double()], dim=-1)
 
 
 def rbf(a: Tensor, b: Tensor, lengthscale: Tensor) -> float:
