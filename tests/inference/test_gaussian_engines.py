@@ -265,7 +265,7 @@ def test_laplace_finds_the_mode_and_the_dense_evidence(name, settings) -> None:
     )
 
 
-# How often the one answer is given, and the prior's mean and variance of its difference.
+# How often one answer is given, and the prior mean and variance of its difference.
 EQUAL_ANSWERS = [
     *((1, mean, 4.0) for mean in (-800.0, -6.0, 6.0, 800.0)),
     *((count, 0.0, 4.0) for count in (1, 30, 1000)),
