@@ -25,10 +25,7 @@ from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answers import item_noise
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
-from botorch_pref.posteriors.difference import (
-    drawn_utilities,
-    shared_covariance_mixture,
-)
+from botorch_pref.posteriors.difference import draw_utilities, shared_covariance_mixture
 
 
 @torch.no_grad()
@@ -61,7 +58,7 @@ def likely_best(
     mean = shared_covariance_mixture(posterior)[0].mean(0)
     members = mean.shape[-2] if is_ensemble(model) else 1
     count = ceil((num_points - 1) / members)
-    places = drawn_utilities(posterior, count, generator).argmax(-1)
+    places = draw_utilities(posterior, count, generator).argmax(-1)
     if is_ensemble(model):
         mean, places = mean.mean(-2), places.movedim(-1, 0).flatten(0, 1)
     places = torch.cat([mean.argmax(-1).unsqueeze(0), places]).movedim(0, -1)

@@ -23,12 +23,7 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
-from botorch_pref.ax.settings import (
-    SHARE,
-    Settings,
-    checked_space,
-    new_experiment,
-)
+from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 

@@ -47,11 +47,7 @@ from scipy.special import erfcx
 from torch import Tensor
 from torch.autograd import Function
 
-from botorch_pref.inference.conditioning import (
-    SitePosterior,
-    SiteSolver,
-    plus_identity,
-)
+from botorch_pref.inference.conditioning import SitePosterior, SiteSolver, plus_identity
 from botorch_pref.inference.engine import (
     Engine,
     FurtherAnswers,

@@ -47,7 +47,7 @@ def _moments(posterior: Posterior) -> Moments:
     )
 
 
-def drawn_utilities(
+def draw_utilities(
     posterior: Posterior, num_draws: int, generator: Generator | None = None
 ) -> Tensor:
     """Joint draws of the utilities, ``num_draws x batch_shape x q``.
