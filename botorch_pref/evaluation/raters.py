@@ -293,7 +293,7 @@ def rater_agreement(
     check_count("num_samples", num_samples, at_least=1)
     count = len(X.unique(dim=0))
     if count < 3:
-        raise BotorchPrefError(f"There are {count} different items; give 3 or more.")
+        raise BotorchPrefError(f"X has {count} different items; give three or more.")
     labels = _labels(names, [*range(len(raters))])
     utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
     by_rater = utilities.reshape(-1, len(X), len(labels))
