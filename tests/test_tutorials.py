@@ -13,12 +13,10 @@ import io
 import logging
 import re
 import subprocess
-import sys
-from collections.abc import Callable
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import forks
 import nbformat
 import pandas
 import pytest
@@ -100,29 +98,6 @@ class Session:
         return printed.getvalue() + told, self.num_images
 
 
-RUN = subprocess.run
-
-
-def forked(command: list[str], **given: Any) -> subprocess.CompletedProcess[Any]:
-    """Runs the program of ``python -c`` in a fork, which has imported everything."""
-    if command[:2] != [sys.executable, "-c"]:
-        return RUN(command, **given)
-    process = get_context("fork").Process(target=exec, args=(command[-1], {}))
-    process.start()
-    process.join()
-    return subprocess.CompletedProcess(command, process.exitcode or 0)
-
-
-class Here:
-    """Does in this process what the process that fits models does elsewhere."""
-
-    def run(self, notes: list[str], job: Callable[..., Any], *given: Any) -> Any:
-        return job(*given)
-
-    def close(self) -> None:
-        pass
-
-
 def words(text: str) -> list[str]:
     return NUMBER.sub("#", text).split()
 
@@ -144,8 +119,8 @@ def close(number: str, other: str) -> bool:
 def test_prints_what_is_committed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(TUTORIALS)
     # Another interpreter would import everything anew.
-    monkeypatch.setattr(subprocess, "run", forked)
-    monkeypatch.setattr("botorch_pref.web.worker.ModelProcess", Here)
+    monkeypatch.setattr(subprocess, "run", forks.run)
+    monkeypatch.setattr("botorch_pref.web.worker.ModelProcess", forks.ModelsHere)
     monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
     session = Session()
     pyplot.switch_backend("agg")

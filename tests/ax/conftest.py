@@ -30,6 +30,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> PreferenceExperiment:
 
 
 @pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two or three designs nothing new is found by going on for long."""
+    monkeypatch.setattr("botorch_pref.ax.generation.asking._DRAWS", 4)
+
+
+@pytest.fixture
 def uncompiled() -> Iterator[None]:
     """Samples without compiling the sampler, which takes longer than a few draws."""
     import jax

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from ax.core.types import TParameterization
-from botorch.optim import optimize
+from botorch.optim import initializers, optimize
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.ax import registration
@@ -76,11 +76,16 @@ def _anywhere(tmp_path, monkeypatch) -> None:
         "gen_candidates_scipy",
         lambda *args, **kwargs: original(*args, **kwargs | few),
     )
-    fit = registration.fit_gpytorch_mll
+    fit, sample = registration.fit_gpytorch_mll, initializers.get_polytope_samples
     monkeypatch.setattr(
         registration,
         "fit_gpytorch_mll",
         lambda mll, **options: fit(mll, **{"optimizer_kwargs": few} | options),
+    )
+    monkeypatch.setattr(
+        initializers,
+        "get_polytope_samples",
+        lambda **options: sample(**options | {"n_burnin": 64}),
     )
 
 

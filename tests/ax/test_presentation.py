@@ -43,30 +43,6 @@ def test_the_order_is_that_of_the_seed_and_of_the_log(spread, tmp_path) -> None:
     assert resumed.ask(2) == spread.pending[3]
 
 
-@pytest.mark.slow
-def test_answers_are_about_the_options_as_they_were_shown(tmp_path) -> None:
-    storage = tmp_path / "spread.db"
-    experiment = PreferenceExperiment.create(
-        "spread", parameters=PARAMETERS, storage=storage
-    )
-    turned = 0
-    for _ in range(6):
-        question = experiment.ask(3)
-        experiment = PreferenceExperiment.resume("spread", storage=storage)
-        experiment.tell(question, ranking=[2, 0, 1])
-        trial = experiment.experiment.trials[question.index]
-        data = trial.lookup_data().df.set_index("arm_name")
-        arms = trial.experiment.arms_by_name
-        ranks = [
-            next(r for a, r in data["mean"].items() if arms[a].parameters == option)
-            for option in question.options
-        ]
-        assert ranks == [2, 3, 1]
-        shown = experiment.log.questions[trial.index].asked["options"]
-        turned += shown != [arm.name for arm in trial.arms]
-    assert turned
-
-
 def test_an_experiment_says_what_it_is(tmp_path) -> None:
     path = tmp_path / "triangle.db"
     experiment = triangle(path, model="LaplacePreferenceGP")

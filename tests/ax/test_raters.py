@@ -18,6 +18,7 @@ from botorch_pref import (
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.naming import duel_classes
+from botorch_pref.ax.report import Report
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import rater_agreement, rater_reliability
 from botorch_pref.models import GroupUtility, rater_covar_module
@@ -95,9 +96,13 @@ def test_an_arm_that_two_judged_is_one_datapoint(judged) -> None:
     assert found == [[better, worse] for _, better, worse in ANSWERS]
 
 
+@pytest.fixture(scope="module")
+def report(judged) -> Report:
+    return judged.report()
+
+
 @pytest.mark.slow
-def test_the_report_is_of_all_raters(judged) -> None:
-    report = judged.report()
+def test_the_report_is_of_all_raters(report) -> None:
     value = report.summary["value"]
     assert value["raters"] == 2
     assert 0 < value["agreement of raters"] < 1
@@ -109,7 +114,7 @@ def test_the_report_is_of_all_raters(judged) -> None:
 
 @pytest.mark.slow
 def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
-    judged, tmp_path
+    report, tmp_path
 ) -> None:
     pooled = triangle(tmp_path / "pooled.db", initial=1)
     pooled.record(options(A, C), winner=0)
@@ -131,18 +136,17 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
     expected = rater_reliability(truth, ["ann", "bob"])
     stimuli = torch.tensor(sorted(DESIGNS), dtype=torch.double) / 2
     agreement = rater_agreement(truth, stimuli, torch.arange(2), ["ann", "bob"])
-    for experiment in (judged, pooled):
-        report = experiment.report()
+    for found in (report, pooled.report()):
         # Fits end within a hundredth of the same optimum, wherever rows stand.
-        assert_frame_equal(report.raters.loc[["ann", "bob"]], expected, rtol=0.02)
-        assert_frame_equal(report.agreement, agreement, atol=0.02, rtol=0)
-        assert "names_better" in str(report)
-        assert "bob" in str(report)
+        assert_frame_equal(found.raters.loc[["ann", "bob"]], expected, rtol=0.02)
+        assert_frame_equal(found.agreement, agreement, atol=0.02, rtol=0)
+        assert "names_better" in str(found)
+        assert "bob" in str(found)
     alone = triangle(tmp_path / "alone.db", initial=1)
     alone.record(options(A, C), winner=0, rater="ann")
     alone.record(options(B, C), winner=0)
-    report = alone.report()
-    assert report.raters is report.agreement is None
+    found = alone.report()
+    assert found.raters is found.agreement is None
 
 
 @pytest.mark.slow

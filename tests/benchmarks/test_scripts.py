@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import botorch.fit
+import forks
 import jax
 import pytest
 import torch
@@ -264,6 +265,7 @@ def test_a_script_prints_its_tables(
 ) -> None:
     if name == "page_load":
         pytest.importorskip("starlette", reason="the page is not installed")
+        monkeypatch.setattr(load(name).subprocess, "Popen", forks.Package)
     constants, arguments = TINY[name]
     for constant, value in constants.items():
         module, _, attribute = constant.rpartition("__")

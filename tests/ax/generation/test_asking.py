@@ -141,6 +141,7 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
     assert {len(options) for options in asked} == {2}
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
     experiment = little(tmp_path / "little.db", ["green", "black"])
     experiment.ask(2)
@@ -150,7 +151,7 @@ def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
         experiment.ask(3)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("initial", [1, 9])
 def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -> None:
     """Ten people who taste two teas are not to wait for one of them."""
@@ -165,7 +166,7 @@ def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -
     assert experiment.ask(2, rater="ann").rater == "ann"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_draws")
 def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
     experiment = little(tmp_path / "three.db", ["green", "black", "white"], initial=9)
     shown = [

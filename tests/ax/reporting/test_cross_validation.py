@@ -90,11 +90,6 @@ def test_accuracy_is_ax_s_over_the_same_folds(duels) -> None:
 
 
 @pytest.mark.slow
-def test_equal_seeds_give_equal_folds(duels) -> None:
-    assert duels.cross_validate(2).equals(duels.cross_validate(2))
-
-
-@pytest.mark.slow
 def test_every_kind_of_answer_is_scored_and_none_is_split(
     tmp_path, monkeypatch
 ) -> None:

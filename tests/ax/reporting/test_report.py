@@ -7,7 +7,6 @@ import torch
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
 from cases import in_turn
-from espresso import QUICK, QUICK_FIT
 from pandas import DataFrame
 from parameters import choice, real, whole
 from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
@@ -17,7 +16,7 @@ from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import option_title
 from botorch_pref.ax.report import best_shown, candidate_points
 from botorch_pref.errors import ExperimentError
-from botorch_pref.evaluation import best_probability, stopping_advice
+from botorch_pref.evaluation import best_probability
 
 
 @pytest.fixture(scope="module")
@@ -324,32 +323,6 @@ def test_functions_are_followed_uphill_in_a_box(tmp_path) -> None:
     extent = float((judged.amax(-1) - judged.amin(-1)).mean())
     share = value["gain as a share of the range"]
     assert share == pytest.approx(expected / extent, rel=0.5)
-
-
-@pytest.mark.slow
-def test_in_many_dimensions_designs_alone_would_miss_the_best(tmp_path) -> None:
-    names = [f"x{i}" for i in range(6)]
-    experiment = PreferenceExperiment.create(
-        "cube",
-        parameters=[real(name) for name in names],
-        storage=tmp_path / "cube.db",
-        optimizer_options=QUICK,
-        fit_options=QUICK_FIT,
-    )
-    for level in (0.2, 0.4, 0.6, 0.8):
-        options = [dict.fromkeys(names, level), dict.fromkeys(names, level - 0.2)]
-        experiment.record(options, winner=int(level > 0.5))
-    adapter = experiment.fitted_adapter()
-    best = best_shown(adapter)
-    alone = stopping_advice(
-        adapter.botorch_model,
-        candidate_points(experiment._kept.projection, adapter, best),
-        recommended=adapter.points_of([best]),
-        shown=adapter.datapoints,
-    )
-    value = experiment.report().summary["value"]
-    error = value["its standard error"]
-    assert value["expected remaining gain"] > alone.expected_gain + 4 * error
 
 
 @pytest.mark.parametrize("constraints", [[], ["dose + shots <= 6"]])

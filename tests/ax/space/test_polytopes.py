@@ -159,6 +159,7 @@ def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
     )
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(
     ("parameters", "constraints", "match"),
     [

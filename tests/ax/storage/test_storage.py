@@ -50,13 +50,6 @@ def test_another_name_is_refused(stored) -> None:
     refused(stored, "no experiment 'latte'; it has 'espresso'", name="latte")
 
 
-def test_an_experiment_is_not_created_over_another(stored) -> None:
-    before = stored.read_bytes()
-    with pytest.raises(StorageError, match="already"):
-        create(stored)
-    assert stored.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
