@@ -613,10 +613,13 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         """
         _check_trainable(self.model)
         objective = self.model.log_evidence()
+        # Likelihoods have parameters of each item, such as thresholds, in no batch.
+        batches = objective.shape
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         for _, module, prior, closure, _ in priors():
             log_prior = prior.log_prob(closure(module))
-            batch = objective.shape and getattr(module, "batch_shape", log_prior.shape)
-            own = log_prior.reshape(*log_prior.shape[: len(batch)], -1)
+            # A kernel says its batch slowly, which one model does not have.
+            own_batch = batches and getattr(module, "batch_shape", batches)
+            own = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
             objective = objective + own.sum(-1)
         return -objective

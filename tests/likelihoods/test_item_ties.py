@@ -10,6 +10,7 @@ from botorch_pref import (
     Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    PreferenceMarginalLogLikelihood,
     RaoKupperLikelihood,
 )
 
@@ -69,3 +70,15 @@ def test_evidence_moves_with_the_shifts_as_finite_differences_say(model_class) -
     (got,) = torch.autograd.grad(model.log_evidence(), shifts)
     want = central_slopes(model.log_evidence, shifts, 1e-4)
     torch.testing.assert_close(got, want, rtol=2e-5, atol=5e-6)
+
+
+def test_the_objective_has_one_evidence_and_a_prior_of_each_shift() -> None:
+    """Not an evidence for each item, beside which their priors would say nothing."""
+    model = made()
+    objective = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    shifts = model.likelihood.tie_shifts
+    got = torch.autograd.grad(-objective.compute_custom_loss(), shifts)[0]
+    (of_evidence,) = torch.autograd.grad(model.log_evidence(), shifts)
+    (prior,) = (p for name, _, p, *_ in model.named_priors() if "tie_shifts" in name)
+    of_prior = -(shifts.detach() - prior.loc) / prior.scale**2
+    torch.testing.assert_close(got, of_evidence + of_prior)
