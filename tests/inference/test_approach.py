@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from draws import normal
 from torch import Tensor
 
 from botorch_pref.feedback import Comparisons, Feedback, Ratings
@@ -18,7 +19,7 @@ from botorch_pref.likelihoods import (
     RaoKupperLikelihood,
 )
 from botorch_pref.likelihoods.factors import BoxFactors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg import SparseDesign
 from botorch_pref.models import EPPreferenceGP
 
 LIKELIHOODS = {
@@ -96,8 +97,7 @@ def test_they_end_where_rounding_leaves_no_gaussian(likelihood, site: float) -> 
 
 
 def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
-    generator = torch.Generator().manual_seed(2)
-    draws = torch.randn(4, 400, generator=generator, dtype=torch.float64)
+    draws = normal(4, 400, seed=2)
     mean, end = 10 * draws[0], draws[1]
     variance, noise = (2 * draws[2]).exp(), (2 * draws[3]).exp()
     above = torch.arange(400) % 3 > 0

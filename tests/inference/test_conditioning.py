@@ -17,12 +17,8 @@ from botorch_pref.inference.conditioning import (
 )
 from botorch_pref.inference.inducing import FeatureSolver, InducingPrior, inverse_root
 from botorch_pref.inference.solvers import PointSolver, RowSolver, choose_solver
-from botorch_pref.linalg import psd_root
-from botorch_pref.linalg.sparse_design import (
-    NoiseBlocks,
-    SparseDesign,
-    stack_noise_blocks,
-)
+from botorch_pref.linalg import SparseDesign, psd_root
+from botorch_pref.linalg.sparse_design import NoiseBlocks, stack_noise_blocks
 
 
 def all_features(covar, rows, noise=None):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from draws import normal
 from truths.engines import expectation_propagation
 
 from botorch_pref.errors import PrecisionError
@@ -77,8 +78,7 @@ def test_dependent_differences_are_bounded() -> None:
 
     Without a scale, and with the failure of the factor ignored, sites reached 1e15.
     """
-    generator = torch.Generator().manual_seed(3)
-    basis = torch.randn(40, 2, generator=generator, dtype=torch.float64)
+    basis = normal(40, 2, seed=3)
     scale = torch.ones(40, dtype=torch.float64)
     matrix = torch.tensor([[0.9, 0.1], [0.0, -0.7]], dtype=torch.float64)
     for size in (1.0, 1e-6, 1e6):

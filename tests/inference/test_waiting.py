@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from draws import uniform
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_pref import (
@@ -104,8 +105,7 @@ HEARD: dict[type[PreferenceGP], list[Feedback]] = {
 @pytest.mark.parametrize("kind", HEARD)
 def test_all_tensors_are_made_where_the_data_are(kind: type[PreferenceGP]) -> None:
     # A tensor made without a device is without numbers here, and fails beside others.
-    generator = torch.Generator().manual_seed(0)
-    points = torch.rand(12, 2, generator=generator, dtype=torch.float64)
+    points = uniform(12, 2)
     options: Any = {"num_inducing": 6} if kind is SparsePreferenceGP else {}
     for feedback in HEARD[kind]:
         model = kind(points, feedback=[feedback], **options)

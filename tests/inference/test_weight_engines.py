@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from draws import normal
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import laplace as laplace_module
@@ -19,8 +20,7 @@ STAGES = torch.tensor(
 
 
 def features(n=5, d=3, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, d, generator=generator, dtype=DOUBLE)
+    return normal(n, d, seed=seed)
 
 
 def number(value):
@@ -39,27 +39,6 @@ def test_gradient_in_eta_by_finite_differences(engine, eta) -> None:
     )
     numeric = (8 * (plus - minus) - (plus2 - minus2)) / (12 * h)
     torch.testing.assert_close(gradient, numeric, rtol=2e-7, atol=1e-8)
-
-
-@each_engine
-def test_batches_of_features_sets_and_priors_equal_their_elements(engine) -> None:
-    other = torch.tensor(
-        [[1, 0, -1, -1], [-1, -1, -1, -1], [2, 3, 4, -1], [0, 1, 2, 3], [3, 4, 1, -1]]
-    )
-    x = torch.stack([features(), features(seed=1)])
-    stages = torch.stack([STAGES, other])
-    eta = torch.tensor([[0.1], [2.0], [9.0]], dtype=DOUBLE)
-    batch = engine(x, stages, eta)
-    assert batch.log_evidence.shape == (3, 2)
-    for i in range(3):
-        for j in range(2):
-            alone = engine(x[j], stages[j], eta[i, 0])
-            for got, want in (
-                (batch.mean[i, j], alone.mean),
-                (batch.covariance[i, j], alone.covariance),
-                (batch.log_evidence[i, j], alone.log_evidence),
-            ):
-                torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
 
 
 def test_laplace_does_not_lose_digits_to_an_offset_of_the_features() -> None:

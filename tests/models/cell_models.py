@@ -9,10 +9,14 @@ import torch
 from entries import Cell
 from registry import CELLS, ENGINES
 from torch import Tensor
-from truths.answers import POINTS
+from truths.answers import NOISE, PAIRS, POINTS
 
 from botorch_pref import (
+    BetaRatingLikelihood,
+    PairwiseBetaLikelihood,
+    Ratings,
     SkewPreferenceGP,
+    Strengths,
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import PreferenceGP
@@ -45,6 +49,17 @@ def names(cell: Cell) -> str:
     return f"{type(cell.feedback).__name__}-{type(cell.likelihood()).__name__}"
 
 
+# Each with answers that the others hold for unlikely: sites of negative precision.
+UNLIKELY = [
+    Cell(
+        lambda: PairwiseBetaLikelihood(8.0, noise=NOISE),
+        Strengths(PAIRS[[0, 0, 1, 0]], torch.tensor([0.99, 0.99, 0.7, 0.02]).double()),
+    ),
+    Cell(
+        lambda: BetaRatingLikelihood(8.0, noise=NOISE),
+        Ratings(torch.tensor([2, 2, 2]), torch.tensor([0.99, 0.97, 0.02]).double()),
+    ),
+]
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=names)
 each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
 

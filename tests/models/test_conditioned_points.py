@@ -3,18 +3,20 @@
 The truth is the difference of two models of moved points, solved anew.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from botorch.models.transforms.input import Normalize
 from entries import Cell
-from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, LinearKernel, RBFKernel, ScaleKernel
 from gpytorch.means import LinearMean
-from models.cell_models import build, each_cell, takes
+from models.cell_models import UNLIKELY, build, each_cell, takes
+from registry import CELLS
 from torch import Tensor
 from truths.answers import PAIRS, POINTS
+from truths.slopes import assert_right, assert_right_along, gradients
 
 from botorch_pref import (
     EPPreferenceGP,
@@ -32,10 +34,11 @@ FIRST = PAIRS.new_tensor([[0, 1]])
 each_gaussian = pytest.mark.parametrize("cls", GAUSSIAN, ids=lambda c: c.__name__)
 
 
-def kernel() -> ScaleKernel:
+def kernel() -> Kernel:
+    """One whose variances move with the points, too."""
     module = ScaleKernel(RBFKernel()).double()
     module.outputscale, module.base_kernel.lengthscale = 2.0, 0.5
-    return module
+    return LinearKernel().double() + module
 
 
 def statistics(model: PreferenceGP) -> Tensor:
@@ -48,49 +51,26 @@ def statistics(model: PreferenceGP) -> Tensor:
     return torch.stack([(mean @ w).sum(), spread.sum(), duel.sum()])
 
 
-def gradients(values: Tensor, points: Tensor) -> Tensor:
-    rows = [torch.autograd.grad(v, points, retain_graph=True)[0] for v in values]
-    return torch.stack(rows)
-
-
-def differences(
-    function: Callable[[Tensor], Tensor], points: Tensor, step: float = 1e-3
-) -> Tensor:
-    """The Jacobian from four values a coordinate, up to fourth powers of the step."""
-    out = []
-    with torch.no_grad():
-        for i in range(points.numel()):
-            unit = torch.zeros_like(points).flatten()
-            unit[i] = step
-            unit = unit.view_as(points)
-            a, b, c, d = (function(points + k * unit) for k in (-2, -1, 1, 2))
-            out.append((a - 8 * b + 8 * c - d) / (12 * step))
-    return torch.stack(out, dim=-1).unflatten(-1, points.shape)
-
-
-def assert_right(
-    function: Callable[[Tensor], Tensor], points: Tensor, atol: float = 1e-5
-) -> None:
-    leaf = points.clone().requires_grad_()
-    actual, expected = gradients(function(leaf), leaf), differences(function, points)
-    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=atol)
-    assert expected.abs().amax() > 1e-2
-
-
-def assert_right_along(function: Callable[[Tensor], Tensor], points: Tensor) -> None:
-    """In one direction that no two coordinates have the same part in."""
-    generator = torch.Generator().manual_seed(8)
-    way = torch.rand(points.shape, generator=generator, dtype=DOUBLE) - 0.5
-    zero = torch.zeros(1, dtype=DOUBLE)
-    assert_right(lambda t: function(points + t * way), zero)
-
-
 @each_cell
 @each_gaussian
 def test_every_kind_of_answer(cls: type[PreferenceGP], cell: Cell) -> None:
     if not takes(cls, cell):
         pytest.skip("The engine does not take these answers.")
     assert_right_along(lambda x: statistics(build(cls, [cell], x)), POINTS)
+
+
+@pytest.mark.parametrize(
+    ("cls", "cells"),
+    [
+        (EPPreferenceGP, UNLIKELY),
+        (LaplacePreferenceGP, UNLIKELY),
+        (EPPreferenceGP, [CELLS[3], CELLS[1], CELLS[10]]),
+        (LaplacePreferenceGP, [CELLS[1], CELLS[5]]),
+        (VariationalPreferenceGP, [CELLS[1], CELLS[6]]),
+    ],
+)
+def test_several_kinds_and_answers_that_are_unlikely(cls: Any, cells: Any) -> None:
+    assert_right_along(lambda x: statistics(build(cls, cells, x)), POINTS)
 
 
 @each_gaussian

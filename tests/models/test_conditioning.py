@@ -31,6 +31,7 @@ from botorch_pref import (
     EPPreferenceGP,
     FeedbackError,
     LaplacePreferenceGP,
+    PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PlackettLuceRegression,
     Rankings,
@@ -38,6 +39,7 @@ from botorch_pref import (
     Strengths,
     UnsupportedFeedbackError,
     Validity,
+    VariationalPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import PreferenceGP
@@ -240,8 +242,13 @@ def test_the_engine_starts_where_it_was() -> None:
     x = torch.rand(60, 3, generator=torch.Generator().manual_seed(2)).double()
     pairs = torch.arange(60).view(30, 2)
     pair, answer = x[:2] + 0.1, torch.tensor([[0, 1]])
-    for engine in (EPPreferenceGP, LaplacePreferenceGP):
-        model = engine(x, pairs, likelihood=PairwiseProbitLikelihood(0.05))
+    sharp, soft = PairwiseProbitLikelihood(0.05), PairwiseLogitLikelihood()
+    for engine, likelihood in (
+        (EPPreferenceGP, sharp),
+        (LaplacePreferenceGP, sharp),
+        (VariationalPreferenceGP, soft),
+    ):
+        model = engine(x, pairs, likelihood=likelihood)
         model.posterior(pair)
         warm = model.condition_on_observations(pair, answer)
         cold = copy.deepcopy(warm)
@@ -410,11 +417,3 @@ def test_answers_that_mean_nothing_are_refused(engine) -> None:
         UnsupportedFeedbackError, match=r"no likelihood for Strengths.*Strengths:"
     ):
         model.condition_on_observations(LATER, kind)
-
-
-def test_ties_need_a_threshold() -> None:
-    model = EPPreferenceGP(POINTS, torch.tensor([[0, 1]]))
-    with pytest.raises(FeedbackError, match="no tie threshold"):
-        model.condition_on_observations(
-            LATER, Comparisons(None, torch.tensor([[0, 1]]))
-        )

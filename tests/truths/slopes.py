@@ -1,8 +1,9 @@
-"""Slopes by central differences."""
+"""Slopes by central differences, and gradients that are compared with them."""
 
 from collections.abc import Callable
 
 import torch
+from draws import uniform
 from torch import Tensor
 
 
@@ -25,3 +26,43 @@ def central_slopes(
         entries[i] = start
         slopes.append((ends[0] - ends[1]) / (2 * step))
     return torch.tensor(slopes, dtype=torch.float64).view(changed.shape)
+
+
+def gradients(values: Tensor, points: Tensor) -> Tensor:
+    """Of each of some values in the points, by automatic differentiation."""
+    rows = [torch.autograd.grad(v, points, retain_graph=True)[0] for v in values]
+    return torch.stack(rows)
+
+
+def differences(
+    function: Callable[[Tensor], Tensor], points: Tensor, step: float = 1e-3
+) -> Tensor:
+    """The Jacobian from four values a coordinate, up to fourth powers of the step."""
+    out = []
+    with torch.no_grad():
+        for i in range(points.numel()):
+            unit = torch.zeros_like(points).flatten()
+            unit[i] = step
+            unit = unit.view_as(points)
+            a, b, c, d = (function(points + k * unit) for k in (-2, -1, 1, 2))
+            out.append((a - 8 * b + 8 * c - d) / (12 * step))
+    return torch.stack(out, dim=-1).unflatten(-1, points.shape)
+
+
+def assert_right(
+    function: Callable[[Tensor], Tensor], points: Tensor, atol: float = 1e-5
+) -> None:
+    """The gradients of a function's values are those of its differences, not zero."""
+    leaf = points.clone().requires_grad_()
+    actual, expected = gradients(function(leaf), leaf), differences(function, points)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=atol)
+    assert expected.abs().amax() > 1e-2
+
+
+def assert_right_along(
+    function: Callable[[Tensor], Tensor], points: Tensor, atol: float = 1e-5
+) -> None:
+    """In one direction that no two coordinates have the same part in."""
+    way = uniform(*points.shape, seed=8) - 0.5
+    zero = torch.zeros(1, dtype=torch.float64)
+    assert_right(lambda t: function(points + t * way), zero, atol)

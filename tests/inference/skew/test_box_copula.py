@@ -11,7 +11,7 @@ from truths.engines import expectation_propagation
 
 from botorch_pref.inference.skew.coordinates import BoxCopula, Target, box_log_ratio
 from botorch_pref.likelihoods.factors import BoxFactors
-from botorch_pref.linalg.sparse_design import SparseDesign
+from botorch_pref.linalg import SparseDesign
 
 INF = math.inf
 MEAN = torch.tensor([0.4, -0.3, 0.1, 0.2], dtype=torch.float64)

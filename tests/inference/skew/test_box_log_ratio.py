@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from botorch.utils.probability.utils import log_ndtr
+from draws import normal
 
 from botorch_pref.inference.skew.coordinates import box_log_ratio
 from botorch_pref.numerics.normal import interval_derivatives
@@ -37,8 +38,7 @@ def by_definition(z):
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 800.0])
 def test_value_and_gradient(scale) -> None:
     """The short way through ``erfc`` and the tail's agree with the definition."""
-    generator = torch.Generator().manual_seed(0)
-    z = scale * torch.randn(50, 4, generator=generator, dtype=torch.float64)
+    z = scale * normal(50, 4)
     z.requires_grad_()
     expected = by_definition(z)
     (gradient,) = torch.autograd.grad(expected.sum(), z)
@@ -61,8 +61,7 @@ def test_batches_with_ends_of_their_own() -> None:
     lower = torch.tensor([[0.0, -0.5], [0.0, 0.0]], dtype=torch.float64)
     upper = torch.tensor([[INF, 0.5], [0.2, INF]], dtype=torch.float64)
     terms = [t[:2].expand(2, 2) for t in (VARIANCE, SHIFT, PRECISION)]
-    generator = torch.Generator().manual_seed(2)
-    z = torch.randn(7, 2, 2, generator=generator, dtype=torch.float64)
+    z = normal(7, 2, 2, seed=2)
     value, slope = box_log_ratio(terms[0], lower, upper, *terms[1:])(z)
     for i in range(2):
         alone = box_log_ratio(

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from draws import normal
 
 from botorch_pref.inference.skew.sampler import (
     effective_sample_size,
@@ -16,8 +17,7 @@ from botorch_pref.inference.skew.sampler import (
 
 def autoregressive(rho, steps, chains, batch=(), seed=0):
     """Stationary AR(1) chains with variance 1: autocorrelation ``rho^t``."""
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(steps, chains, *batch, generator=generator, dtype=torch.float64)
+    noise = normal(steps, chains, *batch, seed=seed)
     draws = [noise[0]]
     for innovation in noise[1:]:
         draws.append(rho * draws[-1] + math.sqrt(1 - rho**2) * innovation)
@@ -60,8 +60,7 @@ def test_size_follows_a_direct_sum_over_lags() -> None:
 
 def test_r_hat_of_independent_draws_is_one() -> None:
     steps, chains = 500, 8
-    generator = torch.Generator().manual_seed(1)
-    draws = torch.randn(steps, chains, 200, generator=generator, dtype=torch.float64)
+    draws = normal(steps, chains, 200, seed=1)
     r_hat = split_r_hat(draws)
     # var+ / W - 1 = (B / W - 1) / N, with B / W about chi2(15) / 15.
     noise = 0.5 * math.sqrt(2 / 15) / 250
@@ -127,9 +126,8 @@ def of(value: float) -> torch.Tensor:
 
 def test_the_worst_row_is_the_one_that_forgets_most_slowly() -> None:
     """Chains ``x' = c x + sqrt(1 - c^2) e`` have (1 - c) / (1 + c) of their steps."""
-    generator = torch.Generator().manual_seed(0)
     c = torch.tensor([0.0, 0.8, 0.5], dtype=torch.float64)
-    noise = torch.randn(2000, 16, 3, generator=generator, dtype=torch.float64)
+    noise = normal(2000, 16, 3)
     steps = [noise[0]]
     for e in noise[1:]:
         steps.append(c * steps[-1] + (1 - c.square()).sqrt() * e)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from draws import normal
 from torch import Tensor
 from truths.engines import expectation_propagation
 
@@ -17,14 +18,9 @@ DOUBLE = torch.float64
 LIKE = torch.ones((), dtype=DOUBLE)
 
 
-def random(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=DOUBLE)
-
-
 def prior(n: int, *batch: int) -> tuple[Tensor, Tensor]:
-    root = random(*batch, n, n, seed=1)
-    return root @ root.mT + 0.1 * torch.eye(n), random(*batch, n, seed=2)
+    root = normal(*batch, n, n, seed=1)
+    return root @ root.mT + 0.1 * torch.eye(n), normal(*batch, n, seed=2)
 
 
 def factors(pairs: list[list[int]], n: int) -> BoxFactors:
@@ -83,10 +79,10 @@ def spread_change(draws: SkewResult, change: Tensor) -> Tensor:
 def test_one_answer_in_closed_form() -> None:
     """The moments of a truncated normal, moved."""
     boxes, (covar, mean) = factors([[1, 0]], 3), prior(3)
-    root = random(3, 3, seed=4)
-    by_covar, by_mean = root + root.mT, random(3, seed=5)
+    root = normal(3, 3, seed=4)
+    by_covar, by_mean = root + root.mT, normal(3, seed=5)
     a = torch.tensor([-1.0, 1.0, 0.0], dtype=DOUBLE)
-    normal = torch.distributions.Normal(LIKE * 0, LIKE)
+    standard = torch.distributions.Normal(LIKE * 0, LIKE)
 
     def terms(t: Tensor) -> tuple[Tensor, Tensor]:
         k, m = covar + t * by_covar, mean + t * by_mean
@@ -94,8 +90,8 @@ def test_one_answer_in_closed_form() -> None:
         low, high = (
             (end[0] - prior_mean) / gamma.sqrt() for end in (boxes.lower, boxes.upper)
         )
-        mass = normal.cdf(high) - normal.cdf(low)
-        at_low, at_high = normal.log_prob(low).exp(), normal.log_prob(high).exp()
+        mass = standard.cdf(high) - standard.cdf(low)
+        at_low, at_high = standard.log_prob(low).exp(), standard.log_prob(high).exp()
         first = (at_low - at_high) / mass
         variance = 1 + (low * at_low - high * at_high) / mass - first.square()
         return a * first / gamma.sqrt(), torch.outer(a, a) * (1 - variance) / gamma
@@ -124,8 +120,8 @@ def test_moments_move_as_those_of_expectation_propagation(
     pairs = [[0, 1], [1, 2], [4, 3], [0, 3], [2, 0], [3, 1], [4, 2], [4, 2]]
     covar, mean = prior(5, *batch)
     draws, motion, gaussian = solve(covar, mean, factors(pairs, 5), 64)
-    root = random(*covar.shape, seed=6)
-    by_covar, by_mean = root + root.mT, random(*mean.shape, seed=7)
+    root = normal(*covar.shape, seed=6)
+    by_covar, by_mean = root + root.mT, normal(*mean.shape, seed=7)
 
     def total(t: Tensor) -> tuple[Tensor, Tensor]:
         change = motion(moved_prior(covar + t * by_covar, mean + t * by_mean))
@@ -146,7 +142,7 @@ def test_moments_move_as_those_of_expectation_propagation(
 def test_what_draws_share_moves_as_gaussian_regression() -> None:
     boxes, (covar, mean) = factors([[1, 0], [1, 2]], 3), prior(3)
     _, motion, _ = solve(covar, mean, boxes, 200)
-    root = random(3, 3, seed=6)
+    root = normal(3, 3, seed=6)
     by_covar = root + root.mT
 
     def shared(t: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from botorch_pref.inference.skew.coordinates import Target, box_log_ratio
-from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
+from botorch_pref.inference.skew.sampler import sample_latent
 from botorch_pref.numerics.normal import interval_derivatives, sample_truncated_normal
 
 INF = math.inf
@@ -68,34 +68,6 @@ def assert_same_moments(draws, truth, draws_size, truth_size) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bounds", [(0.0, INF), (-INF, 0.5), (-0.3, 0.4)])
-@pytest.mark.parametrize("noise", [1e-4, 0.5])
-def test_one_row_against_quadrature(bounds, noise) -> None:
-    lower, upper, variance = tensor([bounds[0]]), tensor([bounds[1]]), tensor([noise])
-    draws = sample_boxes(tensor([[1.3]]), variance, lower, upper, 5_000)
-    grid = torch.linspace(-9, 9, 200_001, dtype=torch.float64).unsqueeze(-1)
-    log_density = interval_derivatives(
-        (lower - grid) / variance.sqrt(), (upper - grid) / variance.sqrt()
-    )[0]
-    weight = (log_density - 0.5 * (grid / 1.3).square()).exp()
-    weight = weight / weight.sum()
-    mean = (weight * grid).sum()
-    centred = grid - mean
-    second, third, fourth = ((weight * centred**k).sum() for k in (2, 3, 4))
-    sixth = (weight * centred**6).sum()
-    z = draws.draws - mean
-    count = 5_000 / 2  # thinned draws of one run are worth at least half
-    assert draws.converged
-    assert float(z.mean().abs()) < 5 * math.sqrt(second / count)
-    assert float((z**2).mean() - second) == pytest.approx(
-        0.0, abs=5 * math.sqrt((fourth - second**2) / count)
-    )
-    assert float((z**3).mean() - third) == pytest.approx(
-        0.0, abs=5 * math.sqrt(sixth / count)
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_three_rows_against_rejection(rank) -> None:
     """A win, a tie and an upper bound on rows that share one to three directions.
@@ -139,39 +111,6 @@ def test_far_from_the_prior() -> None:
     assert float(z.std() / deviation) == pytest.approx(1, abs=5 / math.sqrt(2_000))
 
 
-def correlated_problem(dtype=torch.float64, batch=()):
-    root = torch.randn(*batch, 5, 4, generator=seeded(10), dtype=torch.float64)
-    variance = torch.full((*batch, 5), 0.3, dtype=torch.float64)
-    lower = tensor([0.0, 0.0, -0.2, -INF, 0.0]).expand(variance.shape)
-    upper = tensor([INF, INF, 0.2, 0.0, INF]).expand(variance.shape)
-    terms = (*moment_matching(root, variance, lower, upper), variance, lower, upper)
-    return [term.to(dtype) for term in terms]
-
-
-def sample_terms(terms, num_draws, seed=0, **options) -> LatentDraws:
-    mean, half, shift, precision, variance, lower, upper = terms
-    ratio = box_log_ratio(variance, lower, upper, shift, precision)
-    return sample_latent(
-        Target(ratio, mean, half),
-        num_draws=num_draws,
-        generator=seeded(seed),
-        **options,
-    )
-
-
-@pytest.mark.slow
-def test_batches_agree_with_one_at_a_time() -> None:
-    terms = correlated_problem(batch=(2, 3))
-    together = sample_terms(terms, 2_000)
-    assert together.draws.shape == (2_000, 2, 3, 5)
-    assert together.r_hat.shape == (2, 3)
-    assert together.effective_sample_size.shape == (2, 3)
-    assert together.acceptance_rate.shape == (2, 3)
-    for i, j in [(0, 0), (1, 2)]:
-        alone = sample_terms([term[i, j] for term in terms], 2_000, seed=1)
-        assert_same_moments(together.draws[:, i, j], alone.draws, 1_000, 1_000)
-
-
 def test_a_row_without_variance_stays_put() -> None:
     """Two equal points compared: z is known, and does not spoil the diagnostics."""
     variance, lower, upper = tensor([0.5, 0.5]), tensor([0.0, 0.0]), tensor([INF, INF])
@@ -182,24 +121,3 @@ def test_a_row_without_variance_stays_put() -> None:
     )
     assert result.converged
     assert (result.draws[:, 1] == 0).all()
-
-
-@pytest.mark.slow
-def test_a_missed_target_is_said() -> None:
-    """A poor approximation, ten times too wide, and no time to make up for it."""
-    size, variance = 40, torch.full((40,), 1e-4, dtype=torch.float64)
-    lower, upper = torch.zeros_like(variance), torch.full_like(variance, INF)
-    nothing = torch.zeros_like(variance)
-    ratio = box_log_ratio(variance, lower, upper, nothing, nothing)
-    root = 10 * torch.eye(size, dtype=torch.float64)
-    result = sample_latent(
-        Target(ratio, nothing, root),
-        num_draws=200,
-        generator=seeded(),
-        num_chains=8,
-        max_doublings=0,
-    )
-    assert result.draws.shape == (200, size)
-    assert not result.converged
-    reached = (result.effective_sample_size >= 200) & (result.r_hat <= 1.05)
-    assert not reached
