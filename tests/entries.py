@@ -94,8 +94,6 @@ class Case:
     row: list[float]
     factors: type[Factors]
     parameters: dict = field(default_factory=dict)
-    # All other answers that the same person could have given.
-    others: list[Feedback] = field(default_factory=list)
     # Arguments of the likelihood that are no positive parameters.
     fixed: dict = field(default_factory=dict)
     # How many items are heard with noise.

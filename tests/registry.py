@@ -181,58 +181,54 @@ THRESHOLD = {"noise": 0.3, "tie_threshold": 0.7}
 CASES = {
     "probit win": Case(
         PairwiseProbitLikelihood, WIN, probit_win, [1, -1, 0], BoxFactors,
-        {"noise": 0.3}, [LOSS],
+        {"noise": 0.3},
     ),
     "probit win, little noise": Case(
         PairwiseProbitLikelihood, LOSS, probit_win, [-1, 1, 0], BoxFactors,
-        {"noise": 1e-4}, [WIN],
+        {"noise": 1e-4},
     ),
     "probit win beyond a threshold": Case(
         PairwiseProbitLikelihood, WIN, probit_win, [1, -1, 0], BoxFactors,
-        THRESHOLD, [LOSS, TIE],
+        THRESHOLD,
     ),
     "probit tie": Case(
         PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
-        THRESHOLD, [WIN, LOSS], width=1.4,
+        THRESHOLD, width=1.4,
     ),
     "probit narrow tie": Case(
         PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
-        {"noise": 2.0, "tie_threshold": 1e-4}, [WIN, LOSS], width=2e-4,
+        {"noise": 2.0, "tie_threshold": 1e-4}, width=2e-4,
     ),
     "logit win": Case(
-        PairwiseLogitLikelihood, WIN, logistic, [1, -1, 0], LogitFactors, {}, [LOSS]
+        PairwiseLogitLikelihood, WIN, logistic, [1, -1, 0], LogitFactors
     ),
     "Rao-Kupper win": Case(
         RaoKupperLikelihood, WIN, rao_kupper_win, [1, -1, 0], RaoKupperFactors,
-        {"tie_threshold": 0.7}, [LOSS, TIE],
+        {"tie_threshold": 0.7},
     ),
     "Rao-Kupper tie": Case(
         RaoKupperLikelihood, TIE, rao_kupper_tie, [1, -1, 0], RaoKupperFactors,
-        {"tie_threshold": 0.7}, [WIN, LOSS],
+        {"tie_threshold": 0.7},
     ),
     "Rao-Kupper narrow tie": Case(
         RaoKupperLikelihood, TIE, rao_kupper_tie, [1, -1, 0], RaoKupperFactors,
-        {"tie_threshold": 1e-4}, [WIN, LOSS],
+        {"tie_threshold": 1e-4},
     ),
     "valid": Case(
         AffineProbitLikelihood, VALID, affine, [0, 1, 0], BoxFactors,
-        {"noise": 0.5}, [FAILED], items=1,
+        {"noise": 0.5}, items=1,
     ),
     # Here z = -f: the row carries the sign.
     "failed": Case(
         AffineProbitLikelihood, FAILED, affine, [0, -1, 0], BoxFactors,
-        {"noise": 0.5}, [VALID], items=1,
+        {"noise": 0.5}, items=1,
     ),
 }  # fmt: skip
-LEVELS = [
-    OrdinalRatings(torch.tensor([1]), torch.tensor([level]), 4) for level in range(4)
-]
-
-
 CASES |= {
     f"ordinal {level}": Case(
-        OrdinalProbitLikelihood, LEVELS[level], ordinal_level(level), [0, 1, 0],
-        BoxFactors, {"noise": 0.3}, [x for x in LEVELS if x is not LEVELS[level]],
+        OrdinalProbitLikelihood,
+        OrdinalRatings(torch.tensor([1]), torch.tensor([level]), 4),
+        ordinal_level(level), [0, 1, 0], BoxFactors, {"noise": 0.3},
         fixed={"cutpoints": torch.tensor(CUTPOINTS, dtype=torch.float64)}, items=1,
         width=dict(enumerate([math.inf, 0.7, 0.9, math.inf]))[level],
     )

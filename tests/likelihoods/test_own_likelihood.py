@@ -16,8 +16,6 @@ from botorch_pref import (
     DuelingBALD,
     EPPreferenceGP,
     LaplacePreferenceGP,
-    PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
     Ratings,
     Strengths,
     UnsupportedFeedbackError,
@@ -56,18 +54,6 @@ class WanderingLikelihood(PreferenceLikelihood[Comparisons]):
     def forward(self, function_samples: Tensor) -> Bernoulli:
         hears = 0.5 + (function_samples / self.scale).atan() / math.pi
         return Bernoulli(probs=LAPSE / 2 + (1 - LAPSE) * hears)
-
-
-class Probit(PreferenceLikelihood[Comparisons]):
-    explains = {Comparisons: DensityFactors}  # noqa: RUF012
-    noise = PositiveParameter()
-
-    def __init__(self, noise: float = 1.0) -> None:
-        super().__init__()
-        register_positive(self, "noise", noise, learned=True)
-
-    def forward(self, function_samples: Tensor) -> Bernoulli:
-        return Bernoulli(probs=ndtr(function_samples / (2 * self.noise).sqrt()))
 
 
 class Logit(PreferenceLikelihood[Comparisons]):
@@ -157,30 +143,6 @@ def test_one_answer_has_its_exact_moments_under_ep() -> None:
     assert got[1] == pytest.approx(moments[2] / moments[0] - mean**2, rel=1e-8)
     evidence = float(model.log_evidence().detach())
     assert evidence == pytest.approx(math.log(moments[0]), rel=1e-8)
-
-
-@in_turn("engine", BOTH)
-@in_turn(
-    ("own", "builtin"),
-    [
-        (lambda: Probit(0.2), lambda: PairwiseProbitLikelihood(0.2)),
-        (Logit, PairwiseLogitLikelihood),
-    ],
-)
-def test_a_likelihood_we_have_too_is_the_same(engine, own, builtin) -> None:
-    models = [engine(POINTS, PAIRS, likelihood=make()) for make in (own, builtin)]
-    for model in models:
-        model.likelihood.requires_grad_(True)
-    results = []
-    for model in models:
-        evidence = model.train().log_evidence()
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        gradients = torch.autograd.grad(evidence, parameters)
-        posterior = model.eval().posterior(NEW.squeeze(-2))
-        covariance = posterior.covariance_matrix
-        results.append([evidence, posterior.mean, covariance, *gradients])
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
 def test_batches_of_answers() -> None:

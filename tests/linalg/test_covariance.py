@@ -6,17 +6,18 @@ from collections.abc import Callable
 import pytest
 import torch
 from cases import in_turn
+from draws import normal
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref import BotorchPrefError, FeedbackError, PrecisionError
+from botorch_pref.linalg import psd_root
 from botorch_pref.linalg.covariance import (
     SemidefiniteLinearOperator,
     dense_covariance,
     joint_shape,
-    psd_root,
     semidefinite_cholesky,
 )
 from botorch_pref.models import DuelKernel
@@ -25,8 +26,7 @@ F64 = torch.float64
 
 
 def low_rank(size: int, rank: int, seed: int, *batch: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    root = torch.randn(*batch, size, rank, generator=generator, dtype=F64)
+    root = normal(*batch, size, rank, seed=seed)
     return root @ root.mT
 
 
@@ -130,17 +130,16 @@ def test_no_variance_is_a_zero_factor() -> None:
 def test_equal_points_have_equal_samples_and_the_right_covariance() -> None:
     x = torch.tensor([[0.1, 0.7, 0.1], [0.4, 0.4, 0.4]], dtype=F64, requires_grad=True)
     covariance = kernel(x)
-    normal = MultivariateNormal(x.sin(), SemidefiniteLinearOperator(covariance))
-    generator = torch.Generator().manual_seed(0)
-    base = torch.randn(5, 2, 3, generator=generator, dtype=F64)
-    samples = normal.rsample(torch.Size([5]), base_samples=base)
+    joint = MultivariateNormal(x.sin(), SemidefiniteLinearOperator(covariance))
+    base = normal(5, 2, 3)
+    samples = joint.rsample(torch.Size([5]), base_samples=base)
     torch.testing.assert_close(samples[:, 0, 0], samples[:, 0, 2])
     torch.testing.assert_close(samples[:, 1], samples[:, 1, :1].expand(-1, 3))
     (gradient,) = torch.autograd.grad(samples.sum(), x, retain_graph=True)
     assert bool(gradient.isfinite().all())
     # With the columns of the identity as base samples the deviations are the root.
     unit = torch.eye(3, dtype=F64).unsqueeze(1).expand(3, 2, 3)
-    root = normal.rsample(torch.Size([3]), base_samples=unit) - x.sin()
+    root = joint.rsample(torch.Size([3]), base_samples=unit) - x.sin()
     root = root.movedim(0, -1)
     torch.testing.assert_close(root @ root.mT, covariance)
 

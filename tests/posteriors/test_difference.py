@@ -2,44 +2,11 @@ import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.posteriors import GPyTorchPosterior
-from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
-from linear_operator import to_linear_operator
+from gpytorch.distributions import MultitaskMultivariateNormal
 
 from botorch_pref.numerics import mixtures as gaussian_mixture
 from botorch_pref.posteriors import SkewNormalPosterior
 from botorch_pref.posteriors.difference import difference_mixture
-
-
-def _covariance(*shape: int, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    root = torch.randn(*shape, shape[-1], generator=generator, dtype=torch.float64)
-    return root @ root.mT
-
-
-def test_gaussian_difference_is_the_contrast_of_the_joint_normal():
-    mean = torch.tensor([[0.3, -1.0, 2.0], [5.0, 4.0, 1.0]], dtype=torch.float64)
-    covariance = _covariance(2, 3)
-    posterior = GPyTorchPosterior(
-        MultivariateNormal(mean, to_linear_operator(covariance))
-    )
-    contrast = torch.tensor([0.0, -1.0, 1.0], dtype=torch.float64)
-    means, variance = difference_mixture(posterior, 2, 1)
-    assert means.shape == (1, 2)
-    torch.testing.assert_close(means[0], mean @ contrast)
-    torch.testing.assert_close(variance, contrast @ covariance @ contrast)
-
-
-def test_skew_difference_has_the_moments_of_the_samples_difference():
-    generator = torch.Generator().manual_seed(1)
-    means = torch.randn(50, 2, 3, generator=generator, dtype=torch.float64).exp()
-    posterior = SkewNormalPosterior(means, _covariance(2, 3))
-    components, variance = difference_mixture(posterior, 0, 2)
-    total, _ = gaussian_mixture.central_moments(components, variance)
-    contrast = torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64)
-    torch.testing.assert_close(total, contrast @ posterior.covariance_matrix @ contrast)
-    torch.testing.assert_close(
-        components.mean(0), posterior.mean.squeeze(-1) @ contrast
-    )
 
 
 def test_a_point_compared_with_itself_has_no_variance_and_finite_gradients():

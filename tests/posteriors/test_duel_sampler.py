@@ -8,10 +8,12 @@ import pytest
 import torch
 from botorch.models.pairwise_gp import PairwiseGP
 from botorch.posteriors.gpytorch import GPyTorchPosterior
+from draws import uniform
 from gpytorch.distributions import MultivariateNormal
 
 from botorch_pref import SkewNormalPosterior
-from botorch_pref.posteriors.difference import DuelSampler, duels_between
+from botorch_pref.posteriors import DuelSampler
+from botorch_pref.posteriors.difference import duels_between
 
 DOUBLE = torch.float64
 MEAN = torch.tensor([0.3, 0.0, 0.6], dtype=DOUBLE)
@@ -35,8 +37,7 @@ POSTERIORS = pytest.mark.parametrize("posterior", [gaussian, skew])
 
 
 def test_every_pair_is_won_by_the_larger_utility() -> None:
-    generator = torch.Generator().manual_seed(0)
-    utilities = torch.rand(4, 2, 5, 1, generator=generator, dtype=DOUBLE)
+    utilities = uniform(4, 2, 5, 1)
     duels = duels_between(utilities)
     assert duels.shape == (4, 2, 10, 2)
     for i, j in itertools.product(range(4), range(2)):

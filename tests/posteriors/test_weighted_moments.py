@@ -4,14 +4,10 @@ import math
 
 import pytest
 import torch
+from draws import normal
 
-from botorch_pref.posteriors import SkewNormalPosterior
-from botorch_pref.posteriors.gaussian import (
-    Moments,
-    WeightDraws,
-    WeightedMoments,
-    contrast,
-)
+from botorch_pref.posteriors import Moments, SkewNormalPosterior, contrast
+from botorch_pref.posteriors.gaussian import WeightDraws, WeightedMoments
 
 F64 = torch.float64
 BATCHES = {
@@ -29,12 +25,12 @@ def _both(
     generator = torch.Generator().manual_seed(len(batch) + n + s)
     shape = batch or model_batch
 
-    def normal(*size: int) -> torch.Tensor:
+    def drawn(*size: int) -> torch.Tensor:
         return torch.randn(size, generator=generator, dtype=F64)
 
-    mean, features = normal(*shape, q), normal(*shape, q, n).requires_grad_()
-    weights = normal(*model_batch, n, s) + 3 * normal(*model_batch, n, 1)
-    root = normal(*shape, q, q)
+    mean, features = drawn(*shape, q), drawn(*shape, q, n).requires_grad_()
+    weights = drawn(*model_batch, n, s) + 3 * drawn(*model_batch, n, 1)
+    root = drawn(*shape, q, q)
     means = mean + torch.stack(
         [(features * weights[..., i].unsqueeze(-2)).sum(-1) for i in range(s)]
     )
@@ -99,7 +95,7 @@ def test_means_first_read_without_a_graph_have_one_later() -> None:
 
 
 def test_spread_is_differentiable_in_draws_that_depend_on_each_other() -> None:
-    free = torch.randn(3, 40, generator=torch.Generator().manual_seed(0), dtype=F64)
+    free = normal(3, 40)
     lift = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, -1, 0]], dtype=F64)
 
     def variance(values: torch.Tensor) -> torch.Tensor:
@@ -111,8 +107,7 @@ def test_spread_is_differentiable_in_draws_that_depend_on_each_other() -> None:
 
 
 def test_spread_keeps_its_relative_accuracy_where_weights_nearly_cancel() -> None:
-    generator = torch.Generator().manual_seed(0)
-    large, small = torch.randn(2, 1000, generator=generator, dtype=F64)
+    large, small = normal(2, 1000)
     draws = WeightDraws(torch.stack([1e6 * large, small - 1e6 * large]))
     seen = (torch.ones(1, 2, dtype=F64) @ draws.root).square().sum().sqrt()
     assert math.isclose(seen, small.std(correction=0), rel_tol=1e-8)

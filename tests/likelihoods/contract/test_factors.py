@@ -1,4 +1,4 @@
-"""Log probabilities, tilted moments and derivatives of single answers."""
+"""Log probabilities, tilted moments, derivatives and chances of single answers."""
 
 import itertools
 import math
@@ -12,6 +12,7 @@ from likelihoods.contract.parametrised import (
     each_dtype,
     each_entry,
 )
+from registry import CASES, TIE, WIN
 from truths.answer_probabilities import number, tilted_moments
 
 
@@ -32,12 +33,7 @@ def test_rows_are_the_latent_that_the_answer_sees(case) -> None:
 
 def log_derivatives(case, z, **changes):
     """Log probability and three derivatives, by mpmath's differences."""
-    return [
-        mp.diff(lambda t: mp.log(case.probability(t, **changes)), z, order)
-        if order
-        else mp.log(case.probability(z, **changes))
-        for order in range(4)
-    ]
+    return list(mp.diffs(lambda t: mp.log(case.probability(t, **changes)), z, 3))
 
 
 @each_case
@@ -92,7 +88,8 @@ def test_derivatives_are_those_of_autograd(case) -> None:
 
 @each_case
 def test_log_partition_against_quadrature(case) -> None:
-    factors = case.build().factors(case.feedback, 3)
+    likelihood = case.build()
+    factors = likelihood.factors(case.feedback, 3)
     for cavity in CAVITIES:
         mean, variance = torch.tensor(cavity, dtype=torch.float64)
         got = factors.log_partition(mean.reshape(1), variance.reshape(1))
@@ -102,6 +99,11 @@ def test_log_partition_against_quadrature(case) -> None:
         for value, want, near in zip(got, expected, tolerances, strict=True):
             close = pytest.approx(want, rel=1e-7, abs=float(near))
             assert number(value) == close, cavity
+        if case.feedback in (WIN, TIE):
+            ties = case.feedback is TIE
+            of = likelihood.tie_probability if ties else likelihood.win_probability
+            chance = pytest.approx(math.exp(expected[0]), rel=1e-8)
+            assert number(of(mean, variance)) == chance, cavity
 
 
 @each_dtype
@@ -117,19 +119,13 @@ def test_partition_at_extremes_shrinks_the_cavity(case, dtype) -> None:
         assert number(found.value) <= 0, (mean, variance)
 
 
-@each_dtype
-@each_case
-def test_probabilities_of_all_answers_sum_to_one(case, dtype) -> None:
-    likelihood = case.build(dtype)
-    utilities = torch.tensor(
-        [[0.0, 0.0, 0], [1.0, -0.5, 0], [-2, 1.5, 0], [300, -300, 0], [0.2, 0.19, 0]],
-        dtype=dtype,
-    )
-    total = torch.zeros(len(utilities), 1, dtype=dtype)
-    for answer in [case.feedback, *case.others]:
-        factors = likelihood.factors(answer, 3)
-        total += factors.log_prob(factors.rows.apply(utilities)).value.exp()
-    eps = torch.finfo(dtype).eps
-    # Of z / sqrt(2 noise) in an exponent.
-    atol = 16 * eps / case.parameters.get("noise", 1.0)
-    torch.testing.assert_close(total, torch.ones_like(total), rtol=0, atol=atol)
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("variance", [0.0, 0.7])
+def test_levels_have_the_probabilities_of_their_intervals(level, variance) -> None:
+    case = CASES[f"ordinal {level}"]
+    z = torch.tensor([-20.0, -1.0, 0.3, 2.0, 20.0], dtype=torch.float64)
+    got = case.build().level_probabilities(z, torch.full_like(z, variance))[..., level]
+    want = [float(case.truth(mp.mpf(float(x)), noise=0.3 + variance)) for x in z]
+    assert got.tolist() == pytest.approx(want, rel=1e-9)
+    if not variance:
+        torch.testing.assert_close(case.build()(z).probs[..., level], got)

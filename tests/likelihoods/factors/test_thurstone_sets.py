@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,31 +60,3 @@ def test_rows_and_noise_are_those_of_the_items_heard(is_choice, orders) -> None:
     assert float(eigenvalues.min()) > -1e-12
     assert factors.lower.tolist() == [0.0] * len(a)
     assert factors.upper.tolist() == [torch.inf] * len(a)
-
-
-@in_turn("make", [choice_factors, ranking_factors])
-def test_a_batch_gives_what_its_elements_give(make) -> None:
-    ragged = torch.tensor(
-        [[[0, 1, 2, -1], [3, 4, 5, 6]], [[7, 8, 9, 1], [2, 3, -1, -1]]]
-    )
-    both = make(ragged, NUM_POINTS, NOISE)
-    for i in range(2):
-        one = make(ragged[i], NUM_POINTS, NOISE)
-        coefficients = both.rows.coefficients[i]
-        rows = SparseDesign(both.rows.indices[i], coefficients, both.rows.num_points)
-        real = (coefficients != 0).any(-1)
-        assert int(real.sum()) == one.rows.num_rows
-        # What is padding in one element has no coefficients and no end to its box.
-        assert bool(both.lower[i][~real].isinf().all())
-        torch.testing.assert_close(both.lower[i][real], one.lower)
-        torch.testing.assert_close(dense(rows)[real], dense(one.rows))
-        got = both.noise.dense()[i] + both.variance[i].diag()
-        want = one.noise.dense() + one.variance.diag()
-        torch.testing.assert_close(got[real][:, real], want, rtol=1e-9, atol=1e-12)
-
-
-@in_turn("make", [choice_factors, ranking_factors])
-def test_a_set_of_two_is_a_duel(make) -> None:
-    factors = make(torch.tensor([[4, 1]]), NUM_POINTS, NOISE)
-    total = factors.variance + factors.noise.diagonal()
-    torch.testing.assert_close(total, 2 * NOISE)

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from cases import in_turn
+from draws import normal
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -55,9 +56,8 @@ def test_agrees_with_the_narrowest_of_all_intervals_on_a_grid(level):
 def test_has_the_level_is_stationary_and_no_wider_than_the_central_interval(
     count, seed, log_ratio, log_scale, level, power
 ):
-    generator = torch.Generator().manual_seed(seed)
     scale = 10.0**log_scale
-    means = scale * torch.randn(count, 3, generator=generator, dtype=F64).pow(power)
+    means = scale * normal(count, 3, seed=seed).pow(power)
     deviation = scale * 10.0**log_ratio
     variance = torch.full((3,), deviation**2, dtype=F64)
     lower, upper = narrowest_interval(means, variance, level)
