@@ -11,6 +11,7 @@ from botorch.models.transforms.input import (
     Normalize,
     Round,
 )
+from draws import uniform
 from registry import ENGINES
 from torch import Tensor
 
@@ -19,11 +20,6 @@ from botorch_pref import EPPreferenceGP, SkewPreferenceGP
 DOUBLE = torch.float64
 # Many draws, because batches and single models draw other ones.
 OURS = {cls: entry.with_draws(4096).options for cls, entry in ENGINES.items()}
-
-
-def uniform(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
 
 
 POINTS = uniform(2, 6, 2)

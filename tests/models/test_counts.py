@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+from draws import uniform
 from entries import Cell
 from models.cell_models import (
     build,
@@ -158,25 +159,6 @@ def test_one_pair_is_exact_under_ep(
             )
 
 
-@pytest.mark.parametrize("wins", [3, 200, 100_000])
-def test_draws_of_a_pair_are_those_of_its_posterior(wins: int) -> None:
-    told = Comparisons(
-        torch.tensor([[0, 1], [1, 0]]), pair_counts=torch.tensor([wins, 1 + wins // 3])
-    )
-    likelihood = PairwiseProbitLikelihood(0.5)
-    model = two_points(SkewPreferenceGP, told, likelihood, 4.0)
-
-    def log_likelihood(z: Tensor) -> Tensor:
-        return wins * log_ndtr(z) + (1 + wins // 3) * log_ndtr(-z)
-
-    _, mean, deviation = difference_truth(log_likelihood, prior_variance(4.0), 6.0)
-    with torch.no_grad():
-        duel = model.duel_posterior(*model.train_inputs[0].unsqueeze(-2))
-    # Six standard errors of a thousand draws.
-    assert abs(float(duel.mean) - mean) < 6 / 32 * deviation
-    assert float(duel.variance.sqrt()) == pytest.approx(deviation, rel=6 / 45)
-
-
 @each_part
 def test_conditioning_on_counts_is_learning_from_all(
     engine: type[PreferenceGP], cell: Cell
@@ -230,7 +212,7 @@ def test_a_ranking_of_two_is_one_more_duel(dtype: torch.dtype) -> None:
 
 
 def test_regression_counts() -> None:
-    X = torch.rand(5, 2, generator=Generator().manual_seed(0), dtype=DOUBLE)
+    X = uniform(5, 2)
     told = [
         Comparisons(torch.tensor([[0, 1], [3, 2]]), pair_counts=torch.tensor([4, 2])),
         Rankings(torch.tensor([[0, 3, 4], [2, 1, -1]]), counts=torch.tensor([3, 5])),
@@ -288,7 +270,7 @@ def test_blocks_with_and_without_counts_follow_each_other() -> None:
 
 
 def test_agreement_and_scores_weigh_by_counts() -> None:
-    X = torch.rand(4, 2, generator=Generator().manual_seed(0), dtype=DOUBLE)
+    X = uniform(4, 2)
     told = Comparisons(
         torch.tensor([[0, 1], [1, 0], [2, 3]]),
         torch.tensor([[0, 1]]),

@@ -10,6 +10,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.sampling.normal import SobolQMCNormalSampler
+from draws import normal
 from entries import Cell
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from models.cell_models import (
@@ -23,7 +24,6 @@ from models.cell_models import (
 from random_answers import counted
 from registry import CELLS, ENGINES
 from torch import Generator, Tensor
-from torch.special import log_ndtr
 from truths.answers import CHOICES, NOISE, PAIRS, POINTS
 from truths.slopes import central_slopes
 
@@ -51,18 +51,13 @@ SCALES = torch.tensor([0.8, 1.7], dtype=DOUBLE)
 SEES = (Comparisons, Choices, Rankings)
 
 
-def normal(seed: int, *shape: int) -> Tensor:
-    generator = Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=DOUBLE)
-
-
 def with_covariates(block: Feedback, seed: int = 0, p: int = 2) -> Any:
     """The same answers with random covariates."""
     if isinstance(block, Comparisons):
         rows = sum(len(getattr(block, name)) for name in block.index_fields)
-        return dataclasses.replace(block, covariates=normal(seed, rows, p))
+        return dataclasses.replace(block, covariates=normal(rows, p, seed=seed))
     sets = getattr(block, block.index_fields[0])
-    return dataclasses.replace(block, covariates=normal(seed, *sets.shape, p))
+    return dataclasses.replace(block, covariates=normal(*sets.shape, p, seed=seed))
 
 
 class WithCovariates(Kernel):
@@ -170,7 +165,7 @@ def test_covariates_are_further_features_of_options(engine, cell) -> None:
     )
     mean, covariance = weights.mean.squeeze(-1), weights.covariance_matrix
     assert_same_moments(engine, (mean.detach(), covariance.detach()), expected)
-    shown = normal(3, 3, 2)
+    shown = normal(3, 2, seed=3)
     options = model.option_posterior(NEW, shown)
     expected = moments(truth, torch.cat([NEW, shown], dim=-1))
     mean, covariance = options.mean.squeeze(-1), options.covariance_matrix
@@ -185,48 +180,6 @@ def test_covariates_are_further_features_of_options(engine, cell) -> None:
         # Two means of 512 probabilities p, whose variance is below p (1 - p).
         allowed = 4.5 * (2 * (-wanted).expm1() / 512).sqrt()
     assert bool(((scores - wanted).abs() <= allowed).all())
-
-
-def grid_truth(wins: Tensor, losses: Tensor) -> tuple[float, float, float]:
-    """Log evidence, mean and variance of ``w`` by sums over a grid of ``(d, w)``.
-
-    Two points with a difference ``d`` of variance 2 meet under a covariate of 1 and -1.
-    """
-    d, w = (
-        torch.linspace(-14, 14, 1401, dtype=DOUBLE).view(shape)
-        for shape in ((-1, 1), (1, -1))
-    )
-    log = -d.square() / 4 - w.square() / 2 - math.log(2 * math.pi * math.sqrt(2.0))
-    for covariate, won, lost in zip((1, -1), wins, losses, strict=True):
-        z = (d + covariate * w) / math.sqrt(2 * NOISE)
-        log = log + won * log_ndtr(z) + lost * log_ndtr(-z)
-    density = log.exp() * (28 / 1400) ** 2
-    total = density.sum()
-    mean = (density * w).sum() / total
-    return (
-        float(total.log()),
-        float(mean),
-        float((density * w.square()).sum() / total - mean**2),
-    )
-
-
-def test_weights_are_those_of_an_integral() -> None:
-    wins, losses = torch.tensor([9, 4]), torch.tensor([1, 6])
-    evidence, mean, variance = grid_truth(wins, losses)
-    pairs = torch.tensor([[0, 1], [0, 1], [1, 0], [1, 0]])
-    covariates = torch.tensor([[1.0], [-1.0], [-1.0], [1.0]], dtype=DOUBLE)
-    counts = torch.cat([wins, losses])
-    answers = Comparisons(pairs, pair_counts=counts, covariates=covariates)
-    far = torch.tensor([[0.0], [1e3]], dtype=DOUBLE)
-    likelihood = PairwiseProbitLikelihood(NOISE)
-    for engine, off in ((EPPreferenceGP, 0.01), (SkewPreferenceGP, 0.1)):
-        covar = kernel()
-        covar.outputscale = 1.0
-        model = engine(far, answers, likelihood=likelihood, covar_module=covar).eval()
-        weights = model.covariate_posterior()
-        assert abs(float(model.log_evidence().detach()) - evidence) < 0.01
-        assert abs(weights.mean.item() - mean) < off * math.sqrt(variance)
-        assert weights.variance.item() == pytest.approx(variance, rel=2 * off)
 
 
 @pytest.mark.parametrize("engine", [e for e in ENGINES if e is not SkewPreferenceGP])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from botorch.utils.containers import SliceContainer
 from botorch.utils.datasets import RankingDataset, SupervisedDataset
+from draws import uniform
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,9 +40,7 @@ def data_set(answers=ANSWERS, points=POINTS) -> FeedbackDataset:
 def test_a_model_of_the_data_set_is_the_model_of_its_answers() -> None:
     by_hand = EPPreferenceGP(POINTS, feedback=ANSWERS)
     built = EPPreferenceGP(**EPPreferenceGP.construct_inputs(data_set()))
-    X = torch.rand(
-        5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
-    )
+    X = uniform(5, 2, seed=1)
     expected, got = by_hand.posterior(X), built.posterior(X)
     assert torch.equal(got.mean, expected.mean)
     assert torch.equal(got.covariance_matrix, expected.covariance_matrix)

@@ -37,6 +37,7 @@ from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
 from botorch.utils.transforms import is_ensemble, is_fully_bayesian
+from draws import uniform
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -78,8 +79,7 @@ def duels(x: Tensor) -> Tensor:
 
 
 def points(count: int = 16) -> Tensor:
-    generator = torch.Generator().manual_seed(3)
-    return torch.rand(count, 3, generator=generator, dtype=torch.float64)
+    return uniform(count, 3, seed=3)
 
 
 def fitted(model_class: Any, mll_class: Any, x: Tensor) -> Any:
@@ -114,8 +114,7 @@ def assert_better_than_random(acqf: AcquisitionFunction, q: int) -> Tensor:
     candidates, value = optimised(acqf, q)
     assert candidates.shape == (q, 3)
     assert bool(((candidates >= BOUNDS[0]) & (candidates <= BOUNDS[1])).all())
-    generator = torch.Generator().manual_seed(1)
-    random = torch.rand(64, q, 3, generator=generator, dtype=torch.float64)
+    random = uniform(64, q, 3, seed=1)
     with torch.no_grad():
         assert value.item() >= acqf(random).max().item()
         torch.testing.assert_close(acqf(candidates), value.reshape(1))
@@ -340,9 +339,7 @@ def test_designs_are_valued_by_preferences_over_their_outcomes(cls: Any) -> None
         # With the cache the best design so far is drawn apart.
         cache_root=False,
     )
-    new = torch.rand(
-        3, 2, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0)
-    )
+    new = uniform(3, 2, 2)
     new.requires_grad_()
     values = worth(new)
     assert values.shape == (3,)

@@ -7,6 +7,7 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from cases import in_turn
+from draws import uniform
 
 from botorch_pref import (
     DuelKernel,
@@ -21,7 +22,7 @@ DOUBLE = torch.float64
 @in_turn("dim", [1, 3])
 def test_points_of_other_dimensions_are_refused(dim: int) -> None:
     """One lengthscale would broadcast, three would fail without a name."""
-    points = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    points = uniform(4, 2)
     model = EPPreferenceGP(
         points, torch.tensor([[0, 1]]), covar_module=DuelKernel(dim).double()
     )
@@ -53,7 +54,7 @@ def test_priors_and_start(dim: int) -> None:
 
 def test_few_answers_do_not_carry_the_scales_away() -> None:
     """Six answers of a coin: the default kernel's lengthscales leave by factors."""
-    X = torch.rand(12, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(3))
+    X = uniform(12, 2, seed=3)
     pairs = torch.arange(12).reshape(6, 2)
     model = EPPreferenceGP(X, pairs, covar_module=DuelKernel(2))
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
@@ -61,8 +62,3 @@ def test_few_answers_do_not_carry_the_scales_away() -> None:
     ratio = (model.covar_module.base_kernel.lengthscale / start).log().abs()
     # Within three deviations of the prior's logarithm.
     assert float(ratio.detach().amax()) < 1.2
-
-
-def test_batches() -> None:
-    kernel = DuelKernel(3, torch.Size([4])).double()
-    assert kernel(torch.rand(4, 5, 3, dtype=DOUBLE)).shape == (4, 5, 5)

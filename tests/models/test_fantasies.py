@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition.knowledge_gradient import qKnowledgeGradient
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from botorch.sampling.pairwise_samplers import PairwiseSobolQMCNormalSampler
 from gpytorch.kernels import RBFKernel, ScaleKernel
@@ -31,7 +30,6 @@ X = torch.rand(8, 2, generator=torch.Generator().manual_seed(4)).double()
 PAIRS = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7], [0, 2], [6, 4]])
 NEW = torch.rand(3, 2, generator=torch.Generator().manual_seed(5)).double()
 NUM_DRAWS = 512
-NUM_FANTASIES = 8
 each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
 
 
@@ -108,34 +106,6 @@ def test_samplers_of_pairs_will_do(engine) -> None:
     assert bool((np.random.get_state()[1] == state).all())  # noqa: NPY002
 
 
-@each_engine
-def test_t_batches_and_batches_of_models(engine) -> None:
-    model = made(engine)
-    x = torch.stack([NEW[:2], NEW[1:], NEW[::2]])
-    sampler = DuelSampler(torch.Size([4]), seed=2)
-    fantasy = model.fantasize(x, sampler)
-    assert fantasy.batch_shape == (4, 3)
-    assert fantasy.posterior(X).mean.shape == (4, 3, 8, 1)
-    for i in range(3):
-        alone = model.fantasize(x[i], sampler)
-        mean = alone.posterior(X).mean
-        got = fantasy.posterior(X).mean[:, i]
-        torch.testing.assert_close(got, mean, rtol=1e-5, atol=1e-6)
-    # A fantasy of a fantasy.
-    twice = fantasy.fantasize(NEW[1:], DuelSampler(torch.Size([2])))
-    assert twice.batch_shape == (2, 4, 3)
-    assert twice.posterior(X).mean.shape == (2, 4, 3, 8, 1)
-
-
-def test_answers_are_as_frequent_as_the_model_says() -> None:
-    for engine in (EPPreferenceGP, SkewPreferenceGP):
-        model = made(engine)
-        fantasy = model.fantasize(NEW[:2], DuelSampler(torch.Size([2048])))
-        share = (fantasy.comparisons[:, -1, 0] == len(X)).double().mean()
-        said = model.duel_probability(NEW[:1], NEW[1:2], observation_noise=True)
-        assert abs((share - said).item()) < 0.004
-
-
 def test_other_noise() -> None:
     model = made(EPPreferenceGP)
     huge = torch.full((2, 1), 1e8, dtype=DOUBLE)
@@ -167,55 +137,3 @@ def test_what_no_duel_can_be_about_is_refused() -> None:
 
 
 # --- The knowledge gradient
-
-
-def knowledge_gradient(model: Any) -> qKnowledgeGradient:
-    sampler = SobolQMCNormalSampler(torch.Size([NUM_FANTASIES]), seed=7)
-    return qKnowledgeGradient(model, num_fantasies=NUM_FANTASIES, sampler=sampler)
-
-
-@each_engine
-def test_the_look_ahead_is_that_of_models_built_by_hand(engine) -> None:
-    model = made(engine)
-    acquisition = knowledge_gradient(model)
-    generator = torch.Generator().manual_seed(9)
-    inner = torch.rand(NUM_FANTASIES, 2, generator=generator, dtype=DOUBLE)
-    value = acquisition(torch.cat([NEW[:2], inner]).unsqueeze(0)).detach()
-    base = acquisition.sampler.base_samples.flatten(1, -1)
-    utilities = drawn_utilities(model, NEW[:2], base)
-    found = []
-    for pair, x in zip(answers(utilities), inner, strict=True):
-        everything = torch.cat([X, NEW[:2]])
-        later = made(engine, everything, torch.cat([PAIRS, pair + len(X)]))
-        found.append(later.posterior(x[None]).mean.detach())
-    tolerance = 1e-6
-    if engine is SkewPreferenceGP:
-        # Of an average over eight: five errors of draws, a third of them left.
-        tolerance = 5 * (2.0 * 4 / NUM_DRAWS / NUM_FANTASIES) ** 0.5
-    assert abs((value - torch.stack(found).mean()).item()) < tolerance
-
-
-@pytest.mark.parametrize(
-    "engine",
-    [e for e in ENGINES if e is not SkewPreferenceGP],
-    ids=lambda e: e.__name__,
-)
-def test_the_gradient_of_the_look_ahead(engine) -> None:
-    """In all points: those asked about and those chosen after the answers.
-
-    The gradient of draws is right on average, and that of one set is another.
-    """
-    acquisition = knowledge_gradient(made(engine))
-    generator = torch.Generator().manual_seed(9)
-    x = torch.rand(1, 2 + NUM_FANTASIES, 2, generator=generator, dtype=DOUBLE)
-    x.requires_grad_()
-    (gradient,) = torch.autograd.grad(acquisition(x).sum(), x)
-    step = 1e-4
-    for i, j in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (5, 1)]:
-        ends = []
-        for sign in (1, -1):
-            moved = x.detach().clone()
-            moved[0, i, j] += sign * step
-            ends.append(acquisition(moved).item())
-        slope = (ends[0] - ends[1]) / (2 * step)
-        assert abs(gradient[0, i, j].item() - slope) < 1e-4 * max(1.0, abs(slope))

@@ -18,11 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models.cell_models import (
     NEW,
-    NUM_DRAWS,
     PARTS,
     assert_same_model,
     assert_same_moments,
-    each_engine,
     each_part,
     late,
     made,
@@ -42,15 +40,11 @@ from torch import Generator, Tensor
 from truths.answers import NOISE, POINTS
 
 from botorch_pref import (
-    Comparisons,
-    EPPreferenceGP,
-    LaplacePreferenceGP,
     OrdinalRatings,
     SkewPreferenceGP,
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref import SkewPreferenceGP as Skew
 
 DOUBLE = torch.float64
 # Every answer under one engine that takes it, and each engine with one of them.
@@ -256,68 +250,3 @@ def test_the_unit_of_utility_does_not_matter(engine, cell, seed, log_c) -> None:
     torch.testing.assert_close(
         other.log_evidence(), one.log_evidence(), rtol=1e-6, atol=1e-6
     )
-
-
-@each_engine
-@pytest.mark.parametrize("index", [0, 1], ids=["probit", "logistic"])
-@settings(max_examples=3)
-@given(seed=st.integers(0, 2**31), n=st.integers(3, 6))
-def test_one_more_win_speaks_for_the_winner(engine, index, seed, n) -> None:
-    """It never makes the next win of the same point less likely.
-
-    Weighing any density of a difference by a function that increases moves it up, so
-    that this holds for the exact posterior and, up to sampling errors, for draws of it.
-    At a mode the difference moves up too: it has the gradient of the new factor, times
-    a variance. EP follows the exact mean to 0.02 deviations. For the others' variances,
-    which shrink, and for a bound there is no such law.
-    """
-    cell = CELLS[index]
-    if not takes(engine, cell):
-        pytest.skip("Not an answer for this engine.")
-    random, points, generator = random_case(
-        with_feedback(cell, Comparisons(torch.tensor([[0, 1]]))), seed, n
-    )
-    pairs = random.feedback.pairs
-    more = torch.randperm(n, generator=generator)[:2]
-    added = with_feedback(cell, Comparisons(torch.cat([pairs, more.unsqueeze(0)])))
-    first, second = points[more[:1]], points[more[1:]]
-    before, after = (
-        made(engine, c, points).duel_posterior(first, second) for c in (random, added)
-    )
-    deviation = math.sqrt(before.variance.item())
-    gain = (after.mean.item() - before.mean.item()) / max(deviation, 1e-12)
-    if engine is LaplacePreferenceGP:
-        assert gain >= -1e-9
-    elif engine is EPPreferenceGP:
-        assert gain >= -0.02
-    elif engine is Skew:
-        assert gain >= -6 * (2 / NUM_DRAWS) ** 0.5
-        zero = torch.zeros(1, 1, dtype=DOUBLE)
-        won = [1 - p.cdf(zero).item() for p in (before, after)]
-        assert won[1] >= won[0] - 6 * (0.5 / NUM_DRAWS) ** 0.5
-
-
-@each_engine
-@settings(max_examples=3)
-@given(seed=st.integers(0, 2**31), n=st.integers(3, 6))
-def test_a_duel_is_won_by_either_or_tied(engine, seed, n) -> None:
-    cell = CELLS[0]
-    if not takes(engine, cell):
-        pytest.skip("Ties are boxed rows.")
-    random, points, _ = random_case(cell, seed, n)
-    model = made(engine, random, points)
-    x = torch.cat([points, NEW])
-    first, second = x[:3], x[-3:]
-    won, lost = (
-        model.duel_probability(*pair, observation_noise=True).detach()
-        for pair in ((first, second), (second, first))
-    )
-    # The probability of the interval of a tie, from the moments of each component.
-    duel = model.moments(torch.stack([first, second], dim=-2))
-    gap = duel.means[..., 0] - duel.means[..., 1]
-    c = duel.covariance
-    variance = c[..., 0, 0] + c[..., 1, 1] - 2 * c[..., 0, 1]
-    scale = (2 * NOISE + variance).sqrt()
-    below, above = (torch.special.ndtr((t - gap) / scale) for t in (-0.3, 0.3))
-    tied = (above - below).mean(0).detach()
-    torch.testing.assert_close(won + lost + tied, torch.ones(3, dtype=DOUBLE))

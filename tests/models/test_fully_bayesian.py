@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import pickle
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +14,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.models.transforms.input import Normalize, Warp
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
+from draws import uniform
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
@@ -26,12 +28,12 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.inference.skew.sampler import effective_sample_size
-from botorch_pref.models import PreferenceGP
-from botorch_pref.models.fully_bayesian import (
+from botorch_pref.models import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
-    FullyBayesianPreferenceGP,
+    PreferenceGP,
 )
+from botorch_pref.models.fully_bayesian import FullyBayesianPreferenceGP
 
 DOUBLE = torch.float64
 KINDS = [
@@ -39,11 +41,6 @@ KINDS = [
     (FullyBayesianLaplacePreferenceGP, LaplacePreferenceGP),
 ]
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
-
-
-def uniform(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
 
 
 POINTS = uniform(6, 2)
@@ -124,24 +121,32 @@ def log_values(model: PreferenceGP) -> Tensor:
 NUM_SAMPLES = 150
 
 
-@pytest.fixture(scope="module")
-def sampled() -> FullyBayesianPreferenceGP:
-    # JAX itself draws from NumPy's global generator when it is imported first.
-    import_module("jax")
-    model = small_model(FullyBayesianLaplacePreferenceGP)
-    states = torch.random.get_rng_state(), str(np.random.get_state())  # noqa: NPY002
+def sample(model: FullyBayesianPreferenceGP, count: int, thinning: int = 1) -> None:
     fit_fully_bayesian_model_nuts(
         model,
         max_tree_depth=2,
         warmup_steps=60,
-        num_samples=NUM_SAMPLES,
-        thinning=1,
+        num_samples=count,
+        thinning=thinning,
         disable_progbar=True,
         seed=2,
     )
-    assert torch.equal(torch.random.get_rng_state(), states[0])
-    assert str(np.random.get_state()) == states[1]  # noqa: NPY002
-    return model
+
+
+@pytest.fixture(scope="module")
+def sampled() -> Iterator[FullyBayesianPreferenceGP]:
+    # To compile is what takes long here, and half as long without optimisation.
+    flags = "--xla_backend_optimization_level=0"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_FLAGS", flags)
+        # JAX itself draws from NumPy's global generator when it is imported first.
+        import_module("jax")
+        model = small_model(FullyBayesianLaplacePreferenceGP)
+        states = torch.random.get_rng_state(), str(np.random.get_state())  # noqa: NPY002
+        sample(model, NUM_SAMPLES)
+        assert torch.equal(torch.random.get_rng_state(), states[0])
+        assert str(np.random.get_state()) == states[1]  # noqa: NPY002
+        yield model
 
 
 def on_a_grid(size: int) -> tuple[Tensor, Tensor]:
@@ -191,23 +196,14 @@ def test_draws_have_the_posterior_of_a_grid(
 
 
 @pytest.mark.slow
-def test_equal_seeds_give_equal_draws_and_a_second_fit_starts_anew() -> None:
-    model = FullyBayesianLaplacePreferenceGP(POINTS, PAIRS)
-    drawn = []
-    for _ in range(2):
-        fit_fully_bayesian_model_nuts(
-            model,
-            max_tree_depth=2,
-            warmup_steps=6,
-            num_samples=8,
-            thinning=3,
-            disable_progbar=True,
-        )
-        assert not model.training
-        assert model.batch_shape == (3,)
-        drawn.append(model.covar_module.base_kernel.lengthscale.detach())
-    assert drawn[0].shape == (3, 1, 2)
-    assert torch.equal(drawn[0], drawn[1])
+def test_equal_seeds_give_equal_draws_and_a_second_fit_starts_anew(
+    sampled: FullyBayesianPreferenceGP,
+) -> None:
+    again = copy.deepcopy(sampled)
+    sample(again, 9, thinning=3)
+    assert not again.training
+    assert again.batch_shape == (3,)
+    assert torch.equal(log_values(again), log_values(sampled)[:9:3])
 
 
 def test_steps_to_where_rounding_leaves_no_evidence_are_rejected() -> None:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import mpmath as mp
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
+from draws import uniform
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -49,11 +49,6 @@ ALL = (LAPLACE, EP, SKEW, VARIATIONAL)
 BOXED = (LAPLACE, EP, SKEW)
 GAUSSIAN = (LAPLACE, EP)
 SOFTMAX = (LAPLACE, VARIATIONAL)
-
-
-def uniform(n: int, d: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(n, d, generator=generator, dtype=DOUBLE)
 
 
 def nearer(points: Tensor, count: int) -> Tensor:
@@ -365,53 +360,6 @@ def test_what_does_not_converge_says_so_and_is_finite(
 
 
 # --- One pair is a problem in one dimension, z = f_a - f_b
-
-
-def one_pair(engine: Any, wins: int, losses: int, **options: Any) -> PreferenceGP:
-    pairs = torch.cat([WIN.repeat(wins, 1), WIN.flip(-1).repeat(losses, 1)])
-    return engine(POINTS[:2], pairs, **options).eval()
-
-
-def prior_variance(model: PreferenceGP) -> float:
-    covariance = model.covar_module(model.datapoints).to_dense().detach()
-    return float(
-        torch.tensor([1.0, -1.0]).double()
-        @ covariance.mT
-        @ torch.tensor([1.0, -1.0], dtype=DOUBLE)
-    )
-
-
-def evidence_of_equal_answers(variance: float, count: int) -> tuple[mp.mpf, mp.mpf]:
-    """The log evidence and its slope in the logarithm of the prior variance."""
-    with mp.workdps(40):
-        c = mp.mpf(variance)
-        ends = [t * mp.sqrt(c) for t in range(-12, 13)]
-
-        def moment(power: int) -> mp.mpf:
-            def integrand(z: mp.mpf) -> mp.mpf:
-                won = mp.ncdf(z / mp.sqrt(2)) ** count
-                return z**power * won * mp.npdf(z, 0, mp.sqrt(c))
-
-            return mp.quad(integrand, ends)
-
-        evidence = moment(0)
-        return mp.log(evidence), (moment(2) / evidence / c - 1) / 2
-
-
-@pytest.mark.parametrize("count", [1, 30, 1000])
-def test_ep_of_equal_answers_in_40_digits(count: int) -> None:
-    """One site has the moments of all, so that the evidence is the integral."""
-    model = one_pair(EP, count, 0)
-    model.covar_module.requires_grad_(True)
-    result = model.engine.solve(model.prior(), model.factors())
-    evidence, slope = evidence_of_equal_answers(prior_variance(model), count)
-    assert result.log_evidence.item() == pytest.approx(float(evidence), abs=1e-9)
-    # The prior variance of the pair is proportional to the output scale.
-    by_raw = torch.autograd.grad(
-        result.log_evidence, model.covar_module.raw_outputscale
-    )[0]
-    # It is learned in logs. Posterior and sites are matched to 1e-7 deviations.
-    assert by_raw.item() == pytest.approx(float(slope), abs=2e-7)
 
 
 @pytest.mark.parametrize("engine", ALL, ids=lambda e: e.__name__)

@@ -14,9 +14,10 @@ from botorch_pref.models import (
     GroupUtility,
     PreferenceGP,
     UtilityModel,
+    register_model,
 )
 from botorch_pref.models import answers as registry
-from botorch_pref.models.answers import register_model, registered_models
+from botorch_pref.models.answers import registered_models
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from draws import uniform
 from entries import Engine
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
@@ -17,16 +18,6 @@ from botorch_pref import (
 from botorch_pref.models import PreferenceGP
 
 DOUBLE = torch.float64
-
-
-def number(tensor: Tensor) -> float:
-    """A scalar; ``float`` would warn where it has a gradient."""
-    return tensor.item()
-
-
-def uniform(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
 
 
 def answers(points: Tensor, count: int, seed: int = 1) -> Tensor:
@@ -110,7 +101,7 @@ def assert_same_posterior(
     assert pair[0].shape == truth[0].shape
     assert pair[1].shape == truth[1].shape
     error = (pair[0] - truth[0]) / sd
-    assert number(error.abs().max()) < tolerance
+    assert error.abs().max().item() < tolerance
     scale = sd.unsqueeze(-1) * sd.unsqueeze(-2)
     # The standard error of a variance is sqrt(2) times that of a mean.
-    assert number(((pair[1] - truth[1]) / scale).abs().max()) < 1.5 * tolerance
+    assert ((pair[1] - truth[1]) / scale).abs().max().item() < 1.5 * tolerance

@@ -23,7 +23,6 @@ from models.contract.duel_models import (
     assert_same_posterior,
     mixed,
     moments,
-    number,
     uniform,
 )
 from registry import ENGINES
@@ -68,7 +67,7 @@ def test_a_change_in_eval_mode_is_seen(entry: Engine, name: str) -> None:
     fresh.train()
     fresh.set_train_data(POINTS)
     assert_same_posterior(engine, after, fresh.posterior(NEW))
-    assert number((after[0] - before).abs().max()) > 0.02
+    assert (after[0] - before).abs().max().item() > 0.02
 
 
 def test_a_change_of_precision_in_eval_mode_keeps_the_transform(
@@ -92,6 +91,8 @@ def test_moving_to_where_it_is_computes_nothing_anew(engine: Engine) -> None:
     expected = model.posterior(NEW).mean
     found = model.solution()
     torch.testing.assert_close(model.to(NEW).posterior(NEW).mean, expected)
+    model.posterior(NEW.expand(6, 4, 2))
+    model.duel_probability(NEW[:1], NEW[1:])
     assert model.solution() is found
     assert model.to(torch.float32).solution() is not found
 

@@ -3,11 +3,20 @@
 import pytest
 import torch
 from botorch.posteriors import GPyTorchPosterior
+from draws import normal
 from entries import Engine
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import LinearKernel
 from linear_operator import to_linear_operator
-from models.contract.duel_models import DOUBLE, PAIRS, POINTS, kernel, uniform
+from models.contract.duel_models import (
+    DOUBLE,
+    NEW,
+    PAIRS,
+    POINTS,
+    assert_same_posterior,
+    kernel,
+    uniform,
+)
 from torch import Tensor
 
 from botorch_pref import (
@@ -79,6 +88,22 @@ def check_smooth(model: PreferenceGP) -> None:
     assert float(win.diff().abs().max()) < 0.02
 
 
+@pytest.mark.parametrize("distance", [1e-4, 1e-12])
+def test_near_duplicates_are_almost_duplicates(engine: Engine, distance: float) -> None:
+    """Three points that are close, compared with others and with each other."""
+    away = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE)
+    pairs = torch.tensor([[0, 3], [4, 1], [2, 5], [0, 1], [2, 0], [1, 2]])
+    near, same = (
+        engine(torch.cat([X + d * away, POINTS[1:4]]), pairs, covar_module=kernel())
+        for d in (distance, 0.0)
+    )
+    # Utilities of points at this distance differ by about five distances in deviation.
+    allowed = 20 * distance + 1e-6
+    assert_same_posterior(engine, near.posterior(NEW), same.posterior(NEW), allowed)
+    evidences = [model.train().log_evidence() for model in (near, same)]
+    torch.testing.assert_close(*evidences, rtol=0, atol=allowed)
+
+
 def test_equal_points_win_half() -> None:
     for model in (precise_ratings(), PlackettLuceRegression(POINTS, PAIRS)):
         for x in (X, torch.zeros_like(X)):
@@ -144,8 +169,7 @@ class _Duplicates(EPPreferenceGP):
     """Five points that rounding alone tells apart, one that is better, one as good."""
 
     def posterior(self, X: Tensor, *_: object, **__: object) -> GPyTorchPosterior:
-        generator = torch.Generator().manual_seed(4)
-        rounding = 1e-15 * torch.randn(8, 7, generator=generator, dtype=DOUBLE)
+        rounding = 1e-15 * normal(8, 7, seed=4)
         covariance = torch.eye(7, dtype=DOUBLE) + rounding[1:] + rounding[1:].mT
         covariance[:5, :5] += 1 - torch.eye(5, dtype=DOUBLE)
         mean = rounding[0]

@@ -14,6 +14,7 @@ from botorch.posteriors import GPyTorchPosterior
 from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_model
 from botorch.sampling.pathwise.features.maps import FeatureMap
 from botorch.utils.sampling import manual_seed
+from draws import uniform
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -38,8 +39,7 @@ PAIRS = torch.tensor([[0, 1], [2, 1], [3, 4], [0, 4], [5, 3], [2, 5], [0, 1]])
 
 
 def points(count: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return 10 * torch.rand(count, 2, generator=generator, dtype=torch.double)
+    return 10 * uniform(count, 2, seed=seed)
 
 
 def samples(model: Model, X: Tensor, sets: int = NUM_FEATURE_SETS) -> Tensor:
@@ -141,26 +141,6 @@ def test_batches_of_models_have_draws_each(kind: type[Model]) -> None:
     # Draws of different models are independent.
     joint = values.transpose(1, 2).flatten(-2).T.corrcoef().view(4, 2, 4, 2)
     assert joint[:, 0, :, 1].abs().max() < 5 / len(values) ** 0.5
-
-
-def test_an_ensemble_has_a_draw_of_each_member() -> None:
-    X = points(6, 1) / 10
-    model = FullyBayesianEPPreferenceGP(X, PAIRS)
-    model.load_mcmc_samples(
-        {
-            "covar_module.raw_outputscale": torch.tensor([0.5, 1.5]).double(),
-            "covar_module.base_kernel.raw_lengthscale": torch.tensor(
-                [[[0.3, 0.3]], [[-1.0, 1.0]]]
-            ).double(),
-        }
-    )
-    model.eval()
-    new = points(4, 3) / 10
-    values = samples(model, new, sets=20)
-    posterior = model.posterior(new)
-    for i in range(2):
-        covariance = covariance_of(posterior)[i]
-        check_sample(values[:, i], posterior.mean[i], covariance)
 
 
 def rated(kind: Any, by_features: bool, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from models.cell_models import PARTS, made
 from registry import CELLS
 from scipy.stats import norm
 from torch import Tensor
-from truths.answers import CHOICES, POINTS, log_probabilities
+from truths.answers import POINTS, log_probabilities
 from truths.slopes import central_slopes
 
 from botorch_pref import (
@@ -23,48 +23,25 @@ from botorch_pref import (
     EPPreferenceGP,
     LaplacePreferenceGP,
     PairwiseBetaLikelihood,
-    PairwiseLogitLikelihood,
-    PairwiseProbitLikelihood,
-    PlackettLuceLikelihood,
-    PlackettLuceRegression,
     Rankings,
     SkewPreferenceGP,
     UnsupportedFeedbackError,
     Validity,
 )
 from botorch_pref.likelihoods import ProbitLink
-from botorch_pref.models import PreferenceGP, choice_probability
-from botorch_pref.models.answers import model_link
-from botorch_pref.models.predictions import (
-    awaiting_answers,
+from botorch_pref.models import (
+    PreferenceGP,
+    choice_probability,
     log_validity_probability,
 )
+from botorch_pref.models.answers import model_link
+from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.posteriors import Moments, SkewNormalPosterior, gaussian_posterior
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
 
 def link_of(likelihood: Likelihood):
     return model_link(SimpleNamespace(likelihood=likelihood))
-
-
-@pytest.mark.parametrize(
-    "likelihood",
-    [
-        PairwiseProbitLikelihood(noise=0.3),
-        PairwiseLogitLikelihood(),
-        PlackettLuceLikelihood(),
-    ],
-)
-def test_the_links_of_our_likelihoods(likelihood: Likelihood) -> None:
-    """Of sets, that of a set of two."""
-    difference = torch.linspace(-3, 3, 13)
-    pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
-    if isinstance(likelihood, PlackettLuceLikelihood):
-        expected = likelihood(pair).probs[..., 0]
-    else:
-        expected = likelihood(difference).probs
-    ours = link_of(likelihood).win_probability(difference, torch.zeros_like(difference))
-    torch.testing.assert_close(ours, expected)
 
 
 @pytest.mark.parametrize(
@@ -120,15 +97,6 @@ def test_it_has_gradients_where_it_is_evaluated(engine) -> None:
     (gradient,) = torch.autograd.grad(choice_probability(model, X)[1], X)
     want = central_slopes(lambda: choice_probability(model, X)[1], X, 1e-5)
     torch.testing.assert_close(gradient, want, rtol=1e-4, atol=1e-7)
-
-
-def test_the_softmax_choice_out_of_two_is_the_expected_sigmoid() -> None:
-    model = PlackettLuceRegression(POINTS, feedback=[CHOICES])
-    X = torch.tensor([[0.1], [0.9]], dtype=torch.float64)
-    got = choice_probability(model, X, num_samples=4096)
-    want = model.duel_probability(X[:1], X[1:], observation_noise=True)
-    # Quasi-random draws of one smooth function: far below 0.5 / sqrt(4096).
-    torch.testing.assert_close(got[:1], want, rtol=0, atol=1e-3)
 
 
 def test_a_model_of_duels_alone_knows_of_no_sets() -> None:

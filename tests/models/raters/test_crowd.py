@@ -7,6 +7,7 @@ import pytest
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
+from draws import uniform
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
@@ -29,11 +30,6 @@ from botorch_pref.models.kernels import default_covar_module
 DOUBLE = torch.float64
 NUM_ITEMS = 7
 RATERS = torch.tensor([8.0, 3.0, 40.0, 5.0, 7.0], dtype=DOUBLE)
-
-
-def uniform(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
 
 
 ITEMS = uniform(NUM_ITEMS, 2)

@@ -9,6 +9,7 @@ import torch
 from botorch.sampling.pathwise import gen_kernel_features
 from botorch.utils.sampling import manual_seed
 from cases import in_turn
+from draws import uniform
 from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +20,10 @@ from botorch_pref.models import AgreementKernel, rater_covar_module
 DOUBLE = torch.float64
 
 
-def points(n: int, columns: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(n, columns, generator=generator, dtype=DOUBLE)
-
-
 def numbered(n: int, num_raters: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     numbers = torch.randint(num_raters, (n, 1), generator=generator)
-    return torch.cat([points(n, 2, seed), numbers.double()], dim=-1)
+    return torch.cat([uniform(n, 2, seed=seed), numbers.double()], dim=-1)
 
 
 def rbf(a: Tensor, b: Tensor, lengthscale: Tensor) -> float:
@@ -64,7 +60,7 @@ def test_numbers_of_raters_entry_by_entry() -> None:
 def test_features_of_raters_entry_by_entry() -> None:
     kernel = settled(rater_covar_module(2, rater_dim=2))
     kernel.kernels[1].lengthscale = torch.tensor([[0.5, 2.0]])
-    first, second = points(6, 4), points(4, 4, seed=1)
+    first, second = uniform(6, 4), uniform(4, 4, seed=1)
     lengthscales = torch.tensor([0.3, 0.7, 0.5, 2.0], dtype=DOUBLE)
     expected = [[3 * rbf(a, b, lengthscales) for b in second] for a in first]
     dense = kernel(first, second).to_dense().detach()
@@ -123,8 +119,7 @@ NUM_FEATURES, NUM_SETS = 1024, 30
 
 def met_points() -> Tensor:
     """Two columns in the unit interval, one with numbers of raters."""
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(9, 3, generator=generator, dtype=torch.float64)
+    X = uniform(9, 3)
     X[:, 2] = torch.arange(9) % 3
     # Equal raters at different stimuli, and different raters at one.
     X[3, :2] = X[4, :2]

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.sampling.pathwise import draw_matheron_paths
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 from torch.special import ndtr
 from truths.slopes import central_slopes
@@ -105,29 +103,6 @@ def test_it_is_the_model_of_answers_heard_with_each_rater_s_noise(
         )
 
 
-def test_two_raters_by_quadrature() -> None:
-    """Each answers about one pair, so that two differences are all there is."""
-    wins, losses = (3, 1), (1, 2)
-    kernel = kernel_of(NOISE)
-    pairs = [[3 * r, 3 * r + 1] for r in (0, 1) for _ in range(wins[r])]
-    pairs += [[3 * r + 1, 3 * r] for r in (0, 1) for _ in range(losses[r])]
-    model = EPPreferenceGP(points(), torch.tensor(pairs), covar_module=kernel)
-    grid = torch.linspace(-12, 12, 1201, dtype=DOUBLE)
-    variance = 2 * 4 * (1 - math.exp(-0.5 * (0.3 / 0.5) ** 2))
-    covariance = variance * torch.tensor([[1, 0.6], [0.6, 1]], dtype=DOUBLE)
-    both = torch.cartesian_prod(grid, grid)
-    prior = torch.distributions.MultivariateNormal(torch.zeros(2).double(), covariance)
-    log_joint = prior.log_prob(both)
-    for r in (0, 1):
-        z = both[:, r] / math.sqrt(2 * float(NOISE[r]))
-        log_joint = log_joint + wins[r] * torch.special.log_ndtr(z)
-        log_joint = log_joint + losses[r] * torch.special.log_ndtr(-z)
-    truth = log_joint.logsumexp(0) + 2 * math.log(float(grid[1] - grid[0]))
-    # EP takes each pair for one site, and is right to 1e-3 of two of them; with one
-    # noise for both the evidence is another by a tenth.
-    assert float(model.log_evidence().detach()) == pytest.approx(float(truth), abs=2e-3)
-
-
 @pytest.mark.parametrize("kind", ENGINES)
 def test_equal_noises_are_the_noise_of_the_likelihood(kind: type[PreferenceGP]) -> None:
     answers = (
@@ -160,19 +135,6 @@ def test_the_gradient_in_each_noise_is_that_of_the_evidence(kind: Any) -> None:
     want = central_slopes(model.log_evidence, raw, 1e-3)
     # The third derivative, of order one, and the engine's 1e-6 over the step.
     torch.testing.assert_close(gradient, want, rtol=0, atol=1e-3)
-
-
-def test_draws_of_a_group_have_its_posterior() -> None:
-    model = EPPreferenceGP(points(), PAIRS, covar_module=kernel_of(NOISE)).eval()
-    group = GroupUtility(model, RATERS)
-    with torch.no_grad(), manual_seed(0):
-        draws = draw_matheron_paths(group, torch.Size([2048]))(STIMULI)
-        posterior = group.posterior(STIMULI)
-    error = (draws.mean(0) - posterior.mean.squeeze(-1)).abs()
-    # Five standard errors, and of the variance, with its features, a quarter.
-    assert bool((error < 5 * draws.std(0) / 2048**0.5).all())
-    ratio = draws.var(0) / posterior.variance.squeeze(-1)
-    assert bool(((ratio - 1).abs() < 0.25).all())
 
 
 def test_a_new_rater_has_the_noise_of_the_median() -> None:

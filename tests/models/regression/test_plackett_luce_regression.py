@@ -8,6 +8,7 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import InputStandardize
 from botorch.sampling.pathwise import draw_matheron_paths
+from draws import normal
 from gpytorch.kernels import LinearKernel
 from gpytorch.means import ZeroMean
 
@@ -40,8 +41,7 @@ each_engine = pytest.mark.parametrize("inference", GPS)
 
 
 def points(n=6, d=3, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, d, generator=generator, dtype=DOUBLE)
+    return normal(n, d, seed=seed)
 
 
 def model_of(inference, x=None, **settings):
