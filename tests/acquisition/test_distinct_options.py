@@ -9,6 +9,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import PosteriorMean
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
+from draws import uniform
 from scipy.optimize import brentq
 from scipy.stats import norm
 from torch import Tensor
@@ -39,7 +40,7 @@ DIFFERENCE = torch.tensor([0.1, 0.02], dtype=DOUBLE)
 @pytest.fixture
 def model() -> Model:
     """Answers that contradict each other: whatever is asked, half of it is noise."""
-    X = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    X = uniform(4, 2)
     pairs = torch.tensor([[0, 1], [2, 3], [0, 2], [1, 0], [2, 0]])
     made = EPPreferenceGP(X, pairs).eval()
     made.covar_module.base_kernel.lengthscale = 0.6
@@ -68,8 +69,7 @@ def penalty(X: Tensor, others: list[Tensor], weight: Tensor) -> Tensor:
 
 
 def near(point: Tensor, number: int) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    steps = 2 * torch.rand(20, number, 2, generator=generator, dtype=DOUBLE) - 1
+    steps = 2 * uniform(20, number, 2, seed=1) - 1
     return point + steps * DIFFERENCE
 
 
@@ -142,7 +142,7 @@ def test_each_pair_costs_by_what_the_model_tells_apart(model: Model, name: str) 
 @pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
 def test_options_that_surely_differ_cost_nothing_however_near(engine) -> None:
     """Of somebody who hardly errs; the same points are one to somebody who guesses."""
-    X = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    X = uniform(4, 2)
     pairs = torch.tensor([[0, 1], [1, 2], [2, 3]])
     for noise, differs in ((1e-8, True), (1e6, False)):
         likelihood = PairwiseProbitLikelihood(noise)
@@ -180,7 +180,7 @@ def test_the_same_option_twice_costs_all_and_has_a_gradient(
 
 
 def test_a_batch_of_models_is_its_models() -> None:
-    X = torch.rand(3, 5, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(2))
+    X = uniform(3, 5, 2, seed=2)
     pairs = torch.tensor([[0, 1], [2, 3], [4, 0]])
     noise = torch.tensor([0.01, 0.1, 1.0], dtype=DOUBLE)
 
@@ -200,7 +200,7 @@ def test_a_batch_of_models_is_its_models() -> None:
 
 
 def test_an_ensemble_averages_what_its_members_tell_apart() -> None:
-    X = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    X = uniform(4, 2)
     made = FullyBayesianEPPreferenceGP(X, torch.tensor([[0, 1], [2, 3]]))
     draws = {
         name: torch.stack([parameter.detach(), parameter.detach() + 1.5])
@@ -227,7 +227,7 @@ def test_an_ensemble_averages_what_its_members_tell_apart() -> None:
 
 
 def test_who_rates_keeps_options_a_hundredth_apart() -> None:
-    X = torch.rand(4, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(0))
+    X = uniform(4, 2)
     rated = Ratings(torch.arange(4), torch.tensor([0.1, 0.5, 0.4, 0.9], dtype=DOUBLE))
     made = EPPreferenceGP(X, feedback=[rated]).eval()
     distinct = DistinctOptions(DuelingUCB(made, incumbent(made)))

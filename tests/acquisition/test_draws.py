@@ -9,6 +9,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models import PairwiseGP, SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize
+from draws import uniform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import (
@@ -25,8 +26,12 @@ from botorch_pref.acquisition import (
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Ratings
 from botorch_pref.likelihoods import BetaRatingLikelihood
-from botorch_pref.models import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
-from botorch_pref.models.kernels import DuelKernel
+from botorch_pref.models import (
+    DuelKernel,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    SkewPreferenceGP,
+)
 
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1]])
 
@@ -76,8 +81,7 @@ def test_gradient_matches_finite_differences(model: Model) -> None:
 
 
 def test_a_batch_of_models_draws_a_function_each() -> None:
-    generator = torch.Generator().manual_seed(2)
-    X = torch.rand(2, 4, 2, generator=generator, dtype=torch.double)
+    X = uniform(2, 4, 2, seed=2)
     pairs = torch.tensor([[[2, 0], [2, 1]], [[0, 1], [0, 2]]])
     acquisition = draw(SkewPreferenceGP(X, pairs, num_draws=64), 0)
     values = acquisition(points(5, 1).unsqueeze(-3))

@@ -5,6 +5,7 @@ import torch
 from botorch.models import PairwiseGP
 from botorch.models.model import Model
 from botorch.models.transforms import Normalize
+from draws import uniform
 from scipy.stats import norm
 from torch import Tensor
 
@@ -77,8 +78,7 @@ def test_without_points_there_is_none() -> None:
 
 def test_an_ensemble_has_one_incumbent_and_one_champion() -> None:
     """Members that saw the same points are averaged; two of three prefer the last."""
-    generator = torch.Generator().manual_seed(2)
-    X = torch.rand(4, 2, generator=generator, dtype=torch.double)
+    X = uniform(4, 2, seed=2)
     last = torch.tensor([[3, 0], [3, 1], [3, 2]])
     pairs = torch.stack([last, last.flip(-1), last])
     batch = EPPreferenceGP(X.expand(3, 4, 2), pairs)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from draws import uniform
 from scipy.special import ndtr, xlogy
 from torch import Tensor
 
@@ -39,8 +40,7 @@ def information(model: EPPreferenceGP) -> np.ndarray:
 
 
 def made(count: int, seed: int = 0) -> EPPreferenceGP:
-    generator = torch.Generator().manual_seed(seed)
-    points = torch.rand(count, 2, dtype=torch.float64, generator=generator)
+    points = uniform(count, 2, seed=seed)
     number = torch.arange(count - 1)
     pairs = torch.stack([number, number + 1], dim=-1)[::2]
     return EPPreferenceGP(points, pairs, likelihood=PairwiseProbitLikelihood()).eval()

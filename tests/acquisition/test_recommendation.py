@@ -7,6 +7,7 @@ import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
+from draws import uniform
 from gpytorch.distributions import MultivariateNormal
 from linear_operator import to_linear_operator
 from torch import Tensor
@@ -48,8 +49,7 @@ def quadratic(dtype: torch.dtype = torch.double) -> Quadratic:
 
 
 def pairs_of(model: type[EPPreferenceGP], dtype: torch.dtype) -> EPPreferenceGP:
-    generator = torch.Generator().manual_seed(3)
-    X = torch.rand(8, 2, generator=generator, dtype=torch.double)
+    X = uniform(8, 2, seed=3)
     order = (X - TOP).square().sum(-1).argsort()
     return model(X.to(dtype), torch.stack([order[:-1], order[1:]], dim=-1)).eval()
 

@@ -17,6 +17,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
+from draws import uniform
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -44,15 +45,14 @@ from botorch_pref.acquisition.validity import failing_value
 DOUBLE = torch.float64
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
 X_REF = torch.tensor([[0.4, 0.4]], dtype=DOUBLE)
-MANY = torch.rand(300, 1, 2, dtype=DOUBLE, generator=torch.Generator().manual_seed(4))
+MANY = uniform(300, 1, 2, seed=4)
 POINTS = MANY[:6]
 
 
 @pytest.fixture(scope="module", params=[EPPreferenceGP, SkewPreferenceGP])
 def feasibility(request: pytest.FixtureRequest) -> Model:
     """Trials fail where the first coordinate is large."""
-    generator = torch.Generator().manual_seed(1)
-    X = torch.rand(16, 2, generator=generator, dtype=DOUBLE)
+    X = uniform(16, 2, seed=1)
     model = request.param(
         X,
         feedback=[Validity(torch.arange(16), X[:, 0] < 0.5)],
@@ -129,26 +129,13 @@ def test_what_is_learned_is_learned_from_valid_trials(
 
 def test_pairs_need_two_valid_points(feasibility: Model) -> None:
     """Also with a function of BoTorch's, and a worth of failures."""
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(5, 2, 2, dtype=DOUBLE, generator=generator)
+    X = uniform(5, 2, 2)
     model = EPPreferenceGP(X[:, 0], torch.tensor([[0, 1], [2, 3], [1, 4]]))
     pair = AnalyticExpectedUtilityOfBestOption(model)
     weighted = FeasibilityWeighted(pair, feasibility, failure_value=-2.0)
     p = log_valid(feasibility, X).exp().prod(-1)
     assert bool((pair(X) > -2).all())
     torch.testing.assert_close(weighted(X), p * pair(X) - 2 * (1 - p))
-
-
-def test_expected_value_by_trials(feasibility: Model) -> None:
-    """A hundred thousand trials, of which some fail and are worth -1 each."""
-    value = torch.tensor([0.3, 2.0, -0.9], dtype=DOUBLE)
-    log_p = log_valid(feasibility, POINTS[:3]).squeeze(-1)
-    generator = torch.Generator().manual_seed(0)
-    draws = torch.rand(100_000, 3, generator=generator, dtype=DOUBLE)
-    worth = torch.where(draws < log_p.exp(), value, -1.0)
-    error = failing_value(value, log_p, -1.0) - worth.mean(0)
-    standard_error = worth.std(0) / math.sqrt(len(draws))
-    assert bool((error.abs() < 4 * standard_error).all())
 
 
 finite = st.floats(-1e6, 1e6)
@@ -184,19 +171,6 @@ def test_hopeless_points_keep_a_gradient(feasibility: Model, utility: Model) -> 
         assert bool(value.isfinite().all())
         (gradient,) = torch.autograd.grad(value.sum(), X)
         assert bool(gradient.isfinite().all())
-
-
-def test_optimize_acqf_in_sequence(utility: Model, feasibility: Model) -> None:
-    weighted = FeasibilityWeighted(DuelingUCB(utility, X_REF), feasibility)
-    torch.manual_seed(0)
-    candidates, values = optimize_acqf(
-        weighted, BOUNDS, q=2, num_restarts=2, raw_samples=32, sequential=True
-    )
-    assert float((candidates[0] - candidates[1]).norm()) > 0.05
-    grid = torch.cartesian_prod(*torch.linspace(0, 1, 21, dtype=DOUBLE).expand(2, -1))
-    with torch.no_grad():
-        best = weighted(grid.unsqueeze(1)).max()
-    assert float(values[0]) > float(best) - 1e-3
 
 
 class Frugal(DuelingUCB):

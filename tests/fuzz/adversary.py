@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import torch
+from draws import uniform
 from entries import Cell
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from models.cell_models import takes
@@ -95,8 +96,7 @@ class Problem:
 
         In double precision, of numbers that single precision has where that is wanted.
         """
-        generator = Generator().manual_seed(self.seed + 1)
-        points = torch.rand(self.n, self.d, generator=generator, dtype=DOUBLE)
+        points = uniform(self.n, self.d, seed=self.seed + 1)
         points[-1] = points[-2] + self.near
         return (points * 10**self.log_unit).to(self.dtype).double()
 

@@ -11,15 +11,15 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
+from draws import uniform
 from entries import Cell
 from fuzz.adversary import Problem, problems
-from random_answers import counted
-from registry import CELLS, ENGINES, RANDOM
+from registry import ENGINES
 from torch import Generator, Tensor
 from truths.answers import log_probabilities
 
@@ -77,8 +77,7 @@ def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
 
 def assert_moments_can_be(model: PreferenceGP, problem: Problem) -> None:
     """Finite, with variances that answers do not make larger than the prior's."""
-    generator = Generator().manual_seed(problem.seed + 2)
-    new = torch.rand(4, problem.d, generator=generator, dtype=torch.float64)
+    new = uniform(4, problem.d, seed=problem.seed + 2)
     X = torch.cat([problem.points(), new * 10**problem.log_unit]).to(problem.dtype)
     with torch.no_grad():
         posterior = model.posterior(X)
@@ -233,20 +232,6 @@ def outcome(problem: Problem) -> str:
     warned = [w for w in caught if issubclass(w.category, InferenceWarning)]
     assert bool(warned) or bool(torch.as_tensor(diagnostics["converged"]).all())
     return "warned of" if warned else "right"
-
-
-@pytest.mark.parametrize(
-    "cell",
-    [cell for cell in CELLS if type(cell.feedback).counted],
-    ids=lambda c: f"{type(c.feedback).__name__}-{type(c.likelihood()).__name__}",
-)
-def test_the_average_takes_a_count_for_as_many_answers(cell: Cell) -> None:
-    generator = Generator().manual_seed(5)
-    told = counted(generator, RANDOM[type(cell.feedback)](generator, 4), most=9)
-    cells = [replace(cell, feedback=f) for f in (told, told.repeated(1000))]
-    assert len(cells[0].feedback.answer_counts) < len(cells[1].feedback.answer_counts)
-    one, other = (average(torch.eye(4).double(), [c], noise=0.5) for c in cells)
-    assert one.log_evidence == pytest.approx(other.log_evidence, rel=1e-12)
 
 
 # Parts of all problems, of which half are in single precision.

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from draws import uniform
 from registry import ACQUISITIONS
 from torch import Tensor
 
@@ -26,5 +27,4 @@ def each(**chosen: bool) -> pytest.MarkDecorator:
 
 
 def points(*shape: int, seed: int = 3) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
+    return uniform(*shape, 2, seed=seed)
