@@ -13,7 +13,7 @@ settings.load_profile("reproducible")
 
 _LONGEST = {
     *("test_tutorials.py", "test_adversary.py", "test_resume.py"),
-    "test_nothing_is_changed.py",
+    *("test_nothing_is_changed.py", "test_clusters.py"),
 }
 """Files whose tests run first, and are never among the quick ones."""
 
