@@ -276,6 +276,28 @@ def test_groups_share_and_differ(tmp_path: Path, option: str) -> None:
     assert page.count("<table>") == 3
 
 
+def test_raters_who_answer_at_random_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four hear the utilities, one none of them; ties are said too."""
+    lines = ["model_a,model_b,winner,who"]
+    for seed, who in enumerate(["ann", "bob", "cem", "dan"]):
+        lines += [",".join([*row, who]) for row in played(12, seed)]
+    for number, pair in enumerate([*itertools.combinations(NAMES, 2)] * 12):
+        lines.append(",".join([*pair, ("model_a", "model_b")[number % 12 < 6], "zed"]))
+    table = run(tmp_path, "\n".join(lines), "--rater", "who", "--reliability")
+    assert table.index.tolist() == NAMES
+    raters = pd.read_csv(tmp_path / "out" / "raters.csv", index_col="rater")
+    assert raters["answers"].to_dict() == dict.fromkeys(raters.index, 72)
+    assert raters.index[raters["outlier"]].tolist() == ["zed"]
+    assert raters["noise"].idxmax() == "zed"
+    listed = rf"\nzed +72 +{raters['noise']['zed']:.2f} .*True\n"
+    assert re.search(listed, capsys.readouterr().out)
+    told = ["rank", str(tmp_path / "answers.csv"), "--reliability"]
+    assert main(told) == 2
+    assert "name their column by --rater" in capsys.readouterr().err
+
+
 def test_a_category_called_all_has_a_board_of_its_own(tmp_path: Path) -> None:
     lines = ["winner,loser,kind", "a,b,all", "a,b,all", "b,a,other"]
     table = run(tmp_path, "\n".join(lines), "--category", "kind")

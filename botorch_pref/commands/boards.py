@@ -33,12 +33,21 @@ Boards = dict[str | None, "DataFrame"]
 class Ranking:
     """What is printed and written: boards, and notes on the answers.
 
+<<<<<<< HEAD
     ``home`` is what being at home or shown first adds, if that was told.
+=======
+    Attributes:
+        boards: That of everybody, and those of groups after it.
+        notes: Sentences about the answers.
+        home: What being at home or shown first adds; None where that was not told.
+        raters: The table of :func:`.rater_reliability`; None where it is not wanted.
+>>>>>>> wt/weak
     """
 
     boards: Boards
     notes: list[str]
     home: PositionBias | None = None
+    raters: DataFrame | None = None
 
 
 def _terminal_width(text: str) -> int:
@@ -69,7 +78,16 @@ def print_boards(boards: Boards) -> None:
 def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     """Writes all boards as a table and a page, and the first one as a figure.
 
+<<<<<<< HEAD
     Returns the files. Where they cannot be written, those of before stay.
+=======
+    Returns:
+        The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`, and
+        `raters.csv` where there is the noise of raters.
+
+    Raises:
+        OSError: They cannot be written; those of before stay.
+>>>>>>> wt/weak
     """
     out.mkdir(parents=True, exist_ok=True)
     # A full disk leaves no part of a file.
@@ -101,6 +119,9 @@ def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         axes.figure.savefig(paths[1], dpi=150)
     paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
+    if ranking.raters is not None:
+        paths.append(out / "raters.csv")
+        ranking.raters.to_csv(paths[-1], index_label="rater")
     return paths
 
 

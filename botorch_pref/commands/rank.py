@@ -37,7 +37,11 @@ from botorch_pref.datasets.tables import (
     as_read,
 )
 from botorch_pref.errors import FeedbackError
-from botorch_pref.evaluation import connected_components, leaderboard
+from botorch_pref.evaluation import (
+    connected_components,
+    leaderboard,
+    rater_reliability,
+)
 from botorch_pref.evaluation.leaderboard import PositionBias, position_bias
 from botorch_pref.evaluation.scores import data_frame_class, fit_by_evidence
 from botorch_pref.feedback import Comparisons
@@ -47,6 +51,11 @@ from botorch_pref.models import (
     EPPreferenceGP,
     GroupUtility,
     LaplacePreferenceGP,
+<<<<<<< HEAD
+=======
+    PreferenceMarginalLogLikelihood,
+    ReliabilityKernel,
+>>>>>>> wt/weak
 )
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting.drawing import readable_fonts
@@ -81,6 +90,8 @@ def rank(argv: Sequence[str]) -> None:
     given = _make_parser().parse_args(argv)
     torch.set_num_threads(1)
     by = given.rater or given.category
+    if given.reliability and given.rater is None:
+        raise FeedbackError("--reliability is of raters: name their column by --rater")
     answers = read_answers(given.table, by=by, tie=given.tie, home=given.home)
     items = read_items(given.items, answers)
     each = given.category is not None
@@ -92,11 +103,16 @@ def rank(argv: Sequence[str]) -> None:
     known = given.items is not None
     _tell_duration(items, answers)
     with _workers(given.jobs, given.scheduler):
-        ranking = rank_items(items, answers, known=known, each=each)
+        ranking = rank_items(
+            items, answers, known=known, each=each, noisy=given.reliability
+        )
     title = f"Ranks of the items of {given.table.name}"
     for note in ranking.notes:
         print(note)
     print_boards(ranking.boards)
+    if ranking.raters is not None:
+        print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
+        print(ranking.raters.round(2).to_string())
     for path in write_boards(ranking, title, out):
         print(f"written: {path}")
 
@@ -156,6 +172,12 @@ def _make_parser() -> argparse.ArgumentParser:
         "--category",
         metavar="COLUMN",
         help="that names the kind of question: a board for each beside that of all",
+    )
+    add(
+        "--reliability",
+        action="store_true",
+        help="each rater of --rater has a noise, which is learned and listed, with "
+        "those who stand out",
     )
     add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
     where = parser.add_mutually_exclusive_group()
@@ -322,7 +344,12 @@ def _tell_duration(items: ItemTable, answers: DataFrame) -> None:
 
 
 def rank_items(
-    items: ItemTable, answers: DataFrame, *, known: bool, each: bool
+    items: ItemTable,
+    answers: DataFrame,
+    *,
+    known: bool,
+    each: bool,
+    noisy: bool = False,
 ) -> Ranking:
     r"""Fits one model to all answers and ranks the items by it.
 
@@ -337,7 +364,8 @@ def rank_items(
     than :data:`MOST_ANSWERS` different answers would make the fit slow. The scales are
     those of Laplace's evidence, the posterior is that of EP. With the column ``home``
     there is one weight of being there, and the ranks are those of neutral ground.
-    ``known`` says whether items have features, ``each`` whether groups have boards.
+    ``known`` says whether items have features, ``each`` whether groups have boards, and
+    ``noisy`` whether each group has a noise of its own.
     """
     if known:
         items = items.with_ids()
@@ -347,8 +375,13 @@ def rank_items(
     notes = _notes(items, answers, feedback, known)
     if RATER in answers.columns:
         points, feedback, groups = items.comparisons_by_rater(answers)
-        number = AgreementKernel(active_dims=(items.points.shape[-1],))
-        kernel = ProductKernel(kernel, number)
+        column = (items.points.shape[-1],)
+        kernel = ProductKernel(kernel, AgreementKernel(active_dims=column))
+        if noisy:
+            numbers = torch.arange(len(groups))
+            kernel = ProductKernel(
+                *kernel.kernels, ReliabilityKernel(numbers, active_dims=column)
+            )
     likelihood: PairwiseLogitLikelihood | RaoKupperLikelihood
     if feedback.ties is None:
         likelihood = PairwiseLogitLikelihood()
@@ -375,11 +408,16 @@ def rank_items(
     boards: Boards = {}
     for (group, _), table in zip(chosen, tables, strict=True):
         told = answers if group is None else answers[answers[RATER] == group]
+<<<<<<< HEAD
         boards[group] = _with_answers(table, told)
+=======
+        boards.append(Board(group, _with_answers(table, told)))
+    raters = rater_reliability(quick, groups) if noisy else None
+>>>>>>> wt/weak
     if HOME not in answers.columns:
-        return Ranking(boards, notes)
+        return Ranking(boards, notes, raters=raters)
     home = position_bias(model, LEVEL)
-    return Ranking(boards, [*notes, _home_note(home)], home)
+    return Ranking(boards, [*notes, _home_note(home)], home, raters)
 
 
 def _home_note(home: PositionBias) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -86,10 +85,12 @@ class Feedback(ABC):
     def index_fields(self) -> tuple[str, ...]:
         """Names of the fields that hold indices into ``datapoints``."""
 
-    @cached_property
+    @property
     def batch_shape(self) -> torch.Size:
         """The batch shape of the answers."""
-        return torch.broadcast_shapes(*self._batch_shapes)
+        shapes = {*self._batch_shapes}
+        # Torch's own function takes as long as a product.
+        return torch.broadcast_shapes(*shapes) if len(shapes) > 1 else shapes.pop()
 
     @property
     def _batch_shapes(self) -> list[torch.Size]:
