@@ -7,14 +7,13 @@ import torch
 
 from botorch_pref import Comparisons, DuelingEIIG, DuelKernel, EPPreferenceGP
 from botorch_pref.__main__ import main
-from botorch_pref.commands.optimise import _fit
 from botorch_pref.commands.registry import (
     ACQUISITIONS,
     IMPROVEMENT_WEIGHT,
     NOISE,
     make_fit,
 )
-from botorch_pref.simulation import RunSettings, make_problem
+from botorch_pref.simulation import make_problem
 
 CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
     f"{i % 5},{i % 3},{i % 5 - 1 - i % 2},{(i + 1) % 3}\n" for i in range(20)
@@ -179,9 +178,9 @@ def test_what_cannot_be_run_is_said_and_ends_with_status_two(
 def test_a_judge_who_errs_is_not_taken_at_her_word(
     name: str, judge: float, noise: float
 ) -> None:
-    settings = RunSettings("hartmann3", name, "exploring-eiig", 4, 2, judge, 0)
     X = torch.rand(4, 3, generator=torch.Generator().manual_seed(0)).double()
-    fitted = _fit(settings)(X, Comparisons(torch.tensor([[0, 1], [2, 3]])))
+    fit = make_fit(name, errs=judge > 0)
+    fitted = fit(X, Comparisons(torch.tensor([[0, 1], [2, 3]])))
     # Laplace's method cannot take anybody at her word.
     # Of a judge who never errs EP learns it, which two answers hardly move.
     assert float(fitted.likelihood.noise.detach()) == pytest.approx(noise, rel=0.1)

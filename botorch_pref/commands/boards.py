@@ -33,15 +33,8 @@ Boards = dict[str | None, "DataFrame"]
 class Ranking:
     """What is printed and written: boards, and notes on the answers.
 
-<<<<<<< HEAD
-    ``home`` is what being at home or shown first adds, if that was told.
-=======
-    Attributes:
-        boards: That of everybody, and those of groups after it.
-        notes: Sentences about the answers.
-        home: What being at home or shown first adds; None where that was not told.
-        raters: The table of :func:`.rater_reliability`; None where it is not wanted.
->>>>>>> wt/weak
+    ``home`` is what being at home or shown first adds, if that was told; ``raters`` is
+    the table of :func:`.rater_reliability`, if that is wanted.
     """
 
     boards: Boards
@@ -78,16 +71,9 @@ def print_boards(boards: Boards) -> None:
 def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     """Writes all boards as a table and a page, and the first one as a figure.
 
-<<<<<<< HEAD
-    Returns the files. Where they cannot be written, those of before stay.
-=======
-    Returns:
-        The files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`, and
-        `raters.csv` where there is the noise of raters.
-
-    Raises:
-        OSError: They cannot be written; those of before stay.
->>>>>>> wt/weak
+    Returns the files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`, and
+    `raters.csv` where there is the noise of raters. Where they cannot be written, those
+    of before stay.
     """
     out.mkdir(parents=True, exist_ok=True)
     # A full disk leaves no part of a file.

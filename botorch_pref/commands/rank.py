@@ -51,11 +51,7 @@ from botorch_pref.models import (
     EPPreferenceGP,
     GroupUtility,
     LaplacePreferenceGP,
-<<<<<<< HEAD
-=======
-    PreferenceMarginalLogLikelihood,
     ReliabilityKernel,
->>>>>>> wt/weak
 )
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting.drawing import readable_fonts
@@ -408,12 +404,8 @@ def rank_items(
     boards: Boards = {}
     for (group, _), table in zip(chosen, tables, strict=True):
         told = answers if group is None else answers[answers[RATER] == group]
-<<<<<<< HEAD
         boards[group] = _with_answers(table, told)
-=======
-        boards.append(Board(group, _with_answers(table, told)))
     raters = rater_reliability(quick, groups) if noisy else None
->>>>>>> wt/weak
     if HOME not in answers.columns:
         return Ranking(boards, notes, raters=raters)
     home = position_bias(model, LEVEL)

@@ -72,9 +72,10 @@ def test_several_answers(by, name, ratio, dtype, seed) -> None:
     ids=str,
 )
 def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> None:
+    generator = torch.Generator().manual_seed(3)
 
     def uniform(*shape):
-        return uniform(*shape, seed=3)
+        return torch.rand(*shape, generator=generator, dtype=torch.float64)
 
     x = uniform(4, 1)
     covar = torch.exp(-2 * (x - x.mT).square()).to(dtype)
