@@ -425,9 +425,10 @@ class PreferenceExperiment:
                 `recommend` says.
         """
         space, catalogue = self.log.space, self.log.catalogue
-        if not isinstance(designs, Sequence):
-            raise wrong("designs", designs, "a list of designs")
-        known = [own_design(space, catalogue, design) for design in designs]
+        given: object = designs
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise wrong("designs", given, "a list of designs")
+        known = [own_design(space, catalogue, design) for design in given]
         return reporting.predictions(self.fitted_adapter(rater=rater), known)
 
     @one_at_a_time
