@@ -76,8 +76,10 @@ def _halley(
             inside = torch.zeros_like(inside)
         new = torch.where(inside, new, low + 0.5 * (high - low))
         root[index] = new
-        # Cubic convergence: a step taken from this near lands at rounding.
-        solved = inside & (excess.abs() <= eps**0.4)
+        # Cubic convergence: a step taken from this near lands at rounding, where the
+        # slope hardly changes along it. In a gap between components it does.
+        turn = (step * (slope - rate)).abs()
+        solved = inside & (excess.abs() <= eps**0.4) & (turn <= eps**0.4)
         closed = high - low <= 2 * eps * torch.maximum(low.abs(), high.abs())
         keep = ~(solved | closed)
         x = new
