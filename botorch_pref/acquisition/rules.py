@@ -38,12 +38,8 @@ from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.base import win_and_information
 from botorch_pref.models.answers import noticeable_difference
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.numerics import mixtures
 from botorch_pref.numerics.argument_ranges import checked_arguments, number_tensor
-from botorch_pref.numerics.mixtures import (
-    expected_positive_part,
-    narrowest_interval,
-    tailed_positive_part,
-)
 from botorch_pref.posteriors.difference import (
     difference_mixture,
     shared_covariance_mixture,
@@ -111,7 +107,7 @@ class DuelingEUBO(DifferenceAcquisition):
 
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         """See base class."""
-        return expected_positive_part(means, variance)
+        return mixtures.expected_positive_part(means, variance)
 
     def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
@@ -335,7 +331,7 @@ class DuelingUCB(DifferenceAcquisition):
 
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         """See base class."""
-        return narrowest_interval(means, variance, self.level)[1]
+        return mixtures.narrowest_interval(means, variance, self.level)[1]
 
 
 @register_acquisition("tailed-ei", reference=incumbent)
@@ -365,7 +361,7 @@ class DuelingTailedEI(DifferenceAcquisition):
 
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
         """See base class."""
-        return tailed_positive_part(means, variance)
+        return mixtures.tailed_positive_part(means, variance)
 
 
 @register_acquisition("exploring-eiig", reference=incumbent)

@@ -27,13 +27,7 @@ from scipy.linalg.lapack import dposv, dtrtrs
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
-from botorch_pref.inference.conditioning import (
-    Balance,
-    SitePosterior,
-    SiteSolver,
-    lost_digits,
-    site_posterior,
-)
+from botorch_pref.inference import conditioning
 from botorch_pref.inference.engine import (
     Engine,
     Sites,
@@ -70,11 +64,11 @@ class EPState:
     error.
     """
 
-    solver: SiteSolver
+    solver: conditioning.SiteSolver
     sites: Tensor
-    posterior: SitePosterior
+    posterior: conditioning.SitePosterior
     mean: Tensor
-    balance: Balance
+    balance: conditioning.Balance
     variance: Tensor
     cavity_ratio: Tensor
     cavity_mean: Tensor
@@ -166,7 +160,7 @@ def _non_negative(state: EPState) -> Tensor:
 class EPProblem:
     """What stays as sites change; ``prior`` is the prior mean of the rows."""
 
-    solver: SiteSolver
+    solver: conditioning.SiteSolver
     prior: Tensor
     factors: ScalarFactors
 
@@ -174,7 +168,7 @@ class EPProblem:
         """The state of some sites."""
         solver, prior = self.solver, self.prior
         tau, nu = sites.chunk(2, dim=-1)
-        posterior, proper = site_posterior(solver, tau)
+        posterior, proper = conditioning.site_posterior(solver, tau)
         variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
         left, moving = posterior.cavity_ratio(variance), None
         if not solver.resolves_all:
@@ -649,7 +643,9 @@ class ExpectationPropagation(Engine):
             converged=state.converged,
             iterations=iterations,
             residual=float(state.residual.max()),
-            rounding=lost_digits(solver, state.posterior, state.balance, eps),
+            rounding=conditioning.lost_digits(
+                solver, state.posterior, state.balance, eps
+            ),
         )
 
     @torch.no_grad()

@@ -46,6 +46,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError, InferenceWarning, warn_caller
+from botorch_pref.inference import ep
 from botorch_pref.inference.conditioning import lost_digits
 from botorch_pref.inference.engine import (
     Sites,
@@ -53,14 +54,6 @@ from botorch_pref.inference.engine import (
     UtilityPrior,
     WarmStart,
     in_double,
-)
-from botorch_pref.inference.ep import (
-    AndersonMemory,
-    EPProblem,
-    EPState,
-    ExpectationPropagation,
-    ep_log_evidence,
-    fixed_point,
 )
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
@@ -146,7 +139,7 @@ class FixedPoint:
     solver: FeatureSolver
     factors: BlurredFactors
     open_part: OpenPart
-    state: EPState
+    state: ep.EPState
     tilted: LogPartition
 
     @cached_property
@@ -257,7 +250,7 @@ def _solution(of: Callable[[Tensor], Tensor], given: Tensor, scale: Tensor) -> T
     All are ``batch_shape x 2 m``; ``scale`` has the unit of each entry. It warns where
     the iteration does not converge.
     """
-    memory, x = AndersonMemory(), torch.zeros_like(given)
+    memory, x = ep.AndersonMemory(), torch.zeros_like(given)
     enough = _TOLERANCE * (scale * given).norm(dim=-1)
     for _ in range(_MAX_TURNS):
         residual = of(x) + given - x
@@ -405,7 +398,7 @@ class SparseTangent:
 # --- The engine
 
 
-class SparseExpectationPropagation(ExpectationPropagation):
+class SparseExpectationPropagation(ep.ExpectationPropagation):
     """Expectation propagation that takes a prior by way of inducing points too.
 
     With ``shared`` each process of torch's default process group has some of the
@@ -445,15 +438,15 @@ class SparseExpectationPropagation(ExpectationPropagation):
             blurred = open_part.blurred()
             kind = SharedFeatureSolver if self.shared else FeatureSolver
             solver = kind(known, root, own.rows, blurred.noise)
-            problem = EPProblem(solver, own.rows.apply(known.mean), blurred)
-            state, iterations = fixed_point(problem, start)
+            problem = ep.EPProblem(solver, own.rows.apply(known.mean), blurred)
+            state, iterations = ep.fixed_point(problem, start)
         tilted = blurred.log_partition(state.cavity_mean, state.cavity_variance)
         fixed = FixedPoint(solver, blurred, open_part, state, tilted)
         return SparseSolution(
             engine=self,
             prior=cast("Any", prior),
             evidence=with_gradient_of(
-                ep_log_evidence(state, tilted.value.detach()),
+                ep.ep_log_evidence(state, tilted.value.detach()),
                 lambda: fixed.surrogate(known, own.noise),
             ),
             weights=state.balance.weights,

@@ -46,12 +46,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import UnsupportedFeedbackError
-from botorch_pref.inference.conditioning import (
-    SitePosterior,
-    SiteSolver,
-    lost_digits,
-    plus_identity,
-)
+from botorch_pref.inference import conditioning
 from botorch_pref.inference.engine import (
     Engine,
     Sites,
@@ -426,7 +421,7 @@ class BoundProblem(NamedTuple):
     """
 
     bound: Bound
-    solver: SiteSolver
+    solver: conditioning.SiteSolver
     prior: Tensor
     coupled_step: CoupledStep
 
@@ -442,7 +437,7 @@ class BoundStep:
     parameters: Tensor
     tau: Tensor
     nu: Tensor
-    factor: SitePosterior
+    factor: conditioning.SitePosterior
     mean: Tensor
     variance: Tensor
     value: Tensor
@@ -558,7 +553,7 @@ def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
         ones = torch.ones_like(groups.coefficients[..., 0])
         gram = rows.gram(c) - groups.gram(ones)
         pull = covar @ rows.adjoint(force).unsqueeze(-1)
-        moved = torch.linalg.solve(plus_identity(covar @ gram), pull)
+        moved = torch.linalg.solve(conditioning.plus_identity(covar @ gram), pull)
         return rows.apply(moved.squeeze(-1))
 
     solver = choose_solver(covar, rows)
@@ -630,7 +625,7 @@ class VariationalBound(Engine):
             converged=converged,
             iterations=iterations,
             residual=float(step.residual.max()),
-            rounding=lost_digits(solver, step.factor, balance, eps),
+            rounding=conditioning.lost_digits(solver, step.factor, balance, eps),
         )
 
     def site_rows(self, factors: Factors) -> SparseDesign:

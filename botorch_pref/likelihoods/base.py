@@ -22,12 +22,7 @@ from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors import Factors
-from botorch_pref.numerics.argument_ranges import (
-    check_decorated,
-    check_kind,
-    check_unused,
-    number_tensor,
-)
+from botorch_pref.numerics import argument_ranges
 from botorch_pref.numerics.bend_quadrature import bend_nodes, bend_width, half_rise
 from botorch_pref.numerics.mixtures import standard_deviation
 
@@ -88,8 +83,8 @@ def register_positive(
     """
     # A Python number keeps its digits until the model has a dtype.
     dtype = value.dtype if isinstance(value, Tensor) else torch.float64
-    tensor = number_tensor(name, value, dtype)
-    check_kind(f"{name}_prior", prior, Prior, NoneType)
+    tensor = argument_ranges.number_tensor(name, value, dtype)
+    argument_ranges.check_kind(f"{name}_prior", prior, Prior, NoneType)
     raw = f"raw_{name}"
     module.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
     module.register_constraint(raw, GreaterThan(_SMALLEST))
@@ -117,7 +112,7 @@ def _set_value(module: Module, value: Tensor, *, name: str) -> None:
 def set_positive(module: Module, name: str, value: float | Tensor) -> None:
     """Sets a positive parameter ``name`` of a module; others are a `FeedbackError`."""
     raw = getattr(module, f"raw_{name}")
-    tensor = number_tensor(name, value, raw.dtype, raw.device)
+    tensor = argument_ranges.number_tensor(name, value, raw.dtype, raw.device)
     constraint = getattr(module, f"raw_{name}_constraint")
     if not bool((tensor.isfinite() & (tensor > constraint.lower_bound)).all()):
         raise FeedbackError(
@@ -439,13 +434,17 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
         ValueError: Another class has its name.
     """
     base = PreferenceLikelihood
-    check_decorated("register_likelihood", likelihood, base, base.__name__)
+    argument_ranges.check_decorated(
+        "register_likelihood", likelihood, base, base.__name__
+    )
     if isabstract(likelihood) or not getattr(likelihood, "explains", None):
         raise UnsupportedFeedbackError(
             f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "
             "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
         )
-    check_unused(likelihood, None, ((known, None) for known in _REGISTERED.values()))
+    argument_ranges.check_unused(
+        likelihood, None, ((known, None) for known in _REGISTERED.values())
+    )
     _REGISTERED[likelihood.__name__] = likelihood
     return likelihood
 

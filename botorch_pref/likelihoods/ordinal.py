@@ -13,20 +13,14 @@ from torch.distributions import Categorical
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback, OrdinalRatings
-from botorch_pref.likelihoods.base import (
-    PositiveParameter,
-    PreferenceLikelihood,
-    register_likelihood,
-    register_positive,
-    register_prior,
-)
+from botorch_pref.likelihoods import base
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.sparse_design import point_rows
 from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
 
 
-@register_likelihood
-class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
+@base.register_likelihood
+class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
     r"""Ordinal probit likelihood: levels between cut points of a noisy utility.
 
     .. math::
@@ -53,7 +47,7 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
     """
 
     explains: ClassVar = {OrdinalRatings: BoxFactors}
-    noise = PositiveParameter()
+    noise = base.PositiveParameter()
 
     def __init__(
         self,
@@ -65,12 +59,12 @@ class OrdinalProbitLikelihood(PreferenceLikelihood[OrdinalRatings]):
         cutpoints_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        register_positive(self, "noise", noise, noise_prior)
+        base.register_positive(self, "noise", noise, noise_prior)
         check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)
         start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))
         if cutpoints_prior is not None:
-            register_prior(self, "cutpoints", cutpoints_prior)
+            base.register_prior(self, "cutpoints", cutpoints_prior)
 
     @classmethod
     def default_for(cls, feedback: Feedback | None) -> OrdinalProbitLikelihood:

@@ -45,6 +45,7 @@ from botorch_pref.inference.engine import (
 )
 from botorch_pref.likelihoods import Factors, PreferenceLikelihood
 from botorch_pref.linalg.covariance import dense_covariance
+from botorch_pref.models import kernels
 from botorch_pref.models.answers import (
     DEFAULT_LIKELIHOODS,
     AnswerLikelihoods,
@@ -55,14 +56,6 @@ from botorch_pref.models.answers import (
 )
 from botorch_pref.models.base import UtilityModel, duel_pairs
 from botorch_pref.models.data import TrainingSet, collect_feedback
-from botorch_pref.models.kernels import (
-    CovariateWeights,
-    DuelKernel,
-    default_covar_module,
-    default_mean_module,
-    warn_of_unequal_scales,
-    warn_of_wide_ranges,
-)
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 
@@ -116,7 +109,7 @@ class PreferenceGP(UtilityModel, GP):
     likelihoods: AnswerLikelihoods
     mean_module: Mean
     covar_module: Kernel
-    covariate_module: CovariateWeights | None
+    covariate_module: kernels.CovariateWeights | None
     """The prior of the weights of covariates; None where answers have none."""
     _cache: SolutionCache[Solution[PosteriorTerms]]
     _warned: tuple[object, list[Tensor], set[str]] = (None, [], set())
@@ -146,7 +139,7 @@ class PreferenceGP(UtilityModel, GP):
         if datapoints is not None:
             data = TrainingSet(datapoints, blocks)
             if p := data.num_covariates:
-                self.covariate_module = CovariateWeights(p, data.batch_shape)
+                self.covariate_module = kernels.CovariateWeights(p, data.batch_shape)
             self._set_data(data)
             if datapoints.dtype == torch.float32:
                 # As all of BoTorch's models do.
@@ -158,14 +151,16 @@ class PreferenceGP(UtilityModel, GP):
                 transformed = self.transform_inputs(datapoints)
             features = transformed.shape[-1]
             if covar_module is None:
-                warn_of_unequal_scales(transformed)
-            elif isinstance(covar_module, DuelKernel):
-                warn_of_wide_ranges(transformed)
+                kernels.warn_of_unequal_scales(transformed)
+            elif isinstance(covar_module, kernels.DuelKernel):
+                kernels.warn_of_wide_ranges(transformed)
         elif blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape
-        self.mean_module = mean_module or default_mean_module(blocks, batch)
-        self.covar_module = covar_module or default_covar_module(features, batch)
+        self.mean_module = mean_module or kernels.default_mean_module(blocks, batch)
+        self.covar_module = covar_module or kernels.default_covar_module(
+            features, batch
+        )
         if datapoints is not None:
             self.to(datapoints)
         if blocks:
