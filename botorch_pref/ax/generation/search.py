@@ -147,12 +147,15 @@ class OptionSpace:
     def sample_near(self, point: Tensor, num_designs: int) -> Tensor:
         """Designs of which half are anywhere and half are around one, and that one.
 
-        All designs where these are fewer. Where constraints leave little room, those
-        anywhere are few.
+        All designs where these are fewer, and of more rows of a table the nearest.
+        Where constraints leave little room, those anywhere are few.
         """
         designs = self.designs()
         if designs is not None:
-            return designs[torch.randperm(len(designs))[:num_designs]].to(point)
+            order = torch.cdist(point.to(designs), designs).squeeze(0).argsort()
+            near, others = order.tensor_split([num_designs // 2])
+            anywhere = others[torch.randperm(len(others))[: num_designs - len(near)]]
+            return designs[torch.cat([near, anywhere])].to(point)
         anywhere = draw_sobol_samples(self.coordinate_bounds, num_designs // 2, 1)
         anywhere = self.features(anywhere.squeeze(-2)).to(point)
         seed = int(torch.randint(2**31, ()))

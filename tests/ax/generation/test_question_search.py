@@ -130,6 +130,14 @@ def test_designs_among_which_maxima_are_sought() -> None:
     for most, count in ((256, 5), (3, 3)):
         found = whole.sample_near(STEPS[:1], most)
         assert len(found.unique(dim=0)) == len(found) == count
+    rows, point = grid(), grid()[7:8]
+    apart = (rows - point).norm(dim=-1).sort().values
+    found = replace(MIXED, rows=rows).sample_near(point, 64)
+    nearest, others = (found - point).norm(dim=-1).split(32)
+    torch.testing.assert_close(nearest, apart[:32])
+    assert len(found.unique(dim=0)) == 64
+    # One in each half of the others is as likely: five deviations.
+    assert abs(int((others > apart[32:].median()).sum()) - 16) < 5 * 8**0.5
 
 
 @pytest.mark.slow
