@@ -296,6 +296,13 @@ def test_raters_who_answer_at_random_are_listed(
     told = ["rank", str(tmp_path / "answers.csv"), "--reliability"]
     assert main(told) == 2
     assert "name their column by --rater" in capsys.readouterr().err
+    alone = tmp_path / "alone.csv"
+    alone.write_text("winner,loser,who\na,b,x\nb,c,x\n")
+    out = tmp_path / "nothing"
+    told = ["rank", str(alone), "--rater", "who", "--reliability", "--out", str(out)]
+    assert main(told) == 2
+    assert "the column who of alone.csv names one" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_a_category_called_all_has_a_board_of_its_own(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def likely_best(
         mean, places = mean.mean(-2), places.movedim(-1, 0).flatten(0, 1)
     places = torch.cat([mean.argmax(-1).unsqueeze(0), places]).movedim(0, -1)
     if places.dim() == 1:
-        return X[places.unique()]
+        # Whole numbers and categories make designs that are the same.
+        return X[places.unique()].unique(dim=0)
     X = X.expand(*places.shape[:-1], *X.shape[-2:])
     return X.take_along_dim(places.unsqueeze(-1), -2)
 

@@ -89,6 +89,11 @@ def rank(argv: Sequence[str]) -> None:
     if given.reliability and given.rater is None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
     answers = read_answers(given.table, by=by, tie=given.tie, home=given.home)
+    if given.reliability and answers[RATER].nunique() < 2:
+        raise FeedbackError(
+            f"--reliability compares raters, and the column {by} of {given.table.name} "
+            "names one: leave it out"
+        )
     items = read_items(given.items, answers)
     each = given.category is not None
     out: Path = given.out or Path("runs", given.table.stem)

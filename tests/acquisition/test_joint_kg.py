@@ -187,7 +187,8 @@ def test_points_are_likely_best_as_often_as_in_draws(model: Model) -> None:
 
 def test_likely_best_points_are_different(model: Model) -> None:
     X = points(6, seed=2)
-    found = likely_best(model, X, 64, Generator().manual_seed(0))
-    assert len(found.unique(dim=0)) == len(found) < 6
+    for given in (X, torch.cat([X, X])):
+        found = likely_best(model, given, 64, Generator().manual_seed(0))
+        assert len(found.unique(dim=0)) == len(found) < 6
     (mean,) = likely_best(model, X, 1)
     assert mean.equal(X[model.posterior(X).mean.argmax()])
