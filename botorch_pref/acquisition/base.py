@@ -251,7 +251,11 @@ FunctionT = TypeVar("FunctionT", bound=Any)
 
 
 def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
-    """A ``forward`` that checks ``X`` once, since other models name no wrong point."""
+    """An acquisition function's ``forward`` that checks ``X`` once, as it comes in.
+
+    Other models do not name a point that is not finite: BoTorch's `PairwiseGP` says
+    that a matrix is not positive definite.
+    """
 
     @wraps(forward)
     def checked(self: FunctionT, X: Tensor) -> Tensor:

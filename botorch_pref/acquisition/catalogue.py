@@ -157,7 +157,10 @@ def _of_differences(covariance: Tensor, first: Tensor, second: Tensor) -> Tensor
 
 
 def _gaussian(means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """The Gaussian with a mixture's moments: answers would change its weights."""
+    """The Gaussian with the moments of a mixture, as a mixture of one.
+
+    Answers change the weights of components, which have no weights here.
+    """
     center = means.mean(0, keepdim=True)
     deviation = (means - center).movedim(0, -1)
     return center, covariance + deviation @ deviation.mT / means.shape[0]

@@ -10,6 +10,7 @@ from botorch.posteriors.posterior import Posterior
 from botorch.utils.sampling import draw_sobol_normal_samples
 from botorch.utils.transforms import is_ensemble
 from torch import Generator, Tensor
+from torch.nn.functional import pad
 
 from botorch_pref.acquisition.base import (
     DuelingAcquisition,
@@ -240,10 +241,9 @@ class DuelingJointKG(DuelingJointEUBO):
             half = draw_sobol_normal_samples(k, self.DRAWS // 2, seed=self._seed)
             self._normals = torch.cat([half, -half]).to(mean)
         gains = mean + torch.einsum("sk,...ki->s...i", self._normals, moves)
-        best = gains.amax(-1).clamp_min(0.0).mean(0)
-        if n == 0:
-            return best
-        return best - mean[..., :n].amax(-1).clamp_min(0.0)
+        # The reference, whose gain is zero, can be chosen too.
+        now = pad(mean[..., :n], (1, 0)).amax(-1)
+        return gains.amax(-1).clamp_min(0.0).mean(0) - now
 
 
 def _of_gains(posterior: Posterior, n: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -644,7 +644,10 @@ class DistinctOptions(WrappedAcquisition):
 
 
 def _told_apart(model: Model, points: Tensor) -> Tensor | None:
-    """Mean square of a difference that is noticed; None where duels are not known."""
+    """Mean square of a difference of utilities that a person notices, ``batch_shape``.
+
+    None where the model's likelihood knows no duels.
+    """
     try:
         noticeable = noticeable_difference(model)
     except UnsupportedFeedbackError:

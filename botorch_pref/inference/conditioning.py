@@ -117,7 +117,8 @@ class Response(NamedTuple):
 class SitePosterior(ABC):
     """The posterior of sites on ``rows`` with precisions ``tau``, ``batch_shape x m``.
 
-    One factorisation, reused. Methods with a body may be faster or have more digits.
+    One factorisation, reused. Five methods are to be written; others may be, where they
+    can be computed faster or to more digits.
     """
 
     rows: SparseDesign
