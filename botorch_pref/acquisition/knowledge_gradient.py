@@ -148,7 +148,10 @@ class DuelingKG(DuelingAcquisition):
         return values[0] + values[1]
 
     def _gains(self, means: Tensor) -> Tensor:
-        """Component means less those of the best choice now: the level may be large."""
+        """Component means less those of the choice that is the best now.
+
+        So the level of the utilities, which may be large, is not in the maxima.
+        """
         offset = means.shape[-1] - self.choices.shape[-2]
         best = offset + means.detach().mean(0)[..., offset:].argmax(-1, keepdim=True)
         return means - means.gather(-1, best.expand(*means.shape[:-1], 1))

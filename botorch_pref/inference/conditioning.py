@@ -171,7 +171,10 @@ class SitePosterior(ABC):
         return 1 - self.tau * variance
 
     def influence(self) -> Tensor:
-        """``(I - Sigma T) A``, ``... x m x n``, of prior means on posterior ones."""
+        """``(I - Sigma T) A``, ``batch_shape x m x n``.
+
+        What a change of the points' prior means does to the means of the rows.
+        """
         tau = self.tau.unsqueeze(-1)
         values = self.rows.dense()
         forces, moved, *_ = self.solve(tau * values)

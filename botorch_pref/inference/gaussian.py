@@ -168,7 +168,10 @@ def quick_problem(
 
 
 def quick_cholesky(covar: Array, tau: Array) -> tuple[Array, Array]:
-    """The lower factor of ``B``, above which there is rubbish, and ``C T^(1/2)``."""
+    """The lower Cholesky factor of ``B``, and ``C T^(1/2)``.
+
+    LAPACK leaves numbers above the diagonal that are no part of the factor.
+    """
     scale = np.sqrt(tau)
     scaled = covar * scale
     b = scaled * scale[:, None]

@@ -110,7 +110,7 @@ def _set_value(module: Module, value: Tensor, *, name: str) -> None:
 
 
 def set_positive(module: Module, name: str, value: float | Tensor) -> None:
-    """Sets a positive parameter ``name`` of a module; others are a `FeedbackError`."""
+    """Sets a positive parameter ``name`` of a module, and refuses other values."""
     raw = getattr(module, f"raw_{name}")
     tensor = argument_ranges.number_tensor(name, value, raw.dtype, raw.device)
     constraint = getattr(module, f"raw_{name}_constraint")
