@@ -213,14 +213,14 @@ def _fit_around(model: PreferenceGP) -> _Fit:
 
     def gradient(at: Tensor) -> Tensor:
         vector_to_parameters(at, parameters)
-        loss = objective.compute_custom_loss()
+        loss = -objective.log_posterior()
         found = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return parameters_to_vector(found)
 
     @torch.no_grad()
     def loss(at: Tensor) -> Tensor:
         vector_to_parameters(at, parameters)
-        return objective.compute_custom_loss()
+        return -objective.log_posterior()
 
     best = parameters_to_vector(parameters).detach().clone()
     of_noise = [torch.full_like(p, float(p is kernel.raw_noise)) for p in parameters]
