@@ -161,8 +161,7 @@ class KeptLog:
         log = self._log
         record, rows = self._store.read(log.name, len(log.events))
         try:
-            log.append_stored(rows)
-            _check_head(log, record)
+            log.append_stored(rows, record["events"], record["head"])
         except StorageError:
             self._log = log = checked_log(self._store, log.name)
             self._projection = Projection(log)
@@ -174,8 +173,7 @@ def checked_log(store: LogStore, name: str) -> Log:
     record, rows = store.read(name)
     try:
         log = Log(definition_of(record))
-        log.append_stored(rows)
-        _check_head(log, record)
+        log.append_stored(rows, record["events"], record["head"])
     # Data that are damaged fail in all kinds of ways.
     except Exception as error:
         said = str(error) if isinstance(error, BotorchPrefError) else repr(error)
@@ -188,15 +186,6 @@ def checked_log(store: LogStore, name: str) -> Log:
             )
         raise StorageError(f"{name!r} cannot be read: {said}") from error
     return log
-
-
-def _check_head(log: Log, record: Row) -> None:
-    if (len(log.events), log.head) != (record["events"], record["head"]):
-        raise StorageError(
-            f"The log of {log.name!r} has {len(log.events)} events, and "
-            f"{record['events']} were written, or other ones; some were lost or "
-            "changed."
-        )
 
 
 _PARTS: dict[str, Any] = {"parameters": list, "constraints": list, "settings": dict}
