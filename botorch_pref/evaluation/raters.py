@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 import torch
 from botorch.models.model import Model
 from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
-from scipy.spatial.distance import squareform
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.special import ndtri
@@ -310,13 +309,13 @@ def rater_agreement(
     return table.set_index(["first", "second"])
 
 
-def in_circles(agreement: Tensor) -> list[int]:
+def in_circles(pairs: DataFrame) -> list[int]:
     """Order in which raters who agree stand together, by average linkage.
 
-    ``agreement`` is ``R x R``; whatever is on its diagonal does not count.
+    ``pairs`` are those of `rater_agreement`.
     """
-    square = (1 - agreement.detach().cpu().double()).fill_diagonal_(0.0)
-    apart = squareform(square.numpy(), checks=False)
+    # SciPy has pairs in the same order.
+    apart = 1 - pairs["agreement"].to_numpy()
     tree = optimal_leaf_ordering(linkage(apart, "average"), apart)
     return [int(place) for place in leaves_list(tree)]
 

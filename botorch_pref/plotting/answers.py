@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from scipy.spatial.distance import squareform
 from scipy.stats import binomtest
 from torch import Tensor
 
@@ -298,13 +299,9 @@ def plot_agreement(
     """
     table = rater_agreement(model, X, raters, names, num_samples=num_samples, seed=seed)
     labels = drawing.checked_names(names, len(raters), "raters")
-    columns = table.to_numpy()
-    parts = torch.zeros(3, len(labels), len(labels), dtype=torch.float64)
-    first, second = torch.triu_indices(len(labels), len(labels), 1)
-    parts[:, first, second] = torch.from_numpy(columns.T.copy())
-    parts = parts + parts.mT
-    order = in_circles(parts[0])
-    mean, lower, upper = parts[:, order][:, :, order]
+    matrices = [torch.from_numpy(squareform(table[column])) for column in table]
+    order = in_circles(table)
+    mean, lower, upper = (matrix[order][:, order] for matrix in matrices)
     labels = [labels[i] for i in order]
     many = len(labels) > drawing.MOST_ANNOTATED
     side = max(6.3, 0.2 * len(labels)) if many else max(3.2, 0.52 * len(labels))
