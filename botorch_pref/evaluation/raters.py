@@ -16,7 +16,7 @@ from torch.special import ndtri
 
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.scores import table_of
+from botorch_pref.evaluation.scores import checked_names, table_of
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.models import (
     PreferenceGP,
@@ -324,10 +324,9 @@ def _labels(
     names: Sequence[Hashable] | None, numbers: Sequence[Hashable]
 ) -> list[Hashable]:
     """Names of raters, two or more."""
-    labels = [*(numbers if names is None else names)]
-    if len(labels) != len(numbers) or len(numbers) < 2 or len({*labels}) < len(labels):
+    if len(numbers) < 2:
         raise BotorchPrefError(
-            f"There are {len(numbers)} raters, and {len({*labels})} different names; "
-            "give two raters or more, and each a name of its own."
+            f"There are {len(numbers)} raters; give two raters or more."
         )
-    return labels
+    given = numbers if names is None else names
+    return checked_names(given, len(numbers), "raters")

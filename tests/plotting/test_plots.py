@@ -428,6 +428,7 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("at has shape", lambda: plot_utility(model, at=torch.ones(3))),
         ("give one for each", lambda: plot_effects(model, ax=[Figure().subplots()])),
         ("4 names", lambda: plot_probabilities(model, names=list("abcd"))),
+        ("1 of them", lambda: plot_comparisons(model, names=["a"] * 5)),
         ("from 0 to 1", lambda: plot_calibration(torch.tensor([1.5]))),
         ("no duels", lambda: plot_progress([])),
         ("give three or more", lambda: plot_agreement(model, X[:2], torch.arange(2))),
