@@ -22,7 +22,7 @@ from botorch_pref.ax.log import (
     json_value,
     stored_parameters,
 )
-from botorch_pref.ax.log_store import LogStore, Row, definition_of
+from botorch_pref.ax.log_store import PARTS, LogStore, Row, definition_of
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import (
     ParameterConfig,
@@ -188,11 +188,6 @@ def checked_log(store: LogStore, name: str) -> Log:
     return log
 
 
-_PARTS: dict[str, Any] = {"parameters": list, "constraints": list, "settings": dict}
-_PARTS |= {"num_levels": int | None, "catalogue": dict | None}
-"""The parts of a definition that are kept as JSON, and what they are."""
-
-
 def good_part(
     store: LogStore,
     name: str,
@@ -252,7 +247,7 @@ def _good_log(record: Row, given: dict[str, Any], damage: list[str]) -> Log:
     except (StorageError, TypeError) as error:
         damage.append(f"The definition is damaged: {error}")
         good: dict[str, Any] = {}
-        for key, kind in _PARTS.items():
+        for key, kind in PARTS.items():
             try:
                 found = json_value(record[key])
                 if not isinstance(found, kind):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +47,7 @@ from botorch_pref.evaluation.scores import (
     HeldOutAnswers,
     answer_scores,
     fit_by_evidence,
+    table_of,
 )
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.models import (
@@ -98,8 +99,7 @@ def predictions(
 ) -> DataFrame:
     """Mean and standard deviation of the utility of each design."""
     mean, variance = adapter.generator.predict(adapter.points_of(designs))
-    columns = {"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()}
-    return DataFrame({name: column.numpy() for name, column in columns.items()})
+    return table_of({"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()})
 
 
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
@@ -256,7 +256,8 @@ def preference_report(projection: Projection) -> Report:
     options["part"] = part.numpy()
     baseline = log.settings.baseline
     if baseline is not None:
-        differences = _differences(adapter, arms, baseline)
+        designs = [arm.parameters for arm in arms]
+        differences = _differences(log, adapter, designs, baseline)
         options = options.join(differences.set_axis(titles))
     summary = DataFrame({"value": values}, dtype=object)
     meaning = [MEANINGS.get(row, "") for row in summary.index]
@@ -402,7 +403,7 @@ def _baseline_rows(
     baseline = log.settings.baseline
     if baseline is None:
         return {}
-    (row,) = _differences(adapter, [Arm(parameters=best)], baseline).itertuples()
+    (row,) = _differences(log, adapter, [best], baseline).itertuples()
     return {
         "baseline": _text(log, baseline),
         "its difference to the baseline": float(row.difference),
@@ -413,26 +414,20 @@ def _baseline_rows(
 
 
 def _differences(
-    adapter: PreferenceAdapter, arms: list[Arm], baseline: TParameterization
+    log: Log,
+    adapter: PreferenceAdapter,
+    options: Sequence[TParameterization],
+    baseline: TParameterization,
 ) -> DataFrame:
-    """Differences of options to the baseline, as `Report` has them, a row each.
-
-    They are zeros and 1/2 for the baseline itself.
-    """
-    same = Arm(parameters=baseline).signature
-    others = [i for i, arm in enumerate(arms) if arm.signature != same]
-    found = torch.tensor([0.0, 0.0, 0.0, 0.5], dtype=torch.float64)
-    found = found.repeat(len(arms), 1)
-    if others:
-        model: Any = adapter.botorch_model
-        points = adapter.points_of(arms[i].parameters for i in others)
-        against = adapter.points_of([baseline])
-        with torch.no_grad():
-            ends = central_interval(model.duel_posterior(points, against), LEVEL)
-            chance = model.duel_probability(points, against, observation_noise=True)
-        found[others] = torch.stack([*ends, chance], dim=-1)
-    columns = ["difference", "least", "most", "preferred"]
-    return DataFrame(found.numpy(), columns=columns)
+    """Differences of options to the baseline, as `Report` has them, a row each."""
+    designs = designs_of_experiment(log.space, adapter)
+    mean, least, most = designs.intervals(options, LEVEL, reference=baseline)
+    model: Any = adapter.botorch_model
+    points, against = adapter.points_of(options), adapter.points_of([baseline])
+    with torch.no_grad():
+        chance = model.duel_probability(points, against, observation_noise=True)
+    columns = {"difference": mean, "least": least, "most": most, "preferred": chance}
+    return table_of(columns)
 
 
 MOST_RATERS, MOST_POINTS = 40, 1_000
