@@ -353,7 +353,9 @@ def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
     table = tmp_path / "answers.csv"
     rows = [f"{i},{i + 1},p{one}" for i in range(99) for one in range(people)]
     table.write_text("\n".join(["winner,loser,who", *rows]))
-    assert main(["rank", str(table), "--rater", "who", "--out", str(tmp_path)]) == 2
+    out = tmp_path / "out"
+    assert main(["rank", str(table), "--rater", "who", "--out", str(out)]) == 2
+    assert out.exists() == (people <= 40)
     told = capsys.readouterr()
     assert said in told.out + told.err
     assert ("fitted" in told.err) == (people <= 40)
@@ -576,3 +578,4 @@ def test_wrong_workers_are_refused(
     pytest.importorskip("distributed", reason="dask is not installed")
     told = refused(tmp_path, capsys, PLAIN, "--scheduler", "nowhere")
     assert "tcp://HOST:PORT" in told
+    assert not (tmp_path / "out").exists()

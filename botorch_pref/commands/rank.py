@@ -86,8 +86,6 @@ def rank(argv: Sequence[str]) -> None:
     given = _make_parser().parse_args(argv)
     torch.set_num_threads(1)
     by = given.rater or given.category
-    if given.jobs == 0:
-        raise FeedbackError("--jobs is 0; give 1 or more processes, or -1 for all.")
     if given.reliability and given.rater is None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
     answers = read_answers(given.table, by=by, tie=given.tie, home=given.home)
@@ -99,13 +97,13 @@ def rank(argv: Sequence[str]) -> None:
     items = read_items(given.items, answers)
     each = given.category is not None
     out: Path = given.out or Path("runs", given.table.stem)
-    # Before the models take their time.
-    out.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=out):
-        pass
     known = given.items is not None
-    _tell_duration(items, answers)
     with _workers(given.jobs, given.scheduler):
+        _tell_duration(items, answers)
+        # What cannot be written is said before the models take their time.
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass
         ranking = rank_items(
             items, answers, known=known, each=each, noisy=given.reliability
         )
@@ -123,6 +121,8 @@ def rank(argv: Sequence[str]) -> None:
 @contextmanager
 def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
     """Gives boards to processes of this machine, or to those of a Dask scheduler."""
+    if jobs == 0:
+        raise FeedbackError("--jobs is 0; give 1 or more processes, or -1 for all.")
     if scheduler is None:
         with parallel_config(n_jobs=jobs):
             yield
