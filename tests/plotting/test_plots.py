@@ -1,5 +1,6 @@
 """The data of figures against posteriors that BoTorch's own interface gives."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from io import StringIO
@@ -42,6 +43,7 @@ from botorch_pref.plotting import (
     plot_progress,
     plot_utility,
 )
+from botorch_pref.plotting.drawing import answered_pairs
 from botorch_pref.plotting.utility import show_on
 from botorch_pref.simulation import Duel, LoggedDuel, Proposal
 
@@ -281,6 +283,22 @@ def test_arcs_are_answers_for_and_against_the_order() -> None:
     assert [t.get_text() for t in axes.get_yticklabels()] == [
         "abcde"[i] for i in place.argsort().tolist()
     ]
+
+
+def test_every_pair_of_an_answer_counts_as_often_as_the_answer() -> None:
+    orders = torch.tensor([[1, 2, 0, 3], [3, 1, -1, -1]])
+    sets = torch.tensor([[0, 3, 4], [2, 1, -1]])
+    found = answered_pairs(
+        [
+            Rankings(orders, counts=torch.tensor([2, 5])),
+            Choices(sets, torch.tensor([4, 2]), counts=torch.tensor([3, 7])),
+        ]
+    )
+    counted = zip(found.won.tolist(), found.won_counts.tolist(), strict=True)
+    said = [*itertools.combinations([1, 2, 0, 3], 2)]
+    expected = {**dict.fromkeys(said, 2), (3, 1): 5, (4, 0): 3, (4, 3): 3, (2, 1): 7}
+    assert {tuple(pair): number for pair, number in counted} == expected
+    assert len(found.won) == len(expected)
 
 
 def test_calibration_counts_the_favourites() -> None:
