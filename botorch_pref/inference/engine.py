@@ -498,10 +498,10 @@ class SolutionCache(Generic[SolutionT]):
     def factors_of(
         self, state: Sequence[Tensor], make: Callable[[], Factors]
     ) -> Factors:
-        """The factors of answers under the parameters of likelihoods.
+        """The factors of answers under the parameters and buffers of likelihoods.
 
-        They are made anew where a parameter has changed, and where one is learned, for
-        the graph of it.
+        They are made anew where one has changed, and where one is learned, for the
+        graph of it.
         """
         if any(t.requires_grad for t in state):
             return make()

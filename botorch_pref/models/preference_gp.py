@@ -191,8 +191,10 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
-        parameters = list(self.likelihoods.parameters())
-        return self._cache.factors_of(parameters, self._made_factors)
+        of = self.likelihoods
+        return self._cache.factors_of(
+            [*of.parameters(), *of.buffers()], self._made_factors
+        )
 
     def _made_factors(self) -> Factors:
         return self.likelihoods.factors(
