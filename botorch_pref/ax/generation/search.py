@@ -459,7 +459,7 @@ class QuestionSearch:
         options = {"sequential": False, **self.options}
         if frame is not None:
             bounds, limits = frame.bounds, frame.inequalities
-            options["sequential"] = False
+            options |= {"sequential": False, "generator": frame.starts}
         if bounds.shape[-1] == 0:
             raise CandidateGenerationError("Constraints leave one design and no other.")
 

@@ -497,6 +497,10 @@ class Frame:
         even = self.vertices.new_full(self.vertices.shape[:1], share)
         return torch.distributions.Dirichlet(even).sample((n,)) @ self.vertices
 
+    def starts(self, n: int, q: int, seed: int | None) -> Tensor:
+        """Coordinates of mixtures, ``n x q x k``: BoTorch's own walk takes seconds."""
+        return self.coordinates(self.mixtures(n * q)).unflatten(0, (n, q))
+
     def spread(self, n: int, seed: int) -> Tensor:
         """Uniform points of the polytope, ``n x d``, by BoTorch's random walk."""
         num_axes = self.axes.shape[-1]

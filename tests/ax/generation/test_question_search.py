@@ -158,6 +158,10 @@ def test_a_thin_space_keeps_as_many_designs(least: float) -> None:
         assert near.median() < 0.3 * anywhere.median()
         # Of a uniform point of the simplex a part is above 0.3 in 1 of 6 draws.
         assert (found[:128] > 0.3).any(0).all()
+    assert space.frame is not None
+    starts = space.frame.points(space.frame.starts(5, 3, seed=None))
+    assert starts.shape == (5, 3, 6)
+    assert space.allows(starts.flatten(0, 1)).all()
 
 
 @pytest.mark.slow
