@@ -293,6 +293,9 @@ def test_raters_who_answer_at_random_are_listed(
     assert raters["noise"].idxmax() == "zed"
     listed = rf"\nzed +72 +{raters['noise']['zed']:.2f} .*True\n"
     assert re.search(listed, capsys.readouterr().out)
+    page = (tmp_path / "out" / "leaderboard.html").read_text().partition('id="raters"')
+    assert f"<td>{raters['noise']['zed']:.2f}</td><td>zed</td>" in page[2]
+    assert page[2].count("<td>yes</td>") == 1
     told = ["rank", str(tmp_path / "answers.csv"), "--reliability"]
     assert main(told) == 2
     assert "name their column by --rater" in capsys.readouterr().err
@@ -303,6 +306,10 @@ def test_raters_who_answer_at_random_are_listed(
     assert main(told) == 2
     assert "the column who of alone.csv names one" in capsys.readouterr().err
     assert not out.exists()
+    # The next ranking, which knows no raters, leaves nothing of this one behind.
+    run(tmp_path, PLAIN)
+    assert not (tmp_path / "out" / "raters.csv").exists()
+    assert 'id="raters"' not in (tmp_path / "out" / "leaderboard.html").read_text()
 
 
 def test_a_category_called_all_has_a_board_of_its_own(tmp_path: Path) -> None:
@@ -346,7 +353,9 @@ def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
     table = tmp_path / "answers.csv"
     rows = [f"{i},{i + 1},p{one}" for i in range(99) for one in range(people)]
     table.write_text("\n".join(["winner,loser,who", *rows]))
-    assert main(["rank", str(table), "--rater", "who", "--out", str(tmp_path)]) == 2
+    out = tmp_path / "out"
+    assert main(["rank", str(table), "--rater", "who", "--out", str(out)]) == 2
+    assert out.exists() == (people <= 40)
     told = capsys.readouterr()
     assert said in told.out + told.err
     assert ("fitted" in told.err) == (people <= 40)
@@ -565,6 +574,8 @@ def test_wrong_workers_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "--jobs is 0" in refused(tmp_path, capsys, PLAIN, "--jobs", "0")
+    assert not (tmp_path / "out").exists()
     pytest.importorskip("distributed", reason="dask is not installed")
     told = refused(tmp_path, capsys, PLAIN, "--scheduler", "nowhere")
     assert "tcp://HOST:PORT" in told
+    assert not (tmp_path / "out").exists()

@@ -15,7 +15,6 @@ from pandas import DataFrame
 
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.asking import next_options
-from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
@@ -35,8 +34,6 @@ def new_log(
     catalogue: DataFrame | None,
 ) -> Log:
     """The log of a new experiment, see `PreferenceExperiment.create`."""
-    if num_levels is not None:
-        num_levels = given_integer("num_levels", num_levels, 2)
     if parameter_constraints:
         settings.setdefault("optimizer_options", SHORT_WALKS)
     rows = None
@@ -62,7 +59,7 @@ def new_log(
     # With the baseline as a design of the space has it.
     settings = asdict(Log(definition).settings)
     log = Log(replace(definition, settings=settings).read_back())
-    check_taken(chosen, Answer(winner=0), 2, num_levels)
+    check_taken(chosen, Answer(winner=0), 2, log.num_levels)
     check_options(chosen)
     check_first_question(log)
     return log

@@ -94,12 +94,7 @@ def read_file(path: Path, name: str | None) -> Log:
         ) from error
     try:
         log = Log(definition)
-        log.append_stored(stored["events"])
-        if log.head != head:
-            raise StorageError(
-                f"its {len(log.events)} events or its definition are not all that was "
-                "written."
-            )
+        log.append_stored(stored["events"], len(stored["events"]), head)
     except (ExperimentError, StorageError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     return log if name in (None, log.name) else retold(log, name)

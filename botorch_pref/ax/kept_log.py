@@ -22,7 +22,7 @@ from botorch_pref.ax.log import (
     json_value,
     stored_parameters,
 )
-from botorch_pref.ax.log_store import LogStore, Row, definition_of
+from botorch_pref.ax.log_store import PARTS, LogStore, Row, definition_of
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import (
     ParameterConfig,
@@ -161,8 +161,7 @@ class KeptLog:
         log = self._log
         record, rows = self._store.read(log.name, len(log.events))
         try:
-            log.append_stored(rows)
-            _check_head(log, record)
+            log.append_stored(rows, record["events"], record["head"])
         except StorageError:
             self._log = log = checked_log(self._store, log.name)
             self._projection = Projection(log)
@@ -174,8 +173,7 @@ def checked_log(store: LogStore, name: str) -> Log:
     record, rows = store.read(name)
     try:
         log = Log(definition_of(record))
-        log.append_stored(rows)
-        _check_head(log, record)
+        log.append_stored(rows, record["events"], record["head"])
     # Data that are damaged fail in all kinds of ways.
     except Exception as error:
         said = str(error) if isinstance(error, BotorchPrefError) else repr(error)
@@ -188,20 +186,6 @@ def checked_log(store: LogStore, name: str) -> Log:
             )
         raise StorageError(f"{name!r} cannot be read: {said}") from error
     return log
-
-
-def _check_head(log: Log, record: Row) -> None:
-    if (len(log.events), log.head) != (record["events"], record["head"]):
-        raise StorageError(
-            f"The log of {log.name!r} has {len(log.events)} events, and "
-            f"{record['events']} were written, or other ones; some were lost or "
-            "changed."
-        )
-
-
-_PARTS: dict[str, Any] = {"parameters": list, "constraints": list, "settings": dict}
-_PARTS |= {"num_levels": int | None, "catalogue": dict | None}
-"""The parts of a definition that are kept as JSON, and what they are."""
 
 
 def good_part(
@@ -263,7 +247,7 @@ def _good_log(record: Row, given: dict[str, Any], damage: list[str]) -> Log:
     except (StorageError, TypeError) as error:
         damage.append(f"The definition is damaged: {error}")
         good: dict[str, Any] = {}
-        for key, kind in _PARTS.items():
+        for key, kind in PARTS.items():
             try:
                 found = json_value(record[key])
                 if not isinstance(found, kind):

@@ -421,17 +421,10 @@ class Log:
                 name = self.catalogue.id_of(option)
             in_order = {n: option[n] for n in self.space.parameters if n in option}
             named.append({"name": name or f"{index}_{place}", "parameters": in_order})
-        places = chosen.places
-        what = {
-            "options": named if places is None else [named[place] for place in places],
-            "chosen_by": chosen.chosen_by,
-            "places": None if places is None else [*places],
-            "rater": rater,
-            "repeats": chosen.repeats,
-            "generated": chosen.generated,
-            "elsewhere": chosen.elsewhere or None,
-        }
-        known = {key: value for key, value in what.items() if value is not None}
+        places = range(len(named)) if chosen.places is None else chosen.places
+        shown = [named[place] for place in places]
+        what = {**vars(chosen), "options": shown, "rater": rater}
+        known = {k: v for k, v in what.items() if v is not None and v is not False}
         return self.add(index, ASKED, known, time)
 
     def add(
@@ -478,8 +471,13 @@ class Log:
                 self.titles[option.name] = option.name if self.catalogue else title
                 self.names[json_text(option.parameters, any_order=True)] = option.name
 
-    def append_stored(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Adds events that were stored, each checked to be what was written."""
+    def append_stored(
+        self, rows: Iterable[Mapping[str, Any]], number: object, head: object
+    ) -> None:
+        """Adds events that were stored, each checked to be what was written.
+
+        There are so many events then in all, and ``head`` is the checksum of the last.
+        """
         for row in rows:
             try:
                 event = Event.of_row(row)
@@ -494,6 +492,11 @@ class Log:
                     f"Event {row['number']!r} of {self.name!r} is damaged: {error}."
                 ) from error
             self.append(event)
+        if (len(self.events), self.head) != (number, head):
+            raise StorageError(
+                f"The log of {self.name!r} has {len(self.events)} events, and {number} "
+                "were written, or other ones; some were lost or changed."
+            )
 
     def check(self, event: Event) -> None:
         """Checks that an event can have happened next, whatever its checksum."""

@@ -99,8 +99,14 @@ def _check_replaceable(target: Path, found: os.stat_result) -> None:
 _METADATA = sa.MetaData()
 
 _PLAIN = ("name", "created", "version")
-_JSON = ("parameters", "constraints", "num_levels", "settings", "catalogue")
-"""Fields of `Definition`, as they are and as JSON."""
+PARTS: dict[str, Any] = {
+    "parameters": list,
+    "constraints": list,
+    "num_levels": int | None,
+    "settings": dict,
+    "catalogue": dict | None,
+}
+"""Fields of `Definition` that are kept as they are, and as JSON of these types."""
 
 EXPERIMENTS = sa.Table(
     "preference_experiments",
@@ -108,7 +114,7 @@ EXPERIMENTS = sa.Table(
     Column("id", Integer, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created", Text, nullable=False),
-    *(Column(name, Text, nullable=False) for name in _JSON),
+    *(Column(name, Text, nullable=False) for name in PARTS),
     Column("version", Integer, nullable=False),
     Column("checksum", Text, nullable=False),
     Column("events", Integer, nullable=False),
@@ -176,7 +182,7 @@ class LogStore:
                 raise StorageError(f"Cannot create {self.path}: {error}") from error
         name, stored = log.name, asdict(log.definition)
         row = {key: stored[key] for key in _PLAIN}
-        row |= {key: json_text(stored[key]) for key in _JSON}
+        row |= {key: json_text(stored[key]) for key in PARTS}
         row |= {"checksum": log.definition.checksum(), "head": log.head}
         row["events"] = len(log.events)
         with self._transaction(f"create {name!r}", writes=True) as connection:
@@ -296,7 +302,7 @@ def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
 def definition_of(record: Row) -> Definition:
     """Definition of an experiment from its row."""
     found = {key: record[key] for key in _PLAIN}
-    found |= {key: json_value(record[key]) for key in _JSON}
+    found |= {key: json_value(record[key]) for key in PARTS}
     definition = Definition(**found)
     if definition.checksum() != record["checksum"]:
         raise StorageError(

@@ -15,7 +15,6 @@ from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.priors import Prior
 
-from botorch_pref.acquisition import FeasibilityWeighted
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
@@ -37,11 +36,6 @@ def duel_classes() -> dict[str, type[AcquisitionFunction]]:
     """Every registered acquisition function, by the name of its class."""
     found = (entry.acquisition_class for entry in registered_acquisitions())
     return {cls.__name__: cls for cls in found}
-
-
-def acquisition_classes() -> dict[str, type[AcquisitionFunction]]:
-    """Every acquisition function, by name: also one that takes more than a model."""
-    return {**duel_classes(), FeasibilityWeighted.__name__: FeasibilityWeighted}
 
 
 def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:

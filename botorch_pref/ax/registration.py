@@ -24,6 +24,7 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_fully_bayesian
 from gpytorch.mlls import MarginalLogLikelihood
 
+from botorch_pref.acquisition import FeasibilityWeighted
 from botorch_pref.ax import naming
 from botorch_pref.ax.generation import numbers
 from botorch_pref.ax.generation.adapter import PreferenceAcquisition, PreferenceAdapter
@@ -81,7 +82,7 @@ def register_classes() -> None:
     for model_class in naming.model_classes().values():
         if model_class not in registry.MODEL_REGISTRY:
             _register_model(model_class)
-    for acquisition_class in naming.acquisition_classes().values():
+    for acquisition_class in naming.duel_classes().values():
         if acquisition_class not in registry.ACQUISITION_FUNCTION_REGISTRY:
             registry.register_acquisition_function(acquisition_class)
 
@@ -118,6 +119,8 @@ def _register() -> None:
     ):
         register_transform(transform)
     registry.register_acquisition(PreferenceAcquisition)
+    # It takes more than a model, so that no setting names it.
+    registry.register_acquisition_function(FeasibilityWeighted)
     registry.register_mll(PreferenceMarginalLogLikelihood)
     _register_model(GroupUtility)
     register_classes()

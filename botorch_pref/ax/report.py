@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +24,10 @@ from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.exceptions.errors import CandidateGenerationError
 from botorch.models.model import Model
 from botorch.utils.transforms import is_ensemble
+from gpytorch.kernels import ProductKernel
 from pandas import DataFrame
 from pandas.api.types import is_integer
+from scipy.stats import binomtest
 from torch import Tensor
 
 from botorch_pref.ax.generation import asking
@@ -33,16 +35,28 @@ from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.rater_tables import RaterTables, rater_checks, rater_tables
+from botorch_pref.ax.naming import ties_beside_sets
+from botorch_pref.ax.projection import Projection, raters_of_trials
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.evaluation import progress
+from botorch_pref.evaluation import progress, rater_agreement, rater_reliability
 from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.evaluation.leaderboard import position_bias
-from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores
-from botorch_pref.feedback import Comparisons
-from botorch_pref.models import AgreementKernel, GroupUtility
+from botorch_pref.evaluation.raters import in_circles
+from botorch_pref.evaluation.scores import (
+    HeldOutAnswers,
+    answer_scores,
+    fit_by_evidence,
+    table_of,
+)
+from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.models import (
+    AgreementKernel,
+    DuelKernel,
+    EPPreferenceGP,
+    GroupUtility,
+    rater_covar_module,
+)
 from botorch_pref.posteriors.difference import central_interval
 
 
@@ -85,8 +99,7 @@ def predictions(
 ) -> DataFrame:
     """Mean and standard deviation of the utility of each design."""
     mean, variance = adapter.generator.predict(adapter.points_of(designs))
-    columns = {"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()}
-    return DataFrame({name: column.numpy() for name, column in columns.items()})
+    return table_of({"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()})
 
 
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
@@ -219,10 +232,10 @@ def preference_report(projection: Projection) -> Report:
         if isinstance(block, Comparisons):
             # A rater is asked about agreement with herself.
             agreement = progress.answer_agreement(adapter.dataset.points, block)
-    tables: RaterTables | None = None
-    untold = {}
+    raters, pairs, untold = None, None, {}
     try:
-        tables = rater_tables(projection, adapter)
+        if (tables := _rater_tables(projection, adapter)) is not None:
+            raters, pairs = tables
     except BotorchPrefError as error:
         untold = {"noise of raters": f"not known: {error}"}
     shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
@@ -243,15 +256,16 @@ def preference_report(projection: Projection) -> Report:
     options["part"] = part.numpy()
     baseline = log.settings.baseline
     if baseline is not None:
-        differences = _differences(adapter, arms, baseline)
+        designs = [arm.parameters for arm in arms]
+        differences = _differences(log, adapter, designs, baseline)
         options = options.join(differences.set_axis(titles))
     summary = DataFrame({"value": values}, dtype=object)
     meaning = [MEANINGS.get(row, "") for row in summary.index]
     return Report(
         summary.assign(meaning=meaning),
         options.sort_values("mean", ascending=False, kind="stable"),
-        tables and tables.raters,
-        tables and tables.agreement,
+        raters,
+        pairs,
         rater_checks(log),
         _effects(log, adapter),
         _advice(values),
@@ -389,7 +403,7 @@ def _baseline_rows(
     baseline = log.settings.baseline
     if baseline is None:
         return {}
-    (row,) = _differences(adapter, [Arm(parameters=best)], baseline).itertuples()
+    (row,) = _differences(log, adapter, [best], baseline).itertuples()
     return {
         "baseline": _text(log, baseline),
         "its difference to the baseline": float(row.difference),
@@ -400,26 +414,103 @@ def _baseline_rows(
 
 
 def _differences(
-    adapter: PreferenceAdapter, arms: list[Arm], baseline: TParameterization
+    log: Log,
+    adapter: PreferenceAdapter,
+    options: Sequence[TParameterization],
+    baseline: TParameterization,
 ) -> DataFrame:
-    """Differences of options to the baseline, as `Report` has them, a row each.
+    """Differences of options to the baseline, as `Report` has them, a row each."""
+    designs = designs_of_experiment(log.space, adapter)
+    mean, least, most = designs.intervals(options, LEVEL, reference=baseline)
+    model: Any = adapter.botorch_model
+    points, against = adapter.points_of(options), adapter.points_of([baseline])
+    with torch.no_grad():
+        chance = model.duel_probability(points, against, observation_noise=True)
+    columns = {"difference": mean, "least": least, "most": most, "preferred": chance}
+    return table_of(columns)
 
-    They are zeros and 1/2 for the baseline itself.
+
+MOST_RATERS, MOST_POINTS = 40, 1_000
+"""Raters of whom tables are made, of whom each costs a derivative of the evidence; and
+options times raters whose joint utilities tell the agreement."""
+
+
+def _rater_tables(
+    projection: Projection, adapter: PreferenceAdapter
+) -> tuple[DataFrame, DataFrame] | None:
+    """Tables of `rater_reliability` and `rater_agreement`, as `Report` has them.
+
+    The answers of all whose names are known are in a model of its own (EP with a
+    `DuelKernel`, an agreement and a noise of each rater), also where the experiment
+    pools them. None where fewer than two or more than `MOST_RATERS` compared options,
+    or fewer than three options were compared.
     """
-    same = Arm(parameters=baseline).signature
-    others = [i for i, arm in enumerate(arms) if arm.signature != same]
-    found = torch.tensor([0.0, 0.0, 0.0, 0.5], dtype=torch.float64)
-    found = found.repeat(len(arms), 1)
-    if others:
-        model: Any = adapter.botorch_model
-        points = adapter.points_of(arms[i].parameters for i in others)
-        against = adapter.points_of([baseline])
-        with torch.no_grad():
-            ends = central_interval(model.duel_posterior(points, against), LEVEL)
-            chance = model.duel_probability(points, against, observation_noise=True)
-        found[others] = torch.stack([*ends, chance], dim=-1)
-    columns = ["difference", "least", "most", "preferred"]
-    return DataFrame(found.numpy(), columns=columns)
+    of_trials = raters_of_trials(projection.experiment(), pooled=True)
+    if len(set(of_trials.values())) < 2:
+        return None
+    told = adapter.get_training_data().filter_by_trial_index(set(of_trials))
+    dataset = adapter.dataset_of(told, of_trials)
+    comparing = Comparisons | Choices | Rankings
+    compared = [b for b in dataset.feedback if isinstance(b, comparing)]
+    if not compared or dataset.raters is None:
+        return None
+    numbers = dataset.raters[torch.cat([_points(block) for block in compared])].unique()
+    items = torch.unique(dataset.X, dim=0)
+    if not 2 <= len(numbers) <= MOST_RATERS or len(items) < 3:
+        return None
+    dim = dataset.X.shape[-1]
+    agreement, noise = rater_covar_module(dim, noisy_raters=numbers).kernels[1:]
+    stimulus = DuelKernel(dim)
+    stimulus.active_dims = torch.arange(dim)
+    kernel = ProductKernel(stimulus, agreement, noise)
+    model = EPPreferenceGP(
+        dataset.points,
+        feedback=compared,
+        covar_module=kernel,
+        likelihood=ties_beside_sets(EPPreferenceGP, compared) or None,
+    )
+    fit_by_evidence(model)
+    by_number = {n: name for name, n in projection.log.raters.items()}
+    names = [by_number[number] for number in numbers.tolist()]
+    most = min(len(items), MOST_POINTS // len(names))
+    some = torch.linspace(0, len(items) - 1, most).round().long()
+    pairs = rater_agreement(model, items[some], numbers, names)
+    return rater_reliability(model, names).iloc[in_circles(pairs)], pairs
+
+
+def _points(block: Feedback) -> Tensor:
+    """A point of each answer."""
+    fields = [getattr(block, names[0]) for names in block.tables.values()]
+    return torch.cat([field[:, 0] for field in fields])
+
+
+def rater_checks(log: Log) -> DataFrame | None:
+    """How often raters answered alike where the same options were shown to them again.
+
+    A check is an answer that compares options which the rater compared before, in
+    whatever order they were shown. Intervals are Wilson's; see `Report`.
+    """
+    alike: dict[str, list[bool]] = {}
+    before: dict[tuple[str, frozenset[str]], set[str]] = {}
+    for told in reversed([*log.answers()]):
+        names = [option.name for option in log.questions[told.question].options]
+        decided, tied = preferred(told.said, len(names))
+        if not decided and not tied:
+            continue
+        best = {place for pair in (*decided, *tied) for place in pair}
+        best -= {worse for _, worse in decided}
+        found, asked = {names[place] for place in best}, frozenset(names)
+        rater = told.rater or ""
+        if (rater, asked) in before:
+            alike.setdefault(rater, []).append(found == before[rater, asked])
+        before[rater, asked] = found
+    rows = {}
+    for rater, each in alike.items():
+        test = binomtest(sum(each), len(each))
+        lower, upper = test.proportion_ci(LEVEL, "wilson")
+        rows[rater] = (len(each), test.statistic, lower, upper)
+    columns = ["checks", "alike", "lower", "upper"]
+    return DataFrame.from_dict(rows, "index", columns=columns) if rows else None
 
 
 NUM_VALUES = 11

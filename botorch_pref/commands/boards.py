@@ -24,6 +24,7 @@ PRINTED = 20
 BOTH_BAD = "both_bad"
 """The share of an item's answers that called both bad."""
 
+RATERS_FILE = "raters.csv"
 
 Boards = dict[str | None, "DataFrame"]
 """The :func:`.leaderboard` of everybody (None), then those of raters or categories."""
@@ -72,14 +73,18 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     """Writes all boards as a table and a page, and the first one as a figure.
 
     Returns the files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`, and
-    `raters.csv` where there is the noise of raters. Where they cannot be written, those
-    of before stay.
+    `raters.csv` where there is the noise of raters. They replace those of before, which
+    stay where they cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     # A full disk leaves no part of a file.
     with TemporaryDirectory(dir=out) as beside:
         written = _write_files(ranking, title, Path(beside))
-        return [path.replace(out / path.name) for path in written]
+        paths = [path.replace(out / path.name) for path in written]
+    if ranking.raters is None:
+        # That of other answers would stand beside the new files.
+        (out / RATERS_FILE).unlink(missing_ok=True)
+    return paths
 
 
 def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
@@ -106,7 +111,7 @@ def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
         axes.figure.savefig(paths[1], dpi=150)
     paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
     if ranking.raters is not None:
-        paths.append(out / "raters.csv")
+        paths.append(out / RATERS_FILE)
         ranking.raters.to_csv(paths[-1], index_label="rater")
     return paths
 
@@ -150,7 +155,7 @@ as have a probability near 95 %. A utility is that above the mean of all items, 
 their duels. <b>Wins</b> is the share of duels that an item would win against a random
 other one, half of a tie counted; <b>best</b> is the probability that it is the best of
 all.</p>
-{boards}
+{tables}
 <h2 id="figure">Figure</h2>
 <div><img alt="Utilities of the items with intervals"
   src="data:image/png;base64,{figure}"></div>
@@ -161,27 +166,49 @@ all.</p>
 
 def _page(ranking: Ranking, title: str, figure: Path) -> str:
     """A page that needs no other file and no other host."""
-    heads = [html.escape("All answers" if g is None else g) for g in ranking.boards]
-    places = [f"board-{number}" for number in range(len(heads))]
-    links = zip([*places, "figure"], [*heads, "Figure"], strict=True)
-    boards = zip(places, heads, ranking.boards.values(), strict=True)
+    tables = [
+        (f"board-{number}", "All answers" if group is None else group, _texts(board))
+        for number, (group, board) in enumerate(ranking.boards.items())
+    ]
+    if ranking.raters is not None:
+        noises = _texts_of_raters(ranking.raters)
+        tables.append(("raters", "Noise of raters, 1 for the typical one", noises))
+    places = [*((place, head) for place, head, _ in tables), ("figure", "Figure")]
     return PAGE.format(
         title=html.escape(title),
         notes="\n".join(f"<p>{html.escape(note)}</p>" for note in ranking.notes),
-        links=" · ".join(f'<a href="#{place}">{head}</a>' for place, head in links),
-        boards="\n".join(_section(*board) for board in boards),
+        links=" · ".join(
+            f'<a href="#{place}">{html.escape(head)}</a>' for place, head in places
+        ),
+        tables="\n".join(_section(*table) for table in tables),
         figure=base64.b64encode(figure.read_bytes()).decode(),
     )
 
 
-def _section(place: str, head: str, board: DataFrame) -> str:
+Texts = list[list[str]]
+"""The cells of a table, row by row, after the names of its columns."""
+
+
+def _section(place: str, head: str, texts: Texts) -> str:
+    names, *rows = texts
+    lines = [_cells("th", names), *(_cells("td", row) for row in rows)]
+    table = "<div><table>\n" + "\n".join(lines) + "\n</table></div>"
+    return f'<h2 id="{place}">{html.escape(head)}</h2>\n{table}'
+
+
+def _cells(tag: str, cells: Sequence[str]) -> str:
+    escaped = map(html.escape, cells)
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in escaped) + "</tr>"
+
+
+def _texts(board: DataFrame) -> Texts:
     bad = BOTH_BAD in board.columns
     heads = ["rank", "item", "utility", "95 %", "wins", "best", "answers"]
-    rows = [_cells("th", heads + ["both bad"] * bad)]
+    rows = [heads + ["both bad"] * bad]
     for name, row in board.iterrows():
         cells = [
             _ranks(row),
-            html.escape(str(name)),
+            str(name),
             f"{row['utility']:z.2f}",
             f"{row['lower']:z.2f} to {row['upper']:z.2f}",
             f"{100 * row['win_rate']:.0f} %",
@@ -192,9 +219,8 @@ def _section(place: str, head: str, board: DataFrame) -> str:
             # A group may have no answers about an item.
             known = row["answers"] > 0
             cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if known else "")
-        rows.append(_cells("td", cells))
-    table = "<div><table>\n" + "\n".join(rows) + "\n</table></div>"
-    return f'<h2 id="{place}">{head}</h2>\n{table}'
+        rows.append(cells)
+    return rows
 
 
 def _ranks(row: Series[float]) -> str:
@@ -204,5 +230,15 @@ def _ranks(row: Series[float]) -> str:
     return f"{rank:.0f}{span}"
 
 
-def _cells(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+def _texts_of_raters(raters: DataFrame) -> Texts:
+    heads = ["noise", "rater", "95 %", "answers", "outlier"]
+    return [heads] + [
+        [
+            f"{row['noise']:.2f}",
+            str(name),
+            f"{row['lower']:.2f} to {row['upper']:.2f}",
+            f"{row['answers']:,}",
+            "yes" if row["outlier"] else "",
+        ]
+        for name, row in raters.iterrows()
+    ]

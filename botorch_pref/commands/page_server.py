@@ -107,18 +107,17 @@ def _experiment(
     Where it cannot be served with these options, nothing is left behind.
     """
     name, parameters = given.name, [*map(given_parameter, given.parameter)]
-    biased = {"position_bias": given.position_bias}
     if parameters:
-        with TemporaryDirectory() as folder:
-            for storage in (Path(folder, "trial.db"), given.storage):
-                # Either there is one already, or it cannot be kept: see `resume`.
-                with suppress(StorageError):
-                    experiment = PreferenceExperiment.create(
-                        name, storage=storage, parameters=parameters, **biased
-                    )
-                    if storage == given.storage:
-                        return experiment
-                    make_app(experiment, **options)
+        # Either there is one already, or it cannot be kept: see `resume`.
+        with TemporaryDirectory() as folder, suppress(StorageError):
+            trial = PreferenceExperiment.create(
+                name,
+                storage=Path(folder, "trial.db"),
+                parameters=parameters,
+                position_bias=given.position_bias,
+            )
+            make_app(trial, **options)
+            return trial.copy(storage=given.storage)
     experiment = PreferenceExperiment.resume(
         name, storage=given.storage, parameters=parameters or None
     )

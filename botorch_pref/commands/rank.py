@@ -97,13 +97,13 @@ def rank(argv: Sequence[str]) -> None:
     items = read_items(given.items, answers)
     each = given.category is not None
     out: Path = given.out or Path("runs", given.table.stem)
-    # Before the models take their time.
-    out.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=out):
-        pass
     known = given.items is not None
-    _tell_duration(items, answers)
     with _workers(given.jobs, given.scheduler):
+        _tell_duration(items, answers)
+        # What cannot be written is said before the models take their time.
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass
         ranking = rank_items(
             items, answers, known=known, each=each, noisy=given.reliability
         )

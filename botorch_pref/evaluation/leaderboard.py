@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.scores import table_of
+from botorch_pref.evaluation.scores import checked_names, table_of
 from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
@@ -73,12 +73,7 @@ def leaderboard(
     if raters is not None:
         model = GroupUtility(cast("Any", model), raters)
     items = checked_items(model, X)
-    labels = [*range(len(items))] if names is None else [*names]
-    if len(labels) != len(items) or len(set(labels)) < len(items):
-        raise BotorchPrefError(
-            f"There are {len(items)} items, and {len(labels)} names, "
-            f"{len(set(labels))} of them different; name each item once."
-        )
+    labels = checked_names(names, len(items), "items")
     check_count("top", top, at_least=1)
     if not 0 < level < 1:
         raise BotorchPrefError(f"level is {level}; give a probability in (0, 1).")

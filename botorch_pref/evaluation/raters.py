@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, cast
 import torch
 from botorch.models.model import Model
 from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
-from scipy.spatial.distance import squareform
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.special import ndtri
 
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.scores import table_of
+from botorch_pref.evaluation.scores import checked_names, table_of
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.models import (
     PreferenceGP,
@@ -213,14 +212,14 @@ def _fit_around(model: PreferenceGP) -> _Fit:
 
     def gradient(at: Tensor) -> Tensor:
         vector_to_parameters(at, parameters)
-        loss = objective.compute_custom_loss()
+        loss = -objective.log_posterior()
         found = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return parameters_to_vector(found)
 
     @torch.no_grad()
     def loss(at: Tensor) -> Tensor:
         vector_to_parameters(at, parameters)
-        return objective.compute_custom_loss()
+        return -objective.log_posterior()
 
     best = parameters_to_vector(parameters).detach().clone()
     of_noise = [torch.full_like(p, float(p is kernel.raw_noise)) for p in parameters]
@@ -310,13 +309,13 @@ def rater_agreement(
     return table.set_index(["first", "second"])
 
 
-def in_circles(agreement: Tensor) -> list[int]:
+def in_circles(pairs: DataFrame) -> list[int]:
     """Order in which raters who agree stand together, by average linkage.
 
-    ``agreement`` is ``R x R``; whatever is on its diagonal does not count.
+    ``pairs`` are those of `rater_agreement`.
     """
-    square = (1 - agreement.detach().cpu().double()).fill_diagonal_(0.0)
-    apart = squareform(square.numpy(), checks=False)
+    # SciPy has pairs in the same order.
+    apart = 1 - pairs["agreement"].to_numpy()
     tree = optimal_leaf_ordering(linkage(apart, "average"), apart)
     return [int(place) for place in leaves_list(tree)]
 
@@ -325,10 +324,9 @@ def _labels(
     names: Sequence[Hashable] | None, numbers: Sequence[Hashable]
 ) -> list[Hashable]:
     """Names of raters, two or more."""
-    labels = [*(numbers if names is None else names)]
-    if len(labels) != len(numbers) or len(numbers) < 2 or len({*labels}) < len(labels):
+    if len(numbers) < 2:
         raise BotorchPrefError(
-            f"There are {len(numbers)} raters, and {len({*labels})} different names; "
-            "give two raters or more, and each a name of its own."
+            f"There are {len(numbers)} raters; give two raters or more."
         )
-    return labels
+    given = numbers if names is None else names
+    return checked_names(given, len(numbers), "raters")

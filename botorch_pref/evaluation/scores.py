@@ -277,6 +277,19 @@ def table_of(
     return data_frame_class()(data, index=labels)
 
 
+def checked_names(
+    names: Sequence[Hashable] | None, count: int, what: str
+) -> list[Hashable]:
+    """Names of things, each of its own; by default numbers from 0."""
+    labels = [*range(count)] if names is None else [*names]
+    if len(labels) != count or len(set(labels)) < count:
+        raise BotorchPrefError(
+            f"There are {count} {what}, and {len(labels)} names, {len(set(labels))} of "
+            "them different; name each once."
+        )
+    return labels
+
+
 def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
     """Answers without batches, those of one kind together, by the kind's name."""
     for block in feedback:

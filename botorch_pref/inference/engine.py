@@ -493,6 +493,21 @@ class SolutionCache(Generic[SolutionT]):
         self.state = tuple(state)
         self.solution: SolutionT | None = None
         self.tangent: PosteriorTangent | None = None
+        self._factors: tuple[list[Tensor], Factors] | None = None
+
+    def factors_of(
+        self, state: Sequence[Tensor], make: Callable[[], Factors]
+    ) -> Factors:
+        """The factors of answers under the parameters and buffers of likelihoods.
+
+        They are made anew where one has changed, and where one is learned, for the
+        graph of it.
+        """
+        if any(t.requires_grad for t in state):
+            return make()
+        if self._factors is None or not all(map(torch.equal, state, self._factors[0])):
+            self._factors = [t.clone() for t in state], make()
+        return self._factors[1]
 
     def solution_of(
         self, state: Sequence[Tensor], solve: Callable[[WarmStart | None], SolutionT]

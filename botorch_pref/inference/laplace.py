@@ -303,8 +303,9 @@ def _curvature_tangent(
 ) -> SiteTangent:
     """The tangent of curvature and slope of the factors at the mode.
 
-    Sites touch the log likelihood at the mode as that moves, and do not pull at it: it
-    moves as if they stayed.
+    A site has the slope and curvature of the log likelihood at the mode. When the mode
+    moves, the slope of the site there therefore changes by the curvature alone, as if
+    the site had stayed, and the change of the site has no force on the mode.
     """
 
     def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:

@@ -207,9 +207,9 @@ _TOLERANCE = 1e-10
 class SiteSlopes(NamedTuple):
     """Derivatives of matching sites, of which each depends on its own row alone.
 
-    Each has those of the precision and of the shift: in the posterior ``mean`` and
-    ``variance`` of the row, in the former ``precision`` and ``shift``, and in the
-    ``blur``.
+    Each field is named after what the site depends on: the posterior ``mean`` and
+    ``variance`` of its row, its former ``precision`` and ``shift``, and its ``blur``.
+    It holds the derivative of the new precision, then that of the new shift.
     """
 
     mean: tuple[Tensor, Tensor]

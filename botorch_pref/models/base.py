@@ -442,6 +442,15 @@ class UtilityModel(Model, FantasizeMixin):
         return () if self._data is None else self._data.feedback
 
     @property
+    def num_data(self) -> int:
+        """The number by which a loss is divided: of datapoints, or of fewer answers.
+
+        The evidence bends no more than either lets it.
+        """
+        num_answers = sum(b.answer_counts.shape[-1] for b in self.feedback)
+        return min(num_answers, self.train_inputs[0].shape[-2])
+
+    @property
     def num_outputs(self) -> int:
         """One, the utility."""
         return 1

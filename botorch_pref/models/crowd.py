@@ -312,7 +312,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
     def factors(self) -> Factors:
         """The factors of all answers about items, in which tastes are shared noise."""
-        made, crowd = super().factors(), self._crowd
+        made, crowd = self._made_factors(), self._crowd
         blocks = _blocks_of_raters(made.rows, crowd)
         made.rows = made.rows.reindex(crowd.item_of, len(crowd.items))
         own = dense_covariance(self.covar_module.own, crowd.items).double()

@@ -396,8 +396,6 @@ class FeedbackDataset(SupervisedDataset):
             and all(map(_same, self.feedback, other.feedback))
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> Self:
         """Copy, deep or not; a mask is refused, for answers connect datapoints."""
         if mask is not None:

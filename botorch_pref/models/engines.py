@@ -264,6 +264,11 @@ class SparsePreferenceGP(PreferenceGP):
             at = spread_places(self.covar_module, points, self.num_inducing)
             self.inducing_points = take_rows(first.detach(), at)
 
+    @property
+    def num_data(self) -> int:
+        """See base class; of inducing points, the same in every process."""
+        return self.num_inducing
+
     def _answered(self) -> TrainingSet:
         self._check_share()
         return super()._answered()

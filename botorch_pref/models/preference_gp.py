@@ -191,6 +191,12 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
+        of = self.likelihoods
+        return self._cache.factors_of(
+            [*of.parameters(), *of.buffers()], self._made_factors
+        )
+
+    def _made_factors(self) -> Factors:
         return self.likelihoods.factors(
             self._answered(), self.engine, self._distinct, self.num_covariates
         )
@@ -595,13 +601,10 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
                 "The objective is that of the model's own comparisons, and these "
                 "differ from them; set_train_data(comparisons=...) replaces them."
             )
-        return -self.compute_custom_loss()
+        return self.log_posterior()
 
-    def compute_custom_loss(self, **kwargs: Any) -> Tensor:
-        """The loss that ``fit_gpytorch_mll`` minimises: minus the objective.
-
-        A hook of BoTorch's, whose keywords are ignored: without it, each evaluation
-        would make a prior at all datapoints that the evidence does not use.
+    def log_posterior(self) -> Tensor:
+        """The objective, ``batch_shape``: of hyper-parameters, but for a constant.
 
         Raises:
             FeedbackError: The model has no datapoints.
@@ -617,4 +620,18 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
             own_batch = batches and getattr(module, "batch_shape", batches)
             own = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
             objective = objective + own.sum(-1)
-        return -objective
+        return objective
+
+    def compute_custom_loss(self, **kwargs: Any) -> Tensor:
+        """The loss that ``fit_gpytorch_mll`` minimises: minus the objective, per datum.
+
+        As GPyTorch's exact objectives it is divided by the number of data, so that the
+        tolerances of an optimiser mean the same for any.
+
+        A hook of BoTorch's, whose keywords are ignored: without it, each evaluation
+        would make a prior at all datapoints that the evidence does not use.
+
+        Raises:
+            FeedbackError: The model has no datapoints.
+        """
+        return -self.log_posterior() / self.model.num_data

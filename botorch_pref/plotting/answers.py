@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from scipy.spatial.distance import squareform
 from scipy.stats import binomtest
 from torch import Tensor
 
@@ -21,6 +22,7 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.leaderboard import win_probabilities
 from botorch_pref.evaluation.progress import NUM_SAMPLES
 from botorch_pref.evaluation.raters import in_circles, rater_agreement
+from botorch_pref.evaluation.scores import checked_names
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.plotting import drawing
 from botorch_pref.posteriors.difference import central_interval
@@ -106,11 +108,11 @@ def plot_probabilities(
         The axes. Its image has the matrix, ``n x n``, NaN on the diagonal.
 
     Raises:
-        BotorchPrefError: Another number of names than items.
+        BotorchPrefError: Names that are not one of each item.
     """
     check_unbatched(model)
     items = observed_points(model) if X is None else X
-    labels = drawing.checked_names(names, len(items), "items")
+    labels = checked_names(names, len(items), "items")
     with torch.no_grad():
         posterior: Any = model.posterior(items)
         mean, _, _ = central_interval(posterior, LEVEL)
@@ -141,11 +143,11 @@ def plot_comparisons(
         ax: Where to draw; by default in a new figure, as high as there are items.
 
     Raises:
-        BotorchPrefError: Another number of names than items.
+        BotorchPrefError: Names that are not one of each item.
     """
     check_unbatched(model)
     items = observed_points(model)
-    labels = drawing.checked_names(names, len(items), "items")
+    labels = checked_names(names, len(items), "items")
     with torch.no_grad():
         mean, _, _ = central_interval(model.posterior(items), LEVEL)
     order = mean.argsort(descending=True, stable=True)
@@ -297,14 +299,10 @@ def plot_agreement(
             or ``reliability`` has others.
     """
     table = rater_agreement(model, X, raters, names, num_samples=num_samples, seed=seed)
-    labels = drawing.checked_names(names, len(raters), "raters")
-    columns = table.to_numpy()
-    parts = torch.zeros(3, len(labels), len(labels), dtype=torch.float64)
-    first, second = torch.triu_indices(len(labels), len(labels), 1)
-    parts[:, first, second] = torch.from_numpy(columns.T.copy())
-    parts = parts + parts.mT
-    order = in_circles(parts[0])
-    mean, lower, upper = parts[:, order][:, :, order]
+    labels = checked_names(names, len(raters), "raters")
+    matrices = [torch.from_numpy(squareform(table[column])) for column in table]
+    order = in_circles(table)
+    mean, lower, upper = (matrix[order][:, order] for matrix in matrices)
     labels = [labels[i] for i in order]
     many = len(labels) > drawing.MOST_ANNOTATED
     side = max(6.3, 0.2 * len(labels)) if many else max(3.2, 0.52 * len(labels))

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager, get_font
 from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.scores import by_kind, ordered_pairs
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 
@@ -138,19 +137,6 @@ def _short(value: float) -> str:
     return f"{value:.2f}".replace("0.", ".", 1)
 
 
-def checked_names(
-    names: Sequence[Hashable] | None, count: int, what: str
-) -> list[Hashable]:
-    """Names of things, by default numbers from 0."""
-    if names is None:
-        return [*range(count)]
-    if len(names) != count:
-        raise BotorchPrefError(
-            f"There are {count} {what}, and {len(names)} names; name each once."
-        )
-    return [*names]
-
-
 class AnsweredPairs(NamedTuple):
     """Pairs of points in answers, ``m x 2`` and ``t x 2``, and how often each.
 
@@ -168,24 +154,22 @@ def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
     no_pairs, no_counts = torch.empty(0, 2).long(), torch.empty(0).long()
     won, won_counts, tied, tied_counts = ([one] for one in (no_pairs, no_counts) * 2)
     for _, block in by_kind(feedback):
-        counts = block.answer_counts.cpu()
+        counts = block.answer_counts
         if isinstance(block, Choices | Rankings):
-            stages = block.stages().cpu()
-            if isinstance(block, Rankings):
-                # One stage less than a ranking has items.
-                lengths = (block.orders.cpu() >= 0).sum(-1) - 1
-                counts = counts.repeat_interleave(lengths)
-            won.append(ordered_pairs(stages))
+            stages = block.stages()
             losers = (stages[:, 1:] >= 0).sum(-1)
-            won_counts.append(counts.repeat_interleave(losers))
+            won.append(ordered_pairs(stages))
+            won_counts.append(
+                counts[block.answers_of_stages()].repeat_interleave(losers)
+            )
         elif isinstance(block, Comparisons) and block.pairs is not None:
-            won.append(block.pairs.cpu())
+            won.append(block.pairs)
             won_counts.append(counts)
         elif isinstance(block, Comparisons) and block.ties is not None:
-            tied.append(block.ties.cpu())
+            tied.append(block.ties)
             tied_counts.append(counts)
-    joined = [torch.cat(parts) for parts in (won, won_counts, tied, tied_counts)]
-    return AnsweredPairs(*joined)
+    found = won, won_counts, tied, tied_counts
+    return AnsweredPairs(*(torch.cat([one.cpu() for one in each]) for each in found))
 
 
 def feedback_of(model: Any) -> list[Feedback]:

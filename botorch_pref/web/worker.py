@@ -24,7 +24,7 @@ from botorch_pref.ax.generation.asking import chosen_question
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.naming import acquisition_classes, model_classes
+from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import preference_report
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -287,7 +287,7 @@ class ModelWorker:
         self._found: tuple[str, JSON] | None = None
         settings = experiment.settings
         model = model_classes()[settings.model]
-        acquisition = acquisition_classes()[settings.acquisition_of(size)]
+        acquisition = duel_classes()[settings.acquisition_of(size)]
         modules = [one.__module__.partition(".")[0] for one in (model, acquisition)]
         self._can_move = apart and modules == [_PACKAGE, _PACKAGE]
 

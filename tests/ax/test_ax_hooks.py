@@ -14,6 +14,7 @@ from espresso import QUICK_FIT, better, create
 
 from botorch_pref.acquisition import (
     DifferenceAcquisition,
+    FeasibilityWeighted,
     incumbent,
     register_acquisition,
 )
@@ -24,11 +25,7 @@ from botorch_pref.ax import (
     Settings,
     preference_generation_strategy,
 )
-from botorch_pref.ax.naming import (
-    acquisition_classes,
-    duel_classes,
-    model_classes,
-)
+from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.models import PreferenceMarginalLogLikelihood
 
 FEW_STARTS = {"num_restarts": 1, "raw_samples": 8}
@@ -57,7 +54,7 @@ def test_strategies_come_back_from_ax_storage(model, acquisition) -> None:
 
 
 def test_every_acquisition_function_is_stored_by_name() -> None:
-    for acquisition in acquisition_classes().values():
+    for acquisition in (*duel_classes().values(), FeasibilityWeighted):
         assert through_json({"class": acquisition}) == {"class": acquisition}
 
 

@@ -214,6 +214,7 @@ def test_a_batch_that_fails_tells_each_of_its_runs() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_iterations")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "rule", [Rule("optuna", "sampler", 4, "worst"), Rule("pairwise-gp", "qeubo", 4)]
@@ -264,6 +265,7 @@ def test_no_point_has_a_larger_mean_than_the_one_recommended_of_the_cube() -> No
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_iterations")
 @pytest.mark.filterwarnings("ignore")
 def test_only_the_last_question_has_a_regret_of_the_cube() -> None:
     """The same of a run of ours and of `PairwiseGP`, which `recommend` takes too."""

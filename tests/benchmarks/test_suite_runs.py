@@ -105,6 +105,7 @@ def test_each_seed_and_stream_has_draws_of_its_own() -> None:
     "rule", [Rule("pairwise-gp", "qeubo"), OPTUNA, Rule("ep-rival-prior", "hbei")]
 )
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("few_iterations")
 def test_rivals_start_like_everybody_and_come_out_again(
     rule: Rule, played: Path
 ) -> None:

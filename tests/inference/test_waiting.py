@@ -68,15 +68,15 @@ def test_a_step_waits_as_often_as_it_has_to_decide(
     generator = torch.Generator().manual_seed(0)
     points = torch.rand(num_points, 2, generator=generator, dtype=torch.float64)
     drawn = torch.rand(30, num_points, generator=generator).argsort(-1)
-    model = kind(points, drawn[:, :2], **options)
     counts = []
     # Quick sweeps are for processors only.
     monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
     with torch.no_grad():
-        prior = model.prior()
         for steps in (2, 3):
             monkeypatch.setattr(module, limit, steps)
-            factors = model.factors()  # which remember what was asked of them
+            # Factors remember what was asked of them.
+            model = kind(points, drawn[:, :2], **options)
+            prior, factors = model.prior(), model.factors()
             with Waits() as waits:
                 model.engine.solve(prior, factors)
             counts.append(waits.number)

@@ -61,7 +61,9 @@ def made(points: Tensor, feedback: list[Feedback]) -> SparsePreferenceGP:
 def findings(model: SparsePreferenceGP, loss: Tensor) -> dict[str, Tensor]:
     """Evidence, its gradient with the priors', and the posterior."""
     loss.backward()
-    slopes = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
+    # A fit writes into the gradients themselves.
+    learned = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    slopes = {name: p.grad.clone() for name, p in learned}
     with torch.no_grad():
         evidence, posterior = model.log_evidence(), model.posterior(NEW)
         moments = posterior.mean, posterior.distribution.covariance_matrix

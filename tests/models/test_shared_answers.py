@@ -39,7 +39,7 @@ def test_processes_find_what_all_answers_say(tmp_path: Path) -> None:
     )
     model = everything()
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-    expected = findings(model, mll.compute_custom_loss())
+    expected = findings(model, -mll.log_posterior())
     fit_gpytorch_mll(mll)
     for rank in range(len(SHARES)):
         found, fitted, rounding, told = torch.load(tmp_path / f"{rank}.pt")

@@ -1,5 +1,6 @@
 """The data of figures against posteriors that BoTorch's own interface gives."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from io import StringIO
@@ -42,6 +43,7 @@ from botorch_pref.plotting import (
     plot_progress,
     plot_utility,
 )
+from botorch_pref.plotting.drawing import answered_pairs
 from botorch_pref.plotting.utility import show_on
 from botorch_pref.simulation import Duel, LoggedDuel, Proposal
 
@@ -283,6 +285,22 @@ def test_arcs_are_answers_for_and_against_the_order() -> None:
     ]
 
 
+def test_every_pair_of_an_answer_counts_as_often_as_the_answer() -> None:
+    orders = torch.tensor([[1, 2, 0, 3], [3, 1, -1, -1]])
+    sets = torch.tensor([[0, 3, 4], [2, 1, -1]])
+    found = answered_pairs(
+        [
+            Rankings(orders, counts=torch.tensor([2, 5])),
+            Choices(sets, torch.tensor([4, 2]), counts=torch.tensor([3, 7])),
+        ]
+    )
+    counted = zip(found.won.tolist(), found.won_counts.tolist(), strict=True)
+    said = [*itertools.combinations([1, 2, 0, 3], 2)]
+    expected = {**dict.fromkeys(said, 2), (3, 1): 5, (4, 0): 3, (4, 3): 3, (2, 1): 7}
+    assert {tuple(pair): number for pair, number in counted} == expected
+    assert len(found.won) == len(expected)
+
+
 def test_calibration_counts_the_favourites() -> None:
     told = torch.tensor([0.55, 0.45, 0.58, 0.91, 0.95, 0.92, 0.08, 0.5])
     axes = plot_calibration(told)
@@ -428,6 +446,7 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("at has shape", lambda: plot_utility(model, at=torch.ones(3))),
         ("give one for each", lambda: plot_effects(model, ax=[Figure().subplots()])),
         ("4 names", lambda: plot_probabilities(model, names=list("abcd"))),
+        ("1 of them", lambda: plot_comparisons(model, names=["a"] * 5)),
         ("from 0 to 1", lambda: plot_calibration(torch.tensor([1.5]))),
         ("no duels", lambda: plot_progress([])),
         ("give three or more", lambda: plot_agreement(model, X[:2], torch.arange(2))),

@@ -111,12 +111,12 @@ def rows_of_setting(
         runs: Of the setting.
     """
     by_questions, by_minutes = [], []
-    reference = regrets_of(study.reference, runs)
+    reference = regrets_of(runs_of(study.reference, runs))
     for rule in study.rules:
-        regrets = regrets_of(rule, runs)
-        if regrets.empty:
-            continue
         mine = runs_of(rule, runs)
+        if mine.empty:
+            continue
+        regrets = regrets_of(mine)
         wrong = int((mine["basin_regret"] > WRONG).sum())
         end = regrets.iloc[:, -1]
         row = {"rule": rule.title, "runs": len(regrets)}
@@ -151,16 +151,13 @@ def row_of_minutes(rule: Rule, regrets: pd.DataFrame) -> dict[str, str]:
     return row
 
 
-def regrets_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
+def regrets_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Regrets of the recommendation, a row for each seed, a column for each question.
 
     Args:
-        rule: Of these runs.
-        runs: Of one setting.
+        runs: Of one rule in one setting.
     """
-    return runs_of(rule, runs).pivot(
-        index="seed", columns="duel", values="regret_recommended"
-    )
+    return runs.pivot(index="seed", columns="duel", values="regret_recommended")
 
 
 def _mean(values: pd.Series) -> str:

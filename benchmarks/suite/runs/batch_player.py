@@ -241,7 +241,7 @@ def fit(model: PreferenceGP) -> None:
     def objective(x: Any, batch_indices: list[int]) -> tuple[Any, Any]:
         everyone[batch_indices] = torch.tensor(x)
         place(everyone)
-        values = loss.compute_custom_loss()
+        values = -loss.log_posterior()
         slopes = torch.autograd.grad(values.sum(), learned)
         slope = torch.cat([s.reshape(runs, -1) for s in slopes], 1)
         return (

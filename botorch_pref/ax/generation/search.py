@@ -148,7 +148,7 @@ class OptionSpace:
         """Designs of which half are anywhere and half are around one, and that one.
 
         All designs where these are fewer, and of more rows of a table the nearest.
-        Where constraints leave little room, those anywhere are few.
+        Where constraints leave little room beside categories they are few.
         """
         designs = self.designs()
         if designs is not None:
@@ -156,11 +156,18 @@ class OptionSpace:
             near, others = order.tensor_split([num_designs // 2])
             anywhere = others[torch.randperm(len(others))[: num_designs - len(near)]]
             return designs[torch.cat([near, anywhere])].to(point)
-        anywhere = draw_sobol_samples(self.coordinate_bounds, num_designs // 2, 1)
-        anywhere = self.features(anywhere.squeeze(-2)).to(point)
-        seed = int(torch.randint(2**31, ()))
-        near = self.near(point, num_designs - len(anywhere), seed)
-        return torch.cat([anywhere[self.allows(anywhere)], near, point])
+        half, seed = num_designs // 2, int(torch.randint(2**31, ()))
+        frame, has_categories = self.frame, any(c.is_category for c in self.coordinates)
+        if frame is None or has_categories:
+            drawn = draw_sobol_samples(self.coordinate_bounds, half, 1).squeeze(-2)
+            near = self.near(point, num_designs - half, seed)
+        else:
+            drawn, others = frame.mixtures(num_designs).tensor_split([half])
+            share = torch.rand(len(others), 1).to(others) ** 3
+            here = self.coordinates_of(point.to(others))
+            near = self.features(torch.lerp(here, others, share)).to(point)
+        designs = torch.cat([self.features(drawn).to(point), near])
+        return torch.cat([designs[self.allows(designs)], point])
 
     @cached_property
     def coordinate_bounds(self) -> Tensor:
@@ -452,7 +459,7 @@ class QuestionSearch:
         options = {"sequential": False, **self.options}
         if frame is not None:
             bounds, limits = frame.bounds, frame.inequalities
-            options["sequential"] = False
+            options |= {"sequential": False, "generator": frame.starts}
         if bounds.shape[-1] == 0:
             raise CandidateGenerationError("Constraints leave one design and no other.")
 

@@ -431,12 +431,14 @@ class Frame:
     A point is :math:`x = c + T w` with the centre :math:`c` (``d``) in the relative
     interior and the axes :math:`T` (``d x k``), orthogonal, each as long as the
     polytope is wide there, and fewer where inequalities leave no width. The
-    ``inequalities`` are those of :math:`w`, at most (``m x k`` and ``m``).
+    ``inequalities`` are those of :math:`w`, at most (``m x k`` and ``m``), and the
+    ``vertices`` some of the polytope's (``V x d``).
     """
 
     centre: Tensor
     axes: Tensor
     inequalities: tuple[Tensor, Tensor]
+    vertices: Tensor
 
     @property
     def bounds(self) -> Tensor:
@@ -457,7 +459,8 @@ class Frame:
         second = _vertices(directions, A, b, bounds)
         there, back = (second @ directions.T).reshape(2, len(directions), -1)
         width = there.diagonal() - back.diagonal()
-        centre = torch.cat([first, second]).mean(0)
+        vertices = torch.cat([first, second])
+        centre = vertices.mean(0)
         wide = width > _FLAT
         axes = (directions[wide] * width[wide, None]).T
         rows = torch.cat([A, unit, -unit])
@@ -465,7 +468,10 @@ class Frame:
         # Those that always hold with equality do not change along any axis.
         binding = slopes.norm(dim=-1) > _FLAT * rows.norm(dim=-1)
         slack = torch.cat([b, bounds[1], -bounds[0]]) - rows @ centre
-        return cls(centre, axes, (slopes[binding], slack[binding].clamp_min(0)))
+        inequalities = slopes[binding], slack[binding].clamp_min(0)
+        # Rounded, for the same vertex is found several times.
+        distinct = vertices.round(decimals=9).unique(dim=0)
+        return cls(centre, axes, inequalities, distinct)
 
     @classmethod
     def of_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:
@@ -481,6 +487,19 @@ class Frame:
     def coordinates(self, points: Tensor) -> Tensor:
         """Coordinates, ``... x k``, of points, or of the nearest ones in the frame."""
         return (points - self.centre) @ (self.axes / self.axes.square().sum(0))
+
+    def mixtures(self, n: int) -> Tensor:
+        """Mixtures of vertices, ``n x d``: points all over the polytope, at no cost.
+
+        They are uniform where the polytope is a simplex.
+        """
+        share = (self.axes.shape[-1] + 1) / len(self.vertices)
+        even = self.vertices.new_full(self.vertices.shape[:1], share)
+        return torch.distributions.Dirichlet(even).sample((n,)) @ self.vertices
+
+    def starts(self, n: int, q: int, seed: int | None) -> Tensor:
+        """Coordinates of mixtures, ``n x q x k``: BoTorch's own walk takes seconds."""
+        return self.coordinates(self.mixtures(n * q)).unflatten(0, (n, q))
 
     def spread(self, n: int, seed: int) -> Tensor:
         """Uniform points of the polytope, ``n x d``, by BoTorch's random walk."""

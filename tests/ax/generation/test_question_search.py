@@ -140,6 +140,30 @@ def test_designs_among_which_maxima_are_sought() -> None:
     assert abs(int((others > apart[32:].median()).sum()) - 16) < 5 * 8**0.5
 
 
+@pytest.mark.parametrize("least", [0.999, 1.0])
+def test_a_thin_space_keeps_as_many_designs(least: float) -> None:
+    """Recipes whose parts make a whole, around an even one and around a pure one."""
+    total = torch.ones(1, 6, dtype=D)
+    limits = torch.cat([total, -total]), torch.tensor([1.0, -least], dtype=D)
+    shares = tuple(Coordinate([i], None) for i in range(6))
+    bounds = torch.tensor([[0.0], [1.0]], dtype=D).expand(2, 6)
+    space = OptionSpace(shares, bounds, limits)
+    for point in (total / 6, torch.eye(6, dtype=D)[2:3]):
+        found = space.sample_near(point, 256)
+        assert len(found) == 257
+        assert found.min() > -1e-8
+        assert found.sum(-1).sub((1 + least) / 2).abs().max() < (1 - least) / 2 + 1e-8
+        anywhere, near = (found - point).norm(dim=-1).split([128, 129])
+        # Near ones go half of the time less than an eighth of the way.
+        assert near.median() < 0.3 * anywhere.median()
+        # Of a uniform point of the simplex a part is above 0.3 in 1 of 6 draws.
+        assert (found[:128] > 0.3).any(0).all()
+    assert space.frame is not None
+    starts = space.frame.points(space.frame.starts(5, 3, seed=None))
+    assert starts.shape == (5, 3, 6)
+    assert space.allows(starts.flatten(0, 1)).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("constrained", [False, True])
 def test_a_challenger_of_mixed_parameters(constrained) -> None:

@@ -5,7 +5,7 @@ from showing import PARAMETERS, A, B, C, D, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import question_again
-from botorch_pref.ax.rater_tables import rater_checks
+from botorch_pref.ax.report import rater_checks
 
 
 def experiment_with(storage, answers, **settings) -> PreferenceExperiment:

@@ -84,6 +84,29 @@ def test_the_objective_is_the_evidence_plus_the_log_priors(engine: Engine) -> No
     torch.testing.assert_close(objective(model), expected)
 
 
+def test_the_loss_of_a_fit_is_that_of_one_datum(engine: Engine) -> None:
+    points = uniform(15, 2, seed=21)
+    for count in (4, 25):
+        model = engine(points, answers(points, count))
+        mll = PreferenceMarginalLogLikelihood(model.likelihood, model.train())
+        # A sparse model has as many as inducing points, in every process.
+        expected = -objective(model) / getattr(model, "num_inducing", min(count, 15))
+        torch.testing.assert_close(mll.compute_custom_loss(), expected)
+
+
+def test_a_changed_noise_makes_the_factors_anew(engine: Engine) -> None:
+    engine.needs_boxes()
+    model = engine(POINTS, PAIRS, likelihood=PairwiseProbitLikelihood(1.0))
+    before = model.factors()
+    assert model.factors() is before
+    model.likelihood.noise = 2.0
+    expected = engine(POINTS, PAIRS, likelihood=PairwiseProbitLikelihood(2.0))
+    torch.testing.assert_close(model.log_evidence(), expected.log_evidence())
+    torch.testing.assert_close(
+        model.factors().variance, expected.factors().variance, rtol=0, atol=0
+    )
+
+
 def test_the_objective_of_model_batches_equals_loops(engine: Engine) -> None:
     points = torch.stack([POINTS, POINTS.flip(0), uniform(7, 2, seed=3)])
     value = objective(engine(points, PAIRS))
