@@ -100,7 +100,7 @@ def rank(argv: Sequence[str]) -> None:
     known = given.items is not None
     with _workers(given.jobs, given.scheduler):
         _tell_duration(items, answers)
-        # What cannot be written is said before the models take their time.
+        # The models take their time: a folder that cannot be written fails before them.
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
             pass

@@ -443,9 +443,10 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def num_data(self) -> int:
-        """The number by which a loss is divided: of datapoints, or of fewer answers.
+        """The number of datapoints or of answers, whichever is smaller.
 
-        The evidence bends no more than either lets it.
+        Losses are divided by it: the curvature of an evidence grows with the smaller of
+        the two.
         """
         num_answers = sum(b.answer_counts.shape[-1] for b in self.feedback)
         return min(num_answers, self.train_inputs[0].shape[-2])

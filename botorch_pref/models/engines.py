@@ -266,7 +266,7 @@ class SparsePreferenceGP(PreferenceGP):
 
     @property
     def num_data(self) -> int:
-        """See base class; of inducing points, the same in every process."""
+        """The number of inducing points, which is the same in every process."""
         return self.num_inducing
 
     def _answered(self) -> TrainingSet:

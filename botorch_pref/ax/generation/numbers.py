@@ -91,7 +91,8 @@ class ReadableNumbers(_ShownDesigns):
                 scale = abs(value) if parameter.log_scale else upper - lower
                 if scale > 0:
                     value = round(value, _DIGITS - 1 - floor(log10(scale)))
-                numbers[name] = min(max(value, lower), upper)
+                # Zero is added so that nobody is shown a negative zero.
+                numbers[name] = min(max(value, lower), upper) + 0.0
         if _is_member(space, {**given, **numbers}):
             return numbers
         constrained = constrained_names(space)

@@ -148,7 +148,7 @@ class OptionSpace:
         """Designs of which half are anywhere and half are around one, and that one.
 
         All designs where these are fewer, and of more rows of a table the nearest.
-        Where constraints leave little room beside categories they are few.
+        In a space with categories there are few where constraints leave little room.
         """
         designs = self.designs()
         if designs is not None:

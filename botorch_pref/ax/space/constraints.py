@@ -11,6 +11,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
 
+import numpy as np
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import (
@@ -469,9 +470,11 @@ class Frame:
         binding = slopes.norm(dim=-1) > _FLAT * rows.norm(dim=-1)
         slack = torch.cat([b, bounds[1], -bounds[0]]) - rows @ centre
         inequalities = slopes[binding], slack[binding].clamp_min(0)
-        # Rounded, for the same vertex is found several times.
-        distinct = vertices.round(decimals=9).unique(dim=0)
-        return cls(centre, axes, inequalities, distinct)
+        # The same vertex is found several times, each to rounding.
+        _, first_of_each = np.unique(
+            vertices.round(decimals=9), axis=0, return_index=True
+        )
+        return cls(centre, axes, inequalities, vertices[first_of_each])
 
     @classmethod
     def of_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:

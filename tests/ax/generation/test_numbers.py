@@ -47,6 +47,12 @@ def test_digits_that_matter(lower, upper, log_scale, number, expected) -> None:
     assert shown(ReadableNumbers(SearchSpace([parameter])), x=number) == {"x": expected}
 
 
+@pytest.mark.parametrize("lower", [-5.0, 0.0])
+def test_nobody_is_shown_a_negative_zero(lower: float) -> None:
+    space = SearchSpace([RangeParameter("x", FLOAT, lower, 5)])
+    assert str(shown(ReadableNumbers(space), x=-1e-9)["x"]) == "0.0"
+
+
 @given(x=st.floats(0, 1), y=st.floats(0, 1))
 def test_what_satisfies_the_constraints_still_does(x, y) -> None:
     names = [RangeParameter(name, FLOAT, 0, 1) for name in "xy"]

@@ -164,6 +164,16 @@ def test_a_thin_space_keeps_as_many_designs(least: float) -> None:
     assert space.allows(starts.flatten(0, 1)).all()
 
 
+def test_a_budget_that_is_spent_keeps_as_many_designs() -> None:
+    """Prices are large numbers, beside which the rounding of a vertex would count."""
+    prices = torch.tensor([[500.0, 300.0, 200.0, 40.0]], dtype=D)
+    budget = 0.4 * prices.sum().expand(2) * torch.tensor([1.0, -1.0], dtype=D)
+    parts = tuple(Coordinate([i], None) for i in range(4))
+    bounds = torch.tensor([[0.0], [1.0]], dtype=D).expand(2, 4)
+    space = OptionSpace(parts, bounds, (torch.cat([prices, -prices]), budget))
+    assert len(space.sample_near(torch.full((1, 4), 0.4, dtype=D), 256)) == 257
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("constrained", [False, True])
 def test_a_challenger_of_mixed_parameters(constrained) -> None:

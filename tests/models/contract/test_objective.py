@@ -94,6 +94,14 @@ def test_the_loss_of_a_fit_is_that_of_one_datum(engine: Engine) -> None:
         torch.testing.assert_close(mll.compute_custom_loss(), expected)
 
 
+def test_an_objective_can_be_differentiated_again(engine: Engine) -> None:
+    """Factors that carry the graph of a learned noise are not used twice."""
+    model = learnable(engine)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    first, again = (torch.autograd.grad(objective(model), learned) for _ in range(2))
+    torch.testing.assert_close(first, again, rtol=1e-5, atol=1e-6)
+
+
 def test_a_changed_noise_makes_the_factors_anew(engine: Engine) -> None:
     engine.needs_boxes()
     model = engine(POINTS, PAIRS, likelihood=PairwiseProbitLikelihood(1.0))
