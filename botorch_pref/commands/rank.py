@@ -388,7 +388,7 @@ def rank_items(
         likelihood = PairwiseLogitLikelihood()
     else:
         item = None
-        if len(feedback.answer_counts) <= MOST_ANSWERS:
+        if feedback.num_rows <= MOST_ANSWERS:
             # An item has one threshold, whichever group a point is of.
             features = points[:, : items.points.shape[-1]]
             item = features.unique(dim=0, return_inverse=True)[1]

@@ -160,7 +160,7 @@ class FeedbackData(Generic[Kind]):
             )
 
     def __len__(self) -> int:
-        return len(self.feedback.answer_counts)
+        return self.feedback.num_rows
 
     def subset(self, rows: Tensor) -> FeedbackData[Kind]:
         """The answers of some rows (indices or a mask), over their items alone."""

@@ -310,7 +310,7 @@ def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
     try:
         return predictive_log_probability(block, fold.model, X).detach()
     except UnsupportedFeedbackError:
-        return X.new_full((len(block.answer_counts),), math.nan)
+        return X.new_full((block.num_rows,), math.nan)
 
 
 def _row(scores: Tensor, counts: Tensor, correct: Tensor) -> dict[str, float]:

@@ -136,6 +136,12 @@ class Feedback(ABC):
         return any(getattr(self, name) is not None for name in self.counted if name)
 
     @property
+    def num_rows(self) -> int:
+        """The number ``m`` of rows of the container: of answers, each with its count."""
+        firsts = [names[0] for names in self.tables.values()]
+        return sum(getattr(self, n).shape[self.answer_dim(n)] for n in firsts)
+
+    @property
     def answer_counts(self) -> Tensor:
         """The counts of all answers, ``batch_shape x m`` long, table by table.
 
@@ -438,7 +444,7 @@ def answer_folds(
     blocks: Sequence[Feedback], num_folds: int, generator: Generator
 ) -> Iterator[AnswerFold]:
     """Deals answers, whole, out at random to folds of about equal size."""
-    sizes = [block.answer_counts.shape[-1] for block in blocks]
+    sizes = [block.num_rows for block in blocks]
     check_num_folds(num_folds, sum(sizes), "answers")
     order = torch.randperm(sum(sizes), generator=generator)
     parts = (order % num_folds).split(sizes)

@@ -448,7 +448,7 @@ class UtilityModel(Model, FantasizeMixin):
         Losses are divided by it: the curvature of an evidence grows with the smaller of
         the two.
         """
-        num_answers = sum(b.answer_counts.shape[-1] for b in self.feedback)
+        num_answers = sum(block.num_rows for block in self.feedback)
         return min(num_answers, self.train_inputs[0].shape[-2])
 
     @property
