@@ -170,7 +170,9 @@ def _figures(runs: pd.DataFrame, of: str) -> dict[Rule, pd.Series]:
     each = runs.groupby([*RULE, *_START])
     if of in at_end:
         last = runs["duel"] == each["duel"].transform("max")
-        figures = runs[last].set_index([*RULE, *_START])[column]
+        figures = runs[column][last].set_axis(
+            pd.MultiIndex.from_frame(runs.loc[last, [*RULE, *_START]])
+        )
     else:
         figures = each[column].mean()
     rules = figures.groupby(level=RULE)

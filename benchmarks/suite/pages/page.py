@@ -182,12 +182,15 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     reference = study.reference
     settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
     against = f"reference: {reference.title}"
-    table = table_of(study, runs)
     parts = [f"\n## {study.name}\n\n{study.asks}\n\n{settings}; {against}. "]
+    if study.runs_of:
+        parts.append(f"The runs are those of `{study.runs_of}`.\n")
+        return "".join(parts + _all_settings(study, runs))
+    table = table_of(study, runs)
     parts.append(_what_was_run(study, table))
     few = table["runs"].median() < ENOUGH
     drawn = []
-    if figures is not None and not study.runs_of:
+    if figures is not None:
         starts = runs.groupby(SETTING)["seed"].transform("nunique")
         drawn = draw_regrets(study, runs[starts >= FEWEST], figures)
     shown = [
@@ -195,11 +198,8 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
         for path in drawn
     ]
     groups = table.groupby(SETTING, sort=False)
-    compared = against_reference(study, runs)
-    if len(groups) > 1 and len(compared):
-        parts.append(f"\n### All settings\n\n{markdown(compared)}\n")
-    if study.runs_of:
-        return "".join(parts)
+    if len(groups) > 1:
+        parts += _all_settings(study, runs)
     if few and len(groups) > 1:
         parts.append(f"\n### Each setting\n\n{markdown(medians(table))}\n")
         parts.append(f"\n### Questions\n\n{markdown(questions(table))}\n")
@@ -208,6 +208,14 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
         title = setting_title(*setting)
         parts.append(f"\n### {title}\n\n{markdown(readable(of_setting))}\n")
     return "".join([*parts, *shown])
+
+
+def _all_settings(study: Study, runs: pd.DataFrame) -> list[str]:
+    """The table of all settings against the reference, if any run can be compared."""
+    compared = against_reference(study, runs)
+    if compared.empty:
+        return []
+    return [f"\n### All settings\n\n{markdown(compared)}\n"]
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
@@ -239,8 +247,6 @@ def questions(table: pd.DataFrame) -> pd.DataFrame:
 
 def _what_was_run(study: Study, table: pd.DataFrame) -> str:
     """Sentence of how much of what is declared was run."""
-    if study.runs_of:
-        return f"The runs are those of `{study.runs_of}`.\n"
     runs, rows = table["runs"], len(study.settings) * len(study.rules)
     each = (
         f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"

@@ -128,23 +128,16 @@ def bootstrap_median(values: np.ndarray) -> tuple[float, float]:
 
 
 def _questions(of_rule: pd.DataFrame) -> dict[str, float]:
-    chosen = of_rule[of_rule["chosen"] == 1]
-    after_start = of_rule[of_rule["duel"] > 0]
+    chosen, duel = of_rule["chosen"] == 1, of_rule["duel"]
+    early = chosen & (duel < (duel.max() + 1) * 2 / 3)
     return {
         "wrong optimum": int((of_rule["basin_regret"] > WRONG).sum()),
-        "near copies %": 100 * (chosen["distance"] < NEAR).mean(),
-        "repeated %": 100 * chosen["repeated"].mean(),
-        "unclear early %": 100 * unclear_early(of_rule),
+        "near copies %": 100 * (of_rule["distance"][chosen] < NEAR).mean(),
+        "repeated %": 100 * of_rule["repeated"][chosen].mean(),
+        "unclear early %": 100 * (of_rule["told_apart"][early] < UNCLEAR).mean(),
         "invalid": of_rule["invalid"].sum() / of_rule["seed"].nunique(),
-        "seconds": after_start["seconds"].mean(),
+        "seconds": of_rule["seconds"][duel > 0].mean(),
     }
-
-
-def unclear_early(runs: pd.DataFrame) -> float:
-    """Share of unclear duels among those chosen before the last third."""
-    chosen = runs[runs["chosen"] == 1]
-    early = chosen[chosen["duel"] < (runs["duel"].max() + 1) * 2 / 3]
-    return float((early["told_apart"] < UNCLEAR).mean())
 
 
 def setting_title(problem: str, judge: str, noise: float) -> str:
