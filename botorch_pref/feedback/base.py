@@ -137,7 +137,7 @@ class Feedback(ABC):
 
     @property
     def num_rows(self) -> int:
-        """The number ``m`` of rows of the container: of answers, each with its count."""
+        """The number ``m`` of rows of the container, each an answer with its count."""
         firsts = [names[0] for names in self.tables.values()]
         return sum(getattr(self, n).shape[self.answer_dim(n)] for n in firsts)
 

@@ -12,10 +12,11 @@ from tiny_study import RANDOM, STUDY, UCB, row
 
 from benchmarks.suite.cell import OPTUNA, Rule
 from benchmarks.suite.errors import SuiteError
+from benchmarks.suite.pages import page
 from benchmarks.suite.pages.claims import against_reference, table_of_claims, verdict
 from benchmarks.suite.pages.figures import draw_regrets
 from benchmarks.suite.pages.options import rows_of_setting
-from benchmarks.suite.pages.page import make_page
+from benchmarks.suite.pages.page import make_page, study_section
 from benchmarks.suite.pages.tables import (
     bootstrap_median,
     markdown,
@@ -92,9 +93,9 @@ def test_figures_are_drawn_from_the_rows_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_page_is_the_one_that_the_records_make() -> None:
-    page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+    committed = Path(__file__).parents[2] / "docs" / "benchmarks.md"
     made = make_page(STUDIES.values(), RECORDS, figures=None)
-    told = page.read_text(encoding="utf-8")
+    told = committed.read_text(encoding="utf-8")
     without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
     assert made == without_figures, "python -m benchmarks.suite report --page ..."
 
@@ -138,6 +139,20 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     audit, *regrets = re.findall(r"\]\((figures/\S+)\)", text)
     assert len(regrets) == 1
     assert all((tmp_path / figure).exists() for figure in (audit, *regrets))
+
+
+def test_a_rule_of_few_starts_is_not_drawn(monkeypatch, tmp_path: Path) -> None:
+    runs = pd.DataFrame(
+        row(rule, seed, 0, 1.0)
+        for rule, starts in ((UCB, 4), (RANDOM, 3))
+        for seed in range(starts)
+    )
+    drawn: list[pd.DataFrame] = []
+    monkeypatch.setattr(
+        page, "draw_regrets", lambda study, runs, folder: drawn.append(runs) or []
+    )
+    study_section(STUDY, runs, tmp_path)
+    assert [set(of_figure["acquisition"]) for of_figure in drawn] == [{"ucb"}]
 
 
 def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:

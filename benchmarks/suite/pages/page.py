@@ -22,6 +22,7 @@ from benchmarks.suite.pages.screening import screening_section
 from benchmarks.suite.pages.tables import (
     FOR_INTERVAL,
     NEAR,
+    RULE,
     SETTING,
     UNCLEAR,
     joined,
@@ -37,7 +38,7 @@ from benchmarks.suite.studies.own import OPTIONS
 from benchmarks.suite.studies.study import Study
 
 FEWEST = 4
-"""Starts from which on regrets are drawn over duels."""
+"""Starts of a rule in a setting from which on its regrets are drawn over duels."""
 
 ENOUGH = 10
 """Starts of half of the rows from which on each setting has a table of its own."""
@@ -80,7 +81,7 @@ starts: compare them by the columns *against the reference*.
 
 - Regret is that of the recommended point (`incumbent`) after the last question, in
   units of the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL}
-  runs on; *mean* its standard error. From {FEWEST} starts on quartiles are drawn.
+  runs on; *mean* its standard error. From {FEWEST} starts on its quartiles are drawn.
 - *Anywhere* has median and mean regret of the other recommendation, the point of the
   whole cube with the largest posterior mean (`recommend`), whether it was shown or not.
 - *Against the reference* is the mean difference from the same starts with its standard
@@ -191,7 +192,7 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
     few = table["runs"].median() < ENOUGH
     drawn = []
     if figures is not None:
-        starts = runs.groupby(SETTING)["seed"].transform("nunique")
+        starts = runs.groupby([*SETTING, *RULE])["seed"].transform("nunique")
         drawn = draw_regrets(study, runs[starts >= FEWEST], figures)
     shown = [
         f"\n![Regret of each rule over duels: {path.stem}](figures/{path.name})\n"
