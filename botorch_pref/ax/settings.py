@@ -69,7 +69,7 @@ class Settings:
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
         optimizer_options: Of BoTorch's ``optimize_acqf``; under constraints by default
-            `SHORT_WALKS`.
+            `SHORT_WALKS`, and eight restarts.
         baseline: A design to compare with, which each question shows before the model
             chooses; or None.
         smallest_difference: Smallest difference that somebody could tell: a share of

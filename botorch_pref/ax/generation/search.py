@@ -372,6 +372,9 @@ _MAX_STEPS, _DRAWS = 20, 256
 """Values of whole numbers that are tried one by one, and questions by which the spread
 of the acquisition function is measured."""
 
+_RESTARTS = 8
+"""Starts of searches that cannot take all of their starts side by side."""
+
 
 @dataclass(frozen=True, eq=False)
 class QuestionSearch:
@@ -474,9 +477,11 @@ class QuestionSearch:
 
         value = QuestionValue(acquisition, features, apart, draws)
         if limits is None:
-            # Under constraints BoTorch calls another method of SciPy's.
             known = options.get("options", {})
             options["options"] = {**value.optimizer_options, **known}
+        else:
+            # BoTorch calls another method of SciPy's, with five starts at a time.
+            options.setdefault("num_restarts", _RESTARTS)
         given = optimizer_argparse(
             value, optimizer="optimize_acqf", optimizer_options=options
         )
@@ -519,7 +524,7 @@ class QuestionSearch:
                 discrete_dims=discrete,
                 cat_dims=categories,
                 inequality_constraints=_for_botorch(limits),
-                num_restarts=self.options.get("num_restarts", 8),
+                num_restarts=self.options.get("num_restarts", _RESTARTS),
                 raw_samples=self.options.get("raw_samples", 512),
                 options=self._mixed_options(),
             )
