@@ -7,8 +7,6 @@ of equal weight and one variance, :math:`N(\mu_s, \tau^2)`, with :math:`S = 1` f
 Laplace, EP and `PairwiseGP`. Values are closed forms of these: nothing is sampled.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import wraps
@@ -270,7 +268,29 @@ def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
     return checked
 
 
-class DuelingAcquisition(AcquisitionFunction):
+class ReferenceAcquisition(AcquisitionFunction):
+    """Acquisition function of options that meet a reference point, if there is one.
+
+    Pending points are checked as the reference is; a subclass says what they mean.
+    """
+
+    X_ref: Tensor | None
+
+    @checked_arguments
+    def __init__(self, model: Model, X_ref: Tensor | None = None) -> None:
+        super().__init__(model=single_output(model))
+        point = None if X_ref is None else reference_point(X_ref, model)
+        self.register_buffer("X_ref", point)
+        self.set_X_pending()
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Says which points, ``n x d`` or None, have no answer yet."""
+        if X_pending is not None:
+            X_pending = check_beside("X_pending", X_pending, self.X_ref)
+        super().set_X_pending(X_pending)
+
+
+class DuelingAcquisition(ReferenceAcquisition):
     r"""Mean value of the duels that new points bring.
 
     The options of a question are the ``q`` points of ``X``, the pending points that
@@ -310,23 +330,9 @@ class DuelingAcquisition(AcquisitionFunction):
         UnsupportedError: The model has several outputs.
     """
 
-    X_ref: Tensor | None
     _link: DuelLink | None = None
     parts_differ = False
     """Whether a duel's value depends on which of the two is the challenger."""
-
-    @checked_arguments
-    def __init__(self, model: Model, X_ref: Tensor | None = None) -> None:
-        super().__init__(model=single_output(model))
-        point = None if X_ref is None else reference_point(X_ref, model)
-        self.register_buffer("X_ref", point)
-        self.set_X_pending()
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Says which points, ``n x d`` or None, have no answer yet."""
-        if X_pending is not None:
-            X_pending = check_beside("X_pending", X_pending, self.X_ref)
-        super().set_X_pending(X_pending)
 
     @checked_arguments
     def _foresee_answers(self, link: DuelLink | None) -> None:

@@ -1,11 +1,10 @@
 """Pairs of a catalogue of items whose duels say most, many at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
 from botorch.models.model import Model
+from botorch.posteriors.posterior import Posterior
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import roots_hermitenorm
@@ -13,10 +12,15 @@ from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.likelihoods import DuelLink
-from botorch_pref.likelihoods.base import answer_correlation, win_and_information
+from botorch_pref.likelihoods.base import win_and_information
 from botorch_pref.models.answers import checked_items, model_link
+from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.posteriors import Moments, gaussian_posterior
+from botorch_pref.posteriors.difference import (
+    difference_mixture,
+    shared_covariance_mixture,
+)
 
 _WINDOW = 1024
 """Items of which a joint covariance is made at once; of so many, all pairs compete."""
@@ -124,23 +128,20 @@ def _candidates(
         window = order[start : start + _WINDOW]
         size = len(window)
         posterior: Any = model.posterior(items[torch.cat([window, asked])])
-        means, covariance = shared_covariance_mixture(posterior)
-        explained = None
-        if place is not None:
-            means, covariance = _gaussian(means, covariance)
-            explained = _explained(link, means, covariance, size + place, size)
         first, second = torch.triu_indices(size, size, 1, device=items.device)
         # Pairs that begin in the next window's part are that window's own.
         last = start + _WINDOW >= count
         keep = (second - first <= reach) & (last | (first < _WINDOW - reach))
         first, second = first[keep], second[keep]
-        variance = _of_differences(covariance, first, second)
-        gap = means[..., first] - means[..., second]
-        if explained is None:
+        if place is None:
+            gap, variance = difference_mixture(posterior, first, second)
             _, each = win_and_information(link, gap, variance)
         else:
-            known = _of_differences(explained, first, second).minimum(variance)
-            each = _information_left(link, gap, variance, known)
+            before = _as_gaussian(posterior)
+            after = awaiting_answers(before, link, *(size + place).unbind(-1))
+            gap, variance = difference_mixture(before, first, second)
+            _, left = difference_mixture(after, first, second)
+            each = _information_left(link, gap, variance, left.minimum(variance))
         # Members of an ensemble count alike.
         information.append(each.reshape(-1, len(first)).mean(0))
         pairs.append(torch.stack([window[first], window[second]], dim=-1))
@@ -149,52 +150,26 @@ def _candidates(
     return torch.cat(pairs), torch.cat(information)
 
 
-def _of_differences(covariance: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Variances of differences of items at ``m`` places, ``batch_shape x m``."""
-    variances = covariance.diagonal(dim1=-2, dim2=-1)
-    variance = variances[..., first] + variances[..., second]
-    return (variance - 2 * covariance[..., first, second]).clamp_min(0.0)
-
-
-def _gaussian(means: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """The Gaussian with the moments of a mixture, as a mixture of one.
+def _as_gaussian(posterior: Posterior) -> Posterior:
+    """The Gaussian with the moments of a mixture.
 
     Answers change the weights of components, which have no weights here.
     """
-    center = means.mean(0, keepdim=True)
-    deviation = (means - center).movedim(0, -1)
-    return center, covariance + deviation @ deviation.mT / means.shape[0]
-
-
-def _explained(
-    link: DuelLink, means: Tensor, covariance: Tensor, pending: Tensor, size: int
-) -> Tensor:
-    """The part of the first items' covariance that pending pairs explain."""
-    first, second = pending.unbind(-1)
-    toward = covariance[..., first] - covariance[..., second]
-    inner = toward[..., first, :] - toward[..., second, :]
-    variance = inner.diagonal(dim1=-2, dim2=-1)
-    # An item and its copy: of no difference nothing is explained.
-    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-    gap = means[..., first] - means[..., second]
-    share = answer_correlation(link, gap, variance).square()
-    root = (share / (1 - share) / variance).sqrt()
-    inner = root.unsqueeze(-1) * inner * root.unsqueeze(-2)
-    inner.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    cholesky = torch.linalg.cholesky(inner)
-    half = (root.unsqueeze(-2) * toward[..., :size, :]).mT
-    half = torch.linalg.solve_triangular(cholesky, half, upper=False)
-    return half.mT @ half
+    means, covariance = shared_covariance_mixture(posterior)
+    centre = means.mean(0, keepdim=True)
+    deviation = (means - centre).movedim(0, -1)
+    spread = deviation @ deviation.mT / len(means)
+    return gaussian_posterior(Moments(centre, covariance + spread))
 
 
 def _information_left(
-    link: DuelLink, gap: Tensor, variance: Tensor, known: Tensor
+    link: DuelLink, gap: Tensor, variance: Tensor, left: Tensor
 ) -> Tensor:
-    """The expected information of duels once ``known`` of their variance is."""
+    """The expected information of duels once so much of their variance is ``left``."""
     nodes, weights = roots_hermitenorm(_NODES)
-    total, left = torch.zeros_like(variance), variance - known
+    total, moves = torch.zeros_like(variance), (variance - left).sqrt()
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-        _, each = win_and_information(link, gap + node * known.sqrt(), left)
+        _, each = win_and_information(link, gap + node * moves, left)
         total = total + weight * each
     return total
 

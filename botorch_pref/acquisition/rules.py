@@ -1,7 +1,5 @@
 """Rules that value a challenger by one duel, and distinct options for any rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -22,13 +20,12 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
     DuelingAcquisition,
+    ReferenceAcquisition,
     champion,
-    check_beside,
     incumbent,
     new_duels,
     observed_points,
     reference_point,
-    single_output,
     takes_points,
     with_others,
 )
@@ -128,7 +125,7 @@ class DuelingEUBO(DifferenceAcquisition):
 
 
 @register_acquisition("joint-eubo", reference=incumbent)
-class DuelingJointEUBO(AcquisitionFunction):
+class DuelingJointEUBO(ReferenceAcquisition):
     r"""Expected improvement of the best of several options on a reference.
 
     .. math:: \alpha(x_1, \dots, x_q)
@@ -160,17 +157,9 @@ class DuelingJointEUBO(AcquisitionFunction):
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
-        super().__init__(model=single_output(model))
-        self.register_buffer("X_ref", reference_point(X_ref, model))
+        super().__init__(model, reference_point(X_ref, model))
         self._seed = int(torch.randint(2**31, (), generator=generator))
         self._sampler: MCSampler | None = None
-        self.set_X_pending()
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Says which points, ``n x d`` or None, are options of the question too."""
-        if X_pending is not None:
-            X_pending = check_beside("X_pending", X_pending, self.X_ref)
-        super().set_X_pending(X_pending)
 
     @takes_points
     @t_batch_mode_transform()

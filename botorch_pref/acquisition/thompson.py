@@ -1,9 +1,6 @@
 """Acquisition functions of one posterior draw: Thompson's and believers'."""
 
-from __future__ import annotations
-
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.pathwise import draw_matheron_paths
@@ -12,11 +9,10 @@ from torch import Generator, Tensor
 from torch.nn import ModuleList
 
 from botorch_pref.acquisition.base import (
-    check_beside,
+    ReferenceAcquisition,
     incumbent,
     observed_points,
     reference_point,
-    single_output,
     takes_points,
     with_others,
 )
@@ -36,7 +32,7 @@ from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
 
 @register_acquisition("thompson", reference=incumbent)
-class DuelingThompson(AcquisitionFunction):
+class DuelingThompson(ReferenceAcquisition):
     r"""Dueling Thompson sampling (Benavoli, Azzimonti and Piga 2021, section 5).
 
     .. math:: \alpha(x) = f_j(x) - f_j(x_r),
@@ -69,15 +65,12 @@ class DuelingThompson(AcquisitionFunction):
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
-        super().__init__(model=single_output(model))
-        self.register_buffer("X_ref", reference_point(X_ref, model))
+        # Before there are pending points, or none, whose number chooses the function.
         self._seed = int(torch.randint(2**62, (), generator=generator))
-        self.set_X_pending()
+        super().__init__(model, reference_point(X_ref, model))
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Draws the function of this number of pending points, ``n x d`` or None."""
-        if X_pending is not None:
-            X_pending = check_beside("X_pending", X_pending, self.X_ref)
         super().set_X_pending(X_pending)
         self.paths, self._members = ModuleList(), []
         self._draw(self._num_pending)

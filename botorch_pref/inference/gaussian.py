@@ -31,8 +31,6 @@ points squared times the answers, and the solution may be cached. That gives fir
 derivatives, no higher ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -269,6 +267,30 @@ def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
     return torch.cat([-second / shrink, shift / shrink], dim=-1)
 
 
+def site_slopes(
+    tilted: Callable[..., TiltedMoments], resolved: Tensor, *given: Tensor
+) -> list[tuple[Tensor, ...]]:
+    """Derivatives of matching sites, each of which depends on its own row alone.
+
+    Sites of rows that are not ``resolved`` stay. The ``given`` are the posterior means
+    and variances of the rows, these no less than their rounding error, the former
+    precisions and shifts, and what ``tilted`` takes behind a cavity. In each of them
+    there are the derivative of the new precision and that of the new shift.
+    """
+    with torch.enable_grad():
+        leaves = [t.detach().requires_grad_() for t in torch.broadcast_tensors(*given)]
+        mean, variance, tau, nu, *others = leaves
+        left = 1 - tau * variance
+        cavity = (mean - variance * nu) / left
+        new = matching_sites(cavity, tilted(cavity, variance / left, *others))
+        of_both = [
+            torch.autograd.grad(part.sum(), leaves, retain_graph=True)
+            for part in new.chunk(2, dim=-1)
+        ]
+    each = zip(*of_both, strict=True)
+    return [tuple(torch.where(resolved, slope, 0.0) for slope in own) for own in each]
+
+
 def matching_derivatives(
     factors: ScalarFactors,
     resolved: Tensor,
@@ -277,31 +299,11 @@ def matching_derivatives(
     _: Tensor,
     sites: Tensor,
 ) -> Derivatives:
-    """Derivatives of matching sites, each of which depends on its own row alone.
-
-    Sites of rows that are not ``resolved`` stay. ``variance`` is that of the rows, no
-    less than its rounding error.
-    """
-    given = torch.broadcast_tensors(mean, variance, *sites.chunk(2, dim=-1))
-    with torch.enable_grad():
-        mean, variance, tau, nu = (t.detach().requires_grad_() for t in given)
-        left = 1 - tau * variance
-        cavity_variance = variance / left
-        cavity_mean = (mean - variance * nu) / left
-        tilted = factors.tilted(cavity_mean, cavity_variance)
-        new = matching_sites(cavity_mean, tilted)
-        changes = [
-            torch.autograd.grad(
-                part.sum(), (mean, variance, tau, nu), retain_graph=True
-            )
-            for part in new.chunk(2, dim=-1)
-        ]
-    rows = [
-        [torch.diag_embed(torch.where(resolved, change, 0.0)) for change in of_part]
-        for of_part in changes
-    ]
-    blocks = [torch.cat(of_part, dim=-1) for of_part in rows]
-    of_moments, of_sites = torch.cat(blocks, dim=-2).chunk(2, dim=-1)
+    """The :func:`site_slopes` as matrices."""
+    given = mean, variance, *sites.chunk(2, dim=-1)
+    slopes = site_slopes(factors.tilted, resolved, *given)
+    columns = [torch.cat([*map(torch.diag_embed, own)], dim=-2) for own in slopes]
+    of_moments, of_sites = torch.cat(columns, dim=-1).chunk(2, dim=-1)
     return of_moments, of_sites
 
 

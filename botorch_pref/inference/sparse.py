@@ -57,7 +57,7 @@ from botorch_pref.inference.engine import (
 )
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
-    matching_sites,
+    site_slopes,
     with_gradient_of,
 )
 from botorch_pref.inference.inducing import (
@@ -71,6 +71,7 @@ from botorch_pref.inference.inducing import (
 )
 from botorch_pref.likelihoods.factors import Factors, LogPartition, ScalarFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
+from botorch_pref.numerics.quadrature import TiltedMoments
 
 # --- Solutions
 
@@ -204,44 +205,15 @@ _MAX_TURNS = 1000
 _TOLERANCE = 1e-10
 
 
-class SiteSlopes(NamedTuple):
-    """Derivatives of matching sites, of which each depends on its own row alone.
-
-    Each field is named after what the site depends on: the posterior ``mean`` and
-    ``variance`` of its row, its former ``precision`` and ``shift``, and its ``blur``.
-    It holds the derivative of the new precision, then that of the new shift.
-    """
-
-    mean: tuple[Tensor, Tensor]
-    variance: tuple[Tensor, Tensor]
-    precision: tuple[Tensor, Tensor]
-    shift: tuple[Tensor, Tensor]
-    blur: tuple[Tensor, Tensor]
-
-
-def site_slopes(fixed: FixedPoint) -> SiteSlopes:
-    """The derivatives at a fixed point; zero where the prior knows a row exactly."""
+def _blurred_slopes(fixed: FixedPoint) -> list[tuple[Tensor, ...]]:
+    """The :func:`.site_slopes` at a fixed point, those in the blur last."""
     state, factors = fixed.state, fixed.factors
-    tau, nu = state.sites.chunk(2, dim=-1)
-    given = torch.broadcast_tensors(state.mean, state.variance, tau, nu, factors.blur)
-    with torch.enable_grad():
-        mean, variance, tau, nu, blur = (t.detach().requires_grad_() for t in given)
-        left = 1 - tau * variance
-        cavity = (mean - variance * nu) / left
-        tilted = BlurredFactors(factors.own, blur, None).tilted(cavity, variance / left)
-        new = matching_sites(cavity, tilted).chunk(2, dim=-1)
-        leaves = mean, variance, tau, nu, blur
-        slopes = [
-            torch.autograd.grad(part.sum(), leaves, retain_graph=True) for part in new
-        ]
-    resolved = fixed.solver.resolved
-    both = zip(*slopes, strict=True)
-    return SiteSlopes(
-        *(
-            cast("Any", tuple(torch.where(resolved, s, 0.0) for s in own))
-            for own in both
-        )
-    )
+
+    def tilted(mean: Tensor, variance: Tensor, blur: Tensor) -> TiltedMoments:
+        return BlurredFactors(factors.own, blur, None).tilted(mean, variance)
+
+    given = state.mean, state.variance, *state.sites.chunk(2, dim=-1), factors.blur
+    return site_slopes(tilted, fixed.solver.resolved, *given)
 
 
 def _solution(of: Callable[[Tensor], Tensor], given: Tensor, scale: Tensor) -> Tensor:
@@ -289,7 +261,7 @@ class SparseTangent:
         solver, state = fixed.solver, fixed.state
         self._fixed, self._rows, self._whole = fixed, solver.rows, fixed.whole
         self._tau = self._whole.tau.unsqueeze(-1)
-        self._slopes, self._row_root = site_slopes(fixed), self._whole.row_root()
+        self._slopes, self._row_root = _blurred_slopes(fixed), self._whole.row_root()
         precise = self._tau.squeeze(-1) * state.variance > 0.5
         self._precise = precise.unsqueeze(-1)
         self._projection = solver.features @ solver.root.mT
@@ -354,7 +326,7 @@ class SparseTangent:
             of_mean = of_mean + self._kept(heard)
             of_variance = of_variance + own
         changes = of_mean.squeeze(-1), of_variance, blur
-        slopes = self._slopes.mean, self._slopes.variance, self._slopes.blur
+        slopes = [self._slopes[i] for i in (0, 1, 4)]
         of_each = [
             sum(
                 slope[i] * change for slope, change in zip(slopes, changes, strict=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.linalg import SparseDesign, stack_rows
-from botorch_pref.linalg.covariance import join_rows, joint_shape
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     RowGroups,
@@ -343,98 +343,81 @@ class CorrelatedBoxFactors(BoxFactors):
     takes_counts = False
 
 
-@dataclass(frozen=True, eq=False)
-class _Column:
-    """One answer of each row, as the row sees it, and its count, 0 for no answer.
+def _sum_heard(
+    boxes: BoxFactors, counts: Tensor, z: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Draws of the sum of the heard values, ``num_draws x batch_shape x M``.
 
-    The boxes are not asked for rows, nor for noise that they share.
+    Answer by answer where they are few; else by the first three cumulants of the sum
+    (Cornish and Fisher 1938), whose distribution function is then right within 1e-3, a
+    thirtieth of the error of a thousand draws.
+    """
+    few, total = counts <= _FEW, torch.zeros_like(z)
+    most = int(torch.where(few, counts, 0).max())
+    for k in range(most):
+        one = boxes.heard(z, generator)
+        total = torch.where(few & (k < counts), total + one, total)
+    if bool(few.all()):
+        return total
+    return torch.where(few, total, _sum_of_many(boxes, counts, z, generator))
+
+
+def _sum_of_many(
+    boxes: BoxFactors, counts: Tensor, z: Tensor, generator: torch.Generator
+) -> Tensor:
+    r, count = boxes.variance, counts.clamp_min(1.0)
+    _, first, second, third = boxes._shifted(z, r)
+    deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
+    scale = (r / deviation.clamp_min(torch.finfo(z.dtype).tiny)).nan_to_num()
+    # No normal variable that is kept to an interval is more skewed.
+    skewness = (scale**3 * third).clamp(-2.0, 2.0) / count.sqrt()
+    x = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
+    square = x.square()
+    bent = skewness / 6 * (square - 1) - skewness.square() * x * (
+        (2 * square - 5) / 36 - (square - 3) / 16
+    )
+    return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Answers of all rows, and how often each was given, ``batch_shape x M``.
+
+    An answer of a count of 0 was not given in an element of a batch.
     """
 
     boxes: BoxFactors
     counts: Tensor
+    groups: RowGroups
 
-    def take(self, places: Tensor) -> _Column:
-        """The column of some of the rows."""
-        return _Column(_take(self.boxes, places), self.counts[..., places])
+    def at(self, places: Tensor) -> _Answers:
+        """The answers at some places, whose boxes are not asked for rows nor noise."""
+        own, groups = self.boxes, self.groups
+        parts = own.variance, own.lower, own.upper, own.width, self.counts
+        variance, lower, upper, width, counts, group, sign = (
+            take_places(part, places) for part in (*parts, groups.group, groups.sign)
+        )
+        boxes = BoxFactors(own.rows, variance, lower, upper, width=width)
+        return _Answers(boxes, counts, replace(groups, group=group, sign=sign))
+
+    def take(self, rows: Tensor) -> _Answers:
+        """The answers of some of the rows."""
+        number = rows.new_full((self.groups.num_groups,), -1)
+        number[rows] = torch.arange(len(rows), device=rows.device)
+        group = number[self.groups.group]
+        there = group >= 0
+        (kept,) = there.reshape(-1, group.shape[-1]).any(0).nonzero(as_tuple=True)
+        some, group = self.at(kept), group[..., kept]
+        groups = replace(
+            some.groups, first=self.groups.first[..., rows], group=group.clamp_min(0)
+        )
+        return _Answers(some.boxes, some.counts * there[..., kept], groups)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """The log probability of the answers of each row, and two derivatives."""
-        return LogDerivatives(*(self.counts * d for d in self.boxes.log_prob(z)))
-
-    def sum_heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of the sum of the heard values, ``num_draws x batch_shape x m``.
-
-        Answer by answer where they are few; else by the first three cumulants of the
-        sum (Cornish and Fisher 1938), whose distribution function is then right within
-        1e-3, a thirtieth of the error of a thousand draws.
-        """
-        few = self.counts <= _FEW
-        total = torch.zeros_like(z)
-        most = int(torch.where(few, self.counts, 0).max())
-        for k in range(most):
-            one = self.boxes.heard(z, generator)
-            total = torch.where(few & (k < self.counts), total + one, total)
-        if bool(few.all()):
-            return total
-        return torch.where(few, total, self._sum_of_many(z, generator))
-
-    def _sum_of_many(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        r, count = self.boxes.variance, self.counts.clamp_min(1.0)
-        _, first, second, third = self.boxes._shifted(z, r)
-        deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
-        scale = (r / deviation.clamp_min(torch.finfo(z.dtype).tiny)).nan_to_num()
-        # No normal variable that is kept to an interval is more skewed.
-        skewness = (scale**3 * third).clamp(-2.0, 2.0) / count.sqrt()
-        x = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
-        square = x.square()
-        bent = skewness / 6 * (square - 1) - skewness.square() * x * (
-            (2 * square - 5) / 36 - (square - 3) / 16
-        )
-        return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
-
-
-def _take(boxes: BoxFactors, places: Tensor, sign: Tensor | float = 1.0) -> BoxFactors:
-    """The boxes at some places, mirrored where a row has the opposite sign."""
-    variance, lower, upper, width = (
-        take_places(part, places)
-        for part in (boxes.variance, boxes.lower, boxes.upper, boxes.width)
-    )
-    if isinstance(sign, Tensor):
-        same = sign > 0
-        lower, upper = (
-            torch.where(same, lower, -upper),
-            torch.where(same, upper, -lower),
-        )
-    return BoxFactors(boxes.rows, variance, lower, upper, width=width)
-
-
-def _columns(answers: BoxFactors, counts: Tensor, groups: RowGroups) -> list[_Column]:
-    """The answers of each row in columns; those with two ends have their own."""
-    num_groups, num_answers = groups.num_groups, groups.group.shape[-1]
-    two_sided = answers.lower.isfinite() & answers.upper.isfinite()
-    batch = joint_shape(groups.group.shape[:-1], two_sided.shape[:-1])
-    columns = []
-    for chosen in (~two_sided, two_sided):
-        if not bool(chosen.any()):
-            continue
-        chosen = chosen.expand(*batch, -1)
-        some = chosen.long().argmax(-1, keepdim=True)
-        # Answers of other kinds come last, in a group of their own.
-        group = torch.where(chosen, groups.group, num_groups)
-        row, order = group.sort(dim=-1, stable=True)
-        each = torch.arange(num_groups, device=row.device).expand(*batch, -1)
-        start = torch.searchsorted(row.contiguous(), each.contiguous())
-        size = torch.searchsorted(row.contiguous(), each.contiguous(), right=True)
-        size = size - start
-        for rank in range(int(size.max())):
-            there = size > rank
-            place = (start + rank).clamp_max(num_answers - 1)
-            # Where a row has no such answer any will do, with a count of 0.
-            answer = torch.where(there, order.gather(-1, place), some)
-            boxes = _take(answers, answer, take_places(groups.sign, answer))
-            often = take_places(counts.to(answers.lower), answer) * there
-            columns.append(_Column(boxes, often))
-    return columns
+        own, groups = self.boxes.log_prob(self.groups.spread(z)), self.groups
+        weights = self.counts, self.counts * groups.sign, self.counts
+        return LogDerivatives(*map(groups.total, map(torch.mul, own, weights)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -488,32 +471,37 @@ class _Opposed:
         return value, first, -likely * (other + distance) - unlikely * excess
 
 
-def _opposed(columns: Sequence[_Column]) -> _Opposed | None:
-    """Columns of wins and losses as one; None where some are something else."""
-    variance = columns[0].boxes.variance
-    wins = losses = torch.zeros_like(columns[0].counts)
-    for column in columns:
-        side, boxes = column.boxes._sides, column.boxes
-        same = (boxes.variance == variance) | (column.counts == 0)
-        if side is None or not bool(same.all()):
-            return None
-        bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
-        if bool((bound != 0).any()):
-            return None
-        won = column.counts * (torch.as_tensor(side) > 0)
-        wins, losses = wins + won, losses + (column.counts - won)
-    return _Opposed(variance.rsqrt(), wins, losses)
+def _opposed(answers: _Answers) -> _Opposed | None:
+    """Wins and losses as one; None where some answers are something else."""
+    boxes, counts, groups = answers.boxes, answers.counts, answers.groups
+    side, given = boxes._sides, counts > 0
+    bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
+    if side is None or bool(((bound != 0) & given).any()):
+        return None
+    variance, group = torch.broadcast_tensors(boxes.variance, groups.group)
+    one = torch.ones_like(variance[..., :1]).repeat_interleave(groups.num_groups, -1)
+    own = one.scatter(-1, group, variance)
+    if bool(((take_places(own, group) != variance) & given).any()):
+        return None
+    won = groups.total(counts * (torch.as_tensor(side) * groups.sign > 0))
+    return _Opposed(own.rsqrt(), won, groups.total(counts) - won)
 
 
-def _product(columns: Sequence[_Column]) -> list[_Column | _Opposed]:
-    """The factors whose product all answers are, as few as possible."""
-    one_sided = [c for c in columns if c.boxes._sides is not None]
-    rest = [c for c in columns if c.boxes._sides is None]
-    opposed = _opposed(one_sided) if one_sided else None
-    return [*columns] if opposed is None else [opposed, *rest]
+def _product(answers: _Answers) -> list[_Answers | _Opposed]:
+    """The factors whose product all answers are, those with two ends by themselves."""
+    boxes = answers.boxes
+    two_sided = boxes.lower.isfinite() & boxes.upper.isfinite()
+    parts: list[_Answers | _Opposed] = []
+    for chosen in (~two_sided, two_sided):
+        (places,) = chosen.reshape(-1, chosen.shape[-1]).any(0).nonzero(as_tuple=True)
+        if len(places):
+            some = answers.at(places)
+            own = replace(some, counts=some.counts * chosen[..., places])
+            parts.append(_opposed(own) or own)
+    return parts
 
 
-def _log_product(parts: Sequence[_Column | _Opposed], z: Tensor) -> LogDerivatives:
+def _log_product(parts: Sequence[_Answers | _Opposed], z: Tensor) -> LogDerivatives:
     """The log probability of all answers of each row, and two derivatives."""
     total, *rest = (part.log_prob(z) for part in parts)
     for more in rest:
@@ -549,22 +537,22 @@ class MergedBoxFactors(IntegratedFactors):
             group = torch.cat([group, group.new_tensor([m])])
             noise = answers.noise
             self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
-        self._columns = _columns(answers, counts, groups)
-        often = sum(c.counts for c in self._columns) - groups.there.to(answers.lower)
+        self._answers = _Answers(answers, counts.to(answers.lower), groups)
+        often = groups.total(self._answers.counts) - groups.there.to(answers.lower)
         single = (often <= 0).reshape(-1, groups.num_groups).all(0)
         (self._alone,) = single.nonzero(as_tuple=True)
         (self._merged,) = (~single).nonzero(as_tuple=True)
         self._back = torch.cat([self._alone, self._merged]).argsort()
         self._like_merged = often[..., :1]
-        self._single = _take(answers, groups.first[..., self._alone])
-        self._parts = _product(self._columns)
+        self._single = self._answers.at(groups.first[..., self._alone]).boxes
+        self._parts = _product(self._answers)
         self._merged_parts = [part.take(self._merged) for part in self._parts]
 
     @property
     def variance(self) -> Tensor:
         """The noise of the mean of a row's heard values, weighted by precisions."""
-        precision = [c.counts / c.boxes.variance for c in self._columns]
-        total = torch.stack(torch.broadcast_tensors(*precision)).sum(0)
+        own = self._answers
+        total = own.groups.total(own.counts / own.boxes.variance)
         # Of a row without answers, which an element of a batch may have, any.
         return torch.where(total > 0, total, 1.0).reciprocal()
 
@@ -574,10 +562,9 @@ class MergedBoxFactors(IntegratedFactors):
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
-        each = [
-            c.boxes.curvature_gradient(z, c.counts * weights) for c in self._columns
-        ]
-        return torch.stack(torch.broadcast_tensors(*each)).sum(0)
+        own, groups = self._answers, self._answers.groups
+        often = own.counts * groups.spread(weights)
+        return groups.total(own.boxes.curvature_gradient(groups.spread(z), often))
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class; of rows with one answer in closed form."""
@@ -602,10 +589,10 @@ class MergedBoxFactors(IntegratedFactors):
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
         """Draws of the mean of the values heard of each row, given ``z``."""
-        total, none = torch.zeros_like(z), torch.ones_like(z, dtype=torch.bool)
-        for column in self._columns:
-            total = total + column.sum_heard(z, generator) / column.boxes.variance
-            none = none & (column.counts == 0)
+        own, groups = self._answers, self._answers.groups
+        sums = _sum_heard(own.boxes, own.counts, groups.spread(z), generator)
+        total = groups.total(groups.sign * sums / own.boxes.variance)
+        none = groups.total(own.counts) == 0
         return torch.where(none, z, total * self.variance)
 
 

@@ -5,8 +5,6 @@ function; the hazard is :math:`h(x) = \phi(x) / \Phi(x)`, the derivative of
 :math:`\log \Phi`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,23 +1,15 @@
 """Posteriors of skew-normal processes, and their sampler."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import NoReturn, Self
 
 import torch
-from botorch.logging import logger
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.get_sampler import GetSampler
-from botorch.sampling.normal import (
-    IIDNormalSampler,
-    NormalMCSampler,
-    SobolQMCNormalSampler,
-)
+from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from botorch_pref.linalg.covariance import semidefinite_cholesky
 from botorch_pref.numerics import mixtures as gaussian_mixture
@@ -270,16 +262,5 @@ class SkewNormalPosterior(Posterior):
             return semidefinite_cholesky(self.component_covariance)
 
 
-@GetSampler.register(SkewNormalPosterior)
-def skew_normal_sampler(
-    posterior: SkewNormalPosterior, sample_shape: torch.Size, *, seed: int | None = None
-) -> NormalMCSampler:
-    """Sobol normals, or IID ones beyond the dimensions of torch's Sobol engine."""
-    dimension = posterior.base_sample_shape[-1]
-    if dimension > SobolEngine.MAXDIM:
-        logger.warning(
-            f"{dimension} base samples are more than the Sobol engine has dimensions. "
-            "Using IIDNormalSampler instead."
-        )
-        return IIDNormalSampler(sample_shape=sample_shape, seed=seed)
-    return SobolQMCNormalSampler(sample_shape=sample_shape, seed=seed)
+# Sobol normals, or IID ones beyond the dimensions of torch's Sobol engine.
+GetSampler.register(SkewNormalPosterior)(GetSampler.dispatch(MultivariateNormal))
