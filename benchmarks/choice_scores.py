@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
-from torch.func import grad, hessian
 from torch.nn.functional import logsigmoid
 
 from botorch_pref.commands.choices import RIDGE, clustered_mean
@@ -33,14 +32,24 @@ def fit_bradley_terry(differences: Tensor) -> Tensor:
     def loss(weights: Tensor) -> Tensor:
         return 0.5 * RIDGE * weights @ weights - logsigmoid(rows @ weights).sum()
 
+    def gradient(weights: Tensor) -> Tensor:
+        return RIDGE * weights - rows.mT @ torch.sigmoid(-rows @ weights)
+
+    def hessian(weights: Tensor) -> Tensor:
+        won = torch.sigmoid(rows @ weights)
+        curvature = (won * (1 - won)).unsqueeze(-1)
+        return torch.diag(RIDGE * torch.ones_like(weights)) + rows.mT @ (
+            curvature * rows
+        )
+
     def of_arrays(function: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
         return lambda point: function(torch.as_tensor(point)).numpy()
 
     found = minimize(
         of_arrays(loss),
         torch.zeros(rows.shape[-1]).double().numpy(),
-        jac=of_arrays(grad(loss)),
-        hess=of_arrays(hessian(loss)),
+        jac=of_arrays(gradient),
+        hess=of_arrays(hessian),
         method="trust-exact",
         tol=1e-9,
     )

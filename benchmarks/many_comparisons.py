@@ -49,6 +49,7 @@ REPEATS = 5
 MODELS = {"Laplace": LaplacePreferenceGP, "EP": EPPreferenceGP}
 OFTEN, SCALES = 100_000, (1.0, 1e2, 1e4)
 THRESHOLD = 0.4
+GRID = 400_001
 LIKELIHOODS: dict[str, Callable[[], torch.nn.Module]] = {
     "probit": lambda: PairwiseProbitLikelihood(0.5),
     "logit": PairwiseLogitLikelihood,
@@ -129,7 +130,7 @@ def truth(likelihood: str, answers: list[int], variance: float) -> tuple[float, 
     low, high = -12 * variance**0.5, 12 * variance**0.5
     # Each grid is where the one before has anything to speak of.
     for _ in range(4):
-        z = torch.linspace(low, high, 400_001, dtype=torch.float64)
+        z = torch.linspace(low, high, GRID, dtype=torch.float64)
         log = log_probability(likelihood, z, answers) - 0.5 * z.square() / variance
         kept = z[log > log.max() - 60]
         step = float(z[1] - z[0])

@@ -48,7 +48,12 @@ def tiny(*arguments: str, **constants: Any) -> tuple[dict[str, Any], list[str]]:
     return constants, [part for one in arguments for part in one.split()]
 
 
-FEW_DRAWS = {"reference_posterior__EFFECTIVE_DRAWS": 50}
+FEW_DRAWS = {
+    "reference_posterior__EFFECTIVE_DRAWS": 50,
+    "evidence_accuracy__TILTING_DRAWS": 200,
+    # Every pair of them is looked at in every draw.
+    "posterior_accuracy__NEW_POINTS": 10,
+}
 FEW_ANSWERS = {"many_comparisons__ITEMS": 6, "many_comparisons__ANSWERS": 20}
 TINY = {
     "ax_ask_time": tiny(TO_REACH={2: 1.0}, SEEDS=(0,), CONSTRAINTS=Only("none")),
@@ -83,7 +88,7 @@ TINY = {
     "fully_bayesian": tiny(
         "--seeds 1",
         **{"SIZES": (4,), "NOISES": Only("low"), "FITS": Only("averaged")},
-        **{"WARMUP": 1, "STEPS": 1, "THINNING": 1, "HELD_OUT": 510},
+        **{"WARMUP": 1, "STEPS": 1, "THINNING": 1, "HELD_OUT": 10, "SETS": 4},
     ),
     "held_out_feedback": tiny(
         "--only car --sushi {folder} --bigrams {folder}",
@@ -94,7 +99,10 @@ TINY = {
     ),
     "improvement_tail": tiny(ANSWERS={"sixhumpcamel": 6}, CHALLENGERS=16),
     "leaderboards": tiny("--leagues 2", ITEMS=4, RESAMPLES=20),
-    "many_comparisons": tiny(ITEMS=6, ANSWERS=20, FEW=5, REPEATS=1, SCALES=(1.0,)),
+    "many_comparisons": tiny(
+        **{"ITEMS": 6, "ANSWERS": 20, "FEW": 5, "REPEATS": 1, "SCALES": (1.0,)},
+        **{"OFTEN": 1000, "GRID": 2001},
+    ),
     "many_sets": tiny(ITEMS=6, LENGTH=3, COUNTS=(5,), **FEW_ANSWERS),
     "exact_ratings": tiny("ratings", POINTS=5, STARTS=1, SCALES=(10,)),
     "rounding": tiny(RATIOS={torch.float64: (10.0,)}, SEEDS=(1,)),
@@ -177,6 +185,8 @@ def scripts(few_iterations: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.syspath_prepend(str(FOLDER))
     short = partial(botorch.fit.fit_fully_bayesian_model_nuts, max_tree_depth=1)
     monkeypatch.setattr(botorch.fit, "fit_fully_bayesian_model_nuts", short)
+    # Where it goes on to the end, the variational bound takes most of some scripts.
+    monkeypatch.setattr("botorch_pref.inference.variational._MAX_ITERATIONS", 3)
     before, threads = set(sys.modules), torch.get_num_threads()
     with jax.disable_jit():
         yield

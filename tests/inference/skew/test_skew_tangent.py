@@ -97,7 +97,7 @@ def test_one_answer_in_closed_form() -> None:
         return a * first / gamma.sqrt(), torch.outer(a, a) * (1 - variance) / gamma
 
     t = torch.zeros((), dtype=DOUBLE)
-    weights, precision = torch.func.jacfwd(terms)(t)
+    weights, precision = torch.autograd.functional.jacobian(terms, t)
     draws, motion, _ = solve(covar, mean, boxes, 50)
     t.requires_grad_()
 
@@ -157,5 +157,5 @@ def test_what_draws_share_moves_as_gaussian_regression() -> None:
     t = torch.zeros((), dtype=DOUBLE)
     torch.testing.assert_close(
         torch.autograd.functional.jacobian(shared, t),
-        torch.func.jacfwd(regression)(t),
+        torch.autograd.functional.jacobian(regression, t),
     )
