@@ -479,8 +479,10 @@ def _opposed(answers: _Answers) -> _Opposed | None:
     if side is None or bool(((bound != 0) & given).any()):
         return None
     variance, group = torch.broadcast_tensors(boxes.variance, groups.group)
-    one = torch.ones_like(variance[..., :1]).repeat_interleave(groups.num_groups, -1)
-    own = one.scatter(-1, group, variance)
+    places = torch.arange(group.shape[-1], device=group.device).expand_as(group)
+    some = group.new_zeros(*group.shape[:-1], groups.num_groups)
+    # The gradient of a variance that is scattered would count for each answer.
+    own = take_places(variance, some.scatter(-1, group, places))
     if bool(((take_places(own, group) != variance) & given).any()):
         return None
     won = groups.total(counts * (torch.as_tensor(side) * groups.sign > 0))
