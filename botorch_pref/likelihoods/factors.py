@@ -379,6 +379,13 @@ def _sum_of_many(
     return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
 
 
+def _in_any_element(chosen: Tensor) -> Tensor:
+    """Places of the last dimension that are chosen in any element of a batch."""
+    batch = tuple(range(chosen.dim()))
+    (places,) = chosen.unsqueeze(0).any(batch).nonzero(as_tuple=True)
+    return places
+
+
 @dataclass(frozen=True, eq=False)
 class _Answers:
     """Answers of all rows, and how often each was given, ``batch_shape x M``.
@@ -406,7 +413,7 @@ class _Answers:
         number[rows] = torch.arange(len(rows), device=rows.device)
         group = number[self.groups.group]
         there = group >= 0
-        (kept,) = there.reshape(-1, group.shape[-1]).any(0).nonzero(as_tuple=True)
+        kept = _in_any_element(there)
         some, group = self.at(kept), group[..., kept]
         groups = replace(
             some.groups, first=self.groups.first[..., rows], group=group.clamp_min(0)
@@ -495,7 +502,7 @@ def _product(answers: _Answers) -> list[_Answers | _Opposed]:
     two_sided = boxes.lower.isfinite() & boxes.upper.isfinite()
     parts: list[_Answers | _Opposed] = []
     for chosen in (~two_sided, two_sided):
-        (places,) = chosen.reshape(-1, chosen.shape[-1]).any(0).nonzero(as_tuple=True)
+        places = _in_any_element(chosen)
         if len(places):
             some = answers.at(places)
             own = replace(some, counts=some.counts * chosen[..., places])
