@@ -1,12 +1,14 @@
 """What tests of the benchmarks share."""
 
 from functools import partial
+from typing import Any
 
 import botorch.fit
 import pytest
 from botorch.optim import optimize
+from torch import Tensor
 
-from benchmarks.suite.runs import models, rivals
+from benchmarks.suite.runs import batch_player, models, rivals
 
 FEW = {"options": {"maxiter": 3}}
 
@@ -23,3 +25,16 @@ def few_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
         "gen_candidates_scipy",
         lambda *args, **given: search(*args, **given | FEW),
     )
+
+
+@pytest.fixture
+def short_fits_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits of batches end after a few iterations; their searches go on to the end."""
+    minimised = batch_player.minimised
+
+    def few(*given: Any) -> Tensor:
+        *rest, iterations = given
+        is_fit = rest[2] is None  # without bounds
+        return minimised(*rest, 3 if is_fit else iterations)
+
+    monkeypatch.setattr(batch_player, "minimised", few)

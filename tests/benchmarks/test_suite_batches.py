@@ -143,6 +143,7 @@ def test_near_copies_cost_a_run_what_its_own_values_spread() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_fits_of_batches")
 @pytest.mark.parametrize("acquisition", sorted(WAYS_OF_BATCHES))
 def test_every_rule_asks_of_three_distinct_options(
     acquisition: str, monkeypatch: pytest.MonkeyPatch
@@ -250,6 +251,7 @@ def test_a_maximum_is_found_in_every_run() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_fits_of_batches")
 def test_no_point_has_a_larger_mean_than_the_one_recommended_of_the_cube() -> None:
     """Of every run of the batch, by its means at 4,096 points and at those shown."""
     told = told_so_far(4, 3, 6)

@@ -84,6 +84,7 @@ def test_the_box_has_the_shape_of_the_lengthscales(dtype: torch.dtype) -> None:
     assert ((low <= corner) & (corner <= high) & (low < high)).all()
 
 
+@pytest.mark.usefixtures("short_fits_of_batches")
 def test_a_run_that_is_resumed_asks_in_the_box_of_its_log() -> None:
     problem, rule = make_problem("levy20"), Rule("ep", "exploring-eiig-local")
     sources = [Generator().manual_seed(seed) for seed in range(2)]
