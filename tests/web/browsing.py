@@ -71,7 +71,7 @@ def until(happened: Callable[[], Any]) -> Any:
     end = time.monotonic() + PATIENCE
     while not (found := happened()):
         assert time.monotonic() < end, f"{happened} never happened"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return found
 
 
@@ -134,9 +134,18 @@ class Visitor:
     def button(self, text: str, within: str = "body") -> WebElement:
         """What can be clicked and begins with a text, within what a selector finds."""
         kinds = "button, summary, [role=menuitem], [role=radio]"
+        # Each element that is asked is two calls of the browser: ask few of them.
+        having = """
+            const bare = (said) => (said ?? "").replace(/\\s/g, "").toLowerCase();
+            return [...document.querySelectorAll(arguments[0])].filter((e) =>
+                [e.textContent, e.ariaLabel, e.title]
+                    .some((said) => bare(said).includes(bare(arguments[1]))));
+        """
         found = [
             element
-            for element in self.all(f"{within} :is({kinds})")
+            for element in self.driver.execute_script(
+                having, f"{within} :is({kinds})", text
+            )
             if element.is_displayed()
             and (element.accessible_name or element.text).startswith(text)
         ]

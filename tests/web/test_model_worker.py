@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ax.api.configs import RangeParameterConfig
+from espresso import QUICK, QUICK_FIT
 from tea import OWN, create, stored
 
 from botorch_pref.ax import PreferenceExperiment
@@ -26,6 +27,9 @@ from botorch_pref.web.worker import (
     packed_state,
 )
 
+# What is the same here and there does not depend on how long it is sought.
+SHORT = {"optimizer_options": QUICK, "fit_options": QUICK_FIT}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answers", [0, 3])
@@ -33,7 +37,7 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
     """With no answer that of the spread, with three that of the model."""
 
     def told(name: str) -> PreferenceExperiment:
-        experiment = create(tmp_path / name, initial=3)
+        experiment = create(tmp_path / name, initial=3, **SHORT)
         for _ in range(answers):
             experiment.tell(experiment.ask(2), winner=0)
         return experiment
@@ -114,7 +118,7 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    experiment = create(tmp_path / "tea.db", initial=7)
+    experiment = create(tmp_path / "tea.db", initial=7, **SHORT)
     worker = ModelWorker(experiment, 2)
     # The first question is far from those that a model chooses.
     experiment.tell(worker.ask("ann", num_raters=1), winner=0)
