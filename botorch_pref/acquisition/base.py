@@ -7,6 +7,8 @@ of equal weight and one variance, :math:`N(\mu_s, \tau^2)`, with :math:`S = 1` f
 Laplace, EP and `PairwiseGP`. Values are closed forms of these: nothing is sampled.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import wraps

@@ -1,5 +1,7 @@
 """Pairs of a catalogue of items whose duels say most, many at once."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

@@ -1,5 +1,7 @@
 """Knowledge gradients: how much an answer is expected to help the choice."""
 
+from __future__ import annotations
+
 from math import ceil
 
 import torch

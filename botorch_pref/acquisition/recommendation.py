@@ -1,5 +1,7 @@
 """What to take after the loop: the point of the largest posterior mean anywhere."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Acquisition functions by name, and their input constructors."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

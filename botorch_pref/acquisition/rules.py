@@ -1,5 +1,7 @@
 """Rules that value a challenger by one duel, and distinct options for any rule."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from copy import copy
 from typing import Any

@@ -1,5 +1,7 @@
 """Acquisition functions of one posterior draw: Thompson's and believers'."""
 
+from __future__ import annotations
+
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior

@@ -1,5 +1,7 @@
 """Acquisition functions of trials that may fail: weighted, or kept to likely ones."""
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from collections.abc import Callable

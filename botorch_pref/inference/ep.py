@@ -13,6 +13,8 @@ as long as the posterior and all cavities stay Gaussian; a step after which they
 is taken back and shortened.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass

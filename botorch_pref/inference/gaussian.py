@@ -31,6 +31,8 @@ points squared times the answers, and the solution may be cached. That gives fir
 derivatives, no higher ones.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -20,6 +20,8 @@ ratings drawn from the model it is mostly the highest; where many answers contra
 others another start may lead higher.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

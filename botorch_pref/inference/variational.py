@@ -30,6 +30,8 @@ maximised in ``b`` by turns: the Gaussian for given ``b`` (step 16a), the best `
 a given Gaussian (step 16b).
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from abc import ABC, abstractmethod

@@ -16,6 +16,8 @@ carrying the factor :math:`1 / (\sqrt 2 \sigma)` that equations 75 and 105 lack,
 :math:`\psi_1(a) + \psi_1(b)` for the repeated :math:`\psi_1(a)` of 81 and 111.
 """
 
+from __future__ import annotations
+
 import math
 from functools import cached_property, partial
 from typing import ClassVar

@@ -431,7 +431,7 @@ class _Answers:
 class _Opposed:
     r"""All wins and losses of rows, :math:`\Phi(x)^a \Phi(-x)^b`, ``batch_shape x m``.
 
-    One tail gives both, for half the cost of two columns; ``slope`` is that of ``x``.
+    One tail gives both, for half the cost of two; ``slope`` is that of ``x``.
     """
 
     slope: Tensor

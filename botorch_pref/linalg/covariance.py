@@ -1,5 +1,7 @@
 """Covariance matrices as tensors, and their roots, singular or not."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Registered models, and the likelihoods of the answers that each takes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast

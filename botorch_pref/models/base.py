@@ -1,5 +1,7 @@
 """The base of every model of utilities: its data and what it predicts of them."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy

@@ -23,6 +23,8 @@ of :math:`h_u(x)` with the rows of the rater,
     \operatorname{cov}(r, r') = 1[u = u'] \, (k_h(x, x') - \kappa P_u \kappa'^T) .
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, cast

@@ -1,5 +1,7 @@
 """Preference models, one for each engine, and the table of what they take."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Self, cast
 

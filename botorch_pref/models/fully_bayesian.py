@@ -10,13 +10,15 @@ which is the objective of :class:`PreferenceMarginalLogLikelihood`. Over a free 
 spans, :math:`\log |\det \partial \theta_j / \partial u_j|`.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import wraps
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -39,6 +41,9 @@ from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
 from botorch_pref.models.answers import register_model
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.posteriors.gaussian import Moments
+
+if TYPE_CHECKING:
+    import jax
 
 
 class _Learned(NamedTuple):

@@ -1,5 +1,7 @@
 """Priors: default mean and kernel, the kernel of duels, the weights of covariates."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from functools import partial

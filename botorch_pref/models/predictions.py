@@ -1,5 +1,7 @@
 """Predictions of answers, and of utilities once open duels are answered."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, cast
 

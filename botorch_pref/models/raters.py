@@ -1,5 +1,7 @@
 """Several raters in one model: kernels, their noise, the utility of one or a group."""
 
+from __future__ import annotations
+
 import math
 from numbers import Real
 from typing import Any

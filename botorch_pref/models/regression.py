@@ -1,5 +1,7 @@
 """Plackett-Luce regression: utilities that are linear in features, in weight space."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 

@@ -1,5 +1,7 @@
 """Checks of arguments, which raise `FeedbackError`, and of what is registered."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Iterable
 from functools import cache, wraps

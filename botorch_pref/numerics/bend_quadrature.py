@@ -14,6 +14,8 @@ Kepler's kind, :math:`a \sinh y + y = x` with :math:`a = w / \tau`, by Newton's 
 from an upper bound, which converge monotonically since the left side is convex.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

@@ -19,6 +19,8 @@ As functions of k these are moments of a positive measure on [0, 1], for which a
 below :math:`2 \cdot 5.83^{-n}`: rounding from 20 terms.
 """
 
+from __future__ import annotations
+
 import math
 
 import torch

@@ -14,6 +14,8 @@ is solved without a graph, and the first-order change of its root, linear in the
 of ``m_s`` and ``sigma``, is attached to the solution.
 """
 
+from __future__ import annotations
+
 import math
 
 import torch

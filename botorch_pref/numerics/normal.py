@@ -5,6 +5,8 @@ function; the hazard is :math:`h(x) = \phi(x) / \Phi(x)`, the derivative of
 :math:`\log \Phi`.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -22,6 +22,8 @@ product and :math:`u = g' - (z - \mu) / s`, :math:`E[u] = 0` and :math:`E[(z - E
 of its moments.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Utilities and their differences under any model, and draws of duels."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

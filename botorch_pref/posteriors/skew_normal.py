@@ -1,5 +1,7 @@
 """Posteriors of skew-normal processes, and their sampler."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from functools import cached_property

@@ -23,6 +23,8 @@ Quantification 6(2)). Rows that almost determine each other, such as many differ
 few utilities, bend each other's coordinates; the rows themselves suit those.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple, Protocol, Self
 

@@ -17,6 +17,8 @@ folding, and localization: an improved R-hat for assessing convergence of MCMC",
 Bayesian Analysis 16(2), without ranks: rows have light tails.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
