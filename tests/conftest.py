@@ -1,6 +1,7 @@
 """Settings that every test shares, and which of them are quick."""
 
 import gc
+import os
 from pathlib import Path
 from zlib import crc32
 
@@ -10,6 +11,10 @@ from hypothesis import settings
 # Same examples every time, and no deadline: the tests time nothing.
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")
+
+# What JAX compiles here is run a few times, so that optimising it does not pay. JAX
+# reads this when it is imported.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 _LONGEST = {
     *("test_tutorials.py", "test_adversary.py", "test_resume.py"),

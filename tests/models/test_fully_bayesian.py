@@ -3,7 +3,6 @@
 import copy
 import importlib.util
 import pickle
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -134,19 +133,15 @@ def sample(model: FullyBayesianPreferenceGP, count: int, thinning: int = 1) -> N
 
 
 @pytest.fixture(scope="module")
-def sampled() -> Iterator[FullyBayesianPreferenceGP]:
-    # To compile is what takes long here, and half as long without optimisation.
-    flags = "--xla_backend_optimization_level=0"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FLAGS", flags)
-        # JAX itself draws from NumPy's global generator when it is imported first.
-        import_module("jax")
-        model = small_model(FullyBayesianLaplacePreferenceGP)
-        states = torch.random.get_rng_state(), str(np.random.get_state())  # noqa: NPY002
-        sample(model, NUM_SAMPLES)
-        assert torch.equal(torch.random.get_rng_state(), states[0])
-        assert str(np.random.get_state()) == states[1]  # noqa: NPY002
-        yield model
+def sampled() -> FullyBayesianPreferenceGP:
+    # JAX itself draws from NumPy's global generator when it is imported first.
+    import_module("jax")
+    model = small_model(FullyBayesianLaplacePreferenceGP)
+    states = torch.random.get_rng_state(), str(np.random.get_state())  # noqa: NPY002
+    sample(model, NUM_SAMPLES)
+    assert torch.equal(torch.random.get_rng_state(), states[0])
+    assert str(np.random.get_state()) == states[1]  # noqa: NPY002
+    return model
 
 
 def on_a_grid(size: int) -> tuple[Tensor, Tensor]:
