@@ -81,7 +81,8 @@ starts: compare them by the columns *against the reference*.
 
 - Regret is that of the recommended point (`incumbent`) after the last question, in
   units of the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL}
-  runs on; *mean* its standard error. From {FEWEST} starts on its quartiles are drawn.
+  runs on; *mean* its standard error. Rules of {FEWEST} starts or more are
+  drawn, with their quartiles.
 - *Anywhere* has median and mean regret of the other recommendation, the point of the
   whole cube with the largest posterior mean (`recommend`), whether it was shown or not.
 - *Against the reference* is the mean difference from the same starts with its standard
