@@ -305,3 +305,18 @@ def test_rankings_of_two_among_longer_ones_are_comparisons(num_sets: int) -> Non
     for of in ("mean", "variance"):
         values = [getattr(m.eval().posterior(new), of) for m in (found, expected)]
         torch.testing.assert_close(*values, rtol=1e-6, atol=1e-6)
+
+
+def test_what_was_heard_of_a_row_has_the_signs_of_its_answers() -> None:
+    """Three wins and a loss of equal options: each heard a half-normal's mean away."""
+    points = torch.tensor([[0.0], [1.0]]).double()
+    pairs = torch.tensor([[0, 1], [1, 0]])
+    answers = Comparisons(pairs, pair_counts=torch.tensor([3, 1]))
+    factors = SkewPreferenceGP(points, answers).factors()
+    draws = 20_000
+    heard = factors.heard(
+        torch.zeros(draws, 1).double(), torch.Generator().manual_seed(0)
+    )
+    away = (2 * factors.variance * 4 / torch.pi).sqrt()
+    # A mean of four has less than the deviation of one.
+    assert ((heard.mean(0) - 0.5 * away).abs() < 5 * away / draws**0.5).all()
