@@ -70,6 +70,9 @@ def _draw(
     floored = any((curve <= FLOOR).any(axis=None) for curve in curves.values())
     label = f"simple regret, at least {FLOOR:g}" if floored else "simple regret"
     axes.set(yscale="log", xlabel="duels", ylabel=label, title=title)
+    # The penalty of invalid first trials would flatten all that follows.
+    highest = max(curve.loc[num_random:, 0.5].max() for curve in curves.values())
+    axes.set_ylim(top=min(axes.get_ylim()[1], 100 * highest))
     ordered = sorted(
         lines, key=lambda name: -float(np.asarray(lines[name].get_ydata())[-1])
     )

@@ -285,7 +285,7 @@ MANY_DIMENSIONS = Study(
         *PEERS,
     ),
     reference=DEFAULT,
-    num_seeds=12,
+    num_seeds=20,
     num_random=10,
     num_chosen=40,
     claims=(
