@@ -536,6 +536,11 @@ PLAIN = "winner,loser\na,b\n"
             "line 3, column at: 'c' is neither 'a' nor 'b'",
         ),
         ("winner,loser,winner\na,b,c\n", "", "has the column winner twice"),
+        (
+            "winner,loser\na,b\nPie, hot,b\n",
+            "",
+            "line 3: 3 cells, and the header has 2",
+        ),
         (f"winner,loser,count\na,b,{2**53}\nb,a,1\n", "", "counts 9007199254740993"),
     ],
 )

@@ -155,7 +155,9 @@ def _fraction(field: str, given: Any) -> float:
     if number is None:
         raise ExperimentError(f"{field} holds {written(given)}; give a finite number.")
     if not 0 < (value := round(number, DECIMALS)) < 1:
-        raise ExperimentError(f"{field} holds {given}, which is not between 0 and 1.")
+        raise ExperimentError(
+            f"{field} holds {given}, which is not strictly between 0 and 1."
+        )
     return value
 
 

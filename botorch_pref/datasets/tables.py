@@ -373,6 +373,13 @@ class CsvTable:
         # And columns that have no name.
         if twice := [name for name in header if name and header.count(name) > 1]:
             raise FeedbackError(f"{path} has the column {twice[0]} twice: remove one")
+        for line, row in rows:
+            # What is beyond the header would be left out, and the rest misread.
+            if any(row[len(header) :]):
+                raise FeedbackError(
+                    f"{path}, line {line}: {len(row)} cells, and the header has "
+                    f"{len(header)}: quote a cell that has {separator!r} in it"
+                )
         lines = [line for line, _ in rows]
         return cls(path, separator, header, lines, [row for _, row in rows])
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.base import PositiveParameter, register_positive
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 
 IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 
@@ -107,6 +107,7 @@ class DuelKernel(ScaleKernel):
 
     @checked_arguments
     def __init__(self, dim: int, batch_shape: torch.Size | None = None) -> None:
+        check_count("dim", dim, at_least=1)
         batch = torch.Size() if batch_shape is None else batch_shape
         lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(dim)
         base = MaternKernel(

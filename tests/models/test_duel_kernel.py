@@ -19,6 +19,12 @@ from botorch_pref.errors import FeedbackError
 DOUBLE = torch.float64
 
 
+@in_turn("dim", [0, -1])
+def test_a_kernel_has_features(dim: int) -> None:
+    with pytest.raises(FeedbackError, match=f"dim is {dim}; give an integer of at"):
+        DuelKernel(dim)
+
+
 @in_turn("dim", [1, 3])
 def test_points_of_other_dimensions_are_refused(dim: int) -> None:
     """One lengthscale would broadcast, three would fail without a name."""

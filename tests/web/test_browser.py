@@ -491,10 +491,14 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     option = {"leaf (g)": 2.0, "mean": 0, "lower": -1, "upper": 1}
     names = ["1 A", "1 B", "an id of a row that is longer than there is room", "12 D"]
     found = {
-        "summary": [["answered alike", 0.8], ["options", 40 * "12 D, "]],
+        "summary": [
+            ["answered alike", 0.8],
+            ["options", 40 * "12 D, "],
+            ["recommended of those shown", "1 A"],
+        ],
         "meanings": {"answered alike": "0.5 is guessing"},
         "options": [{**option, "name": name} for name in names],
-        "recommended": {"question": 0, "place": 0},
+        "recommended": {"question": 0, "place": 0, "name": "1 A"},
         "effects": [
             {"parameter": name, "is_choice": choice, "log": False}
             | {"rows": [{"value": v, "change": 0, "lower": -1, "upper": 1} for v in of]}
@@ -532,6 +536,10 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     one.driver.get(f"{one.address}/report")
     until(lambda: one.all(".bp-raters"))
     assert one.fits()
+    # Marks of what was more or less in its question say nothing of an option alone.
+    marks = one.all(".bp-bests .bp-rank")
+    assert marks
+    assert not any(mark.is_displayed() for mark in marks)
     (table, *_), figures = one.all(".bp-raters"), one.all(".bp-figure")
     frames = [figure.find_element(By.XPATH, "..") for figure in figures]
 

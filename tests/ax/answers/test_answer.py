@@ -86,7 +86,7 @@ def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
         (3, {"ranking": [0, 1]}, "name all of"),
         (3, {"ranking": [0, 1, 1]}, "each option once"),
         (3, {"ranking": "012"}, "give a list"),
-        (2, {"strength": 1.0}, "between 0 and 1"),
+        (2, {"strength": 1.0}, "strictly between 0 and 1"),
         (2, {"strength": "much"}, "give a finite number"),
         (2, {"strength": 1 - 1e-12}, "between 0 and 1"),
         (2, {"ratings": [0.5]}, "one for each"),
