@@ -74,3 +74,14 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches under constraints begin soon: they need no uniform starts."""
+    from botorch.optim import initializers
+
+    sample, soon = initializers.get_polytope_samples, {"n_burnin": 64, "n_thinning": 1}
+    monkeypatch.setattr(
+        initializers, "get_polytope_samples", lambda **given: sample(**given | soon)
+    )

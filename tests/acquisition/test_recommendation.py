@@ -84,6 +84,7 @@ def test_bounds_in_other_units_are_told() -> None:
     assert float(recommend(quadratic(), fixed).point[0, 1]) == 2.0
 
 
+@pytest.mark.usefixtures("short_walks")
 def test_constraints_hold() -> None:
     both, ones = torch.tensor([0, 1]), torch.ones(2, dtype=torch.double)
     # The foot of the perpendicular from the top is (0.55, 0.85).

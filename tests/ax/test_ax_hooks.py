@@ -70,6 +70,7 @@ def test_a_strategy_that_was_stored_asks_on(played) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Unknown solver options")
+@pytest.mark.usefixtures("short_walks")
 def test_our_models_in_the_generator_that_ax_has(played) -> None:
     """Wins alone need no adapter of ours: ``Generators.BOTORCH_MODULAR`` will do."""
     model = model_classes()["EPPreferenceGP"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from ax.core.types import TParameterization
-from botorch.optim import initializers, optimize
+from botorch.optim import optimize
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.ax import registration
@@ -66,26 +66,27 @@ def prefers_bean_b(*options: TParameterization) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _anywhere(tmp_path, monkeypatch) -> None:
+def _anywhere(tmp_path, monkeypatch, short_walks) -> None:
     """Files go elsewhere; loops of a few iterations are loops that run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_PATHS", 8)
-    original, few = optimize.gen_candidates_scipy, {"options": {"maxiter": 2}}
+    few = {"options": {"maxiter": 2}}
+    search, start = optimize.gen_candidates_scipy, optimize.gen_batch_initial_conditions
     monkeypatch.setattr(
         optimize,
         "gen_candidates_scipy",
-        lambda *args, **kwargs: original(*args, **kwargs | few),
+        lambda *args, **kwargs: search(*args, **kwargs | few),
     )
-    fit, sample = registration.fit_gpytorch_mll, initializers.get_polytope_samples
+    monkeypatch.setattr(
+        optimize,
+        "gen_batch_initial_conditions",
+        lambda *args, **kwargs: start(*args, **kwargs | {"raw_samples": 32}),
+    )
+    fit = registration.fit_gpytorch_mll
     monkeypatch.setattr(
         registration,
         "fit_gpytorch_mll",
         lambda mll, **options: fit(mll, **{"optimizer_kwargs": few} | options),
-    )
-    monkeypatch.setattr(
-        initializers,
-        "get_polytope_samples",
-        lambda **options: sample(**options | {"n_burnin": 64}),
     )
 
 
