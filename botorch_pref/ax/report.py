@@ -268,8 +268,17 @@ def preference_report(projection: Projection) -> Report:
         pairs,
         rater_checks(log),
         _effects(log, adapter),
-        _advice(values),
+        _failures(options, arms, shown) + _advice(values),
     )
+
+
+def _failures(options: DataFrame, arms: Sequence[Arm], best: TParameterization) -> str:
+    """That the best option has failed, where no answer prefers it to another."""
+    row = options.iloc[[arm.parameters for arm in arms].index(best)]
+    if not row.failed or row.wins:
+        return ""
+    times = "once" if row.failed == 1 else f"{int(row.failed)} times"
+    return f"This option failed {times} and beat none; none is known to be better. "
 
 
 def _advice(values: Mapping[str, Any]) -> str:

@@ -380,6 +380,15 @@ def test_failures_and_sets_are_counted(tmp_path) -> None:
     assert found.summary["value"]["options that stand alone"] == "none"
 
 
+def test_a_report_of_failures_alone_says_so(tmp_path) -> None:
+    experiment = triangle(tmp_path / "failed.db")
+    tell(experiment, [A, B], invalid=[0, 1])
+    assert "This option failed once and beat none" in experiment.report().advice
+    tell(experiment, [A, B], winner=0)
+    tell(experiment, [A, C], winner=0)
+    assert "failed" not in experiment.report().advice
+
+
 def test_a_report_reads_well(found) -> None:
     text = str(found)
     assert text == found.to_markdown() == found._repr_markdown_()
