@@ -23,10 +23,17 @@ MORE_OPTIONS = (
     ),
     Rule("ep", "joint-eubo", 4),
     Rule("ep", "joint-kg", 4),
+    Rule("ep-short", "joint-kg", 4, "order"),
     Rule("ep", "qeubo", 4, "order"),
     Rule("ep", "random", 4),
     Rule("pairwise-gp", "qeubo", 4),
     Rule("optuna", "sampler", 4, "worst"),
+)
+
+SHORTER = Claim(
+    "Lengthscales should be shorter than those of `DuelKernel`.",
+    Rule("ep-short", "exploring-eiig"),
+    DEFAULT,
 )
 
 DEFAULTS = Study(
@@ -49,7 +56,7 @@ DEFAULTS = Study(
         # A believer's challengers against the best point of the draw.
         Rule("ep", "hbei-own-best"),
         *all_rules(
-            ("ep-default-prior", "ep-rival-prior", "ep-learned-noise"),
+            ("ep-short", "ep-default-prior", "ep-rival-prior", "ep-learned-noise"),
             ("exploring-eiig",),
         ),
         *PEERS,
@@ -86,6 +93,7 @@ DEFAULTS = Study(
             DEFAULT,
             Rule("ep-rival-prior", "exploring-eiig"),
         ),
+        SHORTER,
         Claim(
             "The noise of a judge who errs should be learned.",
             Rule("ep-learned-noise", "exploring-eiig"),
@@ -147,6 +155,11 @@ OPTIONS = replace(
             "show.",
             Rule("ep", "joint-kg", 4),
             Rule("ep", "joint-eubo", 4),
+        ),
+        Claim(
+            "Lengthscales should be shorter than those of `DuelKernel`, for four.",
+            Rule("ep-short", "joint-kg", 4, "order"),
+            Rule("ep", "joint-kg", 4, "order"),
         ),
         Claim(
             "Four of which the best is named should be chosen jointly.",
@@ -282,6 +295,7 @@ MANY_DIMENSIONS = Study(
             ("ep",),
             ("exploring-eiig-turbo", "exploring-eiig-local", "eubo", "eubo-local"),
         ),
+        Rule("ep-short", "exploring-eiig"),
         *PEERS,
     ),
     reference=DEFAULT,
@@ -290,6 +304,7 @@ MANY_DIMENSIONS = Study(
     num_chosen=40,
     claims=(
         *BESIDE_PEERS,
+        SHORTER,
         Claim(
             "The exploring rule is better in a trust region of TuRBO's constants.",
             Rule("ep", "exploring-eiig-turbo"),
