@@ -56,6 +56,7 @@ WRONG_THINGS = {
     "Tensor | None": set(THINGS) - {"tensor", "None"},
     "Tensor | Comparisons | None": set(THINGS) - {"tensor", "None"},
     "float": set(THINGS) - {"number"},
+    "float | None": set(THINGS) - {"number", "None"},
     "float | Tensor": set(THINGS) - {"number", "tensor"},
     "float | Tensor | None": set(THINGS) - {"number", "tensor", "None"},
     "int": set(THINGS) - {"number"},

@@ -36,13 +36,19 @@ def test_points_of_other_dimensions_are_refused(dim: int) -> None:
         model.posterior(points)
 
 
-@in_turn("dim", [1, 2, 6])
-def test_priors_and_start(dim: int) -> None:
+@in_turn("mode", [0.025, 0.0, -1.0, math.inf, math.nan])
+def test_the_mode_of_lengthscales_is_one(mode: float) -> None:
+    with pytest.raises(FeedbackError, match=f"lengthscale is {mode}; give a finite"):
+        DuelKernel(2, lengthscale=mode)
+
+
+@in_turn(("dim", "own"), [(1, None), (2, None), (6, None), (20, 0.36)])
+def test_priors_and_start(dim: int, own: float | None) -> None:
     """Log densities are those of the docstring; the start is at both modes."""
-    kernel = DuelKernel(dim).double()
+    kernel = DuelKernel(dim, lengthscale=own).double()
     base = kernel.base_kernel
     default = get_covar_module_with_dim_scaled_prior(ard_num_dims=dim)
-    mode = float(default.lengthscale_prior.mode)
+    mode = own or float(default.lengthscale_prior.mode)
     torch.testing.assert_close(
         base.lengthscale.detach(), torch.full((1, dim), mode, dtype=DOUBLE)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -213,14 +212,8 @@ def learned_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
 
 
 def short_kernel(dim: int, batch: torch.Size) -> DuelKernel:
-    """`DuelKernel` with lengthscales of 0.7 times its own, and from d = 6 on of 0.35."""
-    kernel = DuelKernel(dim, batch)
-    base, lengthscale = kernel.base_kernel, 0.145 * min(dim, 6) ** 0.5
-    spread = 0.4
-    prior = LogNormalPrior(math.log(lengthscale) + spread**2, spread)
-    base.register_prior("lengthscale_prior", prior, "lengthscale")
-    base.lengthscale = lengthscale
-    return kernel
+    """`DuelKernel` with 0.7 times its lengthscales, and of 0.36 from d = 6 on."""
+    return DuelKernel(dim, batch, lengthscale=0.145 * min(dim, 6) ** 0.5)
 
 
 MODELS_OF_BATCHES = {
