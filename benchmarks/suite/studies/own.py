@@ -286,6 +286,7 @@ MANY_DIMENSIONS = Study(
         Setting("levy20", "probit", 51.0),
         Setting("rosenbrock20", "probit", 690_000.0),
         Setting("styblinskitang20", "probit", 113.0),
+        Setting("rosenbrock32", "probit", 860_000.0),
         Setting("levy64", "probit", 83.0),
         Setting("styblinskitang64", "probit", 175.0),
     ),
