@@ -273,12 +273,12 @@ def preference_report(projection: Projection) -> Report:
 
 
 def _failures(options: DataFrame, arms: Sequence[Arm], best: TParameterization) -> str:
-    """That the best option has failed, where no answer prefers it to another."""
+    """That the best option failed, where in no answer it won or tied."""
     row = options.iloc[[arm.parameters for arm in arms].index(best)]
-    if not row.failed or row.wins:
+    if not row.failed or row.wins or row.ties:
         return ""
     times = "once" if row.failed == 1 else f"{int(row.failed)} times"
-    return f"This option failed {times} and beat none; none is known to be better. "
+    return f"This option failed {times}, and no answer prefers it to another. "
 
 
 def _advice(values: Mapping[str, Any]) -> str:

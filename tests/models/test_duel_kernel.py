@@ -37,7 +37,7 @@ def test_points_of_other_dimensions_are_refused(dim: int) -> None:
 
 
 @in_turn("mode", [0.025, 0.0, -1.0, math.inf, math.nan])
-def test_the_mode_of_lengthscales_is_one(mode: float) -> None:
+def test_modes_that_lengthscales_cannot_have_are_refused(mode: float) -> None:
     with pytest.raises(FeedbackError, match=f"lengthscale is {mode}; give a finite"):
         DuelKernel(2, lengthscale=mode)
 

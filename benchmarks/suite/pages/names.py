@@ -31,8 +31,8 @@ hyper-parameters anew after each answer.
 - `ep-learned-noise`: `ep` that learns the noise of a judge who errs too, from
   {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.
 - `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
-- `ep-short`: EP with shorter lengthscales than `DuelKernel` expects, about 0.145 times
-  the square root of the number of inputs, of at most six;
+- `ep-short`: `ep` whose prior of lengthscales has its mode at 0.145 times the square
+  root of the number of inputs, and from six inputs on at 0.36.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.
 - `-mixed`: hear which trials are valid, as one utility that is above zero there.

@@ -157,7 +157,7 @@ OPTIONS = replace(
             Rule("ep", "joint-eubo", 4),
         ),
         Claim(
-            "Lengthscales should be shorter than those of `DuelKernel`, for four.",
+            "Rankings of four need shorter lengthscales than those of `DuelKernel`.",
             Rule("ep-short", "joint-kg", 4, "order"),
             Rule("ep", "joint-kg", 4, "order"),
         ),
