@@ -75,6 +75,7 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
 
 
 _LENGTHSCALE_SPREAD = 0.4
+_LONGEST_DIM = 6
 _SCALE, _SCALE_SPREAD = 10.0, 0.7
 _SHORTEST = 0.025
 
@@ -90,18 +91,19 @@ class DuelKernel(ScaleKernel):
 
     .. math:: -\frac{(\log \ell_i - \log m)^2}{2 \cdot 0.4^2}, \qquad
         -\frac{(\log s - \log 10)^2}{2 \cdot 0.7^2}, \qquad
-        m = e^{\sqrt 2 - 3} \sqrt d .
+        m = e^{\sqrt 2 - 3} \sqrt{\min(d, 6)} .
 
-    The mode :math:`m` is that of BoTorch's prior, the default of this package's models;
-    what is narrower is the spread. With hundreds of answers, or where features may not
-    matter, take the default. Points are in the unit cube; the noise is that of the
-    likelihood, 1 for a person who errs and less for one who does not.
+    Up to six features the mode :math:`m` is that of BoTorch's prior, the default of
+    this package's models; what is narrower is the spread. BoTorch's grows on, to 1.6 in
+    64 dimensions, where a few tens of duels then find little more than random ones do
+    (`docs/acquisition.md`). With hundreds of answers, or where features may not matter,
+    take the default of the models. Points are in the unit cube; the noise is that of
+    the likelihood, 1 for a person who errs and less for one who does not.
 
     Args:
         dim: Number of features, after any input transform.
         batch_shape: Of the model; empty by default.
         lengthscale: The mode ``m``, at which lengthscales start; the above by default.
-            Of twenty features or more 0.36 finds more (`docs/acquisition.md`).
 
     Raises:
         FeedbackError: There are no features, or the mode is not above 0.025, the least
@@ -122,7 +124,7 @@ class DuelKernel(ScaleKernel):
         check_count("dim", dim, at_least=1)
         batch = torch.Size() if batch_shape is None else batch_shape
         if lengthscale is None:
-            lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(dim)
+            lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(min(dim, _LONGEST_DIM))
         if not _SHORTEST < lengthscale < math.inf:
             raise FeedbackError(
                 f"lengthscale is {lengthscale}; give a finite number above {_SHORTEST}."

@@ -42,12 +42,15 @@ def test_modes_that_lengthscales_cannot_have_are_refused(mode: float) -> None:
         DuelKernel(2, lengthscale=mode)
 
 
-@in_turn(("dim", "own"), [(1, None), (2, None), (6, None), (20, 0.36)])
+@in_turn(("dim", "own"), [(1, None), (6, None), (64, None), (20, 0.36)])
 def test_priors_and_start(dim: int, own: float | None) -> None:
-    """Log densities are those of the docstring; the start is at both modes."""
+    """Log densities are those of the docstring, lengthscales no longer from d = 6 on.
+
+    The start is at both modes.
+    """
     kernel = DuelKernel(dim, lengthscale=own).double()
     base = kernel.base_kernel
-    default = get_covar_module_with_dim_scaled_prior(ard_num_dims=dim)
+    default = get_covar_module_with_dim_scaled_prior(ard_num_dims=min(dim, 6))
     mode = own or float(default.lengthscale_prior.mode)
     torch.testing.assert_close(
         base.lengthscale.detach(), torch.full((1, dim), mode, dtype=DOUBLE)
