@@ -67,16 +67,19 @@ def check_points(
 
 
 def check_finite(name: str, points: Tensor) -> Tensor:
-    """The points; an error names the first feature that is NaN or infinite.
+    """The points; an error names the first feature that is NaN or too large.
 
-    On a GPU this waits for the points.
+    Squares of distances must not overflow: of infinite ones covariances are NaN. On a
+    GPU this waits for the points.
     """
-    finite = points.isfinite()
-    if not bool(finite.all()):
-        where = (~finite).nonzero()[0].tolist()
+    largest = 1e-3 * torch.finfo(points.dtype).max ** 0.5
+    fit = points.abs() < largest
+    if not bool(fit.all()):
+        where = (~fit).nonzero()[0].tolist()
         raise FeedbackError(
             f"{name}{where} is {points[tuple(where)].item()}: row {where[-2]} needs "
-            "finite features; leave the point out, or impute what is missing."
+            f"finite features, of sizes below {largest:.0e}; leave the point out, or "
+            "impute what is missing."
         )
     return points
 

@@ -38,6 +38,10 @@ WRONG = {
     "vector": (NEW[0], r"{} has shape \(2,\).* {}\.unsqueeze\(0\)"),
     "nan": (with_entry(2, 1, torch.nan), r"{}\[2, 1\] is nan: row 2"),
     "infinite": (with_entry(3, 0, -torch.inf), r"{}\[3, 0\] is -inf: row 3"),
+    "too large": (
+        with_entry(0, 1, 1e160),
+        r"{}\[0, 1\] is 1e\+160: .*sizes below 1e\+151",
+    ),
     "device": (NEW.to("meta"), r"{} is on meta, .* on cpu; pass {}\.to\('cpu'\)"),
     "half": (NEW.half(), r"{} is torch\.float16.*pass {}\.to\(torch\.float64\)"),
     "bfloat": (NEW.bfloat16(), r"{} is torch\.bfloat16"),
