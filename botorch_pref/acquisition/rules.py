@@ -460,8 +460,24 @@ SHARE_OF_NOTICEABLE = 0.375
 """Of the just noticeable difference: with Gaussian noise, of options that differ by as
 much, 60 % of the answers name the better one."""
 
-NEGLIGIBLE = 1e-5
+_NEGLIGIBLE = 1e-5
 """Of the spread of an acquisition function: a gain that no question is worth."""
+
+
+def options_of_search(spread: float) -> dict[str, Any]:
+    """Options for ``optimize_acqf`` where a penalty keeps options apart.
+
+    A search ends where a step gains less than a hundred-thousandth of the spread of the
+    acquisition function. BoTorch's default, a change of 2e-9 whatever the spread, takes
+    about twice as many evaluations. Options found are often at the foot of the penalty,
+    whose slope may be a hundred times that of the function: 20 steps of a line search,
+    SciPy's default, are then too few, and `optimize_acqf` warns and begins again.
+
+    Args:
+        spread: Of the acquisition function, positive.
+    """
+    return {"factr": _NEGLIGIBLE * spread / torch.finfo(torch.float64).eps, "maxls": 60}
+
 
 _UNRESOLVED = 64
 """Roundings of the prior variance of a difference that count as no difference."""
@@ -505,9 +521,7 @@ class DistinctOptions(WrappedAcquisition):
     the model's likelihood says nothing of duels, as of ratings, :math:`\delta` is 0.01.
 
     Where the best options would be too near each other, those found have :math:`r`
-    close to 1. There the slope of the penalty may be a hundred times that of the
-    function, and 20 steps of L-BFGS-B's line search too few: `optimize_acqf` then warns
-    of ``ABNORMAL`` and begins again; ``options={"maxls": 60}`` gives it more steps.
+    close to 1: give ``optimize_acqf`` this function's ``optimizer_options``.
 
     Args:
         acquisition: Any, with or without a reference point ``X_ref``.
@@ -555,15 +569,11 @@ class DistinctOptions(WrappedAcquisition):
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """Options for ``optimize_acqf``, which else looks for gains of no use.
+        """See `options_of_search`; the spread is that over observed points.
 
-        A search ends where a step gains less than `NEGLIGIBLE` of the spread of the
-        acquisition function over observed points, the largest of a batch of models.
-        BoTorch's default, a change of 2e-9 whatever the spread, takes about twice as
-        many evaluations.
+        Of a batch of models it is the largest.
         """
-        eps = torch.finfo(torch.float64).eps
-        return {"factr": NEGLIGIBLE * float(self.weight.max()) / eps}
+        return options_of_search(float(self.weight.max()))
 
     def _spread(self, points: Tensor) -> Tensor:
         """Largest less smallest value over observed points, or over pairs of them."""

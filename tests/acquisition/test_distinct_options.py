@@ -285,7 +285,8 @@ def test_more_steps_of_the_line_search_lead_to_the_foot_of_the_wall(
     options = {"num_restarts": 4, "raw_samples": 64}
     best, _ = optimize_acqf(PosteriorMean(model), BOUNDS, q=1, **options)
     distinct = DistinctOptions(DuelingEIIG(model, best, k=5.0), 0.01)
-    more = {"sample_around_best": True, "maxls": 60}
+    maxls = distinct.optimizer_options["maxls"]
+    more = {"sample_around_best": True, "maxls": maxls}
     candidate, _ = optimize_acqf(distinct, BOUNDS, q=1, options=more, **options)
     assert float((candidate - best).norm()) / 0.01 == pytest.approx(1.0, abs=1e-3)
 

@@ -28,7 +28,11 @@ from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.acquisition.base import better_probability
-from botorch_pref.acquisition.rules import NEGLIGIBLE, WrappedAcquisition, nearness
+from botorch_pref.acquisition.rules import (
+    WrappedAcquisition,
+    nearness,
+    options_of_search,
+)
 from botorch_pref.ax.space.constraints import Frame
 from botorch_pref.ax.space.options import all_values, few_values
 from botorch_pref.evaluation.progress import near_points
@@ -351,9 +355,8 @@ class QuestionValue(WrappedAcquisition):
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """Options for ``optimize_acqf``: see `DistinctOptions`."""
-        eps = torch.finfo(torch.float64).eps
-        return {"factr": NEGLIGIBLE * self._price / eps} if self._price else {}
+        """See `options_of_search`; none where nothing keeps options apart."""
+        return options_of_search(self._price) if self._price else {}
 
     def _spread(self, draws: Tensor, apart: ToldApart) -> float:
         """Distance of the largest value from that of a middling question."""
