@@ -37,7 +37,7 @@ from botorch_pref.ax.generation.search import (
     ToldApart,
     option_space,
 )
-from botorch_pref.ax.kinds import OBJECTIVE
+from botorch_pref.ax.kinds import OBJECTIVE, TIE
 from botorch_pref.ax.projection import (
     arms_and_raters,
     feedback_dataset,
@@ -257,10 +257,15 @@ class PreferenceAdapter(TorchAdapter):
         points = self.points_of(arm.parameters for arm in arms)
         points = points.reshape(len(questions), size, len(self.parameters))
         running = [i for i, asked in enumerate(questions) if asked.status.is_running]
+        means = self._training_data.observation_data["mean"]
+        ties = means.reindex(columns=[TIE.metric]).dropna().index
+        with_tie = {*ties.get_level_values("trial_index")}
+        tied = [i for i, asked in enumerate(questions) if asked.index in with_tie]
         given = Settings.of(self._experiment).smallest_difference
         widths = column_widths(self._experiment.search_space, given)
         widest = torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
-        return {**found, _APART: ToldApart(widest, points, points[running])}
+        apart = ToldApart(widest, points, points[running], tied=points[tied])
+        return {**found, _APART: apart}
 
     def option_space(self) -> OptionSpace:
         """The search space as the model takes designs."""

@@ -256,6 +256,7 @@ class ToldApart:
         pending: ``P x s x d``, those of them that are unanswered.
         reference: ``k x d``, options of the question that are there already.
         others: ``k x d``, points that an option must differ from besides.
+        tied: ``K x s x d``, those of the questions whose answer was "no difference".
     """
 
     widths: Tensor
@@ -263,6 +264,7 @@ class ToldApart:
     pending: Tensor
     reference: Tensor | None = None
     others: Tensor | None = None
+    tied: Tensor | None = None
 
     def smallest_gap(self, options: Tensor) -> Tensor:
         """Squared difference of the two options that differ least, ``batch_shape``."""
@@ -281,8 +283,17 @@ class ToldApart:
 
     def novelty(self, options: Tensor) -> Tensor:
         """Squared difference from the earlier question that is most alike."""
-        gaps = self._gaps(options, self.asked)
-        # Infinite where no question was asked.
+        return self._smallest(options, self.asked)
+
+    def difference_from_ties(self, options: Tensor) -> Tensor:
+        """Squared difference from the tied question that is most alike."""
+        return self._smallest(
+            options, self.asked[:0] if self.tied is None else self.tied
+        )
+
+    def _smallest(self, options: Tensor, questions: Tensor) -> Tensor:
+        """Least of the squared differences from questions; infinite without any."""
+        gaps = self._gaps(options, questions)
         return torch.nn.functional.pad(gaps, (0, 1), value=torch.inf).amin(-1)
 
     def _gaps(self, options: Tensor, questions: Tensor) -> Tensor:
@@ -315,17 +326,24 @@ _MARGIN = 1.25
 """The price begins here, in smallest differences, so that the best options above it
 differ by one."""
 
+_TIE_REACH, _TIE_PRICE = 10.0, 0.1
+"""How many smallest differences from a tie questions are worth less, and by how much of
+the price."""
+
 
 class QuestionValue(WrappedAcquisition):
     r"""Value of the options of a question, found by their coordinates.
 
-    .. math:: \alpha(x) - 2 c \, \Big( \frac{(1.25^2 - r^2)_+}{1.25^2 - 1} \Big)^2
+    .. math:: \alpha(x) - 2 c \, \bigg(
+        \Big( \frac{(1.25^2 - r^2)_+}{1.25^2 - 1} \Big)^2
+        + \frac{1}{10} \Big( 1 - \frac{t^2}{10^2} \Big)_+^2 \bigg)
 
     with the acquisition function :math:`\alpha`, the squared difference :math:`r^2` of
-    options that differ least or from the question that was asked (see `ToldApart`), and
-    the spread :math:`c` of the values of ``draws``: a question whose options nobody
-    could tell apart (:math:`r < 1`) is worth less than one drawn at random, and a
-    smooth slope leads out of there.
+    options that differ least or from the question that was asked, that :math:`t^2` from
+    the question in which a person saw no difference (see `ToldApart`), and the spread
+    :math:`c` of the values of ``draws``: a question whose options nobody could tell
+    apart (:math:`r < 1`) is worth less than one drawn at random, and a smooth slope
+    leads out of there. Of questions worth about as much, one unlike a tie is asked.
 
     The acquisition function values options, ``batch_shape x q x d``, which ``features``
     makes of coordinates. ``draws`` are some questions, ``b x q x d``.
@@ -351,7 +369,9 @@ class QuestionValue(WrappedAcquisition):
             return value
         apart = replace(self._apart, others=self.X_pending)
         gap = torch.minimum(apart.smallest_gap(options), apart.novelty(options))
-        return value - self._price * nearness(gap, free=_MARGIN**2, full=1.0)
+        same = nearness(gap, free=_MARGIN**2, full=1.0)
+        like_a_tie = nearness(apart.difference_from_ties(options), free=_TIE_REACH**2)
+        return value - self._price * (same + _TIE_PRICE * like_a_tie)
 
     @property
     def optimizer_options(self) -> dict[str, Any]:

@@ -253,3 +253,24 @@ def test_what_nobody_can_tell_apart_is_worth_less_than_a_random_question() -> No
     assert (found[level <= 1] < acquisition(draws).median()).all()
     assert found[level >= 1.25].equal(plain[level >= 1.25])
     assert (found <= plain).all()
+
+
+def test_a_question_like_a_tie_is_worth_less() -> None:
+    """By a tenth of the price at the tie, and nothing ten differences from it on."""
+    generator = torch.Generator().manual_seed(1)
+    draws, tie = torch.rand(2, 64, 1, 5, generator=generator, dtype=D)
+    reference, tie = torch.full((1, 5), 0.5, dtype=D), tie[:1]
+    asked = torch.cat([tie, reference.unsqueeze(0)], -2)
+    apart = ToldApart(WIDTHS, NONE, NONE, reference)
+    tied = ToldApart(WIDTHS, NONE, NONE, reference, tied=asked)
+    plain, with_tie = (
+        QuestionValue(Worth(), lambda X: X, each, draws) for each in (apart, tied)
+    )
+    level = torch.tensor([0.0, 5.0, 10.0, 20.0], dtype=D)
+    X = tie + level.view(-1, 1, 1) * WIDTHS / 5**0.5
+    values = Worth()(draws)
+    spread = float(
+        torch.cat([values, Worth()(reference)[None]]).max() - values.median()
+    )
+    price = 2 * spread * torch.tensor([0.1, 0.1 * 0.75**2, 0.0, 0.0], dtype=D)
+    torch.testing.assert_close(plain(X) - with_tie(X), price)

@@ -1,6 +1,8 @@
 """Questions that are asked again for the sake of consistency."""
 
 import pytest
+import torch
+from parameters import real
 from showing import PARAMETERS, A, B, C, D, triangle
 
 from botorch_pref.ax import PreferenceExperiment
@@ -122,3 +124,20 @@ def test_checks_are_counted_by_rater_from_what_was_shown(tmp_path) -> None:
     for number in (1, 2, 3, 4, 6, 8):
         experiment.withdraw(number)
     assert rater_checks(experiment.log) is None
+
+
+@pytest.mark.slow
+def test_who_sees_no_difference_is_asked_something_else(tmp_path) -> None:
+    """Without a warning of the search, which is an error here."""
+    experiment = PreferenceExperiment.create(
+        "same", parameters=[real("x"), real("y")], storage=tmp_path / "same.db"
+    )
+    shown: list[torch.Tensor] = []
+    for number in range(9):
+        question = experiment.ask(2)
+        points = torch.tensor([[o["x"], o["y"]] for o in question.options])
+        for before in shown[5:]:
+            apart = torch.cdist(points, before)
+            assert max(apart.amin(0).max(), apart.amin(1).max()) > 0.05, number
+        shown.append(points)
+        experiment.tell(question, tie=True)

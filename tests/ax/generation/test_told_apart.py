@@ -38,9 +38,10 @@ def test_gaps_and_repeats_are_those_of_loops(drawn, with_reference) -> None:
     asked, pending = drawn(6, 3, 2), drawn(2, 3, 2)
     reference = drawn(1, 2) if with_reference else None
     others = drawn(2, 2)
-    apart = ToldApart(widths, asked, pending, reference, others)
+    apart = ToldApart(widths, asked, pending, reference, others, asked[:2])
     options = drawn(7, 2 if with_reference else 3, 2)
     gaps, novelty = apart.smallest_gap(options), apart.novelty(options)
+    from_ties = apart.difference_from_ties(options)
     times, waits = apart.times_asked(options), apart.is_pending(options)
     for i, chosen in enumerate(options):
         whole = [*chosen, *(reference if with_reference else [])]
@@ -51,6 +52,7 @@ def test_gaps_and_repeats_are_those_of_loops(drawn, with_reference) -> None:
         assert gaps[i] == pytest.approx(min(squared(x, y, widths) for x, y in pairs))
         levels = [alike(whole, other, widths) for other in asked]
         assert novelty[i] == pytest.approx(min(levels))
+        assert from_ties[i] == pytest.approx(min(levels[:2]))
         assert times[i] == sum(level < 1 for level in levels)
         assert waits[i] == any(alike(whole, other, widths) < 1 for other in pending)
 
@@ -68,4 +70,5 @@ def test_nothing_was_asked(drawn) -> None:
     none = torch.zeros(0, 2, 3, dtype=torch.double)
     apart = ToldApart(torch.ones(3), none, none)
     assert apart.novelty(drawn(4, 2, 3)).isinf().all()
+    assert apart.difference_from_ties(drawn(4, 2, 3)).isinf().all()
     assert apart.times_asked(drawn(4, 2, 3)).eq(0).all()
