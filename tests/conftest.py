@@ -36,9 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """One thread each: the matrices are small, and the tests run side by side.
 
-    The process that deals out tests runs none, and need not wait for this import.
+    Modules and tests stay, so that nothing is garbage until all are there. The process
+    that deals out tests runs none, and need not wait for this import.
     """
     if not session.config.getoption("numprocesses", None):
+        gc.disable()
         import torch
 
         torch.set_num_threads(1)
@@ -72,6 +74,7 @@ def pytest_collection_finish() -> None:
 
     Half a second each time that it would look at all modules and tests again.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
 
