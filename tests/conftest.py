@@ -2,6 +2,8 @@
 
 import gc
 import os
+import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -42,8 +44,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not session.config.getoption("numprocesses", None):
         gc.disable()
         import torch
+        from sqlalchemy import Engine, event
 
         torch.set_num_threads(1)
+        event.listen(Engine, "connect", _written_in_time)
+
+
+def _written_in_time(connection: object, *_: object) -> None:
+    """No test takes the power away, so that none waits until disks have written."""
+    # What is no database, or locked, is said where it is used.
+    with suppress(sqlite3.Error):
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
 
 
 @pytest.hookimpl(tryfirst=True)
