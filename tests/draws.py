@@ -1,5 +1,9 @@
 """Random numbers that a seed decides."""
 
+import random
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,3 +18,9 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
     """Standard normal, in double precision."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def global_states() -> tuple[Any, ...]:
+    """What every global source of random numbers would draw next."""
+    numpy_state = np.random.get_state()  # noqa: NPY002
+    return torch.get_rng_state().tolist(), list(numpy_state[1]), random.getstate()

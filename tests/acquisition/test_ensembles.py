@@ -1,8 +1,11 @@
 """Models that average over their hyper-parameters: the mean over their members."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from acquisition.contract.closed_forms import each, points
+from botorch.acquisition.acquisition import AcquisitionFunction
 from entries import Acquisition
 from torch import Generator, Tensor
 
@@ -11,9 +14,7 @@ from botorch_pref.models import EPPreferenceGP
 
 pytest.importorskip("numpyro")
 
-from botorch_pref.models import (
-    FullyBayesianEPPreferenceGP,
-)
+from botorch_pref.models import FullyBayesianEPPreferenceGP
 
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1], [2, 3]])
 
@@ -41,31 +42,29 @@ def members(model: FullyBayesianEPPreferenceGP) -> list[EPPreferenceGP]:
     return found
 
 
-@each()
-def test_values_are_the_mean_over_members(kind: Acquisition) -> None:
-    model, X, pending = ensemble(), points(5, 2, seed=6), points(1, seed=8)
-    reference = points(1, seed=9)
+def assert_mean_over_members(
+    make: Callable[[EPPreferenceGP], AcquisitionFunction], pending: Tensor | None = None
+) -> None:
+    model = ensemble()
 
     def value(one: EPPreferenceGP) -> Tensor:
-        acquisition = kind(one, reference)
+        acquisition = make(one)
         acquisition.set_X_pending(pending)
-        return acquisition(X)
+        return acquisition(points(5, 2, seed=6))
 
     alone = torch.stack([value(member) for member in members(model)]).mean(0)
     torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
+
+
+@each()
+def test_values_are_the_mean_over_members(kind: Acquisition) -> None:
+    reference, pending = points(1, seed=9), points(1, seed=8)
+    assert_mean_over_members(lambda one: kind(one, reference), pending)
 
 
 @each(pairs=True)
 def test_open_questions_are_those_of_each_member(kind: Acquisition) -> None:
-    model, X, pending = ensemble(), points(5, 2, seed=6), points(3, seed=8)
-
-    def value(one: EPPreferenceGP) -> Tensor:
-        acquisition = kind(one)
-        acquisition.set_X_pending(pending)
-        return acquisition(X)
-
-    alone = torch.stack([value(member) for member in members(model)]).mean(0)
-    torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
+    assert_mean_over_members(kind, points(3, seed=8))
 
 
 def test_each_member_believes_a_draw_of_its_own() -> None:
@@ -79,14 +78,10 @@ def test_each_member_believes_a_draw_of_its_own() -> None:
 
 
 def test_the_gain_of_a_choice_is_the_mean_over_members() -> None:
-    model, X, choices = ensemble(), points(5, 2, seed=6), points(3, seed=8)
-
-    def value(one: EPPreferenceGP) -> Tensor:
-        source = Generator().manual_seed(0)
-        return DuelingJointKG(one, points(1, seed=9), source, choices)(X)
-
-    alone = torch.stack([value(member) for member in members(model)]).mean(0)
-    torch.testing.assert_close(value(model), alone, rtol=1e-4, atol=1e-5)
+    reference, choices = points(1, seed=9), points(3, seed=8)
+    assert_mean_over_members(
+        lambda one: DuelingJointKG(one, reference, Generator().manual_seed(0), choices)
+    )
 
 
 def test_members_say_equally_often_what_is_likely_best() -> None:

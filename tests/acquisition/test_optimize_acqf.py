@@ -1,17 +1,16 @@
 """Every acquisition function on every model, through BoTorch's optimiser."""
 
-import random
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from cases import in_turn
+from draws import global_states
 from entries import Acquisition
 from registry import ACQUISITIONS, ENGINES
 from torch import Tensor
@@ -122,11 +121,6 @@ def optimised(q: int, acqf: AcquisitionFunction, device: str) -> tuple[Tensor, T
         batch_initial_conditions=starts(q).to(device),
         options={"maxiter": 5},
     )
-
-
-def global_states() -> tuple[Any, ...]:
-    numpy_state = np.random.get_state()  # noqa: NPY002
-    return torch.get_rng_state().tolist(), list(numpy_state[1]), random.getstate()
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda cls: cls.__name__)

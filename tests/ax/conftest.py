@@ -11,7 +11,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
     import ax.api.client  # noqa: F401
 
-from espresso import better, create
+from espresso import create, play
 
 from botorch_pref.ax import PreferenceExperiment
 
@@ -23,9 +23,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> PreferenceExperiment:
     """Two questions of the spread and two of the model, all answered; to be read."""
     folder = tmp_path_factory.mktemp("played")
     experiment = create(folder / "espresso.db", initial=2)
-    for _ in range(4):
-        question = experiment.ask(2)
-        experiment.tell(question, winner=better(question))
+    play(experiment, 4)
     return experiment
 
 

@@ -48,3 +48,10 @@ def utility(option: TParameterization) -> float:
 def better(question: Question) -> int:
     first, second = map(utility, question.options)
     return int(second > first)
+
+
+def play(experiment: PreferenceExperiment, until: int) -> None:
+    """Asks and answers until there were so many questions."""
+    while len(experiment.log.questions) < until:
+        question = experiment.ask(2)
+        experiment.tell(question, winner=better(question))

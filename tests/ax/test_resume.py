@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from espresso import QUICK_FIT, better, create
+from espresso import QUICK_FIT, better, create, play
 
 from botorch_pref.ax import PreferenceExperiment, log_store
 
@@ -36,12 +36,6 @@ MODELS: dict[str, dict[str, Any]] = {
     # Sampling takes its time: one question of it is enough.
     "FullyBayesianEPPreferenceGP": {"fit_options": FEW_DRAWS, "initial": SPREAD + 1},
 }
-
-
-def play(experiment: PreferenceExperiment, until: int) -> None:
-    while len(experiment.log.questions) < until:
-        question = experiment.ask(2)
-        experiment.tell(question, winner=better(question))
 
 
 def killed(*_args: object, **_kwargs: object) -> None:

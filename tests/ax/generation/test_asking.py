@@ -9,7 +9,7 @@ import pytest
 from ax.utils.common.random import with_rng_seed
 from botorch.exceptions.errors import CandidateGenerationError
 from botorch.optim.optimize import optimize_acqf
-from espresso import QUICK, QUICK_FIT, better, create
+from espresso import QUICK, QUICK_FIT, create, play
 from parameters import choice, whole
 from showing import triangle
 
@@ -31,10 +31,7 @@ CHOOSE_ALL = {"DuelingBALD", "DuelingEUBO", "DuelingKG"}
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory) -> Path:
     storage = tmp_path_factory.mktemp("answered") / "espresso.db"
-    experiment = create(storage, initial=3)
-    for _ in range(3):
-        question = experiment.ask(2)
-        experiment.tell(question, winner=better(question))
+    play(create(storage, initial=3), 3)
     return storage
 
 

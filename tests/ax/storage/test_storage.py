@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ax.api.configs import DerivedParameterConfig
 from ax.storage.sqa_store.sqa_classes import SQATrial
-from espresso import PARAMETERS, better, create
+from espresso import PARAMETERS, create, play
 from parameters import real
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
@@ -27,8 +27,7 @@ POSTGRES = "BOTORCH_PREF_TEST_POSTGRES"
 def played(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("played") / "espresso.db"
     experiment = create(path)
-    question = experiment.ask(2)
-    experiment.tell(question, winner=better(question))
+    play(experiment, 1)
     experiment.ask(2)
     return path
 
@@ -193,9 +192,8 @@ def test_postgresql_goes_on_as_sqlite(tmp_path) -> None:
     outcomes = []
     for place in (os.environ[POSTGRES], tmp_path / "espresso.db"):
         experiment = create(place, name, initial=2)
-        for _ in range(3):
-            question = experiment.ask(2)
-            experiment.tell(question, winner=better(question))
+        for number in range(3):
+            play(experiment, number + 1)
             experiment = PreferenceExperiment.resume(name, storage=place)
         experiment.withdraw(0)
         experiment = PreferenceExperiment.resume(name, storage=place)

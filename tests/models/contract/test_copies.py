@@ -3,15 +3,14 @@
 import copy
 import io
 import pickle
-import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import InputTransform, Normalize, Warp
+from draws import global_states
 from entries import Engine
 from models.contract.duel_models import (
     NEW,
@@ -262,11 +261,6 @@ def test_seeds_are_the_only_source_of_draws() -> None:
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
-
-
-def global_states() -> tuple[Any, ...]:
-    numpy_state = np.random.get_state()  # noqa: NPY002
-    return torch.get_rng_state().tolist(), list(numpy_state[1]), random.getstate()
 
 
 def used(model: PreferenceGP) -> list[Tensor]:
