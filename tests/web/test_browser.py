@@ -388,7 +388,7 @@ def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
         ("told", equal, {"tie": True}),
         ("withdrawn", skipped, {}),
     ]
-    assert f"Question {skipped + 2} · 3 answers" in one.text()
+    until(lambda: f"Question {skipped + 2} · 3 answers" in one.text())
     # Four options that were shown stand there with each value in one line.
     one.menu("My answers")
     values = until(lambda: one.all("dialog .bp-value"))
