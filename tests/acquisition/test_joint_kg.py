@@ -192,3 +192,22 @@ def test_likely_best_points_are_different(model: Model) -> None:
         assert len(found.unique(dim=0)) == len(found) < 6
     (mean,) = likely_best(model, X, 1)
     assert mean.equal(X[model.posterior(X).mean.argmax()])
+
+
+def test_many_options_are_not_fitted_to_the_draws() -> None:
+    """Led uphill, a question of many is worth nearly as much by other draws."""
+    X = torch.rand(12, 4, generator=Generator().manual_seed(2)).double()
+    won = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
+    model = EPPreferenceGP(X, won).eval()
+    model.covar_module.base_kernel.lengthscale = 0.4
+    found, other = (
+        DuelingJointKG(model, X[:1], Generator().manual_seed(seed)) for seed in (0, 1)
+    )
+    options = X[1:].clone().requires_grad_()
+    climb = torch.optim.Adam([options], 0.05, maximize=True)
+    for _ in range(40):
+        climb.zero_grad()
+        found(options).sum().backward()
+        climb.step()
+        options.data.clamp_(0.0, 1.0)
+    assert found(options) < 1.1 * other(options)
