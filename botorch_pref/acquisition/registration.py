@@ -136,3 +136,9 @@ def register_acquisition(
 def registered_acquisitions() -> tuple[RegisteredAcquisition, ...]:
     """All registered acquisition functions, by name in alphabetical order."""
     return tuple(sorted(_REGISTERED.values(), key=lambda entry: entry.name))
+
+
+def reference_rule(acquisition_class: type[AcquisitionFunction]) -> Reference | None:
+    """The rule for the reference of a class; None without one, or if not registered."""
+    entry = _REGISTERED.get(acquisition_class.__name__)
+    return None if entry is None else entry.reference

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition import incumbent, likely_best
 from botorch_pref.acquisition.base import DuelingAcquisition
-from botorch_pref.acquisition.registration import utility_model
+from botorch_pref.acquisition.registration import reference_rule, utility_model
 from botorch_pref.ax.generation.search import (
     OptionSpace,
     QuestionSearch,
@@ -77,9 +77,12 @@ class PreferenceAcquisition(Acquisition):
     ) -> AcquisitionFunction:
         options, space = dict(botorch_acqf_options), self.options.get(_SPACE)
         if space is not None and "choices" in signature(botorch_acqf_class).parameters:
-            utility = utility_model(model)
-            designs = space.sample_near(incumbent(utility), _DESIGNS)
-            options = {"choices": likely_best(utility, designs), **options}
+            utility, rule = utility_model(model), reference_rule(botorch_acqf_class)
+            best = (rule or incumbent)(utility)
+            designs = space.sample_near(best, _DESIGNS)
+            found = {"choices": likely_best(utility, designs)}
+            # What was found for the choices is not to be found again.
+            options = {**found, **({"X_ref": best} if rule else {}), **options}
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, options, model
         )

@@ -12,6 +12,7 @@ from ax.api.configs import (
 from espresso import QUICK, QUICK_FIT, create, utility
 from parameters import choice, real, whole
 
+from botorch_pref.acquisition import base
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 
@@ -145,3 +146,15 @@ def test_the_model_chooses_four_after_questions_of_four(
     (last,) = experiment.experiment.trials[2].generator_runs
     assert last._generation_node_name == "model"
     assert len({arm.signature for arm in last.arms}) == 4
+
+
+def test_the_incumbent_is_found_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a rule that takes it for its reference, and choices around it."""
+    experiment = create(tmp_path / "espresso.db", initial=1, repeat_rate=0)
+    experiment.tell(experiment.ask(), ranking=[3, 1, 0, 2])
+    own, found = base._copeland_scores, []
+    monkeypatch.setattr(
+        base, "_copeland_scores", lambda *given: found.append(given) or own(*given)
+    )
+    assert len(experiment.ask().options) == 4
+    assert len(found) == 1
