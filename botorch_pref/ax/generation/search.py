@@ -398,17 +398,22 @@ of the acquisition function is measured."""
 _RESTARTS = 8
 """Starts of searches that cannot take all of their starts side by side."""
 
+_SMALL = 4
+"""Options of a small question: of more, searches have fewer starts and turns."""
+
 
 @dataclass(frozen=True, eq=False)
 class QuestionSearch:
     """Search for the options of a question.
 
     ``rounding`` makes features those that are shown; ``options`` are `optimize_acqf`'s.
+    Where the question ``is_large``, it is searched from fewer starts.
     """
 
     space: OptionSpace
     rounding: Callable[[Tensor], Tensor] | None
     options: dict[str, Any]
+    is_large: bool = False
 
     def best(
         self, acquisition: AcquisitionFunction, size: int, apart: ToldApart | None
@@ -419,6 +424,8 @@ class QuestionSearch:
         function says ``chosen_jointly``, and all options of a question without one
         jointly. Without ``apart`` one design is sought.
         """
+        if size > _SMALL and not self.is_large:
+            return replace(self, is_large=True).best(acquisition, size, apart)
         alone = not getattr(acquisition, "chosen_jointly", False)
         if alone and size > 1 and apart is not None and apart.reference is not None:
             return self._one_by_one(acquisition, size, apart, apart.reference)
@@ -482,7 +489,7 @@ class QuestionSearch:
         """The best options by coordinates, in a thin polytope those of its frame."""
         space, frame = self.space, self.space.frame
         bounds, limits = space.coordinate_bounds, space.coordinate_constraints
-        options = {"sequential": False, **self.options}
+        options = {"sequential": False, **self._few_starts(size), **self.options}
         if frame is not None:
             bounds, limits = frame.bounds, frame.inequalities
             options |= {"sequential": False, "generator": frame.starts}
@@ -522,6 +529,7 @@ class QuestionSearch:
     ) -> Tensor:
         """The best options, side by side, where coordinates are tried by values."""
         space, num = self.space, len(self.space.coordinates)
+        given = {**self._few_starts(size), **self.options}
         discrete: dict[int, list[float]] = {}
         categories: dict[int, list[float]] = {}
         for i in steps:
@@ -547,13 +555,18 @@ class QuestionSearch:
                 discrete_dims=discrete,
                 cat_dims=categories,
                 inequality_constraints=_for_botorch(limits),
-                num_restarts=self.options.get("num_restarts", _RESTARTS),
-                raw_samples=self.options.get("raw_samples", 512),
-                options=self._mixed_options(),
+                num_restarts=given.get("num_restarts", _RESTARTS),
+                raw_samples=given.get("raw_samples", 512),
+                options=self._mixed_options(size),
             )
         return features(found.unsqueeze(0)).squeeze(0)
 
-    def _mixed_options(self) -> dict[str, Any]:
+    def _few_starts(self, size: int) -> dict[str, int]:
+        """Starts of a large question: more of them find nothing better."""
+        restarts = 2 if size == 1 else 1
+        return {"num_restarts": restarts, "raw_samples": 256} if self.is_large else {}
+
+    def _mixed_options(self, size: int) -> dict[str, Any]:
         """Options of BoTorch's optimiser that the mixed one has too."""
         given = self.options.get("options", {})
         names = {"maxiter": "maxiter_continuous"}
@@ -564,6 +577,8 @@ class QuestionSearch:
             "num_spray_points": 0,
             # Those of more steps are rounded before this optimiser sees them.
             "max_discrete_values": 1_000,
+            # For one of many options further turns gain next to nothing.
+            **({"maxiter_alternating": 1} if self.is_large and size == 1 else {}),
             **{names[name]: v for name, v in given.items() if name in names},
         }
 
@@ -644,20 +659,26 @@ def _by_exchange(
         return torch.where(allowed, values, -torch.inf)
 
     each = torch.arange(len(designs))
-    restarts = min(max(_EVALUATIONS // (4 * len(each) * size), 1), 8)
+    is_small = size <= _SMALL
+    budget = _EVALUATIONS if is_small else _EVALUATIONS // 10
+    restarts = min(max(budget // (4 * len(each) * size), 1), 8)
+    # Of many options, one after the other is exchanged.
+    turns = torch.arange(size).split(size if is_small else 1)
     draws = torch.randint(len(designs), (_STARTS, size))
     for last in (0.0, torch.inf):
         values, found = valued(draws, last).topk(restarts)
         ends = [*zip(values.tolist(), draws[found], strict=True)]
         for number, (value, places) in enumerate(ends):
-            while value > -torch.inf:
-                others = places.repeat(size, len(each), 1)
-                others[range(size), :, range(size)] = each
-                others = others.flatten(0, 1)
-                values = valued(others, last)
-                if values.max() <= value:
-                    break
-                value, places = float(values.max()), others[values.argmax()]
+            before = -torch.inf
+            while value > before:
+                before = value
+                for turn in turns:
+                    others = places.repeat(len(turn), len(each), 1)
+                    others[range(len(turn)), :, turn] = each
+                    others = others.flatten(0, 1)
+                    values = valued(others, last)
+                    if values.max() > value:
+                        value, places = float(values.max()), others[values.argmax()]
             ends[number] = (value, places)
         value, places = max(ends, key=lambda end: end[0])
         if value > -torch.inf:

@@ -118,6 +118,29 @@ def test_challengers_that_are_worth_most_together_are_found_at_once(
     assert worth > 1.02 * value(DESIGNS[chosen]).item()
 
 
+def test_many_options_are_found_by_few_exchanges(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes a few turns, and they are worth more than those found one by one."""
+    monkeypatch.setattr(finite_search, "_EVALUATIONS", 0)
+    monkeypatch.setattr(finite_search, "_STARTS", 64)
+    designs = torch.cartesian_prod(*[torch.linspace(0, 1, 7, dtype=torch.double)] * 2)
+    won, reference = torch.tensor([[0, 1], [0, 2], [0, 3]]), designs[24:25]
+    model = EPPreferenceGP(designs[[24, 25, 37, 40]], won).eval()
+    value = DuelingJointEUBO(model, reference, torch.Generator().manual_seed(0))
+    chosen = designs[:0]
+    for _ in range(12):
+        more = torch.cat([chosen.expand(49, -1, 2), designs.unsqueeze(1)], dim=1)
+        chosen = more[value(more).argmax()]
+    none, valued = torch.zeros(0, 13, 2, dtype=torch.double), []
+    value.register_forward_pre_hook(lambda _, given: valued.append(len(given[0])))
+    torch.manual_seed(0)
+    apart = ToldApart(STEPS / 2, none, none, reference)
+    found = best_of_designs(value, designs, 12, apart)
+    assert sum(valued) <= 64 + 5 * 12 * 49
+    assert value(found) > value(chosen)
+
+
 def test_what_nobody_can_tell_from_the_reference_is_no_challenger(model) -> None:
     apart = ToldApart(1.9 * STEPS, questions(), questions(), DESIGNS[5:6])
     for _ in range(10):

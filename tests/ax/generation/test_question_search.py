@@ -221,6 +221,32 @@ def test_pairs_of_mixed_parameters_are_chosen_jointly() -> None:
     assert (found[:, 3] - alone[3]).abs().min() > 0.05
 
 
+@pytest.mark.parametrize(("jointly", "starts"), [(False, 2), (True, 1)])
+def test_many_options_are_as_good_from_few_starts(jointly: bool, starts: int) -> None:
+    """As the best of a grid, one after the other, from starts side by side."""
+    acquisition, climbing = Worth(), []
+    acquisition.chosen_jointly = jointly
+    designs, none = grid(), torch.zeros(0, 7, 5, dtype=D)
+    values, chosen = acquisition(designs.unsqueeze(1)), designs[:1]
+    for _ in range(6):
+        squared = ((designs.unsqueeze(1) - chosen) / WIDTHS).square().sum(-1)
+        free = (squared >= 1.25**2).all(-1)
+        best = values.masked_fill(~free, -torch.inf).argmax()
+        chosen = torch.cat([chosen, designs[best].unsqueeze(0)])
+
+    def note(_, given) -> None:
+        if given[0].requires_grad:
+            climbing.append(len(given[0]))
+
+    acquisition.register_forward_pre_hook(note)
+    apart = ToldApart(WIDTHS, none, none, designs[:1])
+    torch.manual_seed(0)
+    found = QuestionSearch(MIXED, None, {}).best(acquisition, 6, apart)
+    assert max(climbing) == starts
+    assert apart.smallest_gap(found) >= 1
+    assert acquisition(found) >= 0.98 * acquisition(chosen[1:])
+
+
 def test_numbers_are_valued_as_they_are_shown() -> None:
     line = OptionSpace((Coordinate([0], None),), MIXED.bounds[:, :1])
     seen = []
