@@ -188,10 +188,11 @@ class DuelingJointKG(DuelingJointEUBO):
         = m + (L^{-1} S_{o \cdot})^T z, \qquad L L^T = S_o + N,
 
     averaged over `DRAWS` quasi-random draws of standard normals :math:`z`, each with
-    its opposite, and four times as many for more than four options, whose optimum would
-    fit the draws: what cannot change the choice is worth nothing, and nothing is worth
-    less. A mixture counts as the Gaussian of its mean and covariance. The noise is at
-    least :math:`\epsilon^{2/3}` of the largest variance of a difference, below which it
+    its opposite, and four times as many for more than four new options, whose optimum
+    would fit the draws: what cannot change the choice is worth nothing, and nothing is
+    worth less. A mixture counts as the Gaussian of its mean and covariance. The noise
+    is at least :math:`\epsilon^{2/3}` of the largest variance of a difference,
+    below which it
     hides nothing but rounding, and what hides the rounding of the posterior where
     options nearly coincide. Far from good points the value is all but flat: give
     ``optimize_acqf`` starts near them, ``options={"sample_around_best": True}``.
@@ -242,7 +243,8 @@ class DuelingJointKG(DuelingJointEUBO):
         root = torch.linalg.cholesky(toward[..., n:] + noise * (eye + 1))
         moves = torch.linalg.solve_triangular(root, toward, upper=False)
         if self._normals.shape[-1] != k:
-            draws = self.DRAWS if k <= 4 else 4 * self.DRAWS
+            chosen = k - (0 if self.X_pending is None else self.X_pending.shape[-2])
+            draws = self.DRAWS if chosen <= 4 else 4 * self.DRAWS
             half = draw_sobol_normal_samples(k, draws // 2, seed=self._seed)
             self._normals = torch.cat([half, -half]).to(mean)
         gains = mean + torch.einsum("sk,...ki->s...i", self._normals, moves)
