@@ -192,10 +192,10 @@ class DuelingJointKG(DuelingJointEUBO):
     would fit the draws: what cannot change the choice is worth nothing, and nothing is
     worth less. A mixture counts as the Gaussian of its mean and covariance. The noise
     is at least :math:`\epsilon^{2/3}` of the largest variance of a difference,
-    below which it
-    hides nothing but rounding, and what hides the rounding of the posterior where
-    options nearly coincide. Far from good points the value is all but flat: give
-    ``optimize_acqf`` starts near them, ``options={"sample_around_best": True}``.
+    below which it hides nothing but rounding, and what hides the rounding of the
+    posterior where options nearly coincide. Far from good points the value is all but
+    flat: give ``optimize_acqf`` starts near them,
+    ``options={"sample_around_best": True}``.
 
     Args:
         model: Any BoTorch model with one output and a posterior that is Gaussian or a
