@@ -518,6 +518,9 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
     Raises:
         FeedbackError: It is something else, or has no rows.
     """
+    # An empty list makes a tensor of floats without columns.
+    if isinstance(value, Tensor) and value.numel() == 0:
+        raise FeedbackError(f"{name} has no rows; pass None where nothing was said.")
     shape = "m" if width is None else f"m x {width}"
     value = integer_tensor(name, value, shape, "indices into datapoints")
     min_dim = 1 if width is None else 2
@@ -525,8 +528,6 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
         raise FeedbackError(
             f"{name} has shape {tuple(value.shape)}, expected batch_shape x {shape}."
         )
-    if value.numel() == 0:
-        raise FeedbackError(f"{name} has no rows; pass None where nothing was said.")
     return value
 
 

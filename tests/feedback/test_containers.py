@@ -38,6 +38,11 @@ WRONG = [
     (Comparisons, (ints([[0, 1, 2]]),), r"Comparisons\.pairs.*\(1, 3\).*m x 2"),
     (Comparisons, (ints([0, 1]),), r"Comparisons\.pairs.*\(2,\).*m x 2"),
     (Comparisons, (ints([]).view(0, 2),), r"Comparisons\.pairs has no rows.*None"),
+    (
+        Comparisons,
+        (ints(PAIRS), torch.tensor([])),
+        r"Comparisons\.ties has no rows.*None",
+    ),
     (Comparisons, (None, ints([]).view(0, 2)), r"Comparisons\.ties has no rows.*None"),
     (Comparisons, (ints([[0, 1], [4, 4]]),), r"pairs\[1\].*point 4.*remove the row"),
     (
