@@ -153,7 +153,7 @@ def model_arguments(
     blocks = arguments.get("feedback", ())
     given = arguments.get("likelihood") or {}
     if isinstance(given, Mapping) and Comparisons not in given:
-        beside = ties_beside_sets(model_class, blocks)
+        beside = ties_of_fixed_threshold(model_class, blocks)
         kinds = {type(block) for block in blocks}
         compare = kinds & {Comparisons, Choices, Rankings} or "comparisons" in arguments
         if kinds and not compare and issubclass(model_class, PreferenceGP):
@@ -164,20 +164,21 @@ def model_arguments(
     return arguments
 
 
-def ties_beside_sets(
+def ties_of_fixed_threshold(
     model_class: type[Any], feedback: Sequence[Feedback]
 ) -> dict[type[Feedback], AnyLikelihood]:
-    """A likelihood of duels whose tie threshold is fixed, where there are sets too.
+    """A likelihood of duels whose tie threshold is fixed, where nothing tells it.
 
-    Duels that were decided tell how large it is, choices and rankings do not: learned
-    beside these, it grows until ties say nothing.
+    Duels that were decided tell how large it is. Learned without any, or beside choices
+    and rankings, it grows until ties say nothing.
     """
     blocks = {type(block): block for block in feedback}
     duels = blocks.get(Comparisons)
     default = getattr(model_class, "default_likelihoods", {}).get(Comparisons)
-    has_ties = isinstance(duels, Comparisons) and duels.ties is not None
-    has_sets = bool(blocks.keys() & {Choices, Rankings})
-    if not (has_ties and has_sets and default is PairwiseProbitLikelihood):
+    if not isinstance(duels, Comparisons) or duels.ties is None:
+        return {}
+    untold = duels.pairs is None or blocks.keys() & {Choices, Rankings}
+    if not untold or default is not PairwiseProbitLikelihood:
         return {}
     likelihood = default.default_for(duels)
     likelihood.raw_tie_threshold.requires_grad_(False)

@@ -93,3 +93,16 @@ def test_ties_count_beside_choices(biased: bool, tmp_path) -> None:
         if hasattr(part, "tie_threshold")
     ]
     assert {*thresholds} == {THRESHOLD}
+
+
+def test_ties_alone_say_that_options_are_alike(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "line", parameters=[real("x", 0, 1)], storage=tmp_path / "line.db"
+    )
+    for left in range(6):
+        experiment.record([{"x": left / 6}, {"x": (left + 1) / 6}], tie=True)
+        experiment.record([{"x": left / 6}, {"x": 0.9 - left / 12}], tie=True)
+    likelihood = experiment.fitted_adapter().botorch_model.likelihood
+    # Learned from ties alone it would grow without an end.
+    assert float(likelihood.tie_threshold) == THRESHOLD
+    assert experiment.report().summary["value"]["chance of regret"] < 0.8
