@@ -16,6 +16,8 @@ from botorch_pref.ax.kinds import (
     INVALID,
     KINDS,
     OBJECTIVE,
+    TIE,
+    WINNER,
     ShownOptions,
     Values,
     feedback_blocks,
@@ -181,7 +183,12 @@ def check_taken(
     if not rows or kinds in _TAKEN:
         return
     at = {place: position(place, num_options) for place in range(num_options)}
-    blocks = feedback_blocks({0: rows}, num_levels, {0: at} if biased else None)
+    told: dict[int, Mapping[str, Values]] = {0: rows}
+    if TIE.metric in rows:
+        # A tie threshold is learned from the first duel on that is decided.
+        told[1] = {WINNER.metric: {0: 1.0, 1: 0.0}}
+    positions = dict.fromkeys(told, at) if biased else None
+    blocks = feedback_blocks(told, num_levels, positions)
     if biased and any(b.relative and b.covariates is None for b in blocks):
         raise ExperimentError(
             f"What position_bias adds to {answer.given()} is not known; say who wins, "

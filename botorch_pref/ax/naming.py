@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -18,7 +18,6 @@ from gpytorch.priors import Prior
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
-from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.models import DuelKernel, PreferenceGP, rater_covar_module
 from botorch_pref.models.answers import AnyLikelihood, registered_models
@@ -153,36 +152,12 @@ def model_arguments(
     blocks = arguments.get("feedback", ())
     given = arguments.get("likelihood") or {}
     if isinstance(given, Mapping) and Comparisons not in given:
-        beside = ties_of_fixed_threshold(model_class, blocks)
         kinds = {type(block) for block in blocks}
         compare = kinds & {Comparisons, Choices, Rankings} or "comparisons" in arguments
         if kinds and not compare and issubclass(model_class, PreferenceGP):
             duels = model_class.default_likelihoods[Comparisons].default_for(None)
-            beside = {Comparisons: duels}
-        if beside:
-            arguments["likelihood"] = {**beside, **given}
+            arguments["likelihood"] = {Comparisons: duels, **given}
     return arguments
-
-
-def ties_of_fixed_threshold(
-    model_class: type[Any], feedback: Sequence[Feedback]
-) -> dict[type[Feedback], AnyLikelihood]:
-    """A likelihood of duels whose tie threshold is fixed, where nothing tells it.
-
-    Duels that were decided tell how large it is. Learned without any, or beside choices
-    and rankings, it grows until ties say nothing.
-    """
-    blocks = {type(block): block for block in feedback}
-    duels = blocks.get(Comparisons)
-    default = getattr(model_class, "default_likelihoods", {}).get(Comparisons)
-    if not isinstance(duels, Comparisons) or duels.ties is None:
-        return {}
-    untold = duels.pairs is None or blocks.keys() & {Choices, Rankings}
-    if not untold or default is not PairwiseProbitLikelihood:
-        return {}
-    likelihood = default.default_for(duels)
-    likelihood.raw_tie_threshold.requires_grad_(False)
-    return {Comparisons: likelihood}
 
 
 OF_RATERS, RATER = "model of raters", "rater"

@@ -35,7 +35,6 @@ from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.naming import ties_of_fixed_threshold
 from botorch_pref.ax.projection import Projection, raters_of_trials
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -476,7 +475,6 @@ def _rater_tables(
         dataset.points,
         feedback=compared,
         covar_module=kernel,
-        likelihood=ties_of_fixed_threshold(EPPreferenceGP, compared) or None,
     )
     fit_by_evidence(model)
     by_number = {n: name for name, n in projection.log.raters.items()}

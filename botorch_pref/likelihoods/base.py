@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from inspect import isabstract
 from types import NoneType
@@ -276,11 +276,14 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         self.register_buffer("_like", torch.zeros(()), persistent=False)
 
     @classmethod
-    def default_for(cls, feedback: Feedback | None) -> Self:
+    def default_for(
+        cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
+    ) -> Self:
         """The likelihood of a model whose user named none.
 
         Args:
             feedback: The answers to explain; None where they are still to come.
+            kinds: Of all answers of the model.
         """
         return cls()
 

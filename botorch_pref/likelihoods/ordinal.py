@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import NoneType
 from typing import ClassVar
 
@@ -67,7 +68,9 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
             base.register_prior(self, "cutpoints", cutpoints_prior)
 
     @classmethod
-    def default_for(cls, feedback: Feedback | None) -> OrdinalProbitLikelihood:
+    def default_for(
+        cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
+    ) -> OrdinalProbitLikelihood:
         """See base class."""
         assert isinstance(feedback, OrdinalRatings), "defaults follow from ratings"
         return cls(feedback.num_levels)

@@ -11,6 +11,7 @@ probabilities of choices and rankings, by rules on one grid for all items of a s
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -164,11 +165,21 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         set_positive(self, "tie_threshold", value)
 
     @classmethod
-    def default_for(cls, feedback: Feedback | None) -> PairwiseProbitLikelihood:
-        """See base class; with a tie threshold, to be learned, where there are ties."""
-        if isinstance(feedback, Comparisons) and feedback.ties is not None:
-            return cls(tie_threshold=_THRESHOLD_IN_NOISE_DEVIATIONS)
-        return cls()
+    def default_for(
+        cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
+    ) -> PairwiseProbitLikelihood:
+        """See base class; with a tie threshold where there are ties.
+
+        It is learned where duels were decided. Without any, or beside choices or
+        rankings, which ties of other questions cannot be weighed against, it would grow
+        until ties say nothing.
+        """
+        if not isinstance(feedback, Comparisons) or feedback.ties is None:
+            return cls()
+        likelihood = cls(tie_threshold=_THRESHOLD_IN_NOISE_DEVIATIONS)
+        is_told = feedback.pairs is not None and not {Choices, Rankings} & {*kinds}
+        likelihood.raw_tie_threshold.requires_grad_(is_told)
+        return likelihood
 
     def factors(self, feedback: Feedback, num_points: int) -> BoxFactors:
         """See base class.

@@ -225,10 +225,11 @@ def resolve_likelihoods(
     chosen = _chosen(likelihood)
     # Named for comparisons: of all. Named for another kind: of that kind alone.
     shared = [chosen[Comparisons]] if Comparisons in chosen else []
+    given = {type(block) for block in feedback}
     resolved: dict[type[Feedback], AnyLikelihood] = {}
     for kind, block in _kinds(feedback, likelihood, chosen).items():
         default = defaults.get(kind)
-        alike = [given for given in shared if type(given) is default]
+        alike = [each for each in shared if type(each) is default]
         if kind in chosen:
             resolved[kind] = chosen[kind]
         elif alike:
@@ -239,7 +240,7 @@ def resolve_likelihoods(
                 f"likelihood={{{kind.__name__}: {_names(kind)}(...)}}."
             )
         else:
-            resolved[kind] = default.default_for(block)
+            resolved[kind] = default.default_for(block, given)
             shared.append(resolved[kind])
     return resolved
 

@@ -45,6 +45,17 @@ def test_choices_and_rankings_take_the_noise_of_comparisons() -> None:
         assert len(set(map(id, shared.values()))) == 1
 
 
+@pytest.mark.parametrize("beside", [None, CHOICES, RANKINGS, VALIDITY])
+def test_a_tie_threshold_is_learned_where_duels_tell_it(beside) -> None:
+    """Learned from ties alone, or beside sets, it would grow without an end."""
+    tie, blocks = torch.tensor([[0, 3]]), [beside] if beside else []
+    for pairs in (PAIRS.pairs, None):
+        got = resolve([Comparisons(pairs, tie), *blocks])[Comparisons]
+        told = pairs is not None and beside in (None, VALIDITY)
+        assert got.raw_tie_threshold.requires_grad == told
+        assert float(got.tie_threshold.detach()) == pytest.approx(0.5)
+
+
 def test_a_kind_can_have_a_noise_of_its_own() -> None:
     own = PairwiseProbitLikelihood(0.7, noise_prior=GammaPrior(2.0, 2.0))
     got = resolve([PAIRS, CHOICES, RANKINGS], {Choices: own})

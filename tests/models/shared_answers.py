@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from botorch_pref import (
     BotorchPrefError,
     Comparisons,
+    PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
     Rankings,
     SparsePreferenceGP,
@@ -50,8 +51,14 @@ def share(rank: int) -> tuple[Tensor, list[Feedback]]:
 
 
 def made(points: Tensor, feedback: list[Feedback]) -> SparsePreferenceGP:
-    """A model of which nine points leave a good deal open."""
-    model = SparsePreferenceGP(points, feedback=feedback, num_inducing=9)
+    """A model of which nine points leave a good deal open.
+
+    Whether a tie threshold is learned depends on the answers unless it is named.
+    """
+    likelihood = {Comparisons: PairwiseProbitLikelihood(tie_threshold=0.5)}
+    model = SparsePreferenceGP(
+        points, feedback=feedback, likelihood=likelihood, num_inducing=9
+    )
     model.inducing_points = POINTS[::5] + 0.01
     model.covar_module.outputscale = 5.0
     model.covar_module.base_kernel.lengthscale = 0.3
