@@ -306,8 +306,9 @@ class ToldApart:
 
     def _squared(self, first: Tensor, second: Tensor) -> Tensor:
         """Squared differences of all pairs, ``batch_shape x n x k``."""
-        apart = (first.unsqueeze(-2) - second.unsqueeze(-3)) / self.widths
-        return apart.square().sum(-1)
+        # Differences of all features at once would fill the memory.
+        pair = first / self.widths, second / self.widths
+        return torch.cdist(*pair, compute_mode=_EXACT).square()
 
 
 def _joined(options: Tensor, more: Tensor | None) -> Tensor:
@@ -321,6 +322,9 @@ def can_be_told(squared: Tensor) -> Tensor:
     """Whether squared differences are at least 1, up to rounding."""
     return squared >= 1 - 1e-6
 
+
+_EXACT = "donot_use_mm_for_euclid_dist"
+"""Distances from differences, not from products, in which small ones are rounded."""
 
 _MARGIN = 1.25
 """The price begins here, in smallest differences, so that the best options above it
@@ -664,7 +668,8 @@ def _by_exchange(
     restarts = min(max(budget // (4 * len(each) * size), 1), 8)
     # Of many options, one after the other is exchanged.
     turns = torch.arange(size).split(size if is_small else 1)
-    draws = torch.randint(len(designs), (_STARTS, size))
+    # Drawn with replacement, two of many options are nearly always the same.
+    draws = torch.stack([torch.randperm(len(designs))[:size] for _ in range(_STARTS)])
     for last in (0.0, torch.inf):
         values, found = valued(draws, last).topk(restarts)
         ends = [*zip(values.tolist(), draws[found], strict=True)]
