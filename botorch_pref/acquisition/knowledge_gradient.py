@@ -242,9 +242,9 @@ class DuelingJointKG(DuelingJointEUBO):
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
         root = torch.linalg.cholesky(toward[..., n:] + noise * (eye + 1))
         moves = torch.linalg.solve_triangular(root, toward, upper=False)
-        if self._normals.shape[-1] != k:
-            chosen = k - (0 if self.X_pending is None else self.X_pending.shape[-2])
-            draws = self.DRAWS if chosen <= 4 else 4 * self.DRAWS
+        chosen = k - (0 if self.X_pending is None else self.X_pending.shape[-2])
+        draws = self.DRAWS if chosen <= 4 else 4 * self.DRAWS
+        if self._normals.shape != (draws, k):
             half = draw_sobol_normal_samples(k, draws // 2, seed=self._seed)
             self._normals = torch.cat([half, -half]).to(mean)
         gains = mean + torch.einsum("sk,...ki->s...i", self._normals, moves)

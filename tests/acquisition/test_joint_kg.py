@@ -211,3 +211,16 @@ def test_many_options_are_not_fitted_to_the_draws() -> None:
         climb.step()
         options.data.clamp_(0.0, 1.0)
     assert found(options) < 1.1 * other(options)
+
+
+def test_a_value_does_not_depend_on_what_was_valued_before() -> None:
+    """Five new options, of which one is pending then: the draws of four new ones."""
+    X = torch.rand(6, 2, generator=Generator().manual_seed(2)).double()
+    model = EPPreferenceGP(X, torch.tensor([[0, 1], [2, 3]])).eval()
+    used, fresh = (
+        DuelingJointKG(model, X[:1], Generator().manual_seed(0)) for _ in range(2)
+    )
+    used(X[1:])
+    for value in (used, fresh):
+        value.set_X_pending(X[5:])
+    assert used(X[1:5]).equal(fresh(X[1:5]))
