@@ -93,12 +93,15 @@ class OptionSpace:
         A, b = self.constraints
         return (points @ A.T <= b + 1e-8).all(-1)
 
-    def designs(self) -> Tensor | None:
-        """All designs, ``N x d``: rows of a table, or up to `MAX_DESIGNS` others."""
+    def designs(self, size: int = 1) -> Tensor | None:
+        """All designs, ``N x d``: rows of a table, or others if they are few.
+
+        There are up to `MAX_DESIGNS` for all of ``size`` options of a question.
+        """
         if self.rows is not None:
             return self.rows[self.allows(self.rows)]
         counts = [0 if c.table is None else len(c.table) for c in self.coordinates]
-        if 0 in counts or prod(counts) > MAX_DESIGNS:
+        if 0 in counts or size * prod(counts) > MAX_DESIGNS:
             return None
         values = [self.values(i) for i in range(len(counts))]
         points = self.features(torch.cartesian_prod(*values).view(-1, len(counts)))
@@ -433,7 +436,7 @@ class QuestionSearch:
         alone = not getattr(acquisition, "chosen_jointly", False)
         if alone and size > 1 and apart is not None and apart.reference is not None:
             return self._one_by_one(acquisition, size, apart, apart.reference)
-        designs = self.space.designs()
+        designs = self.space.designs(size)
         if designs is not None and apart is not None:
             return best_of_designs(acquisition, designs, size, apart)
         if designs is not None:

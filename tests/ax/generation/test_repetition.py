@@ -141,3 +141,18 @@ def test_who_sees_no_difference_is_asked_something_else(tmp_path) -> None:
             assert max(apart.amin(0).max(), apart.amin(1).max()) > 0.05, number
         shown.append(points)
         experiment.tell(question, tie=True)
+
+
+def test_a_search_is_told_which_questions_were_ties(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "some", parameters=[real("x"), real("y")], storage=tmp_path / "some.db"
+    )
+    for said in ({"winner": 0}, {"tie": True}, {"winner": 1}, {"tie": True}):
+        question = experiment.ask(2)
+        experiment.tell(question, **said)
+    experiment.ask(2)
+    adapter = experiment.fitted_adapter()
+    told = adapter._to_find(2)["told_apart"]
+    assert len(told.asked) == 5
+    assert torch.equal(told.tied, told.asked[[1, 3]])
+    assert torch.equal(told.pending, told.asked[4:])
