@@ -31,6 +31,7 @@ from botorch_pref.datasets import ComparisonData, load_car, load_train
 from botorch_pref.evaluation import predictive_log_probability
 
 HELD_OUT = 300
+DUELS = (30, 100)
 MODES = ("0.7 times", "1.5 times", "BoTorch's")
 
 
@@ -47,7 +48,7 @@ def main() -> None:
     rows = [
         row(name, sets, duels)
         for name, sets in zip(("Train", "Car"), pooled, strict=True)
-        for duels in (30, 100)
+        for duels in DUELS
     ]
     if options.cars is None:
         print("cars: skipped, give their folder with --cars")

@@ -32,7 +32,9 @@ hyper-parameters anew after each answer.
   {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.
 - `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
 - `ep-short`: `ep` whose prior of lengthscales has its mode at 0.145 times the square
-  root of the number of inputs, and from six inputs on at 0.36.
+  root of the number of inputs, and from six inputs on at 0.36. `ep-long`: as `ep` up to
+  six inputs; from there on the mode grows with the square root, as BoTorch's does.
+  `ep` too had it in the runs of `qeubo-alpine7`, of seven inputs: 0.54 instead of 0.50.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.
 - `-mixed`: hear which trials are valid, as one utility that is above zero there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -212,13 +213,19 @@ def learned_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
 
 
 def short_kernel(dim: int, batch: torch.Size) -> DuelKernel:
-    """`DuelKernel` with 0.7 times its lengthscales, and of 0.36 from d = 6 on."""
+    """`DuelKernel` with 0.7 times its lengthscales."""
     return DuelKernel(dim, batch, lengthscale=0.145 * min(dim, 6) ** 0.5)
+
+
+def long_kernel(dim: int, batch: torch.Size) -> DuelKernel:
+    """`DuelKernel` with lengthscales that grow with the dimension as BoTorch's do."""
+    return DuelKernel(dim, batch, lengthscale=math.exp(2**0.5 - 3) * dim**0.5)
 
 
 MODELS_OF_BATCHES = {
     "ep": models_of(EPPreferenceGP, DuelKernel, usual_noise),
     "ep-short": models_of(EPPreferenceGP, short_kernel, usual_noise),
+    "ep-long": models_of(EPPreferenceGP, long_kernel, usual_noise),
     "ep-learned-noise": models_of(EPPreferenceGP, DuelKernel, learned_noise),
     "ep-default-prior": models_of(
         EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)

@@ -296,16 +296,21 @@ MANY_DIMENSIONS = Study(
             ("ep",),
             ("exploring-eiig-turbo", "exploring-eiig-local", "eubo", "eubo-local"),
         ),
-        Rule("ep-short", "exploring-eiig"),
+        *all_rules(("ep-short", "ep-long"), ("exploring-eiig",)),
         *PEERS,
     ),
     reference=DEFAULT,
-    num_seeds=20,
+    num_seeds=30,
     num_random=10,
     num_chosen=40,
     claims=(
         *BESIDE_PEERS,
         SHORTER,
+        Claim(
+            "Lengthscales should not grow with the dimension from six inputs on.",
+            DEFAULT,
+            Rule("ep-long", "exploring-eiig"),
+        ),
         Claim(
             "The exploring rule is better in a trust region of TuRBO's constants.",
             Rule("ep", "exploring-eiig-turbo"),

@@ -221,7 +221,7 @@ def _qeubo_protocol(problem: str, dim: int, scale: float) -> Study:
             *PEERS,
         ),
         reference=Rule("ep", "eubo-pair"),
-        num_seeds=50,
+        num_seeds=80,
         num_random=4 * dim,
         num_chosen=150,
         claims=(
