@@ -95,10 +95,10 @@ class DuelKernel(ScaleKernel):
 
     Up to six features the mode :math:`m` is that of BoTorch's prior, the default of
     this package's models; what is narrower is the spread. BoTorch's grows on, to 1.6 in
-    64 dimensions, where a few tens of duels then find little more than random ones do
-    (`docs/acquisition.md`). With hundreds of answers, or where features may not matter,
-    take the default of the models. Points are in the unit cube; the noise is that of
-    the likelihood, 1 for a person who errs and less for one who does not.
+    64 dimensions, with which a few tens of duels find less (`docs/acquisition.md`).
+    With hundreds of answers, or where features may not matter, take the default of the
+    models. Points are in the unit cube; the noise is that of the likelihood, 1 for a
+    person who errs and less for one who does not.
 
     Args:
         dim: Number of features, after any input transform.
