@@ -265,6 +265,18 @@ def test_numbers_are_valued_as_they_are_shown() -> None:
     assert seen[-1].eq(tenths(seen[-1])).all()
 
 
+def test_designs_are_as_many_as_all_options_of_a_question_can_be_valued_for() -> None:
+    """Of 99 x 99, for one option but not for three; a table has all its rows."""
+    numbers = torch.linspace(0, 1, 99, dtype=D).unsqueeze(-1)
+    square = OptionSpace(
+        (Coordinate([0], numbers), Coordinate([1], numbers)), MIXED.bounds[:, :2]
+    )
+    assert len(square.designs()) == len(square.designs(1)) == 99**2
+    assert square.designs(3) is None
+    table = replace(square, rows=torch.cartesian_prod(numbers[:, 0], numbers[:, 0]))
+    assert len(table.designs(3)) == 99**2
+
+
 def test_what_nobody_can_tell_apart_is_worth_less_than_a_random_question() -> None:
     acquisition = Worth()
     generator = torch.Generator().manual_seed(1)
