@@ -170,9 +170,8 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
     ) -> PairwiseProbitLikelihood:
         """See base class; with a tie threshold where there are ties.
 
-        It is learned where duels were decided. Without any, or beside choices or
-        rankings, which ties of other questions cannot be weighed against, it would grow
-        until ties say nothing.
+        The fit learns it where duels were decided and nobody gave choices or rankings.
+        Elsewhere it is fixed: learned, it would grow until ties say nothing.
         """
         if not isinstance(feedback, Comparisons) or feedback.ties is None:
             return cls()

@@ -672,7 +672,7 @@ def _by_exchange(
     # Of many options, one after the other is exchanged.
     turns = torch.arange(size).split(size if is_small else 1)
     # Drawn with replacement, two of many options are nearly always the same.
-    draws = torch.stack([torch.randperm(len(designs))[:size] for _ in range(_STARTS)])
+    draws = torch.ones(len(designs)).expand(_STARTS, -1).multinomial(size)
     for last in (0.0, torch.inf):
         values, found = valued(draws, last).topk(restarts)
         ends = [*zip(values.tolist(), draws[found], strict=True)]
