@@ -121,7 +121,11 @@ def test_challengers_that_are_worth_most_together_are_found_at_once(
 def test_many_options_are_found_by_few_exchanges(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each takes a few turns, and they are worth more than those found one by one."""
+    """They take a few turns, and are worth more than options found one by one.
+
+    The turns of one search have mean 4.0 and deviation 1.04 (40 seeds); the limit is
+    four deviations of the mean of eight above that.
+    """
     monkeypatch.setattr(finite_search, "_EVALUATIONS", 0)
     monkeypatch.setattr(finite_search, "_STARTS", 64)
     designs = torch.cartesian_prod(*[torch.linspace(0, 1, 7, dtype=torch.double)] * 2)
@@ -134,11 +138,14 @@ def test_many_options_are_found_by_few_exchanges(
         chosen = more[value(more).argmax()]
     none, valued = torch.zeros(0, 13, 2, dtype=torch.double), []
     value.register_forward_pre_hook(lambda _, given: valued.append(len(given[0])))
-    torch.manual_seed(1)
     apart = ToldApart(STEPS / 2, none, none, reference)
-    found = best_of_designs(value, designs, 12, apart)
-    assert sum(valued) <= 64 + 5 * 12 * 49
-    assert value(found) > value(chosen)
+    found = []
+    for seed in range(8):
+        torch.manual_seed(seed)
+        found.append(best_of_designs(value, designs, 12, apart))
+    turns = (sum(valued) / 8 - 64) / (12 * 49)
+    assert turns <= 4.0 + 4 * 1.04 / 8**0.5
+    assert (value(torch.stack(found)) > value(chosen) + 0.05).all()
 
 
 def test_most_designs_are_asked_about_at_once(model) -> None:
