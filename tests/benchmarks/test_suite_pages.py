@@ -24,8 +24,10 @@ from benchmarks.suite.pages.tables import (
     side_by_side,
     table_of,
 )
+from benchmarks.suite.pages.targets import after_many, after_thirty, targets_section
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.studies.claim import Claim
+from benchmarks.suite.studies.rules import ADVISED, DEFAULT
 
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
 
@@ -212,6 +214,40 @@ def test_judges_of_one_start_are_no_more_starts() -> None:
     # Three of six, with two won and two lost added to one of two.
     error = 100 * 2 * (0.5 * 0.5 / 6) ** 0.5
     assert told["better in %"] == f"50 ({50 - error:.0f} to {50 + error:.0f})"
+
+
+def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None:
+    """Ours at 1, 2 and 6; optuna's at 4 and 7, from the first two of these starts."""
+    where = {"problem": "sixhumpcamel-narrow", "duel": 29}
+    ends = [(ADVISED, 0, 1.0), (ADVISED, 1, 2.0), (ADVISED, 2, 6.0)]
+    ends += [(OPTUNA, 0, 4.0), (OPTUNA, 1, 7.0), (OPTUNA, 9, 100.0)]
+    rows = [row(rule, seed, 0, regret) | where for rule, seed, regret in ends]
+    # Two tops of hills are too low, and what went before does not count.
+    for number, regret in enumerate((0.04, 0.06, 0.2)):
+        rows[number]["basin_regret"] = regret
+    rows += [given | {"duel": 28, "regret_recommended": 50.0} for given in rows]
+    runs = pd.DataFrame(rows)
+    (found,) = after_thirty(runs).to_dict("records")
+    assert found["to reach"] == "0.001, 0.005, none"
+    assert (found["reached"], found["runs"]) == ("2, 3, 2", "3")
+    # The third run of the rival has no pair; differences are -3 and -5.
+    assert found["optuna-dashboard"] == "5.5: -4 ± 1 (2)"
+    assert found["chance"] == ""
+    assert after_thirty(runs[runs["model"] == "optuna"]).empty
+    long = runs.assign(acquisition=runs["acquisition"].replace("joint-kg", "eiig"))
+    assert after_many([long]).empty
+    duels = {"options": 2, "answer": "best", "regret_anywhere": 0.5}
+    long = runs.assign(**duels, acquisition=DEFAULT.acquisition)
+    long.loc[runs["model"] == "optuna", "acquisition"] = OPTUNA.acquisition
+    long.loc[long["seed"] == 1, "regret_recommended"] += 6.0 * (long["model"] == "ep")
+    (found,) = after_many([long]).to_dict("records")
+    assert (found["optuna-dashboard"], found["reached"]) == (5.5, 4.5)
+    assert (found["anywhere"], found["less in"]) == (0.5, "1 of 2")
+    held = pd.DataFrame({"so it": ["holds", "is not decided", "is level"]})
+    names = ("default", "skewgp-figure-5", "skewgp-figure-6")
+    shown = targets_section(dict(zip(names, (runs, long, long), strict=True)), held)
+    assert "2 of 3 claims with runs are decided, 67 %" in shown
+    assert targets_section({"default": runs}, held) == ""
 
 
 def test_rules_are_compared_with_the_reference_over_all_settings() -> None:

@@ -166,14 +166,24 @@ def runs_of(rule: Rule, runs: pd.DataFrame) -> pd.DataFrame:
 def _figures(runs: pd.DataFrame, of: str) -> dict[Rule, pd.Series]:
     """Figures of the runs of each rule that are compared, by setting and seed."""
     at_end = {"end": "regret_recommended", "top": "basin_regret"}
-    column = "regret_recommended" if of == "way" else at_end.get(of, of)
-    each = runs.groupby([*RULE, *_START])
     if of in at_end:
-        last = runs["duel"] == each["duel"].transform("max")
-        figures = runs[column][last].set_axis(
-            pd.MultiIndex.from_frame(runs.loc[last, [*RULE, *_START]])
-        )
-    else:
-        figures = each[column].mean()
+        return ends_by_rule(runs, at_end[of])
+    column = "regret_recommended" if of == "way" else of
+    return _by_rule(runs.groupby([*RULE, *_START])[column].mean())
+
+
+def ends_by_rule(runs: pd.DataFrame, column: str) -> dict[Rule, pd.Series]:
+    """A column after the last question of each run, by setting and seed, of each rule.
+
+    Args:
+        runs: Rows by `play.COLUMNS`.
+        column: One of these.
+    """
+    each = runs.groupby([*RULE, *_START])["duel"]
+    last = runs["duel"] == each.transform("max")
+    return _by_rule(runs[last].set_index([*RULE, *_START])[column])
+
+
+def _by_rule(figures: pd.Series) -> dict[Rule, pd.Series]:
     rules = figures.groupby(level=RULE)
     return {Rule(*names): of_rule.droplevel(RULE) for names, of_rule in rules}

@@ -33,6 +33,7 @@ from benchmarks.suite.pages.tables import (
     side_by_side,
     table_of,
 )
+from benchmarks.suite.pages.targets import targets_section
 from benchmarks.suite.runs.store import read_record
 from benchmarks.suite.studies.own import OPTIONS
 from benchmarks.suite.studies.study import Study
@@ -120,7 +121,7 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
     parts += _claims(held, "holds", "What holds", _HOLDS)
     parts += _claims(held, "is wrong here", "What does not", _NOT)
     parts += _claims(held, "is level", "What is level", _LEVEL)
-    parts.append(_READING)
+    parts += [targets_section(played, held), _READING]
     unplayed = []
     for study in studies:
         runs = played[study.record]

@@ -11,7 +11,10 @@ PEERS = (Rule("ep", "random"), Rule("pairwise-gp", "qeubo"), OPTUNA)
 """What every table has: chance, BoTorch and optuna-dashboard."""
 
 DEFAULT = Rule("ep", "exploring-eiig")
-"""What the library asks where nobody says otherwise."""
+"""The duel that the library asks where nobody says otherwise."""
+
+ADVISED = Rule("ep", "joint-kg", 4, "order")
+"""The question that it asks of a person who can look at four options at once."""
 
 
 BESIDE_PEERS = (
