@@ -82,8 +82,13 @@ class Bound(ABC):
     num_parameters: int
 
     @abstractmethod
-    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """The parameters with the largest expected bound for moments: step (16b)."""
+    def best(
+        self, mean: Tensor, variance: Tensor, near: Tensor | None = None
+    ) -> Tensor:
+        """The parameters with the largest expected bound for moments: step (16b).
+
+        They are found sooner from others that are ``near``.
+        """
 
     @abstractmethod
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,11 +130,12 @@ def bound_intercept(xi: Tensor) -> Tensor:
     return logsigmoid(xi) - 0.5 * xi + bound_curvature(xi) * xi.square()
 
 
-def profile_curvature(distance: Tensor, variance: Tensor) -> Tensor:
-    r"""Minus the second derivative of the best expected bound in the mean.
+def profile_slopes(distance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Minus the slope of the best expected bound in the mean, and its derivative.
 
     With :math:`\xi^2 = s + x^2`, the best choice for ``y ~ N(x, s)``, what is not
-    linear in the bound is :math:`-\log 2 \cosh(\xi / 2)`, concave in ``x``:
+    linear in the bound is :math:`-\log 2 \cosh(\xi / 2)`, concave in ``x``. The slope
+    is :math:`2 \lambda(\xi) \, x`, given without ``x``, and its derivative
 
     .. math::
         \frac{s}{\xi^2} \, 2 \lambda(\xi)
@@ -139,8 +145,13 @@ def profile_curvature(distance: Tensor, variance: Tensor) -> Tensor:
     positive = square > 0
     share = torch.where(positive, variance / torch.where(positive, square, 1.0), 1.0)
     xi = square.sqrt()
-    logistic = torch.sigmoid(xi) * torch.sigmoid(-xi)
-    return share * 2 * bound_curvature(xi) + (1 - share) * logistic
+    flat = xi < math.sqrt(torch.finfo(xi.dtype).eps)
+    # One exponential for both: tanh(xi / 2) is -below / above.
+    below = torch.expm1(-xi)
+    above = 2 + below
+    slope = torch.where(flat, 0.25, -0.5 * below / (above * torch.where(flat, 1.0, xi)))
+    logistic = (1 + below) / above.square()
+    return slope, logistic + share * (slope - logistic)
 
 
 class JaakkolaJordanBound(Bound):
@@ -155,8 +166,10 @@ class JaakkolaJordanBound(Bound):
         self.rows, self.num_parameters = rows, rows.num_rows
         self._answers, self._net = wins + losses, wins - losses
 
-    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; equation 19 of Guo et al. (2020)."""
+    def best(
+        self, mean: Tensor, variance: Tensor, near: Tensor | None = None
+    ) -> Tensor:
+        """See base class; equation 19 of Guo et al. (2020), in closed form."""
         return (variance + mean.square()).sqrt()
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
@@ -168,7 +181,7 @@ class JaakkolaJordanBound(Bound):
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
         """See base class."""
-        return self._answers * profile_curvature(mean, variance), None
+        return self._answers * profile_slopes(mean, variance)[1], None
 
     def intercept(self, parameters: Tensor) -> Tensor:
         """See base class."""
@@ -208,16 +221,21 @@ class BouchardBound(Bound):
         )
         return xi, alpha
 
-    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
+    def best(
+        self, mean: Tensor, variance: Tensor, near: Tensor | None = None
+    ) -> Tensor:
         """See base class; equation 23 of Guo et al. (2020) at the best alpha."""
-        alpha = self._best_alpha(mean, variance)
+        start = None if near is None else self._split(near)[1]
+        alpha = self._best_alpha(mean, variance, start)
         xi = (variance + (mean - self._items.spread(alpha)).square()).sqrt()
         return torch.cat([xi, alpha], dim=-1)
 
-    def _best_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
+    def _best_alpha(
+        self, mean: Tensor, variance: Tensor, start: Tensor | None
+    ) -> Tensor:
         """Best alpha, with the derivatives of an implicit function."""
         with torch.no_grad():
-            alpha = self._find_alpha(mean, variance)
+            alpha = self._find_alpha(mean, variance, start)
         slope, curvature = self._in_alpha(alpha, mean, variance)
         # At the maximum one more step is none, but has the derivative of the maximum.
         stiff = curvature.detach()
@@ -229,12 +247,13 @@ class BouchardBound(Bound):
         """The slope of the expected bound in alpha, and minus its derivative."""
         items, k = self._items, self._sizes.clamp_min(2.0)
         distance = mean - items.spread(alpha)
-        xi = (variance + distance.square()).sqrt()
-        pull = 2 * bound_curvature(xi) * distance * self._here
-        curvature = profile_curvature(distance, variance) * self._here
-        return 0.5 * (k - 2) + items.total(pull), items.total(curvature)
+        slope, curvature = profile_slopes(distance, variance)
+        pull = items.total(slope * distance * self._here)
+        return 0.5 * (k - 2) + pull, items.total(curvature * self._here)
 
-    def _find_alpha(self, mean: Tensor, variance: Tensor) -> Tensor:
+    def _find_alpha(
+        self, mean: Tensor, variance: Tensor, start: Tensor | None
+    ) -> Tensor:
         r"""Newton's method in a bracket, for equations 22 and 23 of Guo et al. (2020).
 
         With the best :math:`\xi` for every alpha the expected bound is concave in it.
@@ -252,6 +271,8 @@ class BouchardBound(Bound):
         # Any alpha for a set that this element of the batch lacks.
         low, high = low.nan_to_num(posinf=0.0), high.nan_to_num(neginf=0.0)
         alpha = 0.5 * (low + high)
+        if start is not None:
+            alpha = start.clamp(low, high)
         tolerance = math.sqrt(torch.finfo(alpha.dtype).eps)
         for _ in range(_MAX_STEPS):
             slope, curvature = self._in_alpha(alpha, mean, variance)
@@ -279,7 +300,7 @@ class BouchardBound(Bound):
     ) -> tuple[Tensor, SparseDesign | None]:
         """See base class."""
         distance = mean - self._items.spread(self._split(parameters)[1])
-        c = profile_curvature(distance, variance) * self._weights
+        c = profile_slopes(distance, variance)[1] * self._weights
         total = self._items.spread(self._items.total(c))
         share = torch.where(total > 0, c / torch.where(total > 0, total, 1.0).sqrt(), 0)
         index, coefficients = (
@@ -318,10 +339,15 @@ class JointBound(Bound):
             parts = [parameters.split(self._lengths, dim=-1), *parts]
         return zip(self._blocks, *parts, strict=True)
 
-    def best(self, mean: Tensor, variance: Tensor) -> Tensor:
+    def best(
+        self, mean: Tensor, variance: Tensor, near: Tensor | None = None
+    ) -> Tensor:
         """See base class."""
-        each = self._each(None, mean, variance)
-        return torch.cat([block.best(*own) for block, *own in each], dim=-1)
+        starts: Sequence[Tensor | None] = [None] * len(self._blocks)
+        if near is not None:
+            starts = near.split(self._lengths, dim=-1)
+        each = zip(self._each(None, mean, variance), starts, strict=True)
+        return torch.cat([block.best(*own, s) for (block, *own), s in each], dim=-1)
 
     def curvature(
         self, parameters: Tensor, mean: Tensor, variance: Tensor
@@ -445,7 +471,7 @@ class BoundStep:
     @cached_property
     def target(self) -> Tensor:
         """Best parameters for this Gaussian: step (16b)."""
-        return self.problem.bound.best(self.mean, self.variance)
+        return self.problem.bound.best(self.mean, self.variance, self.parameters)
 
     @cached_property
     def gain(self) -> Tensor:
@@ -507,14 +533,15 @@ def ascend(problem: BoundProblem, parameters: Tensor) -> Iterator[BoundStep]:
 
     Turns as in algorithm 1 take hundreds of steps where answers are many: they move the
     means as if the bound were as stiff as its sites, which it is not, see
-    :func:`.profile_curvature`. So the parameters are made for the means after a step of
+    :func:`.profile_slopes`. So the parameters are made for the means after a step of
     Newton's, unless the bound then rises by less than the plain turn is sure to raise
     it. The start comes first, then every step that was taken.
     """
     step = _step(problem, parameters)
     yield step
     while not bool((step.residual <= _TOLERANCE).all()):
-        ahead = problem.bound.best(step.mean + step.newton_step, step.variance)
+        moved = step.mean + step.newton_step
+        ahead = problem.bound.best(moved, step.variance, step.target)
         new = _step(problem, ahead)
         slack = 10 * torch.finfo(step.value.dtype).eps * (1 + step.value.abs())
         falls = ~(new.value >= step.value + step.gain - slack)

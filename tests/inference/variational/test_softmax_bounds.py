@@ -13,7 +13,8 @@ from torch.nn.functional import logsigmoid
 from botorch_pref.inference.variational import (
     bound_curvature,
     bound_intercept,
-    profile_curvature,
+    profile_slopes,
+    stage_bound,
 )
 
 EPS = torch.finfo(torch.float64).eps
@@ -59,7 +60,7 @@ def test_the_bound_is_below_and_touches(y, xi) -> None:
 
 
 @in_turn("variance", [0.0, 1e-6, 0.3, 20.0])
-def test_profile_curvature_is_the_second_difference(variance) -> None:
+def test_profile_slopes_are_differences(variance) -> None:
     x = torch.linspace(-9.0, 9.0, 37, dtype=torch.float64)
 
     def profile(x):
@@ -70,12 +71,32 @@ def test_profile_curvature_is_the_second_difference(variance) -> None:
     # Where the variance is tiny, log cosh(|x| / 2) is smooth but its profile has a
     # fourth derivative of up to 1/8: h^2 / 12 of that, and rounding / h^2.
     second = (profile(x + h) - 2 * profile(x) + profile(x - h)) / h**2
-    torch.testing.assert_close(
-        profile_curvature(x, double(variance)), -second, rtol=0, atol=1e-7
-    )
+    slope, curvature = profile_slopes(x, double(variance))
+    torch.testing.assert_close(curvature, -second, rtol=0, atol=1e-7)
+    first = (profile(x + h) - profile(x - h)) / (2 * h)
+    torch.testing.assert_close(slope * x, -first, rtol=0, atol=1e-7)
 
 
-def test_profile_curvature_at_a_certain_zero() -> None:
-    assert profile_curvature(double(0.0), double(0.0)).item() == 0.25
-    far = profile_curvature(double(900.0), double(0.0)).item()
-    assert 0.0 <= far < math.exp(-700)
+def test_profile_slopes_at_a_certain_zero() -> None:
+    assert torch.stack(profile_slopes(double(0.0), double(0.0))).eq(0.25).all()
+    slope, far = profile_slopes(double(900.0), double(0.0))
+    assert slope.item() == 1 / 1800
+    assert 0.0 <= far.item() < math.exp(-700)
+
+
+def test_parameters_are_the_best_from_wherever_they_are_sought() -> None:
+    """A pair, a set of three and one of five; the expected bound falls all around."""
+    stages = torch.tensor([[0, 1, -1, -1, -1], [2, 0, 3, -1, -1], [4, 3, 2, 1, 0]])
+    bound = stage_bound(stages, 5, double())
+    generator = torch.Generator().manual_seed(0)
+    m = bound.rows.num_rows
+    mean = 3 * torch.randn(20, m, generator=generator, dtype=torch.float64)
+    variance = torch.rand(20, m, generator=generator, dtype=torch.float64).square()
+    best = bound.best(mean, variance)
+    step = torch.randn(best.shape, generator=generator, dtype=torch.float64)
+    most = bound.expected(best, mean, variance)
+    for size in (1e-3, 1e-1):
+        assert (bound.expected(best + size * step, mean, variance) < most).all()
+    for near in (best, best + step, best + 1e3, best - 1e8):
+        found = bound.best(mean, variance, near)
+        torch.testing.assert_close(found, best, rtol=1e-9, atol=1e-9)
