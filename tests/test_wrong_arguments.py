@@ -213,3 +213,10 @@ def test_what_is_wrong_is_refused_by_name(name: str) -> None:
         for key, kind, value in wrong_arguments(name)
         if (said := complaint(made, key, **{**right, key: value}))
     ] == []
+
+
+@pytest.mark.parametrize("made", [EPPreferenceGP, DuelingEUBO])
+def test_an_argument_that_there_is_not_is_refused_with_who_refuses_it(made) -> None:
+    refused = rf"{made.__init__.__qualname__}.*'jitter'"
+    with pytest.raises(TypeError, match=refused):
+        made(**right_arguments(made.__name__), jitter=1e-4)

@@ -39,7 +39,10 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = signature.bind_partial(*args, **kwargs).arguments
+        try:
+            given = signature.bind_partial(*args, **kwargs).arguments
+        except TypeError:
+            given = {}  # The function itself says what is wrong, and its own name.
         for name, classes in kinds().items():
             if name in given:
                 check_kind(name, given[name], *classes)
