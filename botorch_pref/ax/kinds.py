@@ -156,7 +156,8 @@ def _fraction(field: str, given: Any) -> float:
         raise ExperimentError(f"{field} holds {written(given)}; give a finite number.")
     if not 0 < (value := round(number, DECIMALS)) < 1:
         raise ExperimentError(
-            f"{field} holds {given}, which is not strictly between 0 and 1."
+            f"{field} holds {given}, which is not strictly between 0 and 1; of a scale "
+            "from 1 to 10 give (y - 0.5) / 10."
         )
     return value
 

@@ -89,6 +89,7 @@ def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
         (2, {"strength": 1.0}, "strictly between 0 and 1"),
         (2, {"strength": "much"}, "give a finite number"),
         (2, {"strength": 1 - 1e-12}, "between 0 and 1"),
+        (2, {"ratings": [7, 3]}, r"1 to 10 give \(y - 0.5\) / 10"),
         (2, {"ratings": [0.5]}, "one for each"),
         (2, {"ratings": [None, None]}, "one for each"),
         (2, {"ratings": [0.5, float("nan")]}, "give a finite number"),
