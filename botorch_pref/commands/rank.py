@@ -180,7 +180,12 @@ def _make_parser() -> argparse.ArgumentParser:
         help="each rater of --rater has a noise, which is learned and listed, with "
         "those who stand out",
     )
-    add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="default: runs/ and the name of FILE; what was written there is replaced",
+    )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--jobs",
