@@ -117,7 +117,8 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
         features = [ObservationFeatures(parameters=c) for c in feasible]
         means, _ = adapter.predict(features)
     best = max(range(len(feasible)), key=means[OBJECTIVE].__getitem__)
-    return feasible[best]
+    # One-hot columns stand last, so that Ax's candidates are in another order.
+    return {name: feasible[best][name] for name in log.space.parameters}
 
 
 LEVEL, NUM_CANDIDATES = 0.95, 256

@@ -275,6 +275,20 @@ def test_recommendations_are_in_words(judged, found) -> None:
     assert found.summary["value"]["recommended of those shown"] != text
 
 
+def test_recommendations_have_parameters_in_their_order(tmp_path) -> None:
+    bean = choice("bean", ["a", "b", "c"], is_ordered=False)
+    experiment = PreferenceExperiment.create(
+        "order",
+        parameters=[bean, real("grams", 0, 1)],
+        storage=tmp_path / "order.db",
+    )
+    better, worse = {"bean": "a", "grams": 0.3}, {"bean": "b", "grams": 0.8}
+    experiment.record([better, worse], winner=0)
+    anywhere = experiment.recommend(anywhere=True)
+    assert anywhere != better
+    assert [*anywhere] == [*experiment.recommend()] == ["bean", "grams"]
+
+
 @pytest.mark.slow
 def test_what_is_recommended_can_be_set_by_the_report(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
