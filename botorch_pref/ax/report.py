@@ -399,7 +399,7 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
         share = position_bias(model, LEVEL).share
         first, least, most = (f"{one:.0%}" for one in share)
         rows["position bias"] = (
-            f"the option shown first is chosen {first} of the time between equals, "
+            f"the option shown first of two equal ones is chosen {first} of the time, "
             f"{least} to {most} with probability {LEVEL}"
         )
     return rows

@@ -81,7 +81,7 @@ def test_the_report_says_what_the_first_place_adds(judged) -> None:
         won, lost = torch.special.ndtr(torch.tensor(sides) / 2**0.5).tolist()
         assert abs(told - won / (won + lost)) < 0.0051
     assert first > 0.6
-    assert text.startswith("the option shown first is chosen ")
+    assert text.startswith("the option shown first of two equal ones is chosen ")
 
 
 def test_without_the_setting_positions_do_not_count(tmp_path) -> None:
