@@ -133,6 +133,7 @@ MEANINGS = {
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
     "agreement of raters": "correlation of the utilities of two of them",
+    "pairs asked about again": "duels only; checks has questions of any size",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
 }
