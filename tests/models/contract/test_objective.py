@@ -1,7 +1,9 @@
 """The objective of fits: its value, its gradient, its stationary points."""
 
+import math
 from typing import Any
 
+import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from entries import Engine
@@ -22,6 +24,8 @@ from botorch_pref import (
     AffineProbitLikelihood,
     Comparisons,
     EPPreferenceGP,
+    OrdinalProbitLikelihood,
+    OrdinalRatings,
     PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
     Validity,
@@ -168,3 +172,22 @@ def test_fitting_model_batches() -> None:
     expected = torch.stack([objective(m.train()) for m in singles]).detach()
     value = objective(batch.train()).detach()
     torch.testing.assert_close(value, expected, rtol=0, atol=0.02)
+
+
+def test_a_prior_on_numbers_that_batches_share_counts_in_each_batch() -> None:
+    rated = torch.arange(6).expand(3, 6)
+    levels = OrdinalRatings(rated, torch.tensor([0, 1, 2, 3, 4, 2]).expand(3, 6), 5)
+    cutpoints, found = torch.tensor([-1.0, -0.2, 0.5, 2.0], dtype=torch.double), []
+    for deviation in (1.0, 2.0):
+        likelihood = OrdinalProbitLikelihood(
+            cutpoints=cutpoints, cutpoints_prior=NormalPrior(0.0, deviation)
+        )
+        points = torch.linspace(0, 1, 6, dtype=torch.double).view(6, 1)
+        model = EPPreferenceGP(
+            points.expand(3, 6, 1), feedback=[levels], likelihood=likelihood
+        )
+        mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+        found.append(mll.log_posterior().detach())
+    square = float(cutpoints.square().sum())
+    expected = square / 8 - square / 2 + 4 * math.log(2)
+    assert (found[0] - found[1]).tolist() == pytest.approx([expected] * 3, rel=1e-5)
