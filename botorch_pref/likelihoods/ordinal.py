@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 from botorch.utils.probability.utils import ndtr
-from gpytorch.priors import Prior
+from gpytorch.priors import NormalPrior, Prior
 from torch import Tensor
 from torch.distributions import Categorical
 
@@ -18,6 +18,9 @@ from botorch_pref.likelihoods import base
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.sparse_design import point_rows
 from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
+
+LOG_GAP_SPREAD, FIRST_SPREAD = 1.0, 10.0
+"""Deviations a priori: of log gaps of cut points; of the first, in those of noise."""
 
 
 @base.register_likelihood
@@ -40,7 +43,8 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
         cutpoints: Initial :math:`b_1 \dots b_{K-1}`, increasing. By default quantiles
             at which a normal of twice the noise's deviation is in each level alike.
         noise_prior: A prior on the noise, which is then learned.
-        cutpoints_prior: A prior on the cut points.
+        cutpoints_prior: A prior on the cut points. By default the logarithms of gaps
+            are within about 1 of the initial ones, and the first is hardly bound.
 
     Raises:
         FeedbackError: The noise is not positive, cut points do not increase, or their
@@ -66,6 +70,12 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))
         if cutpoints_prior is not None:
             base.register_prior(self, "cutpoints", cutpoints_prior)
+        else:
+            # Without it a level that nobody used would have no width after a fit.
+            raw = self.raw_cutpoints.detach().clone()
+            spread = torch.full_like(raw, LOG_GAP_SPREAD)
+            spread[..., 0] = FIRST_SPREAD * float(self.noise.detach().max()) ** 0.5
+            base.register_prior(self, "raw_cutpoints", NormalPrior(raw, spread))
 
     @classmethod
     def default_for(

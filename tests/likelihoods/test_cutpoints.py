@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
 from cases import in_turn
 from gpytorch.priors import NormalPrior
 from truths.answer_probabilities import CUTPOINTS
 
+from botorch_pref import EPPreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation import predictive_log_probability
 from botorch_pref.feedback import OrdinalRatings
 from botorch_pref.likelihoods import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.factors import joint_factors
@@ -74,3 +77,20 @@ def test_levels_that_cannot_be_counted_are_refused(num_levels: Any) -> None:
 
 def test_levels_may_be_counted_by_numpy() -> None:
     assert OrdinalProbitLikelihood(np.int64(5)).num_levels == 5
+
+
+def test_levels_that_nobody_used_keep_a_width() -> None:
+    """Ratings from 1 to 10 by the rounded deciles of a normal, of 15 points."""
+    generator = torch.Generator().manual_seed(2)
+    x = torch.rand(400, 2, generator=generator, dtype=torch.float64)
+    heard = 1.5 - 8 * (x - 0.6).square().sum(-1)
+    heard += 0.25 * torch.randn(400, generator=generator, dtype=torch.float64)
+    levels = (10 * torch.special.ndtr(heard)).long()
+    told = OrdinalRatings(torch.arange(15), levels[:15], 10)
+    assert len(levels[:15].unique()) < 9
+    model = EPPreferenceGP(x[:15], feedback=[told])
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    others = OrdinalRatings(torch.arange(15, 400), levels[15:], 10)
+    loss = -predictive_log_probability(others, model, x).mean()
+    # All levels alike lose 2.3 nats, and cut points without a prior here 5 and more.
+    assert loss < 2

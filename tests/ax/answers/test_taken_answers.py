@@ -29,9 +29,9 @@ TAKEN = {
     "LaplacePreferenceGP": ALL - {"best", "ranking"},
     "VariationalPreferenceGP": SETS,
     "PlackettLuceRegression": SETS,
-    "FullyBayesianEPPreferenceGP": SETS | {"invalid", "ratings", "strength"},
+    "FullyBayesianEPPreferenceGP": SETS | {"invalid", "levels", "ratings", "strength"},
     "FullyBayesianLaplacePreferenceGP": {
-        *("winner", "invalid", "cannot_compare", "ratings", "strength"),
+        *("winner", "invalid", "cannot_compare", "levels", "ratings", "strength"),
     },
 }
 
