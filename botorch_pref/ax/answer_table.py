@@ -220,8 +220,14 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
 
 def _parameter_columns(log: Log) -> dict[str, str]:
     """The column of each parameter in a table with a row for each option."""
-    others = {*_FIRST, *_BESIDE}
-    return {n: f"{n}_parameter" if n in others else n for n in log.space.parameters}
+    names, columns = log.space.parameters, {}
+    for name in names:
+        column, taken = name, {*_FIRST, *_BESIDE}
+        while column in taken:
+            column += "_parameter"
+            taken |= names.keys()
+        columns[name] = column
+    return columns
 
 
 def _design(

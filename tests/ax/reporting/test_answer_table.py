@@ -74,6 +74,24 @@ def test_options_are_in_the_order_in_which_they_were_shown(told) -> None:
         assert column(table, index, "tie_parameter") == [o["tie"] for o in shown]
 
 
+def test_columns_of_parameters_that_are_called_as_each_other(tmp_path) -> None:
+    def create(name: str) -> PreferenceExperiment:
+        return PreferenceExperiment.create(
+            name,
+            parameters=[real("tie"), real("tie_parameter")],
+            storage=tmp_path / "named.db",
+        )
+
+    told, other = create("told"), create("other")
+    options = [{"tie": 0.1, "tie_parameter": 0.2}, {"tie": 0.3, "tie_parameter": 0.4}]
+    told.record(options, winner=1)
+    table = told.answers()
+    assert column(table, 0, "tie_parameter_parameter") == [0.1, 0.3]
+    assert column(table, 0, "tie_parameter") == [0.2, 0.4]
+    (question,) = other.record_table(table)
+    assert [*question.options] == options
+
+
 def test_without_answers_there_are_the_columns(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "none",
