@@ -224,8 +224,10 @@ def step(parameter: RangeParameter) -> float:
 
 def _decimals(parameter: RangeParameter, value: float) -> int:
     """Decimals of numbers of which about `_STEPS` lie within a parameter's bounds."""
-    # On a log scale, as far as to the next value that is about e times as large.
-    width = value if parameter.log_scale else parameter.upper - parameter.lower
+    width = parameter.upper - parameter.lower
+    if parameter.log_scale:
+        # As far as to the next value that is about e times as large, or to the end.
+        width = min(width, value)
     return max(0, math.ceil(math.log10(_STEPS / width)) - 1)
 
 

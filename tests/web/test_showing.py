@@ -74,6 +74,10 @@ def test_numbers_are_as_fine_as_their_bounds_need() -> None:
     parameter = number(1e-4, 10, log_scale=True)
     texts = [written(parameter, v) for v in (0.00012345, 1.2345, 9.876)]
     assert texts == ["0.000123", "1.23", "9.88"]
+    # Of a narrow range no fewer than on a linear scale.
+    narrow = number(100, 110, log_scale=True)
+    assert [written(narrow, v) for v in (103.14, 103.36)] == ["103.1", "103.4"]
+    assert step(narrow) == 0.1
 
 
 def test_a_name_may_end_in_its_unit(experiment: PreferenceExperiment) -> None:
