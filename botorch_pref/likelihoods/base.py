@@ -22,6 +22,7 @@ from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.numerics import argument_ranges
 from botorch_pref.numerics.bend_quadrature import bend_nodes, bend_width, half_rise
 from botorch_pref.numerics.mixtures import standard_deviation
@@ -286,6 +287,15 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
             kinds: Of all answers of the model.
         """
         return cls()
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """That of the positive parameters, which other parameters have before theirs.
+
+        A class without positive parameters says it where others are in batches.
+        """
+        found = self.named_parameters_and_constraints()
+        return joint_shape(*(raw.shape for _, raw, bound in found if bound is not None))
 
     @abstractmethod
     def forward(self, function_samples: Tensor) -> Distribution:

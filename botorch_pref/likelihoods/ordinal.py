@@ -16,6 +16,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback, OrdinalRatings
 from botorch_pref.likelihoods import base
 from botorch_pref.likelihoods.factors import BoxFactors
+from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.linalg.sparse_design import point_rows
 from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
 
@@ -84,6 +85,11 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
         """See base class."""
         assert isinstance(feedback, OrdinalRatings), "defaults follow from ratings"
         return cls(feedback.num_levels)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """See base class; cut points may be in batches where the noise is not."""
+        return joint_shape(super().batch_shape, self.raw_cutpoints.shape[:-1])
 
     @property
     def num_levels(self) -> int:

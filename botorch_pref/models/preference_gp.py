@@ -618,8 +618,6 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
             log_prior = prior.log_prob(closure(module))
             # A kernel says its batch slowly, which one model does not have.
             own_batch = batches and getattr(module, "batch_shape", batches)
-            if log_prior.shape[: len(batches)] != batches:
-                own_batch = ()  # of a parameter that all batches share
             own = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
             objective = objective + own.sum(-1)
         return objective

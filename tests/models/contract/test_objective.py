@@ -174,9 +174,10 @@ def test_fitting_model_batches() -> None:
     torch.testing.assert_close(value, expected, rtol=0, atol=0.02)
 
 
-def test_a_prior_on_numbers_that_batches_share_counts_in_each_batch() -> None:
-    rated = torch.arange(6).expand(3, 6)
-    levels = OrdinalRatings(rated, torch.tensor([0, 1, 2, 3, 4, 2]).expand(3, 6), 5)
+@pytest.mark.parametrize("batch", [3, 4])  # As many as there are cut points, too.
+def test_a_prior_on_numbers_that_batches_share_counts_in_each_batch(batch) -> None:
+    told = torch.tensor([0, 1, 2, 3, 4, 2]).expand(batch, 6)
+    levels = OrdinalRatings(torch.arange(6).expand(batch, 6), told, 5)
     cutpoints, found = torch.tensor([-1.0, -0.2, 0.5, 2.0], dtype=torch.double), []
     for deviation in (1.0, 2.0):
         likelihood = OrdinalProbitLikelihood(
@@ -184,10 +185,10 @@ def test_a_prior_on_numbers_that_batches_share_counts_in_each_batch() -> None:
         )
         points = torch.linspace(0, 1, 6, dtype=torch.double).view(6, 1)
         model = EPPreferenceGP(
-            points.expand(3, 6, 1), feedback=[levels], likelihood=likelihood
+            points.expand(batch, 6, 1), feedback=[levels], likelihood=likelihood
         )
         mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
         found.append(mll.log_posterior().detach())
     square = float(cutpoints.square().sum())
     expected = square / 8 - square / 2 + 4 * math.log(2)
-    assert (found[0] - found[1]).tolist() == pytest.approx([expected] * 3, rel=1e-5)
+    assert (found[0] - found[1]).tolist() == pytest.approx([expected] * batch, rel=1e-5)
