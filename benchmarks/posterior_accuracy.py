@@ -6,12 +6,13 @@ Prints errors of means, deviations and duel probabilities, then time and error o
 draws of SkewGP: at known hyper-parameters, at 100 new points and 100 new pairs. Means
 are in prior standard deviations (1), deviations relative to the true ones. Queried
 pairs are those that were answered: their differences are skewed, which no Gaussian can
-be.
+be. A last table has answers that say much the same, against draws from the prior.
 """
 
 from __future__ import annotations
 
 import torch
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from known_models import known_model
 from reference_posterior import (
     UtilityMixture,
@@ -28,12 +29,19 @@ from synthetic_problems import (
 )
 from torch import Tensor
 
-from botorch_pref import EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP
+from botorch_pref import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseProbitLikelihood,
+    SkewPreferenceGP,
+)
+from botorch_pref.linalg.covariance import psd_root
 from botorch_pref.models import PreferenceGP
 
 SIZES = (100, 200)
 SKEW_SIZE = 200
 NEW_POINTS, DRAWS = 100, 1000
+REPEATS, PRIOR_DRAWS = (3, 30, 100), 300_000
 MODELS = {
     "Laplace": LaplacePreferenceGP,
     "EP": EPPreferenceGP,
@@ -169,8 +177,52 @@ def draws_row(problem: ComparisonProblem, truth: UtilityMixture) -> list[object]
     ]
 
 
+def repeated_row(num_pairs: int) -> list[object]:
+    """Deviations of f(0.2) - f(0.8) and log evidences, the true ones last.
+
+    Each of some points near 0.2 has won against one near 0.8: the differences are all
+    but equal, and so is what the answers say.
+
+    Args:
+        num_pairs: How many duels.
+    """
+    generator = torch.Generator().manual_seed(0)
+    near = 0.02 * torch.rand(2, num_pairs, 1, generator=generator, dtype=torch.double)
+    points = torch.cat([0.2 + near[0], 0.8 + near[1]])
+    index = torch.arange(num_pairs)
+    kernel = ScaleKernel(RBFKernel()).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 10.0, 0.3
+    ends, deviations, evidences = torch.tensor([[0.2], [0.8]]).double(), [], []
+    for model_class in MODELS.values():
+        torch.manual_seed(0)
+        model = model_class(
+            points,
+            torch.stack([index, num_pairs + index], dim=-1),
+            covar_module=kernel,
+            likelihood=PairwiseProbitLikelihood(noise=0.01),
+        ).eval()
+        difference = model_mixture(model, ends).differences(torch.tensor([[0, 1]]))
+        deviations.append(float(difference.deviation))
+        evidences.append(float(model.diagnostics()["log_evidence"]))
+    root = psd_root(kernel(torch.cat([points, ends])).to_dense().detach())
+    moments = torch.zeros(3, dtype=torch.double)
+    for chunk in torch.arange(PRIOR_DRAWS).split(50_000):
+        white = torch.randn(
+            len(root), len(chunk), generator=generator, dtype=torch.double
+        )
+        f = root @ white
+        gaps = (f[:num_pairs] - f[num_pairs:-2]) / 0.02**0.5
+        weights = torch.special.log_ndtr(gaps).sum(0).exp()
+        powers = (f[-2] - f[-1]) ** torch.arange(3).unsqueeze(-1)
+        moments += (weights * powers).sum(-1)
+    _, first, second = (moments / moments[0]).tolist()
+    deviations.append((second - first**2) ** 0.5)
+    evidences.append(float((moments[0] / PRIOR_DRAWS).log()))
+    return [num_pairs, *deviations, *evidences]
+
+
 def main() -> None:
-    """Prints two tables."""
+    """Prints three tables."""
     start("posteriors at known hyper-parameters against the truth")
     rows, draws = [], []
     for num_pairs in SIZES:
@@ -221,6 +273,10 @@ def main() -> None:
         ],
         draws,
     )
+    print("answers that say much the same: deviation of a difference, log evidence")
+    names = [*MODELS, "truth"]
+    head = ["m", *names, *(f"evidence, {name}" for name in names)]
+    print_table(head, [repeated_row(num_pairs) for num_pairs in REPEATS])
 
 
 if __name__ == "__main__":

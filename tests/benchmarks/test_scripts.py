@@ -122,7 +122,9 @@ TINY = {
         RANKINGS=12, ITEMS=12, LENGTHS=(3,), DRAWS=256, DATA_SETS=3
     ),
     "plackett_luce_regression": tiny(ITEMS=12, FEATURES=3, SETS=15),
-    "posterior_accuracy": tiny(SIZES=(5,), SKEW_SIZE=5, DRAWS=64, **FEW_DRAWS),
+    "posterior_accuracy": tiny(
+        SIZES=(5,), SKEW_SIZE=5, DRAWS=64, REPEATS=(2,), PRIOR_DRAWS=99, **FEW_DRAWS
+    ),
     "posterior_time": tiny(SIZES=(5,), PAIRWISE_GP_SIZES=(5,), BATCH=2, REPEATS=1),
     "ranking_protocol": tiny(
         "--repetitions 2 --sushi {folder} --shuffle 3",
