@@ -371,6 +371,7 @@ def cross_validate_model(
         BotorchPrefError: There are not so many answers, the model is a batch or an
             ensemble, or a number of folds or processes is none.
     """
+    check_kind("model", model, PreferenceGP)
     points = model.datapoints
     if points is None or len(model.batch_shape) > 0 or is_ensemble(model):
         raise BotorchPrefError(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from botorch.models.pairwise_gp import PairwiseGP
 
 from botorch_pref import Choices, Comparisons, EPPreferenceGP, OrdinalRatings
 from botorch_pref.errors import BotorchPrefError, FeedbackError
@@ -75,6 +76,8 @@ def test_what_cannot_be_left_out_is_refused() -> None:
         cross_validate_model(model, num_folds=5)
     with pytest.raises(BotorchPrefError, match="num_folds is 1"):
         cross_validate_model(model, num_folds=1)
+    with pytest.raises(BotorchPrefError, match="model is of the class PairwiseGP"):
+        cross_validate_model(PairwiseGP(POINTS, PAIRS))
     batch = EPPreferenceGP(POINTS, PAIRS.expand(2, 4, 2))
     for other in (EPPreferenceGP(), batch):
         with pytest.raises(BotorchPrefError, match="give one model, with answers"):
