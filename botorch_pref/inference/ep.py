@@ -605,6 +605,41 @@ def _surrogate(
     return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
 
 
+_COLUMNS = 1024
+
+
+@torch.no_grad()
+def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
+    r"""How far the log evidence is below the exact one, about: nats, ``batch_shape``.
+
+    EP matches two moments of each tilted distribution and neglects its skewness
+    :math:`\gamma_i`, which adds up where rows are correlated. With the correlations
+    :math:`\rho_{ij}` of the posterior the leading term of what is neglected is
+
+    .. math:: \tfrac{1}{12} \sum_{i \ne j} \gamma_i \gamma_j \rho_{ij}^3
+
+    (Opper, Paquet and Winther 2013: the second order, to the third cumulants). Of
+    answers that say much the same it is one to two thirds of the error, or all of it.
+    """
+    with torch.enable_grad():
+        mean = state.cavity_mean.detach().requires_grad_()
+        second = factors.tilted(mean, state.cavity_variance).second
+        (third,) = torch.autograd.grad(second.sum(), mean)
+    deviation = state.variance.sqrt()
+    skewness = third * (state.cavity_variance / deviation) ** 3
+    if state.moving is not None:
+        skewness = skewness * state.moving.chunk(2, dim=-1)[0]
+    skewed = skewness / deviation**3
+    eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+    pulled = torch.zeros_like(skewed)
+    for columns, own in zip(
+        eye.split(_COLUMNS, dim=-1), skewed.split(_COLUMNS, dim=-1), strict=True
+    ):
+        cubed = state.posterior.covariance_times(columns) ** 3
+        pulled = pulled + (cubed @ own.unsqueeze(-1)).squeeze(-1)
+    return ((skewed * pulled).sum(-1) - skewness.square().sum(-1)) / 12
+
+
 class ExpectationPropagation(Engine):
     """Expectation propagation.
 
@@ -646,6 +681,7 @@ class ExpectationPropagation(Engine):
             rounding=conditioning.lost_digits(
                 solver, state.posterior, state.balance, eps
             ),
+            evidence_error=partial(evidence_error, own, state),
         )
 
     @torch.no_grad()

@@ -340,6 +340,8 @@ class GaussianSolution(Solution[PosteriorTerms]):
             the same unit: see :func:`.lost_digits`.
         evidence_pull: From the factor and the means to ``q`` of :func:`prior_form`;
             None where the evidence is stationary in the sites.
+        evidence_error: How far the evidence is from the exact one, about, in nats,
+            ``batch_shape``; None where the engine does not know.
     """
 
     engine: Engine
@@ -354,6 +356,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
     residual: float
     rounding: float
     evidence_pull: Callable[[SitePosterior, Tensor], Tensor] | None = None
+    evidence_error: Callable[[], Tensor] | None = None
 
     @property
     def log_evidence(self) -> Tensor:
@@ -393,7 +396,12 @@ class GaussianSolution(Solution[PosteriorTerms]):
         return 0.5 * eps * (slope * covar).abs().sum((-2, -1))
 
     def diagnostics(self) -> dict[str, Any]:
-        """See base class; with ``rounding`` and ``evidence_rounding``."""
+        """See base class; with ``rounding`` and ``evidence_rounding``.
+
+        And ``evidence_error`` where the engine knows it.
+        """
+        error = self.evidence_error
+        known = {} if error is None else {"evidence_error": error()}
         return {
             "converged": not self.failures,
             "iterations": self.iterations,
@@ -401,6 +409,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
             "rounding": self.rounding,
             "log_evidence": self.log_evidence.detach(),
             "evidence_rounding": self.evidence_rounding(),
+            **known,
         }
 
     @property
