@@ -35,6 +35,8 @@ hyper-parameters anew after each answer.
   root of the number of inputs, and from six inputs on at 0.36. `ep-long`: as `ep` up to
   six inputs; from there on the mode grows with the square root, as BoTorch's does.
   `ep` too had it in the runs of `qeubo-alpine7`, of seven inputs: 0.54 instead of 0.50.
+- `ep-wide`: `ep` whose prior of the logarithm of the output scale has the deviation 1.2
+  instead of 0.7.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.
 - `-mixed`: hear which trials are valid, as one utility that is above zero there.

@@ -222,10 +222,19 @@ def long_kernel(dim: int, batch: torch.Size) -> DuelKernel:
     return DuelKernel(dim, batch, lengthscale=math.exp(2**0.5 - 3) * dim**0.5)
 
 
+def wide_kernel(dim: int, batch: torch.Size) -> DuelKernel:
+    """`DuelKernel` whose output scale may be further from its mode: 1.2 for 0.7."""
+    kernel = DuelKernel(dim, batch)
+    prior = LogNormalPrior(math.log(10.0) + 1.2**2, 1.2)
+    kernel.register_prior("outputscale_prior", prior, "outputscale")
+    return kernel
+
+
 MODELS_OF_BATCHES = {
     "ep": models_of(EPPreferenceGP, DuelKernel, usual_noise),
     "ep-short": models_of(EPPreferenceGP, short_kernel, usual_noise),
     "ep-long": models_of(EPPreferenceGP, long_kernel, usual_noise),
+    "ep-wide": models_of(EPPreferenceGP, wide_kernel, usual_noise),
     "ep-learned-noise": models_of(EPPreferenceGP, DuelKernel, learned_noise),
     "ep-default-prior": models_of(
         EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 from benchmarks.suite.cell import Rule, Setting
 from benchmarks.suite.studies.claim import Claim
-from benchmarks.suite.studies.rules import BESIDE_PEERS, DEFAULT, PEERS, all_rules
+from benchmarks.suite.studies.rules import (
+    ADVISED,
+    BESIDE_PEERS,
+    DEFAULT,
+    PEERS,
+    all_rules,
+)
 from benchmarks.suite.studies.study import Study
 
 MORE_OPTIONS = (
@@ -24,6 +30,7 @@ MORE_OPTIONS = (
     Rule("ep", "joint-eubo", 4),
     Rule("ep", "joint-kg", 4),
     Rule("ep-short", "joint-kg", 4, "order"),
+    Rule("ep-wide", "joint-kg", 4, "order"),
     Rule("ep", "qeubo", 4, "order"),
     Rule("ep", "random", 4),
     Rule("pairwise-gp", "qeubo", 4),
@@ -34,6 +41,25 @@ SHORTER = Claim(
     "Lengthscales should be shorter than those of `DuelKernel`.",
     Rule("ep-short", "exploring-eiig"),
     DEFAULT,
+)
+
+LEARNED_NOISE = Claim(
+    "The noise of a judge who errs should be learned.",
+    Rule("ep-learned-noise", "exploring-eiig"),
+    DEFAULT,
+)
+
+WIDE = (
+    Claim(
+        "The output scale of `DuelKernel` should have a wider prior.",
+        Rule("ep-wide", "exploring-eiig"),
+        DEFAULT,
+    ),
+    Claim(
+        "Rankings of four need a wider prior of the output scale.",
+        Rule("ep-wide", "joint-kg", 4, "order"),
+        ADVISED,
+    ),
 )
 
 DEFAULTS = Study(
@@ -59,6 +85,7 @@ DEFAULTS = Study(
             ("ep-short", "ep-default-prior", "ep-rival-prior", "ep-learned-noise"),
             ("exploring-eiig",),
         ),
+        WIDE[0].better,
         *PEERS,
     ),
     reference=DEFAULT,
@@ -94,11 +121,8 @@ DEFAULTS = Study(
             Rule("ep-rival-prior", "exploring-eiig"),
         ),
         SHORTER,
-        Claim(
-            "The noise of a judge who errs should be learned.",
-            Rule("ep-learned-noise", "exploring-eiig"),
-            DEFAULT,
-        ),
+        LEARNED_NOISE,
+        WIDE[0],
         Claim(
             "A believer's challenger should meet the best point of the draw.",
             Rule("ep", "hbei-own-best"),
@@ -161,6 +185,7 @@ OPTIONS = replace(
             Rule("ep-short", "joint-kg", 4, "order"),
             Rule("ep", "joint-kg", 4, "order"),
         ),
+        WIDE[1],
         Claim(
             "Four of which the best is named should be chosen jointly.",
             Rule("ep", "joint-eubo", 4),
@@ -259,6 +284,9 @@ PEOPLE = Study(
     rules=(
         DEFAULT,
         *all_rules(("ep",), ("eiig", "eubo", "eubo-pair", "hbei", "ucb")),
+        LEARNED_NOISE.better,
+        ADVISED,
+        *(claim.better for claim in WIDE),
         *PEERS,
     ),
     reference=DEFAULT,
@@ -274,6 +302,14 @@ PEOPLE = Study(
                 ("eubo-pair", "the expected best of two new points"),
                 ("hbei", "a believer's expected improvement"),
             )
+        ),
+        LEARNED_NOISE,
+        *WIDE,
+        Claim(
+            "To rank four that are chosen jointly is better than duels, question by "
+            "question.",
+            ADVISED,
+            DEFAULT,
         ),
     ),
 )
