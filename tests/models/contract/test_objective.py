@@ -192,3 +192,22 @@ def test_a_prior_on_numbers_that_batches_share_counts_in_each_batch(batch) -> No
     square = float(cutpoints.square().sum())
     expected = square / 8 - square / 2 + 4 * math.log(2)
     assert (found[0] - found[1]).tolist() == pytest.approx([expected] * batch, rel=1e-5)
+
+
+def test_a_prior_on_numbers_of_each_batch_counts_there_alone() -> None:
+    told = torch.tensor([0, 1, 2, 2]).expand(2, 4)
+    levels = OrdinalRatings(torch.arange(4).expand(2, 4), told, 3)
+    cutpoints, found = torch.tensor([[-1.0, 0.5], [0.2, 3.0]]).double(), []
+    for deviation in (1.0, 2.0):
+        likelihood = OrdinalProbitLikelihood(
+            cutpoints=cutpoints, cutpoints_prior=NormalPrior(0.0, deviation)
+        )
+        points = torch.linspace(0, 1, 4, dtype=torch.double).view(4, 1)
+        model = EPPreferenceGP(
+            points.expand(2, 4, 1), feedback=[levels], likelihood=likelihood
+        )
+        mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+        found.append(mll.log_posterior().detach())
+    squares = cutpoints.square().sum(-1)
+    expected = squares / 8 - squares / 2 + 2 * math.log(2)
+    torch.testing.assert_close(found[0] - found[1], expected, rtol=0, atol=1e-6)
