@@ -186,6 +186,11 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="default: runs/ and the name of FILE; what was written there is replaced",
     )
+    _add_workers(parser)
+    return parser
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--jobs",
@@ -199,7 +204,6 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="ADDRESS",
         help="of a Dask scheduler, whose workers make the boards instead",
     )
-    return parser
 
 
 # --- The tables that are read

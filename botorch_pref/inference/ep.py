@@ -619,13 +619,13 @@ def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
     .. math:: \tfrac{1}{12} \sum_{i \ne j} \gamma_i \gamma_j \rho_{ij}^3
 
     (Opper, Paquet and Winther 2013: the second order, to the third cumulants). Of
-    answers that say much the same it is one to two thirds of the error, or all of it.
+    answers that say much the same it is half of the error or all of it.
     """
     with torch.enable_grad():
         mean = state.cavity_mean.detach().requires_grad_()
         second = factors.tilted(mean, state.cavity_variance).second
         (third,) = torch.autograd.grad(second.sum(), mean)
-    deviation = state.variance.sqrt()
+    deviation = state._deviation
     skewness = third * (state.cavity_variance / deviation) ** 3
     if state.moving is not None:
         skewness = skewness * state.moving.chunk(2, dim=-1)[0]

@@ -20,8 +20,8 @@ from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.linalg.sparse_design import point_rows
 from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
 
-LOG_GAP_SPREAD, FIRST_SPREAD = 1.0, 10.0
-"""Deviations a priori: of log gaps of cut points; of the first, in those of noise."""
+# Deviations a priori: of log gaps of cut points; of the first, in those of noise.
+_LOG_GAP_SPREAD, _FIRST_SPREAD = 1.0, 10.0
 
 
 @base.register_likelihood
@@ -74,8 +74,8 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
         else:
             # Without it a level that nobody used would have no width after a fit.
             raw = self.raw_cutpoints.detach().clone()
-            spread = torch.full_like(raw, LOG_GAP_SPREAD)
-            spread[..., 0] = FIRST_SPREAD * float(self.noise.detach().max()) ** 0.5
+            spread = torch.full_like(raw, _LOG_GAP_SPREAD)
+            spread[..., 0] = _FIRST_SPREAD * float(self.noise.detach().max()) ** 0.5
             base.register_prior(self, "raw_cutpoints", NormalPrior(raw, spread))
 
     @classmethod

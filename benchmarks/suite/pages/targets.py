@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -15,13 +14,14 @@ from benchmarks.suite.studies.own import DEFAULTS
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6
 from benchmarks.suite.studies.rules import ADVISED, DEFAULT
 
-TO_REACH = {
-    Setting("hartmann6"): "0.03, 0.15",
-    Setting("sixhumpcamel-narrow"): "0.001, 0.005, none",
-    Setting("hartmann6", "probit", 0.3): "0.25, 0.40",
-    Setting("sixhumpcamel-narrow", "probit", 0.2): "0.015, 0.03, none",
+TO_REACH: dict[Setting, tuple[float, ...]] = {
+    Setting("hartmann6"): (0.03, 0.15),
+    Setting("sixhumpcamel-narrow"): (0.001, 0.005, 0),
+    Setting("hartmann6", "probit", 0.3): (0.25, 0.4),
+    Setting("sixhumpcamel-narrow", "probit", 0.2): (0.015, 0.03, 0),
 }
-"""Median and mean regret after thirty questions, and runs at a wrong optimum."""
+"""Median and mean regret after thirty questions, and perhaps how many runs may end at a
+wrong optimum."""
 
 LONG = (FIGURE_5, FIGURE_6)
 """Studies of 110 duels without errors."""
@@ -86,41 +86,39 @@ def targets_section(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> 
     )
 
 
-@dataclass(frozen=True)
-class _Ends:
-    """Ends of runs by setting and seed, of each rule: of one column."""
-
-    of: Mapping[Rule, pd.Series]
-
-    def in_setting(self, rule: Rule, setting: Setting) -> pd.Series:
-        """By seed; empty where the rule was not played there."""
-        ends = self.of.get(rule)
-        where = setting.problem, setting.judge, setting.noise
-        if ends is None or where not in ends.index.droplevel("seed"):
-            return pd.Series(dtype=float)
-        return ends.loc[where]
-
-
 def after_thirty(runs: pd.DataFrame) -> pd.DataFrame:
     """One row for each setting with a figure to reach, and runs of the advised rule."""
-    regrets = _Ends(ends_by_rule(runs, "regret_recommended"))
-    tops = _Ends(ends_by_rule(runs, "basin_regret"))
+    regrets = ends_by_rule(runs, "regret_recommended")
+    tops = ends_by_rule(runs, "basin_regret")
     rows = []
     for setting, to_reach in TO_REACH.items():
-        ends = regrets.in_setting(ADVISED, setting)
+        ends = _in_setting(setting, regrets.get(ADVISED))
         if ends.empty:
             continue
-        reached = f"{ends.median():.2g}, {ends.mean():.2g}"
-        if to_reach.count(",") > 1:
-            wrong = int((tops.in_setting(ADVISED, setting) > WRONG).sum())
-            reached += f", {wrong or 'none'}"
-        title = setting_title(setting.problem, setting.judge, setting.noise)
-        row = {"setting": title, "to reach": to_reach, "reached": reached}
-        row["runs"] = str(len(ends))
+        wrong = int((_in_setting(setting, tops.get(ADVISED)) > WRONG).sum())
+        reached = (ends.median(), ends.mean(), wrong)[: len(to_reach)]
+        row = {
+            "setting": setting_title(setting.problem, setting.judge, setting.noise),
+            "to reach": _in_one_cell(to_reach),
+            "reached": _in_one_cell(reached),
+            "runs": str(len(ends)),
+        }
         for name, rival in RIVALS.items():
-            row[name] = _paired(ends, regrets.in_setting(rival, setting))
+            row[name] = _paired(ends, _in_setting(setting, regrets.get(rival)))
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _in_setting(setting: Setting, ends: pd.Series | None) -> pd.Series:
+    """Ends of one rule by seed; none where it was not played in the setting."""
+    where = setting.problem, setting.judge, setting.noise
+    if ends is None or where not in ends.index.droplevel("seed"):
+        return pd.Series(dtype=float)
+    return ends.loc[where]
+
+
+def _in_one_cell(figures: tuple[float, ...]) -> str:
+    return ", ".join(f"{figure:.2g}" if figure else "none" for figure in figures)
 
 
 def _paired(ends: pd.Series, rivals: pd.Series) -> str:
