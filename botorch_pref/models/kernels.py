@@ -165,40 +165,25 @@ def _around(mode: float, spread: float) -> LogNormalPrior:
     return LogNormalPrior(math.log(mode) + spread**2, spread)
 
 
-_UNEQUAL = 100.0
-_CUBE_EDGE = 0.01
+# A fit of 60 duels in two features finds as much from ranges of 20 as from those of 1,
+# less from 30, and from 100 on nothing: every point is a surprise where it starts.
 _WIDE = 10.0
 
 
-def warn_of_unequal_scales(points: Tensor) -> None:
-    """Warns of features whose ranges differ much, of which one leaves the unit cube.
+def warn_of_wide_ranges(points: Tensor, kernel: str) -> None:
+    """Warns of a range far beyond the lengthscales at which a fit starts.
 
-    The prior of lengthscales, which start equal, is for a cube: from ranges of 1, 500
-    and 0.001 a fit finds nothing. In the cube a small range may be meant.
+    Args:
+        points: Transformed, ``batch_shape x n x d``.
+        kernel: The name of the kernel, whose prior is for the unit cube.
     """
-    points = points.detach().flatten(0, -2)
-    low, high = points.amin(0), points.amax(0)
-    ranges = (high - low)[high > low]
-    outside = bool((low < -_CUBE_EDGE).any() or (high > 1 + _CUBE_EDGE).any())
-    if outside and len(ranges) > 1 and ranges.amax() > _UNEQUAL * ranges.amin():
-        warn_caller(
-            f"The features have ranges from {float(ranges.amin()):.3g} to "
-            f"{float(ranges.amax()):.3g}, and the default kernel is for the unit cube; "
-            "pass input_transform=Normalize(d, bounds=...) of "
-            "botorch.models.transforms.input, or a covar_module of your own.",
-            InputDataWarning,
-        )
-
-
-def warn_of_wide_ranges(points: Tensor) -> None:
-    """Warns of a range far beyond the lengthscales that a `DuelKernel` can learn."""
     points = points.detach().flatten(0, -2)
     widest = float((points.amax(0) - points.amin(0)).amax())
     if widest > _WIDE:
         warn_caller(
-            f"A feature has a range of {widest:.3g}, and DuelKernel is for the unit "
-            "cube; pass normalize(X, bounds) of botorch.utils.transforms, or "
-            "input_transform=Normalize(d, bounds=...).",
+            f"A feature has a range of {widest:.3g}, and {kernel} is for the unit "
+            "cube; pass input_transform=Normalize(d, bounds=...) of "
+            "botorch.models.transforms.input, or a covar_module of your own.",
             InputDataWarning,
         )
 

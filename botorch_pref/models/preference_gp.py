@@ -93,7 +93,7 @@ class PreferenceGP(UtilityModel, GP):
 
     Warns:
         InputDataWarning: Of datapoints in single precision, as all of BoTorch's models,
-            and of features of unequal scale under the default kernel.
+            and of features of wide ranges under the default kernel or `DuelKernel`.
 
     Raises:
         FeedbackError: Data that cannot mean anything.
@@ -151,9 +151,9 @@ class PreferenceGP(UtilityModel, GP):
                 transformed = self.transform_inputs(datapoints)
             features = transformed.shape[-1]
             if covar_module is None:
-                kernels.warn_of_unequal_scales(transformed)
+                kernels.warn_of_wide_ranges(transformed, "the default kernel")
             elif isinstance(covar_module, kernels.DuelKernel):
-                kernels.warn_of_wide_ranges(transformed)
+                kernels.warn_of_wide_ranges(transformed, "DuelKernel")
         elif blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape

@@ -216,13 +216,7 @@ def _even_rule(
     with torch.no_grad():
         peak = _peak(function, *at)
         ends = _bracket(function, *at, peak)
-        if not bool((ends.sum(0) + peak.height).isfinite().all()):
-            raise PrecisionError(
-                "The integral of an answer's probability over a utility is not a "
-                "number: the mean, the variance or a parameter of the likelihood is "
-                "not finite. Check for hyper-parameters that are not, or use a smaller "
-                "output scale."
-            )
+        _check_finite(ends.sum(0) + peak.height)
         nodes, log_weights, short = _even_nodes(peak, ends)
     moments, missed = _sums(function, nodes, log_weights, mean, variance)
 
@@ -235,6 +229,16 @@ def _even_rule(
         return _sums(function, *panels, mean, variance)[0]
 
     return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
+
+
+def _check_finite(found: Tensor) -> None:
+    if not bool(found.isfinite().all()):
+        raise PrecisionError(
+            "The integral of an answer's probability over a utility is not a number: "
+            "the mean, the variance or a parameter of the likelihood is not finite, or "
+            "too large for its digits. Check for hyper-parameters that are, or use a "
+            "smaller output scale."
+        )
 
 
 def _completed(
@@ -398,8 +402,10 @@ def _panel_nodes(
         length = _panel_lengths(function, mean, variance, grid)
         grid = _even_grid(grid, length, 2 * _GRID_POINTS)
     length = _panel_lengths(function, mean, variance, grid)
-    panels = math.ceil(float((grid.diff(dim=0) / length).sum(0).max()))
-    breaks = _even_grid(grid, length, panels + 1)
+    panels = (grid.diff(dim=0) / length).sum(0)
+    # Of points that are further away than they have digits nothing is between them.
+    _check_finite(panels)
+    breaks = _even_grid(grid, length, math.ceil(float(panels.max())) + 1)
     return _on_panels(breaks[:-1], breaks[1:])
 
 

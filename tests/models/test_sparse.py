@@ -302,6 +302,7 @@ def test_no_matrix_of_points_by_points_is_made() -> None:
     assert seen.entries <= m * 32
 
 
+@pytest.mark.filterwarnings("ignore:A feature has a range")
 def test_points_far_from_all_inducing_points_are_known_by_their_prior() -> None:
     model = sparse(MANY, points=100 * X)
     assert model.diagnostics()["converged"]

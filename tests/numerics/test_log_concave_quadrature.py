@@ -8,6 +8,7 @@ import mpmath as mp
 import pytest
 import torch
 
+from botorch_pref.errors import PrecisionError
 from botorch_pref.numerics import quadrature
 from botorch_pref.numerics.normal import log_ndtr_derivatives
 from botorch_pref.numerics.quadrature import log_concave_integral
@@ -267,3 +268,15 @@ def test_a_symmetric_product_that_is_narrower_than_the_steps() -> None:
     found = log_concave_integral(lambda places: tie, *given)
     assert float(found.value) == pytest.approx(float(value), rel=1e-9)
     assert float(found.ratio) == pytest.approx(float(spread / variance), rel=1e-9)
+
+
+def test_a_peak_further_away_than_digits_is_refused() -> None:
+    """A pair that won once and lost once, at an output scale of 1e35."""
+
+    def function(z):
+        win, loss = log_ndtr_derivatives(z), log_ndtr_derivatives(-z)
+        return win[0] + loss[0], win[1] - loss[1], win[2] + loss[2]
+
+    mean = torch.tensor([-6e34, -4e34], dtype=torch.float64)
+    with pytest.raises(PrecisionError, match=r"too large.*smaller output scale"):
+        log_concave_integral(lambda _: function, mean, torch.full_like(mean, 4e35))
