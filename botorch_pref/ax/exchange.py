@@ -151,14 +151,15 @@ def retold(
     try:
         add_events(copy, log, new_names)
     except ExperimentError as error:
-        names = {p["name"] for p in log.definition.parameters}
-        if {p["name"] for p in target.parameters} == {
-            new_names.get(name, name) for name in names
-        }:
+        if parameters is None:
             raise
+        names = {new_names.get(p["name"], p["name"]) for p in log.definition.parameters}
+        kept = "that column more or less"
+        if {p["name"] for p in target.parameters} == names:
+            kept = "those questions alone whose designs are in its space"
         raise ExperimentError(
-            f"{error} To add or remove a parameter, create an experiment, and give "
-            "record_table the table of answers() with that column more or less."
+            f"{error} To have the others all the same, create an experiment, and give "
+            f"record_table the table of answers() with {kept}."
         ) from error
     return copy
 

@@ -151,6 +151,14 @@ def undo_once(
     taken_back = log.questions[index].events[-1].kind in (UNDONE, WITHDRAWN)
     if taken_back and question.rater in (None, rater):
         return question
+    standing = log.questions[index].standing
+    if standing is None:
+        raise AnswerConflictError("This question has no answer that could be undone.")
+    if standing.rater != rater:
+        raise AnswerConflictError(
+            "Somebody else gave this answer; it is undone under the name that it was "
+            "given under."
+        )
     if answer_to_undo(log, rater) != index:
         raise AnswerConflictError(
             "You answered or skipped another question after this one, so this answer "

@@ -171,10 +171,19 @@ def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
     assert copy.pending == played.pending
     tell(copy, [(2.5, 2.5), A], winner=0)
     assert played.num_answers == 2
-    narrow = [real(name, 0, 0.1) for name in ("a", "b")]
+    narrow = [real(name, 0, 1) for name in ("a", "b")]
     with pytest.raises(ExperimentError, match=r"Event 0 .*question 0.* search space"):
         played.copy(storage=tmp_path / "narrow.db", parameters=narrow)
     assert not (tmp_path / "narrow.db").exists()
+    # What the error advises.
+    answers = played.answers()
+    inside = (answers[["a", "b"]] <= 1).all(axis=1)
+    other = PreferenceExperiment.create(
+        "kept", parameters=narrow, storage=tmp_path / "kept.db", num_levels=3
+    )
+    inside = inside.groupby(answers["question"]).transform("all")
+    kept = other.record_table(answers[inside])
+    assert [q.options for q in kept] == [played.question(1).options]
     more = [real(name, 0, 3) for name in ("a", "b", "c")]
     with pytest.raises(ExperimentError, match=r"no c.*record_table.*answers\(\)"):
         played.copy(storage=tmp_path / "more.db", parameters=more)
