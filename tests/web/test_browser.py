@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from browsing import Visitor, browser, missing, serving, until
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -399,6 +400,41 @@ def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
     assert names == [f"{q + 1} {x}" for q in (equal, none, best) for x in "ABCD"]
     assert {*names} <= {*stored(place).titles.values()}
     assert one.fits()
+
+
+def test_no_name_of_a_parameter_is_broken_within_a_word(
+    visit: Open, place: Path
+) -> None:
+    parameters = [
+        RangeParameterConfig(
+            name="catalyst_concentration (mol/L)",
+            parameter_type="float",
+            bounds=(1e-6, 1e-2),
+            scaling="log",
+        ),
+        ChoiceParameterConfig(
+            name="solvent",
+            parameter_type="str",
+            values=["2-methyltetrahydrofuran (bio-based)", "2-butanone (of wood)"],
+            is_ordered=True,
+        ),
+    ]
+    lab = PreferenceExperiment.create("lab", parameters=parameters, storage=place)
+    one = visit(lab, DESK, size=4)
+    lines_of_words = """
+        return [...document.querySelectorAll("th")].flatMap((th) =>
+            [...th.textContent.matchAll(/\\S+/g)].map((word) => {
+                const range = document.createRange();
+                range.setStart(th.firstChild, word.index);
+                range.setEnd(th.firstChild, word.index + word[0].length);
+                return range.getClientRects().length;
+            }));
+    """
+    for window in (DESK, (700, 844), PHONE):
+        one.resize(*window)
+        # Three words of each of four options.
+        assert one.driver.execute_script(lines_of_words) == [1] * 12
+        assert one.fits()
 
 
 WIDGET = """
