@@ -437,6 +437,14 @@ def test_no_name_of_a_parameter_is_broken_within_a_word(
         assert one.fits()
 
 
+def test_four_options_stand_in_a_row_or_in_two_equal_ones(visit: Open) -> None:
+    one = visit(size=4)
+    for width in (390, 600, 700, 834, 900, 940, 1280):
+        one.resize(width, 844)
+        tops = [card.rect["y"] for card in one.all(".bp-options .bp-card")]
+        assert [tops.count(top) for top in tops] == [4 if width > 930 else 2] * 4
+
+
 WIDGET = """
     const done = arguments[0];
     const heard = [];
