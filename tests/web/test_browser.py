@@ -612,6 +612,13 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     # A long value leaves half of the row to its name.
     name, row = one.all(".bp-summary dt")[0], one.all(".bp-summary")[0]
     assert name.size["width"] >= row.size["width"] // 2
+    assert "1 A is option A of question 1, where it was first shown" in one.text()
+    # Of a catalogue, whose rows have ids, nothing is named so.
+    rows = [{**option, "name": name} for name in ("w1", "w2")]
+    found |= {"options": rows, "asked": [], "duels": []}
+    one.driver.refresh()
+    until(lambda: one.all(".bp-raters"))
+    assert "is option" not in one.text()
 
 
 WITHIN = """

@@ -1254,7 +1254,10 @@ class ReportView {
 
   #table({ options, parameters }) {
     const columns = ["name", ...parameters, "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
-    const legend = make("p", { class: "bp-legend" }, "3 B is option B of question 3, where it was first shown. Mean: how good the option is, with the ends of a 95 % interval; only differences count. P(best): the probability that it is the best of all here. Options that are too close to tell apart have one, at the first of them.");
+    // Rows of a catalogue have ids of their own.
+    const [name, question, place] = /^(\d+) ([A-Z]|\d+)$/.exec(options[0]?.name) ?? [];
+    const named = name ? `${name} is option ${place} of question ${question}, where it was first shown. ` : "";
+    const legend = make("p", { class: "bp-legend" }, `${named}Mean: how good the option is, with the ends of a 95 % interval; only differences count. P(best): the probability that it is the best of all here. Options that are too close to tell apart have one, at the first of them.`);
     return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)" }), legend);
   }
 
