@@ -6,6 +6,7 @@ import argparse
 import logging
 import math
 import os
+import re
 import secrets
 import signal
 import socket
@@ -142,7 +143,9 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
             f"--parameter {given!r} should be NAME=VALUES, as in 'dose=14.0:22.0' or "
             "'bean=a,b,c'."
         )
-    if ":" not in values or "," in values:
+    # Bounds with decimal commas are refused below: they would be odd choices.
+    are_bounds = re.fullmatch(r"-?\d+(,\d+)?\s*:\s*-?\d+(,\d+)?", values)
+    if not are_bounds and (":" not in values or "," in values):
         choices = [choice.strip() for choice in values.split(",")]
         if "" in choices:
             raise ExperimentError(
