@@ -437,6 +437,25 @@ def test_no_name_of_a_parameter_is_broken_within_a_word(
         assert one.fits()
 
 
+def test_a_tap_that_a_picture_overtakes_is_no_answer(visit: Open, place: Path) -> None:
+    picture = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"></svg>'
+    one = visit(show=lambda option: picture)
+    # It comes late, moves all that is below it, and a finger is on its way.
+    overtaken = """
+        const done = arguments[0], picture = document.querySelector(".bp-image");
+        picture.style.minHeight = "300px";
+        new ResizeObserver((_, observer) => {
+            observer.disconnect();
+            document.querySelector(".bp-choose").click();
+            done();
+        }).observe(picture);
+    """
+    one.driver.execute_async_script(overtaken)
+    last = one.answer("B is better")
+    assert kept(place) == [("told", last, {"winner": 1})]
+    assert last == 0
+
+
 def test_four_options_stand_in_a_row_or_in_two_equal_ones(visit: Open) -> None:
     one = visit(size=4)
     for width in (390, 600, 700, 834, 900, 940, 1280):

@@ -268,6 +268,8 @@ class QuestionView {
     this.transport = transport;
     this.page = page;
     this.busy = false;
+    // Of the pause in which nothing is answered; null if there is none.
+    this.settling = null;
     this.asked = null;
     // The question that was answered or skipped last: what undo takes back.
     this.last = null;
@@ -499,6 +501,8 @@ class QuestionView {
     this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, pair ? "Which do you prefer?" : "Which is the best?");
     this.cards = asked.shown.map((shown, place) => this.#card(shown, place));
     const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"}`, role: "group", "aria-label": `Question ${asked.question + 1}` }, ...this.cards);
+    const moved = new ResizeObserver(() => group.isConnected && (!this.busy || this.settling) && this.#settle());
+    for (const one of group.querySelectorAll("img, video")) moved.observe(one);
     const beside = make("div", { class: "bp-beside" });
     const button = (text, key, act, more = "") =>
       make("button", { type: "button", class: `bp-quiet ${more}`, "aria-keyshortcuts": key, onclick: act }, text, make("kbd", { "aria-hidden": "true" }, key));
@@ -526,13 +530,18 @@ class QuestionView {
     if (this.page) scrollTo({ top: 0 });
   }
 
-  /** Ignores taps for a moment: the second one of a double tap was meant for the question before. */
+  /**
+   * Ignores taps for a moment: the second one of a double tap was meant for the question
+   * before, and one that a picture overtook for what was there before it came.
+   */
   #settle() {
-    const { asked, loads } = this;
+    const { asked, loads } = this, settling = {};
+    this.settling = settling;
     this.busy = true;
     this.main.setAttribute("aria-busy", "true");
     setTimeout(() => {
-      if (asked !== this.asked || loads !== this.loads) return;
+      if (settling !== this.settling || asked !== this.asked || loads !== this.loads) return;
+      this.settling = null;
       this.busy = false;
       this.main.setAttribute("aria-busy", "false");
     }, 1000 * SETTLE_SECONDS);
