@@ -56,7 +56,8 @@ def check_points(
     if value.dim() < 2 or (dim is not None and value.shape[-1] != dim):
         raise FeedbackError(
             f"{name} has shape {tuple(value.shape)}, expected {wanted}: one row a "
-            f"point, {name}.unsqueeze(0) for a single one."
+            f"point, {name}.unsqueeze(0) for a single one, {name}.unsqueeze(-1) for a "
+            "single feature."
         )
     if like is not None and value.device != like.device:
         raise FeedbackError(

@@ -374,6 +374,26 @@ def test_a_ranking_says_how_to_stop_it(visit: Open, place: Path) -> None:
     assert kept(place) == [("told", ranked, {"ranking": [1, 0, 2, 3]})]
 
 
+def test_what_failed_leaves_a_ranking_and_has_no_level(
+    visit: Open, place: Path
+) -> None:
+    one = visit(size=4)
+    for text in ("Rank them all", "B is next", "A is next", "Say more"):
+        one.click(text)
+    one.click("B failed")
+    assert "So far A;" in one.text()
+    one.click("D failed")
+    ranked = one.answer("C is next")
+    one.click("Say more")
+    one.all(".bp-more [role=radio]")[2].click()
+    one.click("A failed")
+    best = one.answer("B is the best")
+    assert kept(place) == [
+        ("told", ranked, {"winner": 0, "invalid": [1, 3]}),
+        ("told", best, {"best": 1, "invalid": [0]}),
+    ]
+
+
 def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
     visit: Open, place: Path
 ) -> None:
@@ -462,6 +482,12 @@ def test_four_options_stand_in_a_row_or_in_two_equal_ones(visit: Open) -> None:
         one.resize(width, 844)
         tops = [card.rect["y"] for card in one.all(".bp-options .bp-card")]
         assert [tops.count(top) for top in tops] == [4 if width > 930 else 2] * 4
+
+
+@pytest.mark.parametrize(("words", "rows"), [(4, 2), (40, 4)])
+def test_long_texts_stand_below_each_other_on_a_phone(words, rows, visit: Open) -> None:
+    one = visit(size=4, show=lambda option: "lemon " * words)
+    assert len({card.rect["y"] for card in one.all(".bp-options .bp-card")}) == rows
 
 
 WIDGET = """

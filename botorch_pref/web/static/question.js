@@ -5,6 +5,8 @@ const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const RETRY_SECONDS = [1, 2, 4, 8];
 const MESSAGE_SECONDS = 6;
 const SETTLE_SECONDS = 0.3;
+// Of so many characters a text has no room in half a phone.
+const LONG_TEXT = 60;
 const REPLY_SECONDS = 30;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -500,7 +502,8 @@ class QuestionView {
     const media = asked.shown.some((one) => one.some((c) => c.type !== "table"));
     this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, pair ? "Which do you prefer?" : "Which is the best?");
     this.cards = asked.shown.map((shown, place) => this.#card(shown, place));
-    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"}`, role: "group", "aria-label": `Question ${asked.question + 1}` }, ...this.cards);
+    const long = asked.shown.flat().some((c) => c.type === "text" && c.text.length > LONG_TEXT);
+    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": `Question ${asked.question + 1}` }, ...this.cards);
     const moved = new ResizeObserver(() => group.isConnected && (!this.busy || this.settling) && this.#settle());
     for (const one of group.querySelectorAll("img, video")) moved.observe(one);
     const beside = make("div", { class: "bp-beside" });
@@ -600,7 +603,8 @@ class QuestionView {
   #rankNext(place) {
     this.order = this.order.includes(place) ? this.order.filter((p) => p !== place) : [...this.order, place];
     const left = this.#judgeable().filter((p) => !this.order.includes(p));
-    if (left.length === 1 && this.order.length) return this.answer({ ranking: [...this.order, left[0]] });
+    // Of those that are left the others may have failed since.
+    if (left.length <= 1 && this.order.length) return this.answer({ ranking: [...this.order, ...left] });
     this.#showOrder();
     this.live.textContent = this.hint.textContent;
   }
@@ -681,7 +685,6 @@ class QuestionView {
 
   #failure(place) {
     const button = make("button", { type: "button", class: "bp-toggle", "aria-pressed": "false", onclick: () => {
-      if (this.order) this.#rank();
       if (this.failed.has(place)) this.failed.delete(place);
       else this.failed.add(place);
       const failed = this.failed.has(place);
@@ -690,6 +693,11 @@ class QuestionView {
       const few = this.#judgeable().length < 2;
       for (const one of this.compares) one.disabled = few;
       this.cards.forEach((card, at) => { card.querySelector(".bp-choose").disabled = few || this.failed.has(at); });
+      if (this.order && few) this.#rank();
+      else if (this.order) {
+        this.order = this.order.filter((one) => one !== place);
+        this.#showOrder();
+      }
       this.#canSave();
     } }, `${letter(place)} failed`);
     return button;
@@ -697,10 +705,11 @@ class QuestionView {
 
   #extras() {
     const extras = {};
-    const column = (values) => this.asked.options.map((_, place) => values[place] ?? null);
     if (this.failed.size) extras.invalid = [...this.failed].sort();
     for (const kind of ["ratings", "levels"]) {
-      if (Object.keys(this.values[kind]).length) extras[kind] = column(this.values[kind]);
+      // What failed is not good in any degree.
+      const values = this.asked.options.map((_, place) => (this.failed.has(place) ? null : this.values[kind][place] ?? null));
+      if (values.some((value) => value !== null)) extras[kind] = values;
     }
     return extras;
   }
