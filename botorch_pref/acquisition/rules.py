@@ -426,7 +426,8 @@ class DuelingExploringEIIG(AcquisitionFunction):
 class WrappedAcquisition(AcquisitionFunction):
     """Acquisition function that changes the value of another one.
 
-    The pending points of ``acquisition`` are the wrapper's, and so is its log space.
+    The pending points of ``acquisition`` are the wrapper's, and so are its reference
+    point and its log space.
     """
 
     @checked_arguments
@@ -435,6 +436,11 @@ class WrappedAcquisition(AcquisitionFunction):
         self.acquisition = acquisition
         self._log = acquisition._log
         super().set_X_pending(getattr(acquisition, "X_pending", None))
+
+    @property
+    def X_ref(self) -> Tensor | None:
+        """The reference point of the acquisition function, if it has one."""
+        return getattr(self.acquisition, "X_ref", None)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Hands pending points, ``n x d`` or None, to the wrapped function."""
@@ -561,11 +567,6 @@ class DistinctOptions(WrappedAcquisition):
         self.register_buffer("smallest_difference", difference)
         self.register_buffer("smallest_square", square)
         self.register_buffer("weight", self._spread(points))
-
-    @property
-    def X_ref(self) -> Tensor | None:
-        """The reference point of the acquisition function, if it has one."""
-        return getattr(self.acquisition, "X_ref", None)
 
     @property
     def optimizer_options(self) -> dict[str, Any]:

@@ -252,6 +252,18 @@ def test_pending_points_are_passed_on(
 
 
 @BOTH
+def test_options_are_kept_from_the_reference_of_what_is_wrapped(
+    wrapper: type, utility: Model, feasibility: Model
+) -> None:
+    """At the reference the penalty is the range over the observed points."""
+    wrapped = wrapper(DuelingUCB(utility, X_REF), feasibility)
+    values = wrapped(utility.train_inputs[0].unsqueeze(-2))
+    distinct, same = DistinctOptions(wrapped, 0.05), X_REF.unsqueeze(0)
+    cost = values.max() - values.min()
+    torch.testing.assert_close(distinct(same), wrapped(same) - cost)
+
+
+@BOTH
 def test_a_model_without_validity_is_refused(wrapper: type, utility: Model) -> None:
     with pytest.raises(UnsupportedFeedbackError, match="Validity"):
         wrapper(DuelingUCB(utility, X_REF), utility)(POINTS)
