@@ -73,14 +73,16 @@ def plot_leaderboard(
         for name, low, high in ranks
     ]
     families, _ = drawing.readable_fonts([*labels, title])
-    axes.set_yticks(range(len(shown)), labels, fontsize=8, fontfamily=families)
+    # Dollars in names are no formulas.
+    style: dict[str, Any] = {"fontfamily": families, "parse_math": False}
+    axes.set_yticks(range(len(shown)), labels, fontsize=8, **style)
     axes.invert_yaxis()
     axes.margins(y=0.5 / len(shown))
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     axes.set_xlabel("utility; ranks beside the names")
     more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
-    axes.set_title(title + more, fontsize=10, fontfamily=families)
+    axes.set_title(title + more, fontsize=10, **style)
     return axes
 
 

@@ -397,12 +397,15 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
     """
     bars, *curves = _own_panels(len(effects) + 1, 4.0, 3.2, _COLUMNS)
     figure = cast("Figure", bars.figure)
-    figure.suptitle(title)
+    # Dollars in names are no formulas.
+    figure.suptitle(title, parse_math=False)
     ordered = sorted(effects, key=lambda effect: abs(float(effect.mean[-1])))
     names = [effect.name for effect in ordered]
     ends = [float(effect.mean[-1]) for effect in ordered]
     sides = [_HALF * float(effect.deviation[-1]) for effect in ordered]
-    bars.barh(names, ends, xerr=sides, color=drawing.BLUE, ecolor="0.3", capsize=3)
+    rows = range(len(names))
+    bars.barh(rows, ends, xerr=sides, color=drawing.BLUE, ecolor="0.3", capsize=3)
+    bars.set_yticks(rows, names, parse_math=False)
     bars.axvline(0, color="0.3", linewidth=1)
     bars.set_xlabel("utility, from 5 % to 95 % of the feature")
     for axes, effect in zip(curves, effects, strict=True):
@@ -414,7 +417,7 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
         x = effect.values.tolist()
         drawing.draw_intervals(axes, x, mean, mean - half, mean + half)
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
-        axes.set_xlabel(effect.name)
+        axes.set_xlabel(effect.name, parse_math=False)
         axes.set_ylabel("change of utility")
     figure.savefig(path, dpi=150, format="png")
 

@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import matplotlib.image
+import pandas as pd
 import torch
 
 from botorch_pref.evaluation import FeatureEffect
-from botorch_pref.plotting import draw_drivers, draw_run
+from botorch_pref.plotting import draw_drivers, draw_run, plot_leaderboard
 from botorch_pref.simulation import Duel, LoggedDuel, Proposal, RunSettings
 
 BLUE = torch.tensor([0x00, 0x72, 0xB2]) / 255
@@ -66,3 +67,18 @@ def test_no_curve_of_the_drivers_is_cut_off(tmp_path: Path) -> None:
         # A panel is 600 pixels wide, its axes are more than 400 of them, and Matplotlib
         # leaves a twentieth on both sides of a curve.
         assert int(blue.max() - blue.min()) > 0.9 * 400
+
+
+def test_dollars_in_names_of_tables_are_no_formulas(tmp_path: Path) -> None:
+    """One would be an error, and of the other the dollars would not be drawn."""
+    grid, path = torch.linspace(0, 1, 5), tmp_path / "drivers.png"
+    table = pd.DataFrame({"utility": [0.0], "lower": [-1.0], "upper": [1.0]})
+    table[["rank_lower", "rank_upper"]] = 1
+    widths = []
+    for name in ("$\\frac$", "$ll$", "ll"):
+        draw_drivers([FeatureEffect(name, grid, grid, grid)], f"of {name}", path)
+        axes = plot_leaderboard(table.set_axis([name]), f"of {name}")
+        axes.figure.savefig(path)
+        widths.append(axes.get_yticklabels()[0].get_window_extent().width)
+    # A dollar is wider than an l.
+    assert widths[1] > widths[2] + 8
