@@ -9,6 +9,7 @@ import torch
 from botorch.posteriors.posterior import Posterior
 from botorch.posteriors.torch import TorchPosterior
 from botorch.sampling.get_sampler import get_sampler
+from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from botorch_pref.errors import UnsupportedFeedbackError
@@ -37,7 +38,8 @@ def choice_probability(
 
     The likelihood's own probabilities given utilities, averaged over quasi-random
     draws of the joint posterior: differentiable in ``X``, and probabilities of a set
-    sum to one. The error is below ``0.5 / sqrt(num_samples)``.
+    sum to one. The error is below ``0.5 / sqrt(num_samples)``. The probability under an
+    ensemble is the mean of its members'.
 
     Args:
         model: Has a likelihood of choices or rankings.
@@ -57,7 +59,8 @@ def choice_probability(
     posterior = cast("TorchPosterior", model.posterior(X))
     sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
     utilities = sampler(posterior).squeeze(-1)
-    return likelihood.log_choice_probability(utilities).exp().mean(0)
+    chances = likelihood.log_choice_probability(utilities).exp().mean(0)
+    return chances.mean(-2) if is_ensemble(model) else chances
 
 
 def _set_likelihood(
@@ -87,7 +90,7 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
     with the posterior's means :math:`m_s` and variance :math:`c`; a Gaussian posterior
     has one mean. The last form is that of `AffineProbitLikelihood`. Exact under the
     posterior, in log space, so that it has a gradient where the probability itself is 0
-    in floating point.
+    in floating point. The probability under an ensemble is the mean of its members'.
 
     Args:
         model: One with a likelihood of `Validity`: of its own, or shared with other
@@ -118,7 +121,10 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
     # A sign that the rows carry does not change the variance.
     sign = factors.rows.coefficients[0, 0]
     log_valid = factors.log_partition(sign * moments.means, variance).value.squeeze(-1)
-    return (log_valid.logsumexp(0) - math.log(len(log_valid))).movedim(0, -1)
+    log_valid = (log_valid.logsumexp(0) - math.log(len(log_valid))).movedim(0, -1)
+    if not is_ensemble(model):
+        return log_valid
+    return log_valid.logsumexp(-2) - math.log(log_valid.shape[-2])
 
 
 def awaiting_answers(

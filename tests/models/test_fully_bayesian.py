@@ -20,11 +20,14 @@ from torch import Tensor
 
 from botorch_pref import (
     BotorchPrefError,
+    Choices,
     Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PairwiseProbitLikelihood,
     Validity,
+    choice_probability,
+    log_validity_probability,
 )
 from botorch_pref.inference.skew.sampler import effective_sample_size
 from botorch_pref.models import (
@@ -301,6 +304,21 @@ def test_duels_are_averaged(noise: bool) -> None:
     torch.testing.assert_close(
         difference.mean, torch.stack(means, dim=-3), rtol=0, atol=1e-6
     )
+
+
+def test_choices_and_validity_are_averaged() -> None:
+    cls, one = KINDS[0]
+    sets = torch.tensor([[0, 1, 2]])
+    told = [Choices(sets, sets[:, 0]), VALID]
+    model, X = ensemble(cls, feedback=told), uniform(5, 4, 2, seed=7)
+    alone = members(model, one, feedback=told)
+    for asked in (X, X[0]):
+        each = [choice_probability(m, asked) for m in alone]
+        chosen = choice_probability(model, asked)
+        torch.testing.assert_close(chosen, torch.stack(each).mean(0), rtol=0, atol=0.02)
+        each = [log_validity_probability(m, asked).exp() for m in alone]
+        valid = log_validity_probability(model, asked).exp()
+        torch.testing.assert_close(valid, torch.stack(each).mean(0))
 
 
 def test_observation_noise_and_transforms() -> None:
