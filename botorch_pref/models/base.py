@@ -17,6 +17,7 @@ from botorch.sampling.base import MCSampler
 from botorch.sampling.pairwise_samplers import PairwiseMCSampler
 from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
@@ -74,12 +75,13 @@ class DuelPairs(NamedTuple):
         return means, resolved_variance(variance, prior_variance.sum(-1))
 
 
-def duel_pairs(X1: Tensor, X2: Tensor, num_batch_dims: int = 0) -> DuelPairs:
+def duel_pairs(X1: Tensor, X2: Tensor, model: Model) -> DuelPairs:
     """Pairs of points, the one with the smaller first different coordinate first.
 
     Batches of pairs get as many dimensions as the model's at least, in front, for the
-    model would take pairs for its batch.
+    model would take pairs for its batch. An ensemble's members are none of them.
     """
+    num_batch_dims = len(model.batch_shape) - is_ensemble(model)
     X1, X2 = torch.broadcast_tensors(X1, X2)
     gap = (X1 - X2).detach()
     decides = (gap != 0).to(torch.uint8).argmax(-1, keepdim=True)

@@ -520,7 +520,7 @@ class PreferenceGP(UtilityModel, GP):
             ``batch_shape x q``.
         """
         X1, X2 = self._check_duels(("X1", "X2"), X1, X2)
-        pairs = duel_pairs(X1, X2, len(self.batch_shape))
+        pairs = duel_pairs(X1, X2, self)
         moments, prior = self.moments(pairs.points), self.prior_variance(pairs.points)
         means, variance = pairs.differences(moments, prior)
         if observation_noise:

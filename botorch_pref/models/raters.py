@@ -407,7 +407,7 @@ class GroupUtility(DerivedModel):
             first, second = (at_raters(X, self.raters) for X in (X1, X2))
             each = model.duel_probability(first, second, observation_noise=True)
             return self._mean(each.unsqueeze(-1)).squeeze(-1)
-        pairs = duel_pairs(self._check_points("X1", X1), X2, len(self.batch_shape))
+        pairs = duel_pairs(self._check_points("X1", X1), X2, model)
         prior = model.prior_variance(at_raters(pairs.points, self.raters))
         scales = self.scales()
         squares = None if scales is None else scales.square()

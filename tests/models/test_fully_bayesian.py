@@ -298,6 +298,11 @@ def test_duels_are_averaged(noise: bool) -> None:
     won = model.duel_probability(first, second, observation_noise=noise)
     alone = [m.duel_probability(first, second, noise) for m in members(model, one)]
     torch.testing.assert_close(won, torch.stack(alone).mean(0), rtol=0, atol=1e-6)
+    won = model.duel_probability(first[0], second[0], observation_noise=noise)
+    alone = [
+        m.duel_probability(first[0], second[0], noise) for m in members(model, one)
+    ]
+    torch.testing.assert_close(won, torch.stack(alone).mean(0), rtol=0, atol=1e-6)
     difference = model.duel_posterior(first, second)
     assert isinstance(difference, GaussianMixturePosterior)
     means = [m.duel_posterior(first, second).mean for m in members(model, one)]
