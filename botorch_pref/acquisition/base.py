@@ -207,8 +207,6 @@ def _copeland_scores(model: Model, points: Tensor, shown: Tensor) -> Tensor:
 def better_probability(model: Model, points: Tensor, reference: Tensor) -> Tensor:
     """P(f(x) > f(x_r)) of ``N x d`` points, and a half at the reference, ``1 x d``."""
     pairs = torch.stack([points, reference.expand_as(points)], dim=-2)
-    if is_ensemble(model):
-        pairs = pairs.unsqueeze(-3)
     means, variance = difference_mixture(model.posterior(pairs), 0, 1)
     wins = torch.special.ndtr(means / variance.clamp_min(1e-12).sqrt()).mean(0)
     return wins.mean(-1) if is_ensemble(model) else wins

@@ -10,6 +10,7 @@ from entries import Acquisition
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import DuelingJointKG, HallucinatedModel, likely_best
+from botorch_pref.acquisition.base import better_probability
 from botorch_pref.models import EPPreferenceGP
 
 pytest.importorskip("numpyro")
@@ -65,6 +66,13 @@ def test_values_are_the_mean_over_members(kind: Acquisition) -> None:
 @each(pairs=True)
 def test_open_questions_are_those_of_each_member(kind: Acquisition) -> None:
     assert_mean_over_members(kind, points(3, seed=8))
+
+
+def test_the_chance_to_be_better_is_the_mean_over_members() -> None:
+    model, X, reference = ensemble(), points(5, seed=6), points(1, seed=9)
+    alone = [better_probability(member, X, reference) for member in members(model)]
+    chance = better_probability(model, X, reference)
+    torch.testing.assert_close(chance, torch.stack(alone).mean(0))
 
 
 def test_each_member_believes_a_draw_of_its_own() -> None:
