@@ -209,9 +209,7 @@ def stopping_candidates(
             "box and one nearby."
         )
     box = bounds.to(recommended)
-    # A point that comes back from another scale may be off by rounding.
-    slack = 1e-6 * (box[1] - box[0])
-    inside = (recommended >= box[0] - slack) & (recommended <= box[1] + slack)
+    inside = _is_inside(recommended, box)
     if recommended.shape != (1, bounds.shape[-1]) or not inside.all():
         raise BotorchPrefError(
             f"recommended is {recommended.tolist()}; give one point, 1 x "
@@ -221,6 +219,12 @@ def stopping_candidates(
     spread = sampling.draw_sobol_samples(box, far, 1, seed=seed).squeeze(-2)
     near = near_points(recommended, box, num_candidates - far, seed)
     return torch.cat([spread, near])
+
+
+def _is_inside(points: Tensor, box: Tensor) -> Tensor:
+    """Whether points are in a box; from another scale they are off by rounding."""
+    slack = 1e-6 * (box[1] - box[0])
+    return ((points >= box[0] - slack) & (points <= box[1] + slack)).all(-1)
 
 
 def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Tensor:
@@ -378,8 +382,9 @@ def stopping_advice(
         seed: Of the samples.
 
     Raises:
-        BotorchPrefError: A number outside its range, no candidates, more than one
-            recommended point, a batch of models, or bounds for an ensemble.
+        BotorchPrefError: A number outside its range, no candidates or points shown,
+            more than one recommended point, a candidate outside the bounds, a batch of
+            models, or bounds for an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
     for name, value, least in (
@@ -393,6 +398,8 @@ def stopping_advice(
     check_count("num_samples", num_samples, at_least=2)
     if not len(candidates):
         raise BotorchPrefError("There are no candidates; give n x d, one or more.")
+    if shown is not None and not len(shown):
+        raise BotorchPrefError("shown has no points; give m x d, or leave it out.")
     if recommended is not None and recommended.shape != candidates[:1].shape:
         raise BotorchPrefError(
             f"recommended has shape {tuple(recommended.shape)}; give one point, 1 x "
@@ -405,6 +412,12 @@ def stopping_advice(
             "followed uphill at once: leave bounds out, and give more candidates."
         )
     best = _best_mean(model, candidates) if recommended is None else recommended
+    every = torch.cat([best, candidates])
+    if bounds is not None and not (inside := _is_inside(every, bounds.to(every))).all():
+        raise BotorchPrefError(
+            f"{every[~inside][0].tolist()}, a candidate or the recommended point, is "
+            f"not within the bounds {bounds.tolist()}; give both in the same units."
+        )
     seen = candidates if shown is None else shown
     gain, extent = _gains(model, best, candidates, seen, bounds, num_samples, seed)
     with torch.no_grad():

@@ -194,6 +194,8 @@ def test_the_noise_is_the_models() -> None:
         ({"gain_tolerance": 0.0}, "gain_tolerance is 0.0"),
         ({"num_samples": 1}, "num_samples is 1"),
         ({"candidates": column()}, "no candidates"),
+        ({"shown": column()}, "shown has no points"),
+        ({"bounds": column(1.5, 3.0)}, r"^\[1.0\], a candidate .* not within"),
         ({"recommended": column(1.0, 0.5)}, r"shape \(2, 1\); give one point"),
     ],
 )
