@@ -68,7 +68,8 @@ def recommend(
         model: Any BoTorch model with training inputs and one output: without batches,
             or an ensemble, of which the means are averaged.
         bounds: ``2 x d``, the lower and the upper end of each column.
-        fixed_features: Values of columns, by their indices from 0.
+        fixed_features: Values of columns, by their indices from 0; where the bounds do
+            not have them, as of a context, the recommended point is beyond these.
         inequality_constraints: Tuples ``(indices, coefficients, rhs)``, each for
             ``sum(coefficients * x[indices]) >= rhs``.
         equality_constraints: The same with ``=``.
@@ -95,12 +96,15 @@ def recommend(
     inequalities = _checked_constraints(
         "inequality_constraints", inequality_constraints
     )
-    if not isinstance(fixed_features, Mapping | None):
+    fixed = {} if fixed_features is None else fixed_features
+    columns = range(shown.shape[-1])
+    if not isinstance(fixed, Mapping) or not all(each in columns for each in fixed):
         raise BotorchPrefError(
-            f"fixed_features is {fixed_features!r}; give values of columns by index."
+            f"fixed_features is {fixed!r}; give values of columns by their indices, 0 "
+            f"to {columns[-1]}."
         )
     start = shown.clone()
-    for column, value in (fixed_features or {}).items():
+    for column, value in fixed.items():
         start[..., column] = value
     feasible = bool(((start >= bounds[0]) & (start <= bounds[1])).all())
     feasible &= bool(evaluate_feasibility(start, inequalities, equalities))

@@ -600,9 +600,8 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
     stands_for = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
     best[stands_for] = 0.0
-    # Over a batch of models, if it is one.
     probability = progress.best_probability(adapter.botorch_model, adapter.datapoints)
-    best.index_add_(0, stands_for, probability.reshape(-1, judged).mean(0))
+    best.index_add_(0, stands_for, probability)
     copies = ["" if i == j else titles[j] for i, j in enumerate(stands_for.tolist())]
     table = table.assign(**utility, best=best.numpy())
     table = table.join(_wins_and_losses(log, titles))

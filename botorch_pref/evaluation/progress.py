@@ -112,7 +112,8 @@ def best_probability(
 
     the share of joint posterior samples in which the point is the largest; copies of a
     point share it. The standard error of a probability ``p`` is at most
-    ``sqrt(p (1 - p) / num_samples)``. Returns ``batch_shape x n``, summing to 1.
+    ``sqrt(p (1 - p) / num_samples)``. Returns ``batch_shape x n``, summing to 1; those
+    of an ensemble are the means of its members'.
 
     Args:
         model: Any BoTorch model with one output.
@@ -125,7 +126,8 @@ def best_probability(
     )
     utilities = utility_samples(model, distinct, num_samples, seed)
     wins = one_hot(utilities.argmax(-1), len(distinct)).to(points)
-    return (wins.mean(0) / copies)[..., point]
+    chances = (wins.mean(0) / copies)[..., point]
+    return chances.mean(-2) if is_ensemble(model) else chances
 
 
 def utility_samples(
@@ -161,7 +163,7 @@ def remaining_gain(
     .. math:: E\big[\max_{z \in Z \cup \{x\}} f(z) - f(x) \mid D\big],
 
     the expected simple regret of ``x`` among the candidates. It grows with their
-    number: fill the space.
+    number: fill the space. That of an ensemble is the mean of its members'.
 
     Args:
         model: Any BoTorch model with one output.
@@ -173,6 +175,8 @@ def remaining_gain(
     points = torch.cat([point, candidates], dim=-2)
     utilities = utility_samples(model, points, num_samples, seed)
     gain = utilities.amax(-1) - utilities[..., 0]
+    if is_ensemble(model):
+        gain = gain.mean(-1)
     return RemainingGain(gain.mean(0), gain.std(0) / num_samples**0.5)
 
 

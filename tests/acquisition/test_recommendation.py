@@ -131,6 +131,9 @@ def test_what_cannot_be_is_named() -> None:
     for bounds in (BOX[:, :1], BOX.flip(0), torch.inf * BOX):
         with pytest.raises(BotorchPrefError, match="give a tensor, 2 x 2"):
             recommend(model, bounds)
+    for fixed in ({2: 0.5}, {"a": 0.5}, [0.5]):
+        with pytest.raises(BotorchPrefError, match=r"columns by their indices, 0 to 1"):
+            recommend(model, BOX, fixed_features=fixed)
     X = torch.rand(2, 3, 2, dtype=torch.double)
     batch = EPPreferenceGP(X, torch.tensor([[0, 1]]).expand(2, 1, 2))
     with pytest.raises(BotorchPrefError, match="a batch of shape"):

@@ -247,6 +247,21 @@ def test_a_batch_of_models_is_each_of_them() -> None:
         torch.testing.assert_close(alone, chances, atol=5e-3, rtol=0)
 
 
+class Members(EPPreferenceGP):
+    _is_ensemble = True
+
+
+def test_members_of_an_ensemble_count_alike() -> None:
+    points = column(0.1, 0.5)
+    pairs = torch.tensor([[0, 1], [1, 0]]).unsqueeze(-2)
+    members, batch = Members(points, pairs), EPPreferenceGP(points, pairs)
+    chances = best_probability(members, points)
+    assert torch.equal(chances, best_probability(batch, points).mean(0))
+    gain = remaining_gain(members, points[:1], points).expected
+    each = remaining_gain(batch, points[:1], points).expected
+    torch.testing.assert_close(gain, each.mean())
+
+
 def test_seeds_and_the_global_state() -> None:
     model = EPPreferenceGP(column(0.1, 0.5), torch.tensor([[0, 1]]))
     state = torch.random.get_rng_state()
