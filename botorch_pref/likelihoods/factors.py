@@ -555,7 +555,7 @@ class MergedBoxFactors(IntegratedFactors):
         self._like_merged = often[..., :1]
         self._single = self._answers.at(groups.first[..., self._alone]).boxes
         self._parts = _product(self._answers)
-        self._merged_parts = [part.take(self._merged) for part in self._parts]
+        self._merged_parts = _product(self._answers.take(self._merged))
 
     @property
     def variance(self) -> Tensor:
