@@ -283,14 +283,14 @@ PEOPLE = Study(
     ),
     rules=(
         DEFAULT,
-        *all_rules(("ep",), ("eiig", "eubo", "eubo-pair", "hbei", "ucb")),
+        *all_rules(("ep",), ("eiig", "eubo-pair", "hbei")),
         LEARNED_NOISE.better,
         ADVISED,
         *(claim.better for claim in WIDE),
         *PEERS,
     ),
     reference=DEFAULT,
-    num_seeds=20,
+    num_seeds=50,
     claims=(
         *BESIDE_PEERS[1:],
         *(
@@ -336,7 +336,7 @@ MANY_DIMENSIONS = Study(
         *PEERS,
     ),
     reference=DEFAULT,
-    num_seeds=30,
+    num_seeds=50,
     num_random=10,
     num_chosen=40,
     claims=(
