@@ -264,6 +264,9 @@ def _search_space(
             about = [p for p in parameters if p.name in limit.constraint_dict]
             validate_constraint_parameters(about)
         return SearchSpace(parameters, [*limits])
+    except Warning:
+        # Somebody has made errors of these.
+        raise
     # Ax, and SymPy that it calls, refuse with errors of all kinds.
     except Exception as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ax.core.arm import Arm
 from ax.core.generator_run import GeneratorRun
+from ax.exceptions.core import AxParameterWarning
 from parameters import choice, real, whole
 from showing import A, B, tell, triangle
 
@@ -228,3 +229,11 @@ def test_trials_that_somebody_else_added_are_refused(tmp_path) -> None:
     experiment.ask(2)
     again = PreferenceExperiment.resume("triangle", storage=tmp_path / "triangle.db")
     assert len(again.experiment.trials) == 2
+
+
+def test_a_warning_that_is_an_error_names_itself(tmp_path) -> None:
+    with pytest.raises(AxParameterWarning, match="is_ordered"):
+        PreferenceExperiment.create(
+            "two", parameters=[X, choice("cup", [40, 60])], storage=tmp_path / "two.db"
+        )
+    assert not (tmp_path / "two.db").exists()

@@ -386,6 +386,7 @@ def test_what_failed_leaves_a_ranking_and_has_no_level(
     ranked = one.answer("C is next")
     one.click("Say more")
     one.all(".bp-more [role=radio]")[2].click()
+    assert "How good is each? 5 is the best." in one.text()
     one.click("A failed")
     best = one.answer("B is the best")
     assert kept(place) == [

@@ -627,7 +627,7 @@ class QuestionView {
     const parts = [];
     const places = this.asked.options.map((_, place) => place);
     if (kinds.has("strength")) parts.push(this.#strength());
-    if (kinds.has("levels")) parts.push(this.#perOption("How good is each?", places, (place) => this.#levels(place)));
+    if (kinds.has("levels")) parts.push(this.#perOption(`How good is each? ${this.asked.levels} is the best.`, places, (place) => this.#levels(place)));
     else if (kinds.has("ratings")) parts.push(this.#perOption("How good is each?", places, (place) => this.#rating(place)));
     if (kinds.has("invalid")) parts.push(this.#perOption("Did one fail?", places, (place) => this.#failure(place), "bp-row"));
     if (!parts.length) return null;
