@@ -158,7 +158,7 @@ def retold(
         if {p["name"] for p in target.parameters} == names:
             kept = "those questions alone whose designs are in its space"
         raise ExperimentError(
-            f"{error} To have the others all the same, create an experiment, and give "
+            f"{error} To copy the answers all the same, create an experiment, and give "
             f"record_table the table of answers() with {kept}."
         ) from error
     return copy

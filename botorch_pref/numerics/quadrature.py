@@ -236,8 +236,8 @@ def _check_finite(found: Tensor) -> None:
         raise PrecisionError(
             "The integral of an answer's probability over a utility is not a number: "
             "the mean, the variance or a parameter of the likelihood is not finite, or "
-            "too large for its digits. Check for hyper-parameters that are, or use a "
-            "smaller output scale."
+            "too large for its digits. Check the hyper-parameters, or use a smaller "
+            "output scale."
         )
 
 
