@@ -410,18 +410,9 @@ def stopping_advice(
             f"{candidates.shape[-1]}."
         )
     check_unbatched(model)
-    if bounds is not None and is_ensemble(model):
-        raise BotorchPrefError(
-            "bounds are given for an ensemble of models, whose functions cannot be "
-            "followed uphill at once: leave bounds out, and give more candidates."
-        )
     best = _best_mean(model, candidates) if recommended is None else recommended
-    every = torch.cat([best, candidates])
-    if bounds is not None and not (inside := _is_inside(every, bounds.to(every))).all():
-        raise BotorchPrefError(
-            f"{every[~inside][0].tolist()}, a candidate or the recommended point, is "
-            f"not within the bounds {bounds.tolist()}; give both in the same units."
-        )
+    if bounds is not None:
+        _check_searched(model, bounds, torch.cat([best, candidates]))
     seen = candidates if shown is None else shown
     gain, extent = _gains(model, best, candidates, seen, bounds, num_samples, seed)
     with torch.no_grad():
@@ -441,6 +432,21 @@ def stopping_advice(
         gain_confidence=little,
         gain_standard_error=float(each.std()) / len(each) ** 0.5,
     )
+
+
+def _check_searched(model: Model, bounds: Tensor, starts: Tensor) -> None:
+    """Checks that the functions of a model can be searched in a box, ``2 x d``."""
+    if is_ensemble(model):
+        raise BotorchPrefError(
+            "bounds are given for an ensemble of models, whose functions cannot be "
+            "followed uphill at once: leave bounds out, and give more candidates."
+        )
+    outside = starts[~_is_inside(starts, bounds.to(starts))]
+    if len(outside):
+        raise BotorchPrefError(
+            f"{outside[0].tolist()}, a candidate or the recommended point, is not "
+            f"within the bounds {bounds.tolist()}; give both in the same units."
+        )
 
 
 def _gains(

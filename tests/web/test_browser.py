@@ -384,6 +384,12 @@ def test_what_failed_leaves_a_ranking_and_has_no_level(
     assert "So far A;" in one.text()
     one.click("D failed")
     ranked = one.answer("C is next")
+    # All that is left has its place: the last tap is made again.
+    for text in ("Rank them all", "B is next", "A is next", "Say more"):
+        one.click(text)
+    for text in ("C failed", "D failed"):
+        one.click(text)
+    again = one.answer("A is next")
     one.click("Say more")
     one.all(".bp-more [role=radio]")[2].click()
     assert "How good is each? 5 is the best." in one.text()
@@ -391,6 +397,7 @@ def test_what_failed_leaves_a_ranking_and_has_no_level(
     best = one.answer("B is the best")
     assert kept(place) == [
         ("told", ranked, {"winner": 0, "invalid": [1, 3]}),
+        ("told", again, {"winner": 1, "invalid": [2, 3]}),
         ("told", best, {"best": 1, "invalid": [0]}),
     ]
 

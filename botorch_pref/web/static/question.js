@@ -696,6 +696,8 @@ class QuestionView {
       if (this.order && few) this.#rank();
       else if (this.order) {
         this.order = this.order.filter((one) => one !== place);
+        // The last tap saves a ranking, so one is left to make.
+        if (this.order.length === this.#judgeable().length) this.order.pop();
         this.#showOrder();
       }
       this.#canSave();
