@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.linalg import SparseDesign, stack_rows
-from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.linalg.covariance import join_rows, joint_shape
 from botorch_pref.linalg.sparse_design import (
     NoiseBlocks,
     RowGroups,
@@ -399,13 +399,34 @@ class _Answers:
 
     def at(self, places: Tensor) -> _Answers:
         """The answers at some places, whose boxes are not asked for rows nor noise."""
-        own, groups = self.boxes, self.groups
-        parts = own.variance, own.lower, own.upper, own.width, self.counts
-        variance, lower, upper, width, counts, group, sign = (
-            take_places(part, places) for part in (*parts, groups.group, groups.sign)
+        groups = self.groups
+        *parts, group, sign = (
+            take_places(part, places)
+            for part in (*self._parts, groups.group, groups.sign)
         )
-        boxes = BoxFactors(own.rows, variance, lower, upper, width=width)
-        return _Answers(boxes, counts, replace(groups, group=group, sign=sign))
+        return self._of(parts, replace(groups, group=group, sign=sign))
+
+    def in_line(self, batch: torch.Size) -> _Answers:
+        """The answers of all elements of a batch, one after the other."""
+        parts = [part.expand(*batch, -1).flatten() for part in self._parts]
+        return self._of(parts, self.groups.in_line(batch))
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Of the answers and their groups."""
+        return joint_shape(
+            *(part.shape[:-1] for part in (*self._parts, self.groups.there))
+        )
+
+    @property
+    def _parts(self) -> tuple[Tensor, ...]:
+        box = self.boxes
+        return box.variance, box.lower, box.upper, box.width, self.counts
+
+    def _of(self, parts: Sequence[Tensor], groups: RowGroups) -> _Answers:
+        variance, lower, upper, width, counts = parts
+        boxes = BoxFactors(self.boxes.rows, variance, lower, upper, width=width)
+        return _Answers(boxes, counts, groups)
 
     def take(self, rows: Tensor) -> _Answers:
         """The answers of some of the rows."""
@@ -518,6 +539,45 @@ def _log_product(parts: Sequence[_Answers | _Opposed], z: Tensor) -> LogDerivati
     return total
 
 
+class _InLine:
+    """The rows of all elements of a batch one after the other, for their moments.
+
+    A row with several answers in one element of a batch may have one in another.
+    """
+
+    def __init__(self, answers: _Answers, batch_shape: torch.Size) -> None:
+        self.batch_shape = batch_shape
+        each = answers.in_line(batch_shape)
+        groups = each.groups
+        often = groups.total(each.counts) - groups.there.to(each.counts)
+        (self._alone,) = (often <= 0).nonzero(as_tuple=True)
+        (self._merged,) = (often > 0).nonzero(as_tuple=True)
+        self._back = torch.cat([self._alone, self._merged]).argsort()
+        self._single = each.at(groups.first[self._alone]).boxes
+        self._parts = _product(each.take(self._merged))
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """The moments of all rows, ``... x batch_shape x m``."""
+        line = -1 - len(self.batch_shape)
+        shape = mean.shape[line:]
+        mean, variance = mean.flatten(line), variance.flatten(line)
+        own = mean[..., self._alone], variance[..., self._alone]
+        closed = self._single.log_partition(*own)
+        moments = TiltedMoments(*closed, 1 + own[1] * closed.second)
+        if len(self._merged):
+            given = mean[..., self._merged], variance[..., self._merged]
+            found = log_concave_integral(self._of_rows, *given)
+            joined = map(join_rows, zip(moments, found, strict=True))
+            moments = TiltedMoments(*(part[..., self._back] for part in joined))
+        return TiltedMoments(*(part.unflatten(-1, shape) for part in moments))
+
+    def _of_rows(self, places: Tensor | None) -> LogConcave:
+        parts = self._parts
+        if places is not None:
+            parts = [part.take(places) for part in parts]
+        return lambda z: _log_product(parts, z)
+
+
 class MergedBoxFactors(IntegratedFactors):
     r"""Boxed rows each of which has several answers, or one that was given many times.
 
@@ -547,15 +607,8 @@ class MergedBoxFactors(IntegratedFactors):
             noise = answers.noise
             self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
         self._answers = _Answers(answers, counts.to(answers.lower), groups)
-        often = groups.total(self._answers.counts) - groups.there.to(answers.lower)
-        single = (often <= 0).reshape(-1, groups.num_groups).all(0)
-        (self._alone,) = single.nonzero(as_tuple=True)
-        (self._merged,) = (~single).nonzero(as_tuple=True)
-        self._back = torch.cat([self._alone, self._merged]).argsort()
-        self._like_merged = often[..., :1]
-        self._single = self._answers.at(groups.first[..., self._alone]).boxes
         self._parts = _product(self._answers)
-        self._merged_parts = _product(self._answers.take(self._merged))
+        self._lines = _InLine(self._answers, self._answers.batch_shape)
 
     @property
     def variance(self) -> Tensor:
@@ -577,24 +630,13 @@ class MergedBoxFactors(IntegratedFactors):
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class; of rows with one answer in closed form."""
-        mean, variance = torch.broadcast_tensors(mean, variance)
-        alone, merged = self._alone, self._merged
-        own = mean[..., alone], variance[..., alone]
-        closed = self._single.log_partition(*own)
-        parts = TiltedMoments(*closed, 1 + own[1] * closed.second)
-        if not len(merged):
-            return parts
-        given = [t[..., merged] for t in (mean, variance)]
-        *given, _ = torch.broadcast_tensors(*given, self._like_merged)
-        found = log_concave_integral(self._of_rows, *given)
-        joined = map(join_rows, zip(parts, found, strict=True))
-        return TiltedMoments(*(part[..., self._back] for part in joined))
-
-    def _of_rows(self, places: Tensor | None) -> LogConcave:
-        parts = self._merged_parts
-        if places is not None:
-            parts = [part.take(places) for part in parts]
-        return lambda z: _log_product(parts, z)
+        lines = self._lines
+        shape = torch.broadcast_shapes(
+            mean.shape, variance.shape, (*lines.batch_shape, self.rows.num_rows)
+        )
+        if shape[-1 - len(lines.batch_shape) : -1] != lines.batch_shape:
+            lines = _InLine(self._answers, shape[:-1])
+        return lines.tilted(mean.expand(shape), variance.expand(shape))
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
         """Draws of the mean of the values heard of each row, given ``z``."""

@@ -228,6 +228,15 @@ class RowGroups:
         """Values of the rows of each group, ``batch_shape x m`` to ``... x M``."""
         return self.sign * take_places(values, self.group)
 
+    def in_line(self, batch: torch.Size) -> RowGroups:
+        """Groups of the rows of all elements of a batch, one after the other."""
+        first, there = (t.expand(*batch, -1) for t in (self.first, self.there))
+        group, sign = (t.expand(*batch, -1) for t in (self.group, self.sign))
+        element = torch.arange(batch.numel(), device=first.device).view(*batch, 1)
+        first = first + element * group.shape[-1]
+        group = group + element * first.shape[-1]
+        return RowGroups(*(t.flatten() for t in (first, group, sign, there)))
+
     def merged(self, rows: SparseDesign) -> SparseDesign:
         """One row of each group; of a group that is not there none."""
         found = rows.take(self.first)

@@ -30,3 +30,15 @@ def test_elements_of_a_batch_are_merged_by_themselves() -> None:
         expected = alone.tilted(mean[element : element + 1], variance[element])
         for got, want in zip(found, expected, strict=True):
             torch.testing.assert_close(got[element], want[0], rtol=1e-9, atol=1e-9)
+
+
+def test_one_element_of_answers_serves_every_element_of_means() -> None:
+    """Answers of a batch of one, as a noise of that batch makes them."""
+    together = boxes_of([[[0, 1], [2, 3], [0, 1], [1, 2]]]).merged(None, row_groups)
+    mean = torch.linspace(-1, 1, 6).double().reshape(2, 3)
+    variance = torch.linspace(0.2, 2, 3).double()
+    found = together.tilted(mean, variance)
+    for element in range(2):
+        expected = together.tilted(mean[element : element + 1], variance)
+        for got, want in zip(found, expected, strict=True):
+            torch.testing.assert_close(got[element], want[0], rtol=1e-9, atol=1e-9)
