@@ -270,3 +270,27 @@ def test_rules_are_compared_with_the_reference_over_all_settings() -> None:
     assert list(table["wrong optimum"]) == [2, 2]
     assert list(table["the reference's"]) == [0, 0]
     assert against_reference(replace(STUDY, reference=OPTUNA), of_one[:2]).empty
+
+
+def test_the_first_screen_has_the_decided_claims_that_lead(tmp_path: Path) -> None:
+    runs = pd.DataFrame(
+        row(rule, seed, 0, regret)
+        for rule, regret in ((UCB, 1.0), (RANDOM, 2.0))
+        for seed in range(30)
+    )
+    runs.to_csv(tmp_path / "tiny.csv.gz", index=False)
+    for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
+        shutil.copy(RECORDS / name, tmp_path)
+    claims = (
+        Claim("It wins.", UCB, RANDOM, leads=True),
+        Claim("It takes less time.", UCB, RANDOM, "seconds", leads=True),
+        Claim("It loses.", RANDOM, UCB),
+    )
+    text = make_page([replace(STUDY, claims=claims)], tmp_path, None)
+    first, _, rest = text.partition("## What does not")
+    # With two won and two lost 32 of 34, and two errors of 0.040.
+    assert "2 of 3 claims with runs are decided." in first
+    assert "| It wins. | holds | 30 | 100 (86 to 100) | 0.50 |" in first
+    assert "It wins." not in rest
+    assert "| It loses. |" in rest.partition("## How to read")[0]
+    assert "It takes less time." in rest.partition("## Not decided")[2]

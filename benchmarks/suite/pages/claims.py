@@ -82,6 +82,7 @@ def _row(claim: Claim, pairs: pd.DataFrame) -> dict[str, str | int]:
         "times": f"{times:.2f}" if len(above) else "",
         "lower median in": f"{lower} of {len(medians)}",
         "so it": verdict(centre, error, float(times)),
+        "leads": claim.leads,
     }
 
 
@@ -126,7 +127,7 @@ def against_reference(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
             rows.append((float(_scores(pairs).mean()), row))
     rows.sort(key=lambda scored: -scored[0])
     table = pd.DataFrame([row for _, row in rows])
-    return table.drop(columns=["claim", "less", "so it"], errors="ignore")
+    return table.drop(columns=["claim", "less", "so it", "leads"], errors="ignore")
 
 
 def share_of(score: pd.Series) -> tuple[float, float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.suite.pages.accuracy import audit_section, rounds_section
@@ -60,11 +61,14 @@ _CLAIMS = """
 {table}
 """
 
-_HOLDS = """Each claim is held against pairs of runs from the same start: the share in
-which its rule has *less*, with an interval of two standard errors, and its mean as a
-multiple (*times*) of the other rule's."""
+_FIRST = """Each claim is held against pairs of runs from the same start: the share in
+which its rule has less regret at the end, with an interval of two standard errors, and
+its mean as a multiple (*times*) of the other rule's. An interval that lies on one side
+of a half decides. {decided} of {number} claims with runs are decided."""
 
-_NOT = "By the same rule, these are decided the other way."
+_HOLDS = """Further claims by the same rule; *less* is what is compared."""
+
+_NOT = "These are decided the other way."
 
 _LEVEL = f"""Each of these intervals lies between {100 * (1 - MEDIUM):.0f} and
 {100 * MEDIUM:.0f} %, outside of which Vargha and Delaney (2000) call a difference
@@ -117,7 +121,7 @@ def make_page(studies: Iterable[Study], records: Path, figures: Path | None) -> 
     names = dict.fromkeys(study.record for study in studies)
     played = {name: read_record(name, records) for name in names}
     held, missing = _held(studies, played)
-    parts = [_HEAD]
+    parts = [_HEAD, *_first_screen(held)]
     parts += _claims(held, "holds", "What holds", _HOLDS)
     parts += _claims(held, "is wrong here", "What does not", _NOT)
     parts += _claims(held, "is level", "What is level", _LEVEL)
@@ -157,13 +161,27 @@ def _held(
     table = pd.concat([t for t in tables if len(t)]) if any(map(len, tables)) else None
     number = sum(len(study.claims) for study in studies)
     if table is None:
-        return pd.DataFrame(columns=["so it"]), number
+        return pd.DataFrame({"so it": [], "leads": np.empty(0, bool)}), number
     return table, number - len(table)
+
+
+def _first_screen(held: pd.DataFrame) -> list[str]:
+    """The section of the claims that lead; none where there are none."""
+    decided = held["so it"] != "is not decided"
+    first = held[held["leads"] & decided]
+    if first.empty:
+        return []
+    about = _FIRST.format(decided=decided.sum(), number=len(held))
+    table = markdown(
+        first[["claim", "so it", "starts", "better in %", "times", "study"]]
+    )
+    return [_CLAIMS.format(title="In one screen", about=about, table=table)]
 
 
 def _claims(held: pd.DataFrame, verdict: str, title: str, about: str) -> list[str]:
     """The section of the claims with a verdict; none where there are none."""
-    these = held[held["so it"] == verdict]
+    of_first = held["leads"] & (held["so it"] != "is not decided")
+    these = held[(held["so it"] == verdict) & ~of_first]
     if these.empty:
         return []
     table = markdown(

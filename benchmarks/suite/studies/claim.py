@@ -18,9 +18,11 @@ class Claim:
         of: What is less under the better one: regret at the ``end``, its mean over all
             duels on the ``way``, regret at the ``top`` of the hill at the end,
             ``seconds`` of the processor, or points that are ``invalid``.
+        leads: Whether it stands on the first screen of the page.
     """
 
     says: str
     better: Rule
     worse: Rule
     of: str = "end"
+    leads: bool = False

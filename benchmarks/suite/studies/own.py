@@ -47,6 +47,7 @@ LEARNED_NOISE = Claim(
     "The noise of a judge who errs should be learned.",
     Rule("ep-learned-noise", "exploring-eiig"),
     DEFAULT,
+    leads=True,
 )
 
 WIDE = (
@@ -98,6 +99,7 @@ DEFAULTS = Study(
                 f"The exploring rule is better than {name}.",
                 DEFAULT,
                 Rule("ep", acquisition),
+                leads=acquisition == "eiig",
             )
             for acquisition, name in (
                 ("eiig", "EIIG with k = 0.2"),
@@ -114,6 +116,7 @@ DEFAULTS = Study(
             "`DuelKernel` is better than BoTorch's kernel.",
             DEFAULT,
             Rule("ep-default-prior", "exploring-eiig"),
+            leads=True,
         ),
         Claim(
             "`DuelKernel` is better than optuna-dashboard's kernel.",
@@ -153,6 +156,7 @@ OPTIONS = replace(
             "The best of four is better than duels, question by question.",
             Rule("ep", "exploring-eiig", 4),
             DEFAULT,
+            leads=True,
         ),
         Claim(
             "The best of four is better than the best of three.",
@@ -195,6 +199,7 @@ OPTIONS = replace(
             "To rank four that are chosen jointly is better than to name the best.",
             Rule("ep", "joint-eubo", 4, "order"),
             Rule("ep", "joint-eubo", 4),
+            leads=True,
         ),
         Claim(
             "The best of four, the incumbent among them, is better than qEUBO's four.",
@@ -205,11 +210,13 @@ OPTIONS = replace(
             "The best of four is better than optuna-dashboard's four, the worst named.",
             Rule("ep", "exploring-eiig", 4),
             Rule("optuna", "sampler", 4, "worst"),
+            leads=True,
         ),
         Claim(
             "The best of four is better than `PairwiseGP` with qEUBO of four.",
             Rule("ep", "exploring-eiig", 4),
             Rule("pairwise-gp", "qeubo", 4),
+            leads=True,
         ),
     ),
     runs_of="default",
@@ -222,7 +229,12 @@ PAIRS = replace(
     rules=(DEFAULT, *all_rules(("ep",), ("eubo-pair", "pair-or-challenger"))),
     also=(),
     claims=tuple(
-        Claim(f"The exploring rule is better than {name}.", DEFAULT, Rule("ep", ask))
+        Claim(
+            f"The exploring rule is better than {name}.",
+            DEFAULT,
+            Rule("ep", ask),
+            leads=ask == "eubo-pair",
+        )
         for ask, name in (
             ("eubo-pair", "the expected best of two new points"),
             ("pair-or-challenger", "a pair or a challenger by what each is worth"),
@@ -243,7 +255,12 @@ INFERENCE = replace(
     reference=Rule("laplace", "exploring-eiig"),
     claims=(
         *(
-            Claim(f"{names} with {rule}.", Rule(better, ask), Rule(worse, ask))
+            Claim(
+                f"{names} with {rule}.",
+                Rule(better, ask),
+                Rule(worse, ask),
+                leads=ask == "exploring-eiig",
+            )
             for ask, rule in (("exploring-eiig", "the default"), ("eiig", "EIIG"))
             for names, better, worse in (
                 ("EP is better than Laplace", "ep", "laplace"),
@@ -310,6 +327,7 @@ PEOPLE = Study(
             "question.",
             ADVISED,
             DEFAULT,
+            leads=True,
         ),
     ),
 )
@@ -346,6 +364,7 @@ MANY_DIMENSIONS = Study(
             "Lengthscales should not grow with the dimension from six inputs on.",
             DEFAULT,
             Rule("ep-long", "exploring-eiig"),
+            leads=True,
         ),
         Claim(
             "The exploring rule is better in a trust region of TuRBO's constants.",
@@ -356,6 +375,7 @@ MANY_DIMENSIONS = Study(
             "The exploring rule is better in a small trust region.",
             Rule("ep", "exploring-eiig-local"),
             DEFAULT,
+            leads=True,
         ),
         Claim(
             "Expected improvement on the incumbent is better in a small trust region.",

@@ -18,11 +18,17 @@ ADVISED = Rule("ep", "joint-kg", 4, "order")
 
 
 BESIDE_PEERS = (
-    Claim("The default is better than optuna-dashboard's sampler.", DEFAULT, OPTUNA),
+    Claim(
+        "The default is better than optuna-dashboard's sampler.",
+        DEFAULT,
+        OPTUNA,
+        leads=True,
+    ),
     Claim(
         "The default is better than `PairwiseGP` with qEUBO.",
         DEFAULT,
         Rule("pairwise-gp", "qeubo"),
+        leads=True,
     ),
     Claim(
         "The default is better than random challengers.", DEFAULT, Rule("ep", "random")
