@@ -167,3 +167,46 @@ def test_the_readme_is_short_and_has_the_figures_of_the_benchmarks() -> None:
     assert len(claims) == 5
     page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
     assert claims <= _claims(page)
+
+
+RULES_OF_OPTIONS = {
+    "two": "ep, exploring-eiig",
+    "best of three, one after the other": "ep, exploring-eiig, best of 3",
+    "best of four, one after the other": "ep, exploring-eiig, best of 4",
+    "best of four, at once by `DuelingJointEUBO`": "ep, joint-eubo, best of 4",
+    "four ranked, one after the other": "ep, exploring-eiig, order of 4",
+    "four ranked, at once by `DuelingJointEUBO`": "ep, joint-eubo, order of 4",
+    "four ranked, at once by `DuelingJointKG` with `choices`": (
+        "ep, joint-kg, order of 4"
+    ),
+}
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip(" *") for cell in line.strip("|").split(" | ")]
+
+
+def _is_rounded(told: str, exact: str) -> bool:
+    """Whether a mean with its error is another one to fewer digits."""
+    pairs = zip(told.split(" ± "), exact.split(" ± "), strict=True)
+    return all(
+        abs(float(t) - float(e)) < 0.501 * 10.0 ** -len(t.partition(".")[2])
+        for t, e in pairs
+    )
+
+
+def test_the_table_of_options_has_the_figures_of_the_benchmarks() -> None:
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    told = (DOCS / "acquisition.md").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for setting in ("hartmann6, probit", "sixhumpcamel-narrow, probit"):
+        section = page.partition(f"### Options: {setting}")[2]
+        for cells in map(_cells, section.partition("###")[0].splitlines()):
+            if len(cells) == 10:
+                found.setdefault(cells[0], []).extend(cells[3:5])
+    rows = {row[0]: row[1:] for row in map(_cells, told.splitlines()) if len(row) == 5}
+    assert rows.keys() > RULES_OF_OPTIONS.keys()
+    for name, rule in RULES_OF_OPTIONS.items():
+        for cell, exact in zip(rows[name], found[rule], strict=True):
+            assert _is_rounded(cell, exact), (name, cell, exact)
+    assert not _is_rounded("0.33 ± 0.04", "0.336 ± 0.04")
