@@ -182,7 +182,7 @@ RULES_OF_OPTIONS = {
 }
 
 
-def _cells(line: str) -> list[str]:
+def _columns(line: str) -> list[str]:
     return [cell.strip(" *") for cell in line.strip("|").split(" | ")]
 
 
@@ -201,10 +201,12 @@ def test_the_table_of_options_has_the_figures_of_the_benchmarks() -> None:
     found: dict[str, list[str]] = {}
     for setting in ("hartmann6, probit", "sixhumpcamel-narrow, probit"):
         section = page.partition(f"### Options: {setting}")[2]
-        for cells in map(_cells, section.partition("###")[0].splitlines()):
+        for cells in map(_columns, section.partition("###")[0].splitlines()):
             if len(cells) == 10:
                 found.setdefault(cells[0], []).extend(cells[3:5])
-    rows = {row[0]: row[1:] for row in map(_cells, told.splitlines()) if len(row) == 5}
+    rows = {
+        row[0]: row[1:] for row in map(_columns, told.splitlines()) if len(row) == 5
+    }
     assert rows.keys() > RULES_OF_OPTIONS.keys()
     for name, rule in RULES_OF_OPTIONS.items():
         for cell, exact in zip(rows[name], found[rule], strict=True):

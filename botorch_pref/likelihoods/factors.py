@@ -33,8 +33,10 @@ from botorch_pref.numerics.normal import (
     log_ndtr_derivatives,
     sample_truncated_normal,
 )
+from botorch_pref.numerics.normal_powers import NormalPowers
 from botorch_pref.numerics.quadrature import (
     LogConcave,
+    OfRows,
     TiltedMoments,
     log_concave_integral,
 )
@@ -552,9 +554,12 @@ class _InLine:
         often = groups.total(each.counts) - groups.there.to(each.counts)
         (self._alone,) = (often <= 0).nonzero(as_tuple=True)
         (self._merged,) = (often > 0).nonzero(as_tuple=True)
-        self._back = torch.cat([self._alone, self._merged]).argsort()
         self._single = each.at(groups.first[self._alone]).boxes
         self._parts = _product(each.take(self._merged))
+        self._opposed: tuple[_Opposed, NormalPowers] | None = None
+        if len(self._parts) == 1 and isinstance(self._parts[0], _Opposed):
+            part = self._parts[0]
+            self._opposed = part, NormalPowers(part.wins, part.losses)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """The moments of all rows, ``... x batch_shape x m``."""
@@ -566,10 +571,37 @@ class _InLine:
         moments = TiltedMoments(*closed, 1 + own[1] * closed.second)
         if len(self._merged):
             given = mean[..., self._merged], variance[..., self._merged]
-            found = log_concave_integral(self._of_rows, *given)
+            places, found = self._integrals(*given)
+            back = torch.cat([self._alone, self._merged[places]]).argsort()
             joined = map(join_rows, zip(moments, found, strict=True))
-            moments = TiltedMoments(*(part[..., self._back] for part in joined))
+            moments = TiltedMoments(*(part[..., back] for part in joined))
         return TiltedMoments(*(part.unflatten(-1, shape) for part in moments))
+
+    def _integrals(
+        self, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, TiltedMoments]:
+        """The moments of merged rows, and which these are, in another order."""
+        if self._opposed is None:
+            every = torch.arange(len(self._merged), device=mean.device)
+            return every, log_concave_integral(self._of_rows, mean, variance)
+        part, powers = self._opposed
+        t, s = mean * part.slope, variance * part.slope.square()
+        covered = powers.covers(t, s).reshape(-1, len(self._merged)).all(0)
+        order, number = covered.long().argsort(descending=True), int(covered.sum())
+        near, far = order[:number], order[number:]
+        moments = powers.moments(t[..., near], s[..., near], near)
+        slope = part.slope[..., near]
+        first, second = moments.first * slope, moments.second * slope.square()
+        moments = moments._replace(first=first, second=second)
+        if len(far):
+            given = mean[..., far], variance[..., far]
+            others = log_concave_integral(self._of_some(far), *given)
+            joined = map(join_rows, zip(moments, others, strict=True))
+            moments = TiltedMoments(*joined)
+        return order, moments
+
+    def _of_some(self, rows: Tensor) -> OfRows:
+        return lambda places: self._of_rows(rows if places is None else rows[places])
 
     def _of_rows(self, places: Tensor | None) -> LogConcave:
         parts = self._parts

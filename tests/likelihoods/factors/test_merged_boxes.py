@@ -42,3 +42,43 @@ def test_one_element_of_answers_serves_every_element_of_means() -> None:
         expected = together.tilted(mean[element : element + 1], variance)
         for got, want in zip(found, expected, strict=True):
             torch.testing.assert_close(got[element], want[0], rtol=1e-9, atol=1e-9)
+
+
+def test_repeated_duels_of_any_noise_by_sums_over_a_fine_grid() -> None:
+    """Rows with few answers and many, with noises far below the cavity and above it."""
+    counts = torch.tensor([2.0, 3.0, 1.0, 40.0, 2.0, 1.0])
+    indices = torch.tensor([[0, 1], [1, 2], [2, 1], [2, 3], [0, 3], [3, 0]])
+    signs = torch.tensor([1.0, -1.0]).double().expand(indices.shape)
+    noise = torch.tensor([1e-2, 0.1, 0.1, 0.05, 5.0, 5.0]).double().requires_grad_()
+    zero, end = torch.zeros(6).double(), torch.full((6,), torch.inf).double()
+    boxes = BoxFactors(SparseDesign(indices, signs, 4), noise, zero, end)
+    merged = boxes.merged(counts, row_groups)
+    mean = torch.tensor([-0.7, 0.4, 0.2, 1.1]).double()
+    variance = torch.tensor([2.0, 0.5, 0.3, 0.8]).double()
+    found = merged.tilted(mean, variance)
+    # The rows 1 and 2 are one with three wins and a loss, and so are 4 and 5.
+    wins = torch.tensor([2.0, 3.0, 40.0, 2.0]).double()
+    losses = torch.tensor([0.0, 1.0, 0.0, 1.0]).double()
+    own = noise[torch.tensor([0, 1, 3, 4])]
+    grid = torch.linspace(-12, 12, 100_001, dtype=torch.double).unsqueeze(-1)
+    z, scale = mean + variance.sqrt() * grid, own.rsqrt()
+    logs = wins * torch.special.log_ndtr(z * scale)
+    logs = logs + losses * torch.special.log_ndtr(-z * scale) - 0.5 * grid.square()
+    value = logs.logsumexp(0) + torch.log((grid[1] - grid[0]) / (2 * torch.pi) ** 0.5)
+    weights = logs.softmax(0)
+    centre = (weights * z).sum(0)
+    spread = (weights * (z - centre).square()).sum(0)
+    expected = (
+        value,
+        (centre - mean) / variance,
+        (spread / variance - 1) / variance,
+        spread / variance,
+    )
+    for got, want in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-10)
+    (got,) = torch.autograd.grad(found.value.sum(), noise)
+    (want,) = torch.autograd.grad(value.sum(), noise)
+    # One answer of a row stands for the noise of all.
+    row = torch.tensor([0, 1, 1, 2, 3, 3])
+    got, want = (torch.zeros(4).double().index_add(0, row, g) for g in (got, want))
+    torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-9)
