@@ -360,16 +360,28 @@ class CsvTable:
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 text = file.read()
-            separator = separator_of(text)
-            reader = csv.reader(StringIO(text, newline=""), delimiter=separator)
-            header = [name.strip() for name in next(reader, [])]
-            # Spreadsheets leave rows at the end in which every cell is empty.
-            rows = [(reader.line_num, row) for row in reader if any(row)]
-        except (UnicodeDecodeError, csv.Error) as error:
+        except UnicodeDecodeError as error:
             raise FeedbackError(
                 f"{path} cannot be read: {error}; save it as text in UTF-8, with "
                 "commas, semicolons or tabs between the cells"
             ) from error
+        separator = separator_of(text)
+        # Not strict, a quote that nobody closes makes one cell of all that follows.
+        reader = csv.reader(
+            StringIO(text, newline=""), delimiter=separator, strict=True
+        )
+        read: list[tuple[int, list[str]]] = []
+        try:
+            read.extend((reader.line_num, row) for row in reader)
+        except csv.Error as error:
+            first = read[-1][0] + 1 if read else 1
+            raise FeedbackError(
+                f"{path} cannot be read from line {first} on: {error}; quote a whole "
+                "cell or none of it, and write a quote inside of it twice"
+            ) from error
+        header = [name.strip() for _, names in read[:1] for name in names]
+        # Spreadsheets leave rows at the end in which every cell is empty.
+        rows = [(line, row) for line, row in read[1:] if any(row)]
         # And columns that have no name.
         if twice := [name for name in header if name and header.count(name) > 1]:
             raise FeedbackError(f"{path} has the column {twice[0]} twice: remove one")

@@ -199,7 +199,10 @@ def test_raters_are_optional_and_a_byte_order_mark_is_no_column(tmp_path: Path) 
         ("rater,winner_a,loser_a\n,1,2\n", "line 2, column rater: empty cell"),
         ('winner_a,loser_a\n"1,5",2\n', "column winner_a: '1,5' is not a number"),
         ("winner_a;loser_a\n1,5;2,5,0\n", "column loser_a: '2,5,0' is not a number"),
-        ("winner_a,loser_a\n" + 200_000 * "1" + ",2\n", "cannot be read: field"),
+        ("winner_a,loser_a\n" + 200_000 * "1" + ",2\n", "read from line 2 on: field"),
+        # All rows behind an open quote would be one cell of the last answer.
+        ('winner_a,loser_a\nb,c\n\na,"b\nc,a\n', "read from line 4 on: unexpected end"),
+        ('winner_a,loser_a\n"a"b,c\n', "read from line 2 on: ',' expected"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
