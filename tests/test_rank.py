@@ -249,6 +249,23 @@ def test_a_full_disk_leaves_the_files_of_before(
     assert after == before
 
 
+def test_files_are_written_where_nobody_reads_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = run(tmp_path, "winner,loser\na,b\n")
+    (tmp_path / "out" / "leaderboard.csv").unlink()
+
+    def closed(_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(command, "print_boards", closed)
+    table = str(tmp_path / "answers.csv")
+    assert main(["rank", table, "--out", str(tmp_path / "out")]) == 2
+    assert "Broken pipe" in capsys.readouterr().err
+    after = pd.read_csv(tmp_path / "out" / "leaderboard.csv").set_index("item")
+    pd.testing.assert_frame_equal(after, before)
+
+
 def test_neutral_ground_says_nothing_of_home(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,13 +108,17 @@ def rank(argv: Sequence[str]) -> None:
             items, answers, known=known, each=each, noisy=given.reliability
         )
     title = f"Ranks of the items of {given.table.name}"
-    for note in ranking.notes:
-        print(note)
-    print_boards(ranking.boards)
-    if ranking.raters is not None:
-        print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
-        print(ranking.raters.round(2).to_string())
-    for path in write_boards(ranking, title, out):
+    try:
+        for note in ranking.notes:
+            print(note)
+        print_boards(ranking.boards)
+        if ranking.raters is not None:
+            print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
+            print(ranking.raters.round(2).to_string())
+    finally:
+        # Also where nobody reads what is printed any more, as behind "| head".
+        paths = write_boards(ranking, title, out)
+    for path in paths:
         print(f"written: {path}")
 
 
