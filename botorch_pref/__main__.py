@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +32,9 @@ OF_DATA = {"data", "model", "seed", "out"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; the exit status is 2 for input that cannot be used."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal in another coding lacks letters that names have.
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments[:1] in (["serve"], ["rank"]):
         return _guarded(_command, arguments)

@@ -1,8 +1,10 @@
 """Boards of `python -m botorch_pref rank` against models and counts by hand."""
 
 import errno
+import io
 import itertools
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -392,6 +394,17 @@ def test_characters_without_a_font_are_told_once(
     told = capsys.readouterr().out
     assert told.count("No font on this computer has") == 1
     assert "and 2 more: the figure" in told
+
+
+def test_a_terminal_in_another_coding_shows_the_codes_of_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding="cp1252"))
+    assert run(tmp_path, "winner,loser\n抹茶,café\n").index.tolist() == ["抹茶", "café"]
+    sys.stdout.flush()
+    assert b"\\u62b9\\u8336" in shown.getvalue()
+    assert b"caf\xe9" in shown.getvalue()
 
 
 def test_columns_stand_under_each_other_in_a_terminal(
