@@ -489,6 +489,9 @@ def test_names_that_may_be_misspelt_are_told(
     assert r"'Mu\u0308nchen' and 'M\xfcnchen'" in told
     assert "'Ajax' and 'ajax'" in told
     assert "In one answer alone: 'Ajacks'." in told
+    # A space without a width, as web pages have them.
+    run(tmp_path, "winner,loser\nOslo\u200b,Bergen\nBergen,Oslo\n")
+    assert r"'Oslo' and 'Oslo\u200b'" in capsys.readouterr().out
     run(tmp_path, as_arena(played(3)))
     told = capsys.readouterr().out
     assert "of their own" not in told

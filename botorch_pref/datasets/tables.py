@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import numpy as np
 import torch
@@ -457,8 +457,11 @@ class CsvTable:
 
 
 def as_read(name: Hashable) -> str:
-    """A name without capitals, spaces around it, and the coding of its letters."""
-    return " ".join(normalize("NFKC", str(name)).casefold().split())
+    """A name as it looks, without capitals and the coding of its letters."""
+    text = normalize("NFKC", str(name)).casefold()
+    # Controls, and formats: copies from web pages have spaces without a width.
+    seen = (one for one in text if one.isspace() or category(one) not in ("Cc", "Cf"))
+    return " ".join("".join(seen).split())
 
 
 def number_of(cell: str) -> float | None:
