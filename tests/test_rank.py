@@ -423,6 +423,16 @@ def test_columns_stand_under_each_other_in_a_terminal(
         assert row[at + len(name) - 2 :].startswith("  ")
 
 
+def test_a_name_of_two_lines_is_printed_in_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "Yirga\nCheffe"
+    assert name in run(tmp_path, f'winner,loser\n"{name}",b\n').index
+    printed = capsys.readouterr().out
+    assert "  Yirga Cheffe  " in printed
+    assert "No font" not in printed
+
+
 def test_features_rank_items_without_answers(tmp_path: Path) -> None:
     items = tmp_path / "items.csv"
     items.write_text("id,size\n" + "\n".join(f"{i},{i}" for i in range(5)))

@@ -53,14 +53,15 @@ def _terminal_width(text: str) -> int:
 def print_boards(boards: Boards) -> None:
     """Prints the head of the first board, and how many others there are."""
     table = boards[None]
-    width = max(_terminal_width(str(name)) for name in table.index[:PRINTED])
-    width = max(width, len("item"))
+    # A cell of a spreadsheet may have several lines.
+    names = [" ".join(str(name).split()) for name in table.index[:PRINTED]]
+    width = max(*map(_terminal_width, names), len("item"))
     print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
-    for name, row in table.head(PRINTED).iterrows():
+    for name, (_, row) in zip(names, table.head(PRINTED).iterrows(), strict=True):
         ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
         span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
         wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
-        padding = " " * (width - _terminal_width(str(name)))
+        padding = " " * (width - _terminal_width(name))
         head = f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}"
         print(f"{head}  {row['utility']:+z7.2f}  {span}  {wins}")
     if (rest := len(table) - PRINTED) > 0:

@@ -50,7 +50,8 @@ def readable_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
     """
     families = [*rcParams["font.family"]]
     chosen = fontManager.findfont(FontProperties(family=families))
-    missing = {ord(character) for text in texts for character in text}
+    # The end of a line is drawn by none.
+    missing = {ord(character) for text in texts for character in text} - {ord("\n")}
     missing -= get_font(chosen).get_charmap().keys()
     for font in fontManager.ttflist:
         if not missing:
