@@ -141,6 +141,17 @@ EVENTS = sa.Table(
 _LAST = 2**31 - 1
 """A number that no event has: the largest that every database takes."""
 
+_ADVICE = {
+    "SQLITE_BUSY": "wait for the other program that uses it, or end it, and repeat.",
+    "SQLITE_FULL": "make room on the disk, and repeat.",
+    "SQLITE_IOERR": "make room on the disk if it is full, and repeat.",
+    "SQLITE_READONLY_DIRECTORY": "make its folder writable too, and repeat.",
+    "SQLITE_CORRUPT": "put back a copy that is whole, or save what is left of this one "
+    "by the command .recover of sqlite3.",
+    "SQLITE_NOTADB": "name another file.",
+}
+"""What to do about errors of SQLite, by the beginning of their names."""
+
 Row = dict[str, Any]
 
 
@@ -290,8 +301,11 @@ class LogStore:
                 yield connection
         except (SQLAlchemyError, sqlite3.Error, ValueError, TypeError) as error:
             reason = getattr(error, "orig", None) or error
+            code = getattr(reason, "sqlite_errorname", "")
+            advice = [told for start, told in _ADVICE.items() if code.startswith(start)]
             where = self.shown_url
-            raise StorageError(f"Cannot {what} in {where}: {reason}") from error
+            said = "; ".join([f"Cannot {what} in {where}: {reason}", *advice])
+            raise StorageError(said) from error
 
 
 def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:

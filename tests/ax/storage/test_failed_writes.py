@@ -143,3 +143,15 @@ def state(experiment: PreferenceExperiment) -> list[list[str]]:
         [event["kind"] for event in trial._properties["preference_events"]]
         for trial in trials
     ]
+
+
+def test_a_store_that_another_program_holds_says_what_to_do(
+    tmp_path, monkeypatch
+) -> None:
+    path = tmp_path / "triangle.db"
+    experiment = started(path)
+    with (
+        locked(path, monkeypatch),
+        pytest.raises(StorageError, match=r"is locked; wait for the other program"),
+    ):
+        experiment.tell(1, winner=1)

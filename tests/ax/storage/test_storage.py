@@ -52,8 +52,8 @@ def test_another_name_is_refused(stored) -> None:
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
-        (lambda whole: whole[: len(whole) // 3], "malformed"),
-        (lambda _: b"\x80\x04K" * 999, "not a database"),
+        (lambda whole: whole[: len(whole) // 3], "malformed; put back a copy"),
+        (lambda _: b"\x80\x04K" * 999, "not a database; name another"),
         (lambda _: b"", "no experiment"),
     ],
 )
