@@ -56,6 +56,9 @@ def _guarded(run: Callable[[T], None], given: T) -> int:
     try:
         run(given)
         return 0
+    except KeyboardInterrupt:
+        # What shells say of a command that Ctrl-C ended.
+        return 130
     except Exception as error:
         if not isinstance(error, OSError):
             from botorch_pref.errors import BotorchPrefError

@@ -268,6 +268,19 @@ def test_files_are_written_where_nobody_reads_what_is_printed(
     pd.testing.assert_frame_equal(after, before)
 
 
+def test_an_interrupt_ends_it_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "rank_items", interrupted)
+    table = tmp_path / "answers.csv"
+    table.write_text("winner,loser\na,b\n")
+    assert main(["rank", str(table), "--out", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
 def test_neutral_ground_says_nothing_of_home(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
