@@ -190,7 +190,7 @@ def _num_turns(largest: float, eps: float) -> int:
 
 
 class OwnNoise:
-    """The noise of each answer conditioned on its sites: ``P``, ``N P`` and ``M``.
+    """The noise of each answer conditioned on its sites: ``P``, ``Q`` and ``M``.
 
     Without noise, None, ``P`` is that of the sites, and ``M`` is zero.
     """
@@ -201,13 +201,19 @@ class OwnNoise:
         if noise is None:
             return
         scale = noise.take(self._tau).sqrt()
-        inner = site_cholesky(plus_identity(scale * noise.covariance * scale.mT))
+        heard = scale * noise.covariance * scale.mT
+        inner = site_cholesky(plus_identity(heard))
         half = torch.linalg.solve_triangular(
             inner, torch.diag_embed(scale.squeeze(-1)), upper=False
         )
         self.precision = half.mT @ half
-        self._np = noise.covariance @ self.precision
-        self.covariance = noise.covariance - self._np @ noise.covariance
+        # Where a site is more precise than the noise, I - N P has no digits left.
+        precise = heard.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) > 1
+        solved = torch.cholesky_inverse(inner) * scale.mT
+        solved = solved / torch.where(precise, scale, 1.0)
+        difference = plus_identity(-noise.covariance @ self.precision)
+        self._softening = torch.where(precise, solved, difference)
+        self.covariance = self._softening @ noise.covariance
         self.log_det = log_det(inner).sum(-1)
 
     def oppose(self, values: Tensor) -> Tensor:
@@ -222,13 +228,12 @@ class OwnNoise:
         if self._blocks is None:
             return values
         taken = self._blocks.take(values)
-        product = self._np.mT @ taken if transposed else self._np @ taken
-        return self._blocks.put(taken - product, values)
+        q = self._softening.mT if transposed else self._softening
+        return self._blocks.put(q @ taken, values)
 
     def softened(self, covariance: Tensor) -> Tensor:
         """``Q C Q'`` of covariances of blocks, ``batch_shape x b x k x k``."""
-        half = covariance - self._np @ covariance
-        return half - half @ self._np.mT
+        return self._softening @ covariance @ self._softening.mT
 
     def moved(self, seen: Tensor, shifts: Tensor) -> Tensor:
         """``Q seen + M shifts`` of rows."""

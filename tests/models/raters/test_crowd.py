@@ -118,6 +118,19 @@ def test_single_precision_is_near_double() -> None:
     torch.testing.assert_close(variance, expected.variance, rtol=0, atol=1e-3)
 
 
+def test_tastes_much_wider_than_the_noise_keep_their_digits() -> None:
+    """The dense model conditions on rows, whose digits do not depend on tastes."""
+    model = crowd()
+    model.likelihood.noise, model.likelihood.tie_threshold = 1e-6, 3e-4
+    model.covar_module.own.scale = model.covar_module.shared.outputscale = 100.0
+    exact = dense(model)
+    # Both have converged, else they would warn.
+    found, expected = (m.posterior(NEW).mean for m in (model, exact))
+    deviation = exact.posterior(NEW).variance.sqrt()
+    away = (found - expected).detach() / deviation.detach()
+    assert float(away.abs().max()) < 1e-7
+
+
 def test_the_evidence_and_its_gradient_are_those_of_the_dense_model() -> None:
     model, exact = crowd(), dense(crowd())
     values, slopes = [], []
