@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from botorch.exceptions.warnings import InputDataWarning
 from cases import in_turn
 from espresso import QUICK_FIT
 from showing import A, B, tell, triangle
@@ -183,6 +184,16 @@ def test_a_changed_row_is_found(tmp_path) -> None:
 def test_what_is_no_catalogue(table, message) -> None:
     with pytest.raises(ExperimentError, match=message):
         catalogue_parameters(table)
+
+
+def test_ids_among_the_features_are_warned_of() -> None:
+    # As read_csv has them without index_col: the best of 200 wines was found by twelve
+    # questions with the ids in the index, and not by as many with them in a column.
+    wines = pd.DataFrame({"id": [f"w{i}" for i in range(21)], "price": range(21)})
+    with pytest.warns(InputDataWarning, match=r"'id' .* set_index\('id'\)"):
+        catalogue_parameters(wines)
+    for silent in (wines.set_index("id"), wines[["id"]], wines.head()):
+        catalogue_parameters(silent)
 
 
 def test_a_catalogue_has_no_other_parameters(tmp_path) -> None:

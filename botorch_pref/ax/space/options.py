@@ -24,6 +24,7 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
+from botorch.exceptions.warnings import InputDataWarning
 from pandas import CategoricalDtype, DataFrame, Index, Series
 from pandas.api import types
 from pandas.api.types import is_bool, is_scalar
@@ -34,12 +35,13 @@ from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.space.constraints import most_shares, shown_constraint
 from botorch_pref.datasets.tables import unread_index
-from botorch_pref.errors import ExperimentError
+from botorch_pref.errors import ExperimentError, warn_caller
 
 PROPERTY = "preference_catalogue"
 """The property of Ax's experiment that holds the table."""
 
-_MOST_CATEGORIES = 1_000
+_MOST_CATEGORIES, _MOST_UNIQUE = 1_000, 20
+"""Texts of a column; rows whose texts may all differ before that is warned of."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,26 @@ def catalogue_parameters(
                 f"The rows {twin!r} and {name!r} of the catalogue are the same in "
                 "every column; leave out one, or add a column in which they differ."
             )
+    if len(names) > 1:
+        _warn_of_ids(parameters, len(ids))
     return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
+
+
+def _warn_of_ids(
+    parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig], rows: int
+) -> None:
+    """Ids and titles among the features make all rows equally unlike each other."""
+    for parameter in parameters:
+        if not isinstance(parameter, ChoiceParameterConfig) or parameter.is_ordered:
+            continue
+        if len(parameter.values) == rows > _MOST_UNIQUE:
+            warn_caller(
+                f"The column {parameter.name!r} of the catalogue has another text in "
+                "each row: the model learns less of a row by others, and asks slowly. "
+                "If it names the rows, make it the index by "
+                f"set_index({parameter.name!r}); else leave it out.",
+                InputDataWarning,
+            )
 
 
 def _ids(index: Index) -> list[str]:
