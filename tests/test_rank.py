@@ -127,6 +127,19 @@ def test_counts_and_columns_are_other_words_for_the_same(
     pd.testing.assert_frame_equal(counted, board, rtol=1e-5, atol=1e-8)
 
 
+def test_columns_that_say_nothing_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Else ties in a column of another name count as wins, and nobody is told.
+    run(tmp_path, "winner,loser,draw,judge\na,b,true,Ann\nb,c,false,Ben\n")
+    assert "Columns that were not read: draw, judge.\n" in capsys.readouterr().out
+    run(tmp_path, "winner,loser,draw\na,b,true\nb,c,false\n", "--tie", "draw")
+    run(tmp_path, "model_a,model_b,winner,tie\na,b,tie,\nb,c,model_a,\n")
+    told = capsys.readouterr().out
+    assert told.count("not read") == 1
+    assert "not read: tie." in told
+
+
 def test_both_bad_is_a_tie_and_its_share_is_told(tmp_path: Path) -> None:
     rows = [
         ("a", "b", "tie (bothbad)"),

@@ -88,7 +88,7 @@ def rank(argv: Sequence[str]) -> None:
     by = given.rater or given.category
     if given.reliability and given.rater is None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
-    answers = read_answers(given.table, by=by, tie=given.tie, home=given.home)
+    answers, unread = read_answers(given.table, by=by, tie=given.tie, home=given.home)
     if given.reliability and answers[RATER].nunique() < 2:
         raise FeedbackError(
             f"--reliability compares raters, and the column {by} of {given.table.name} "
@@ -109,17 +109,25 @@ def rank(argv: Sequence[str]) -> None:
         )
     title = f"Ranks of the items of {given.table.name}"
     try:
-        for note in ranking.notes:
-            print(note)
-        print_boards(ranking.boards)
-        if ranking.raters is not None:
-            print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
-            print(ranking.raters.round(2).to_string())
+        _print(ranking, unread)
     finally:
         # Also where nobody reads what is printed any more, as behind "| head".
         paths = write_boards(ranking, title, out)
     for path in paths:
         print(f"written: {path}")
+
+
+def _print(ranking: Ranking, unread: Sequence[str]) -> None:
+    """Prints notes, the columns that were not read, and the tables."""
+    for note in ranking.notes:
+        print(note)
+    if unread:
+        more = _how_many_more(unread, 10)
+        print(f"Columns that were not read: {', '.join(unread[:10])}{more}.")
+    print_boards(ranking.boards)
+    if ranking.raters is not None:
+        print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
+        print(ranking.raters.round(2).to_string())
 
 
 @contextmanager
@@ -215,13 +223,14 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
 
 def read_answers(
     path: Path, *, by: str | None, tie: str | None, home: str | None
-) -> DataFrame:
+) -> tuple[DataFrame, list[str]]:
     """Reads a long table of answers from a CSV file, a row each.
 
     ``by``, ``tie`` and ``home`` name columns: of raters or categories, of ties (by
     default ``tie`` where there is one), and of who was at home or shown first. Returns
     the different answers in alphabetical order: the columns ``winner``, ``loser``,
     ``tie`` and ``count``; ``rater``, ``home`` and ``both_bad`` where the file says so.
+    Beside them, the columns of the file that say nothing here.
     """
     table = CsvTable.read(path)
     first = next((name for name in SIDES if name in table.header), None)
@@ -247,7 +256,9 @@ def read_answers(
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
     said = [name for name in counted.columns if name != COUNT]
     merged = counted.groupby(said, sort=False, dropna=False)[COUNT].sum().reset_index()
-    return merged.sort_values(said, ignore_index=True)
+    read = {WINNER, COUNT, by, home, *(sides or (LOSER, tie or TIE))}
+    unread = [name for name in table.header if name and name not in read]
+    return merged.sort_values(said, ignore_index=True), unread
 
 
 def _read_pairs(
