@@ -124,6 +124,9 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 LEVEL, NUM_CANDIDATES = 0.95, 256
 """Probability of the intervals; how many points stand for all of the search space."""
 
+DECIMALS = {"best": 3, "preferred": 3}
+"""Of the probabilities of options where people read them: they are shares of draws."""
+
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
     "gain as a share of the range": "from the worst to the best option judged",
@@ -197,7 +200,7 @@ class Report:
 
         Agreements are a square, effects a row for each parameter; the summary is last.
         """
-        parts, tables = [], [self.options]
+        parts, tables = [], [self.options.round(DECIMALS)]
         if self.advice:
             values = self.summary["value"]
             best = values["recommended of those shown"]
@@ -318,7 +321,9 @@ def _judged_first(projection: Projection, adapter: PreferenceAdapter) -> list[Ar
 
 def _counts(log: Log) -> dict[str, int]:
     questions, answers = log.questions, [*log.answers()]
-    kinds = Counter(kind for answer in answers for kind in answer.said)
+    # An empty list of options that failed says that none did.
+    said = (item for answer in answers for item in answer.said.items())
+    kinds = Counter(kind for kind, given in said if given not in ((), []))
     return {
         "questions": len(questions),
         "pending": sum(question.pending for question in questions),

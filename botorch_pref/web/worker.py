@@ -26,7 +26,7 @@ from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.report import preference_report
+from botorch_pref.ax.report import DECIMALS, preference_report
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def findings_of(state: bytes) -> JSON:
         "meanings": dict(report.summary["meaning"]),
         "options": [
             {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
-            for name, row in options.to_dict(orient="index").items()
+            for name, row in options.round(DECIMALS).to_dict(orient="index").items()
         ],
         "recommended": recommended,
         "advice": report.advice,

@@ -407,6 +407,25 @@ def test_a_report_says_that_the_best_option_only_failed(tmp_path) -> None:
     assert "failed" not in experiment.report().advice
 
 
+def test_only_answers_that_name_a_failure_say_invalid(tmp_path) -> None:
+    experiment = triangle(tmp_path / "worked.db")
+    tell(experiment, [A, B], winner=0, invalid=[])
+    tell(experiment, [A, C], invalid=[1])
+    name = experiment.experiment.name
+    again = PreferenceExperiment.resume(name, storage=tmp_path / "worked.db")
+    for each in (experiment, again):
+        value = each.report().summary["value"]
+        assert (value["answers"], value["that say invalid"]) == (2, 1)
+
+
+def test_a_chance_of_one_draw_is_printed_as_none() -> None:
+    summary = DataFrame({"value": [1]}, index=["answers"])
+    options = DataFrame({"mean": [0.000244], "best": [0.000244]}, index=["1 A"])
+    table, _ = report.Report(summary, options).to_markdown().split("\n\n")
+    _, _, row = table.splitlines()
+    assert row.split() == ["|", "1", "A", "|", "0.000244", "|", "0", "|"]
+
+
 def test_a_report_reads_well(found) -> None:
     text = str(found)
     assert text == found.to_markdown() == found._repr_markdown_()
