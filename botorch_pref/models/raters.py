@@ -418,4 +418,9 @@ class GroupUtility(DerivedModel):
 
 
 def _columns(raters: Tensor) -> Tensor:
+    if not isinstance(raters, Tensor):
+        raise FeedbackError(
+            f"raters is a {type(raters).__name__}; give a tensor, such as "
+            "torch.arange(3), and their names, where they are taken, as names=."
+        )
     return raters.unsqueeze(-1) if raters.dim() == 1 else raters

@@ -206,5 +206,7 @@ def test_what_tells_nothing_of_noise_is_refused() -> None:
     for items, numbers in ((X[:, :1], torch.arange(2)), (three, torch.arange(1))):
         with pytest.raises(BotorchPrefError, match=r"2 different items|two raters"):
             rater_agreement(model, items, numbers)
+    with pytest.raises(BotorchPrefError, match="raters is a list; give a tensor"):
+        rater_agreement(model, three, ["Ann", "Ben"])  # type: ignore[arg-type]
     with pytest.raises(BotorchPrefError, match="num_samples is 0"):
         rater_agreement(model, three, torch.arange(2), num_samples=0)
