@@ -126,7 +126,7 @@ class ShownOptions:
         if not is_integer(given) or given not in range(self.num_levels):
             raise ExperimentError(
                 f"{field} holds {written(given)}; levels go from 0 to "
-                f"{self.num_levels - 1}."
+                f"{self.num_levels - 1}, and 0 is the lowest."
             )
         return int(given)
 

@@ -104,7 +104,7 @@ def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
         experiment.withdraw(1)
     with pytest.raises(ExperimentError, match="not one of \\[0, 1\\]"):
         experiment.tell(question, winner=2)
-    with pytest.raises(ExperimentError, match="levels go from 0 to 2"):
+    with pytest.raises(ExperimentError, match="from 0 to 2, and 0 is the lowest"):
         experiment.tell(question, levels=[3, 0])
     foreign = create(tmp_path / "other.db", seed=9).ask(2)
     with pytest.raises(ExperimentError, match="another experiment"):
