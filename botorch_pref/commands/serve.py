@@ -62,7 +62,13 @@ def _make_parser() -> argparse.ArgumentParser:
         "nor ranking, the model takes neither of four, or there are fewer than 8 "
         "designs",
     )
-    add("--kinds", metavar="KIND,...", help="answers offered; default: all there are")
+    add(
+        "--kinds",
+        metavar="KIND,...",
+        help="answers offered, of winner and strength (of two options), best and "
+        "ranking (of more), tie, cannot_compare, invalid, ratings and levels; default: "
+        "all that the model takes",
+    )
     add(
         "--position-bias",
         action="store_true",

@@ -22,6 +22,7 @@ from tea import create, stored
 
 from botorch_pref.__main__ import main
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.kinds import KINDS
 from botorch_pref.commands.page_server import given_parameter
 from botorch_pref.web.worker import LOGGER
 
@@ -282,6 +283,14 @@ def test_the_users_function_shows_options(
             question = client.get("/api/question", params={"token": token}).json()
         assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * size
         assert question["kinds"] == kinds.split(",")
+
+
+def test_the_help_names_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    _, told = capsys.readouterr().out.split("answers offered")
+    offered = re.findall(r"\w+", told.split("--position-bias")[0])
+    assert {"cannot_compare", *(kind.field for kind in KINDS)} <= {*offered}
 
 
 WRONG = [
