@@ -24,6 +24,7 @@ from ax.exceptions.core import AxError
 
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
 from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
+from botorch_pref.ax.space.constraints import in_steps
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -138,7 +139,7 @@ class Definition:
 def stored_parameters(parameters: object, constraints: object) -> list[dict[str, Any]]:
     """Parameters as they are stored, which are checked, with their constraints."""
     stored = []
-    for config in checked_space(parameters, constraints):
+    for config in map(in_steps, checked_space(parameters, constraints)):
         (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
         stored.append({"kind": kind, **asdict(config)})
     return stored

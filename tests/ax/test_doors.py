@@ -231,6 +231,8 @@ def test_a_catalogue_has_no_row_of_that_name(tmp_path) -> None:
         ((1e-120, 1.0), {"scaling": "log"}, "at least 1e-100 on a log scale"),
         ((0.0, 1.0), {"step_size": 1e-9}, "at most 10000 values"),
         ((0.0, 1.0), {"step_size": -0.1}, "positive"),
+        ((0.0, 1.0), {"step_size": 0.3}, "leads from one to the other"),
+        ((0.1, 1.0), {"step_size": 0.3, "scaling": "log"}, "no log scale"),
         ((0.0,), {}, "the smallest value and the largest"),
     ],
 )
@@ -240,6 +242,31 @@ def test_bounds_that_cannot_be_calculated_with(bounds, given, match, tmp_path) -
     )
     with pytest.raises(ExperimentError, match=match):
         create(tmp_path / "doors.db", parameters=[config])
+
+
+def test_numbers_in_steps_are_as_people_write_them(tmp_path) -> None:
+    def steps(name, bounds, size, kind="float"):
+        return RangeParameterConfig(
+            name=name, parameter_type=kind, bounds=bounds, step_size=size
+        )
+
+    given = [
+        steps("x", (5.2, 9.7), 0.3),
+        steps("y", (1.0, 1.3), 0.1),
+        steps("n", (60, 300), 80, "int"),
+    ]
+    place = tmp_path / "steps.db"
+    experiment = PreferenceExperiment.create("steps", parameters=given, storage=place)
+    again = PreferenceExperiment.resume("steps", storage=place)
+    for each in (experiment, again):
+        space = each.experiment.search_space.parameters
+        # Ax has 6.3999999999999995, and 1.4 of y.
+        assert space["x"].values == [i / 10 for i in range(52, 98, 3)]
+        assert space["y"].values == [1.0, 1.1, 1.2, 1.3]
+        assert space["n"].values == [60, 140, 220, 300]
+    own = [{"x": 6.4, "y": 1.3, "n": 60}, {"x": 9.7, "y": 1.1, "n": 140}]
+    experiment.tell(experiment.ask(options=own), winner=0)
+    assert dict(experiment.recommend()) == own[0]
 
 
 def test_numbers_of_other_types_are_taken(tmp_path) -> None:

@@ -233,6 +233,35 @@ def _check_range(config: RangeParameterConfig) -> None:
         if step <= 0 or (upper - lower) / step > _MOST_STEPS:
             most = f"a positive number that makes at most {_MOST_STEPS} values"
             raise wrong(where, config.step_size, f"{most}, or leave it out")
+        count, whole = (upper - lower) / step, config.parameter_type == "int"
+        if abs(count - round(count)) > 1e-6 * count or (whole and step % 1):
+            raise ExperimentError(
+                f"{where} is {step:g}, and the bounds are {lower:g} and {upper:g}; "
+                "give one that leads from one to the other, whole for whole numbers."
+            )
+        if config.scaling == "log":
+            raise ExperimentError(f"{where} goes with no log scale; leave one out.")
+
+
+def in_steps(config: Any) -> Any:
+    """A parameter; where it has a step, with the numbers that people write.
+
+    Ax adds up floats: 0.1 makes 0.30000000000000004 of three steps, and from 1 to 1.3
+    the value 1.4.
+    """
+    if not isinstance(config, RangeParameterConfig) or config.step_size is None:
+        return config
+    lower, upper, step = map(float, (*config.bounds, config.step_size))
+    first, size = Decimal(repr(lower)), Decimal(repr(step))
+    steps = range(round((upper - lower) / step))
+    values = [*(float(first + k * size) for k in steps), upper]
+    kind = int if config.parameter_type == "int" else float
+    return ChoiceParameterConfig(
+        name=config.name,
+        parameter_type=config.parameter_type,
+        values=[kind(value) for value in values],
+        is_ordered=True,
+    )
 
 
 def _checked_size(where: str, given: Any) -> float:
