@@ -25,6 +25,7 @@ from ax.core.search_space import SearchSpace
 
 from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answers import check_taken, checked_answer
+from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.worker import JSON, LOGGER
 
@@ -191,7 +192,7 @@ def number_tables(
         values = [option[parameter.name] for option in options]
         texts = [written(parameter, value) for value in values]
         differs = len(set(texts)) > 1
-        ranked = differs and isinstance(parameter, RangeParameter)
+        ranked = differs and number_range(parameter) is not None
         for table, text, value in zip(tables, texts, values, strict=True):
             rank = (value == max(values)) - (value == min(values)) if ranked else 0
             row = {"name": name, "value": text, "differs": differs, "rank": rank}
@@ -212,8 +213,10 @@ def written(parameter: Parameter, value: Any) -> str:
     """A value as fine as the bounds of its parameter need."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if not isinstance(value, float) or not isinstance(parameter, RangeParameter):
+    if not isinstance(value, float):
         return str(value)
+    if not isinstance(parameter, RangeParameter):
+        return str(value).removesuffix(".0")
     return f"{value:.{_decimals(parameter, value)}f}"
 
 
@@ -232,10 +235,10 @@ def _decimals(parameter: RangeParameter, value: float) -> int:
 
 
 def _place(parameter: Parameter, value: Any) -> float | None:
-    if not isinstance(parameter, RangeParameter):
+    if (ends := number_range(parameter)) is None:
         return None
-    lower, upper = parameter.lower, parameter.upper
-    if parameter.log_scale:
+    lower, upper = ends
+    if isinstance(parameter, RangeParameter) and parameter.log_scale:
         lower, upper, value = math.log(lower), math.log(upper), math.log(value)
     return float((value - lower) / (upper - lower))
 

@@ -16,7 +16,6 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 
-from ax.core.parameter import ChoiceParameter
 from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
@@ -27,6 +26,7 @@ from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import DECIMALS, preference_report
+from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def findings_of(state: bytes) -> JSON:
         "effects": [
             {
                 "parameter": name,
-                "is_choice": isinstance(parameters[name], ChoiceParameter),
+                "is_choice": number_range(parameters[name]) is None,
                 "log": getattr(parameters[name], "log_scale", False),
                 "rows": _records(table[["value", "change", "lower", "upper"]]),
             }

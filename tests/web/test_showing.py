@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib.figure
 import pytest
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import ParameterType, RangeParameter
 from calling import Page
 from PIL import Image
@@ -29,12 +30,36 @@ from botorch_pref.web.rendering import (
     written,
 )
 from botorch_pref.web.widget import data_address
+from botorch_pref.web.worker import findings_of, packed_state
 
 Serve = Callable[..., Page]
 
 
 def number(lower: float, upper: float, log_scale: bool = False) -> RangeParameter:
     return RangeParameter("x", ParameterType.FLOAT, lower, upper, log_scale=log_scale)
+
+
+def test_numbers_in_steps_are_shown_as_numbers(tmp_path: Path) -> None:
+    steps = RangeParameterConfig(
+        name="x", parameter_type="float", bounds=(180, 400), step_size=2.5
+    )
+    kind = ChoiceParameterConfig(
+        name="kind", parameter_type="str", values=["a", "b", "1.0"], is_ordered=True
+    )
+    experiment = PreferenceExperiment.create(
+        "steps", parameters=[steps, kind], storage=tmp_path / "steps.db"
+    )
+    space = experiment.experiment.search_space
+    shown = [{"x": x, "kind": "1.0"} for x in (180.0, 235.0, 252.5)]
+    rows = [[*contents[0]["rows"]] for contents in number_tables(space, shown, {})]
+    assert [row["value"] for row, _ in rows] == ["180", "235", "252.5"]
+    assert [row["place"] for row, _ in rows] == [0, 0.25, pytest.approx(72.5 / 220)]
+    assert [row["rank"] for row, _ in rows] == [-1, 0, 1]
+    assert [kind["value"] for _, kind in rows] == ["1.0"] * 3
+    assert [kind["place"] for _, kind in rows] == [None] * 3
+    experiment.record(shown[:2], winner=0)
+    found = findings_of(packed_state(experiment))
+    assert [e["is_choice"] for e in found["effects"]] == [False, True]
 
 
 def test_tables_have_units_and_mark_what_differs(

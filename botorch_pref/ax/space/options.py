@@ -191,6 +191,17 @@ def _parameter(
     return ChoiceParameterConfig(**known, values=levels, is_ordered=ordered)
 
 
+def number_range(parameter: Parameter) -> tuple[float, float] | None:
+    """Bounds of numbers, also of those in steps; None of what has no order."""
+    if isinstance(parameter, RangeParameter):
+        return parameter.lower, parameter.upper
+    if not isinstance(parameter, ChoiceParameter) or not parameter.is_ordered:
+        return None
+    numeric = parameter.parameter_type in (ParameterType.INT, ParameterType.FLOAT)
+    values: list[Any] = parameter.values
+    return (min(values), max(values)) if numeric else None
+
+
 SmallestDifference = float | Mapping[str, float]
 """See `Settings`."""
 
