@@ -287,10 +287,23 @@ def check_same_space(
     parameter_constraints: Sequence[str],
 ) -> None:
     """Checks that parameters and constraints are those of an experiment."""
-    name, found = experiment.name, experiment.search_space
-    other = new_experiment(name, parameters, parameter_constraints, None, Settings())
-    if other.search_space != found:
-        raise ExperimentError(
-            f"The search space of {name!r} is\n{found}\nand not\n{other.search_space}\n"
-            "Answers about one say nothing of the other: create another experiment."
-        )
+    name, kept = experiment.name, experiment.search_space
+    configs = [
+        *map(constraints.in_steps, checked_space(parameters, parameter_constraints))
+    ]
+    made = new_experiment(name, configs, parameter_constraints, None, Settings())
+    if (given := made.search_space) == kept:
+        return
+    told = []
+    for each in {**kept.parameters, **given.parameters}:
+        spaces = (kept.parameters.get(each), given.parameters.get(each))
+        if spaces[0] != spaces[1]:
+            has, says = (options.allowed(p) if p else "not there" for p in spaces)
+            says = "another kind of these" if says == has else says
+            told.append(f"{each} is {has}, and given as {says}")
+    raise ExperimentError(
+        f"The experiment {name!r} is there already, in another search space: "
+        f"{'; '.join(told) or 'its constraints are others'}. To go on with it leave "
+        "parameters and constraints out; for the new ones give another name. "
+        "copy(parameters=...) takes its answers along."
+    )

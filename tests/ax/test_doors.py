@@ -258,7 +258,8 @@ def test_numbers_in_steps_are_as_people_write_them(tmp_path) -> None:
     place = tmp_path / "steps.db"
     experiment = PreferenceExperiment.create("steps", parameters=given, storage=place)
     again = PreferenceExperiment.resume("steps", storage=place)
-    for each in (experiment, again):
+    same = PreferenceExperiment.resume("steps", storage=place, parameters=given)
+    for each in (experiment, again, same):
         space = each.experiment.search_space.parameters
         # Ax has 6.3999999999999995, and 1.4 of y.
         assert space["x"].values == [i / 10 for i in range(52, 98, 3)]

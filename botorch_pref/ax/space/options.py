@@ -451,7 +451,7 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
     except (AxError, ValueError) as error:
         # In words of the person and not of Ax, as far as they go.
         found = [
-            f"{name} is {written(whole[name])}, and should be {_allowed(parameter)}"
+            f"{name} is {written(whole[name])}, and should be {allowed(parameter)}"
             for name, parameter in space.parameters.items()
             if not isinstance(parameter, DerivedParameter)
             and not parameter.validate(whole[name])
@@ -467,7 +467,7 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
     return whole
 
 
-def _allowed(parameter: Parameter) -> str:
+def allowed(parameter: Parameter) -> str:
     """The values that a parameter can have, in plain words."""
     if isinstance(parameter, RangeParameter):
         whole = "whole " if parameter.parameter_type is ParameterType.INT else ""
@@ -492,5 +492,5 @@ def _typed(parameter: Parameter, value: Any) -> Any:
         return str(value)
     has = "has no value" if value is None else f"is {written(value)}"
     raise ExperimentError(
-        f"{parameter.name} {has}, and should be {_allowed(parameter)}."
+        f"{parameter.name} {has}, and should be {allowed(parameter)}."
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ax.api.configs import DerivedParameterConfig
 from ax.storage.sqa_store.sqa_classes import SQATrial
-from espresso import PARAMETERS, create, play
+from espresso import CONSTRAINTS, PARAMETERS, create, play
 from parameters import real
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
@@ -110,8 +110,25 @@ def test_stored_parameters_are_not_executed(tmp_path, capsys) -> None:
 
 
 def test_another_search_space_is_refused(stored) -> None:
-    with pytest.raises(ExperimentError, match="search space"):
-        PreferenceExperiment.resume("espresso", storage=stored, parameters=PARAMETERS)
+    def refused(parameters, limits, told: str) -> None:
+        with pytest.raises(ExperimentError) as caught:
+            PreferenceExperiment.resume(
+                "espresso",
+                storage=stored,
+                parameters=parameters,
+                parameter_constraints=limits,
+            )
+        assert f"search space: {told}. To go on with it leave" in str(caught.value)
+
+    refused(PARAMETERS, (), "its constraints are others")
+    dose, grind, *others = PARAMETERS
+    wide = replace(dose, bounds=(10, 22))
+    told = "dose is a number from 14 to 22, and given as a number from 10 to 22"
+    refused([wide, grind, *others], CONSTRAINTS, told)
+    told = "grind is a number from 0.1 to 10, and given as "
+    linear = replace(grind, scaling=None)
+    refused([dose, linear, *others], CONSTRAINTS, f"{told}another kind of these")
+    refused([dose, *others], CONSTRAINTS, f"{told}not there")
 
 
 def test_two_experiments_in_one_database(tmp_path) -> None:
