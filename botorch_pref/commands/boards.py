@@ -56,11 +56,13 @@ def print_boards(boards: Boards) -> None:
     # A cell of a spreadsheet may have several lines.
     names = [" ".join(str(name).split()) for name in table.index[:PRINTED]]
     width = max(*map(_terminal_width, names), len("item"))
-    print(f"rank  95 %     {'item':{width}s}  utility  95 %            wins  answers")
+    print(
+        f"rank  95 %     {'item':{width}s}  utility  95 %            win rate  answers"
+    )
     for name, (_, row) in zip(names, table.head(PRINTED).iterrows(), strict=True):
         ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
         span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
-        wins = f"{100 * row['win_rate']:3.0f} %  {row['answers']:7,.0f}"
+        wins = f"{100 * row['win_rate']:7.0f} %  {row['answers']:7,.0f}"
         padding = " " * (width - _terminal_width(name))
         head = f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}"
         print(f"{head}  {row['utility']:+z7.2f}  {span}  {wins}")
@@ -153,7 +155,7 @@ img {{ max-width: max(100%, 40rem) }}
 <p>In brackets are the likely ranks, where they are more than one: as few ranks in a row
 as have a probability near 95 %. A utility is that above the mean of all items, with its
 95 % interval: where no duel is a tie, an item that is 1 above another one wins 73 % of
-their duels. <b>Wins</b> is the share of duels that an item would win against a random
+their duels. The <b>win rate</b> is the share that an item would win against a random
 other one, half of a tie counted; <b>best</b> is the probability that it is the best of
 all.</p>
 {tables}
@@ -204,7 +206,7 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 def _texts(board: DataFrame) -> Texts:
     bad = BOTH_BAD in board.columns
-    heads = ["rank", "item", "utility", "95 %", "wins", "best", "answers"]
+    heads = ["rank", "item", "utility", "95 %", "win rate", "best", "answers"]
     rows = [heads + ["both bad"] * bad]
     for name, row in board.iterrows():
         cells = [

@@ -119,6 +119,11 @@ def _experiment(
             )
             make_app(trial, **options)
             return trial.copy(storage=given.storage)
+    elif "://" not in given.storage and not Path(given.storage).exists():
+        raise StorageError(
+            f"There is no file {given.storage}; put it back, or give --parameter for "
+            "each parameter of a new experiment."
+        )
     experiment = PreferenceExperiment.resume(
         name, storage=given.storage, parameters=parameters or None
     )
@@ -134,8 +139,8 @@ def _experiment(
 def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
     """Ax's configuration of a parameter, from its name, ``=`` and its values.
 
-    ``14.0:22.0`` are the bounds of real numbers, ``1:3`` those of whole ones, ``a,b,c``
-    choices without an order.
+    ``14.0:22.0`` are the bounds of real numbers, ``1:3`` those of whole ones, and
+    ``14:22:0.5`` has a step besides; ``a,b,c`` are choices without an order.
     """
     name, _, values = map(str.strip, given.partition("="))
     if not name or not values:
@@ -144,7 +149,8 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
             "'bean=a,b,c'."
         )
     # Bounds with decimal commas are refused below: they would be odd choices.
-    are_bounds = re.fullmatch(r"-?\d+(,\d+)?\s*:\s*-?\d+(,\d+)?", values)
+    number = r"-?\d+(,\d+)?"
+    are_bounds = re.fullmatch(rf"{number}(\s*:\s*{number}){{1,2}}", values)
     if not are_bounds and (":" not in values or "," in values):
         choices = [choice.strip() for choice in values.split(",")]
         if "" in choices:
@@ -159,14 +165,18 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
     whole = all(end.removeprefix("-").isdecimal() for end in ends)
     kind: Any = "int" if whole else "float"
     with suppress(ValueError, OverflowError):
-        lower, upper = map(int if whole else float, ends)
-        if math.isfinite(lower) and math.isfinite(upper):
+        lower, upper, *steps = map(int if whole else float, ends)
+        if len(steps) < 2 and all(map(math.isfinite, (lower, upper, *steps))):
             return RangeParameterConfig(
-                name=name, parameter_type=kind, bounds=(lower, upper)
+                name=name,
+                parameter_type=kind,
+                bounds=(lower, upper),
+                step_size=steps[0] if steps else None,
             )
     raise ExperimentError(
         f"--parameter {given!r}: the bounds {values!r} should be two finite numbers, "
-        "as in '14.0:22.0'; choices have commas between them."
+        "as in '14.0:22.0', and a step behind them if there is one, as in '14:22:0.5'; "
+        "choices have commas between them."
     )
 
 

@@ -45,7 +45,8 @@ def _make_parser() -> argparse.ArgumentParser:
         **each,
         metavar="NAME=VALUES",
         help="of a new experiment, once for each: 'dose=14.0:22.0' for real numbers, "
-        "'shots=1:3' for whole ones, 'bean=a,b,c' for a choice",
+        "'shots=1:3' for whole ones, 'dose=14:22:0.5' with a step, 'bean=a,b,c' for a "
+        "choice",
     )
     add(
         "--show",

@@ -305,7 +305,8 @@ WRONG = [
     ("--unit leaf=g --show json:loads", "--unit"),
     ("--parameter leaf", "NAME=VALUES"),
     ("--parameter leaf=1.2.3:4", "1.2.3"),
-    ("--parameter leaf=1:2:3", "1:2:3"),
+    ("--parameter leaf=1:2:3", "step"),
+    ("--parameter leaf=1:2:3:4", "1:2:3:4"),
     ("--parameter leaf=nan:1.0", "two finite numbers"),
     ("--parameter leaf=0:inf", "two finite numbers"),
     ("--parameter leaf=0,5:12", "two finite numbers"),
@@ -347,6 +348,24 @@ def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
     assert (whole.parameter_type, whole.bounds) == ("int", (-3, 3))
     assert (real.parameter_type, real.bounds) == ("float", (0, 1))
     assert small.bounds == (1e-4, 0.5)
+
+
+def test_a_step_stands_behind_the_bounds() -> None:
+    real, whole = map(given_parameter, ["dose=14:22:0.5", "n=1:9:2"])
+    assert (real.parameter_type, real.bounds, real.step_size) == (
+        "float",
+        (14, 22),
+        0.5,
+    )
+    assert (whole.parameter_type, whole.bounds, whole.step_size) == ("int", (1, 9), 2)
+
+
+def test_a_file_that_is_not_there_is_made_with_parameters(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert serve(tmp_path / "tea.db") == 2
+    assert "give --parameter for each parameter" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
 
 
 ROOT = Path(__file__).parents[2]
