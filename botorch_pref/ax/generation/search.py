@@ -402,8 +402,10 @@ _MAX_STEPS, _DRAWS = 20, 256
 """Values of whole numbers that are tried one by one, and questions by which the spread
 of the acquisition function is measured."""
 
-_RESTARTS = 8
-"""Starts of searches that cannot take all of their starts side by side."""
+_RESTARTS, _TURNS = 8, 4
+"""Starts of searches that cannot take all of their starts side by side, and turns
+between steps and continuous coordinates: 64, as in BoTorch, find values that are larger
+by a five-hundredth in twice the time."""
 
 _SMALL = 4
 """Options of a small question: of more, searches have fewer starts and turns."""
@@ -547,10 +549,12 @@ class QuestionSearch:
         def features(X: Tensor) -> Tensor:
             return space.features(X.squeeze(-2).unflatten(-1, (size, num)))
 
-        limits = space.coordinate_constraints
+        limits, restarts = space.coordinate_constraints, _RESTARTS
         if limits is not None:
             A, b = limits
             limits = torch.block_diag(*[A] * size), b.repeat(size)
+            # Climbed one after the other: the other half gains two hundredths.
+            restarts //= 2
         with warnings.catch_warnings():
             # Under constraints BoTorch gives SciPy an option of another method.
             warnings.filterwarnings("ignore", "Unknown solver options: tol")
@@ -562,7 +566,7 @@ class QuestionSearch:
                 discrete_dims=discrete,
                 cat_dims=categories,
                 inequality_constraints=_for_botorch(limits),
-                num_restarts=given.get("num_restarts", _RESTARTS),
+                num_restarts=given.get("num_restarts", restarts),
                 raw_samples=given.get("raw_samples", 512),
                 options=self._mixed_options(size),
             )
@@ -585,7 +589,7 @@ class QuestionSearch:
             # Those of more steps are rounded before this optimiser sees them.
             "max_discrete_values": 1_000,
             # For one of many options further turns gain next to nothing.
-            **({"maxiter_alternating": 1} if self.is_large and size == 1 else {}),
+            "maxiter_alternating": 1 if self.is_large and size == 1 else _TURNS,
             **{names[name]: v for name, v in given.items() if name in names},
         }
 
