@@ -175,7 +175,7 @@ TAKENO = Study(
         *PEERS,
     ),
     reference=Rule("ep", "hbei"),
-    num_seeds=20,
+    num_seeds=50,
     num_chosen=45,
     claims=(
         Claim(
