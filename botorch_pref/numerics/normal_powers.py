@@ -24,6 +24,10 @@ from botorch_pref.numerics.quadrature import TiltedMoments
 _END, _PANELS = 8.5, 8
 _UNIT, _WEIGHTS = leggauss(16, dtype=torch.float64)
 _MOST_CURVATURE = 8.7
+# More answers than these bend more than that, whatever the Gaussian.
+_MOST_ANSWERS = 14
+# Integrals that are taken together: the nodes of more do not fit into a cache.
+_AT_ONCE = 2**12
 # The peak of the product, which lies at most so far out, is 6 of its deviations inside.
 _FARTHEST_PEAK = 2.5
 
@@ -48,9 +52,13 @@ class NormalPowers:
         self.wins, self.losses = wins.double(), losses.double()
         nodes, log_weights = (column.to(wins.device) for column in _nodes())
         self._nodes = nodes.unsqueeze(-1)
-        powers = self.wins * log_ndtr(self._nodes)
-        self._logs = powers + self.losses * log_ndtr(-self._nodes)
-        self._logs = self._logs + log_weights.unsqueeze(-1)
+        # Rows may be many: those of the same powers share a column.
+        won, lost = (n.clamp_max(_MOST_ANSWERS) for n in (self.wins, self.losses))
+        base = _MOST_ANSWERS + 1
+        key, self._which = (won + base * lost).unique(return_inverse=True)
+        won, lost = key % base, key // base
+        powers = won * log_ndtr(self._nodes) + lost * log_ndtr(-self._nodes)
+        self._logs = powers + log_weights.unsqueeze(-1)
         # On which side the powers end at 1: there is none after wins and losses.
         self._side = torch.where(self.wins > 0, 1.0, -1.0)
         self._one_sided = (self.wins == 0) | (self.losses == 0)
@@ -72,11 +80,16 @@ class NormalPowers:
             variance: The same.
             rows: Which rows these are, ``k``.
         """
-        dtype = mean.dtype
-        mean, variance = mean.double(), variance.double()
+        size = max(1, _AT_ONCE * len(rows) // max(1, mean.numel()))
+        given = (column.double().split(size, -1) for column in (mean, variance))
+        parts = map(self._moments, *given, rows.split(size))
+        each = zip(*parts, strict=True)
+        return TiltedMoments(*(torch.cat(part, -1).to(mean.dtype) for part in each))
+
+    def _moments(self, mean: Tensor, variance: Tensor, rows: Tensor) -> TiltedMoments:
         deviation = variance.sqrt()
         nodes = self._nodes.view(-1, *[1] * mean.dim())
-        logs = self._logs[:, rows]
+        logs = self._logs[:, self._which[rows]]
         logs = logs.view(len(logs), *[1] * (mean.dim() - 1), -1)
         logs = logs - 0.5 * ((nodes - mean) / deviation).square()
         logs = logs - (deviation * math.sqrt(2 * math.pi)).log()
@@ -98,5 +111,5 @@ class NormalPowers:
         first = share * shift + (1 - share) * far
         ratio = share * spread + (1 - share) * far_spread
         ratio = ratio + share * (1 - share) * (shift - far).square()
-        found = (top + total.log(), first / deviation, (ratio - 1) / variance, ratio)
-        return TiltedMoments(*(part.to(dtype) for part in found))
+        value, second = top + total.log(), (ratio - 1) / variance
+        return TiltedMoments(value, first / deviation, second, ratio)
