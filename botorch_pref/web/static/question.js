@@ -275,6 +275,8 @@ class QuestionView {
     this.asked = null;
     // The question that was answered or skipped last: what undo takes back.
     this.last = null;
+    // Whether what else can be said is unfolded.
+    this.saysMore = false;
     this.watch = new Stopwatch();
     this.ended = new AbortController();
     this.place = page ? location.origin + location.pathname : "widget";
@@ -633,7 +635,9 @@ class QuestionView {
     if (!parts.length) return null;
     this.note = make("textarea", { class: "bp-note", rows: "2", maxlength: "2000", placeholder: "A note (optional)", "aria-label": "A note" });
     this.saveButton = make("button", { type: "button", class: "bp-save", disabled: true, onclick: () => this.answer({}) }, "Save this without a choice");
-    return make("details", { class: "bp-more" }, make("summary", {}, "Say more"), make("div", { class: "bp-parts" }, ...parts, this.note, this.saveButton));
+    // Whoever says more says it of the next question too.
+    const kept = { open: this.saysMore, ontoggle: (event) => { this.saysMore = event.target.open; } };
+    return make("details", { class: "bp-more", ...kept }, make("summary", {}, "Say more"), make("div", { class: "bp-parts" }, ...parts, this.note, this.saveButton));
   }
 
   #perOption(title, places, control, more = "") {
