@@ -8,6 +8,7 @@ import torch
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
+from botorch_pref.numerics import normal_powers
 from botorch_pref.numerics.normal_powers import NormalPowers
 
 # Wins, losses, mean and variance. Cliffs far from the mean and near it, on either side,
@@ -70,6 +71,18 @@ def test_moments_are_those_of_many_panels() -> None:
     torch.testing.assert_close(shift, expected[:, 1], rtol=1e-11, atol=1e-15)
     torch.testing.assert_close(ratio, expected[:, 2], rtol=1e-10, atol=0)
     torch.testing.assert_close(second * variance, ratio - 1, rtol=1e-12, atol=1e-15)
+
+
+def test_moments_by_parts_are_those_taken_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wins, losses, mean, variance = columns_of(CASES)
+    powers, every = NormalPowers(wins, losses), torch.arange(len(CASES)).flip(0)
+    given = mean[every].expand(2, -1), variance[every].expand(2, -1), every
+    together = powers.moments(*given)
+    monkeypatch.setattr(normal_powers, "_AT_ONCE", 7)
+    for got, want in zip(powers.moments(*given), together, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-14, atol=0)
 
 
 def test_moments_of_some_rows_of_a_batch() -> None:
