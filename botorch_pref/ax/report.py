@@ -272,7 +272,7 @@ def preference_report(projection: Projection) -> Report:
         pairs,
         rater_checks(log),
         _effects(log, adapter),
-        _failures(options, arms, shown) + _advice(values),
+        _failures(options, arms, shown) + _only_ties(values) + _advice(values),
     )
 
 
@@ -283,6 +283,17 @@ def _failures(options: DataFrame, arms: Sequence[Arm], best: TParameterization) 
         return ""
     times = "once" if row.failed == 1 else f"{int(row.failed)} times"
     return f"This option failed {times}, and no answer prefers it to another. "
+
+
+def _only_ties(values: Mapping[str, Any]) -> str:
+    """That nobody saw a difference, where no answer says anything else of options."""
+    said = {row.removeprefix("that say ") for row in values if "that say " in row}
+    if "tie" not in said or said - {"tie", "invalid", "cannot_compare"}:
+        return ""
+    return (
+        "Nobody has seen a difference so far, and all that is said here is a guess: "
+        "ask about options that differ more, in wider ranges, or take any. "
+    )
 
 
 def _advice(values: Mapping[str, Any]) -> str:

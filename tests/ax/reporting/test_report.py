@@ -407,6 +407,16 @@ def test_a_report_says_that_the_best_option_only_failed(tmp_path) -> None:
     assert "failed" not in experiment.report().advice
 
 
+def test_a_report_says_that_nobody_saw_a_difference(tmp_path) -> None:
+    experiment = triangle(tmp_path / "same.db")
+    tell(experiment, [A, B], tie=True)
+    tell(experiment, [A, C, D], tie=True)
+    tell(experiment, [A, E], invalid=[1])
+    assert "Nobody has seen a difference so far" in experiment.report().advice
+    tell(experiment, [A, D], winner=0)
+    assert "Nobody" not in experiment.report().advice
+
+
 def test_only_answers_that_name_a_failure_say_invalid(tmp_path) -> None:
     experiment = triangle(tmp_path / "worked.db")
     tell(experiment, [A, B], winner=0, invalid=[])
