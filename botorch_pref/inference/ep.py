@@ -38,7 +38,8 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.gaussian import (
     Array,
     GaussianSolution,
-    half_line_slopes,
+    HalfLines,
+    OfScales,
     implicit_tangent,
     matching_derivatives,
     matching_sites,
@@ -47,8 +48,10 @@ from botorch_pref.inference.gaussian import (
     quick_problem,
     with_gradient_of,
 )
+from botorch_pref.inference.hessians import RowMoments, ep_derivatives
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors
+from botorch_pref.linalg.covariance import RowKernel
 from botorch_pref.numerics.quadrature import TiltedMoments
 from botorch_pref.posteriors.gaussian import Moments
 
@@ -433,13 +436,13 @@ class _QuickMemory:
 
 def _matching(factors: ScalarFactors) -> Callable[[Array, Array], Array]:
     """`matching_sites` of means and variances, of probits in few operations."""
-    quick = half_line_slopes(factors)
+    lines = HalfLines.of(factors)
 
     def sites(mean: Array, variance: Array) -> Array:
-        if quick is None:
+        if lines is None:
             tilted = factors.tilted(*map(torch.from_numpy, (mean, variance)))
             return matching_sites(torch.from_numpy(mean), tilted).numpy()
-        first, bend = quick(mean, variance)
+        first, bend = lines.slopes(mean, variance)
         shrink = 1 - variance * bend
         return np.concatenate([bend / shrink, (first + bend * mean) / shrink])
 
@@ -605,6 +608,20 @@ def _surrogate(
     return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
 
 
+def _derivatives(
+    problem: EPProblem, state: EPState, kernel: RowKernel
+) -> OfScales | None:
+    """See `ep_derivatives`; None where the problem is not one for quick sweeps."""
+    given = quick_problem(problem.solver, problem.prior, state.sites)
+    lines = HalfLines.of(problem.factors)
+    if given is None or lines is None or not problem.solver.resolves_all:
+        return None
+    parts = state.posterior.tau, state.mean, state.variance, state.force
+    cavity = state.cavity_mean.numpy(), state.cavity_variance.numpy()
+    rows = RowMoments(*(part.numpy() for part in parts))
+    return ep_derivatives(given[0], rows, cavity, lines, kernel)
+
+
 _COLUMNS = 1024
 
 
@@ -682,6 +699,7 @@ class ExpectationPropagation(Engine):
                 solver, state.posterior, state.balance, eps
             ),
             evidence_error=partial(evidence_error, own, state),
+            evidence_derivatives=partial(_derivatives, problem, state),
         )
 
     @torch.no_grad()

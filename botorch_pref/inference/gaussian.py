@@ -61,7 +61,7 @@ from botorch_pref.inference.engine import (
     not_finite,
 )
 from botorch_pref.likelihoods.factors import BoxFactors, Factors, ScalarFactors
-from botorch_pref.linalg.covariance import differentiated_once
+from botorch_pref.linalg.covariance import RowKernel, differentiated_once
 from botorch_pref.numerics.quadrature import TiltedMoments
 
 
@@ -180,28 +180,42 @@ def quick_cholesky(covar: Array, tau: Array) -> tuple[Array, Array]:
     return dpotrf(b.T, lower=1, clean=0, overwrite_a=1)[0], scaled
 
 
-def half_line_slopes(
-    factors: Factors,
-) -> Callable[[Array, Array | float], tuple[Array, Array]] | None:
-    r"""Slopes of log partitions of probits, and minus their second derivatives.
+class HalfLines(NamedTuple):
+    r"""Probits of rows: sides, 1 for a lower end, -1 for an upper, ends and noise.
 
-    From means and variances of cavities; variances of zero give those of the log
-    probabilities. With the hazard :math:`h` at :math:`x` they are :math:`h` and
-    :math:`h (x + h)`, in deviations of noise and cavity together. None for factors of
-    another kind.
+    Derivatives are those of log partitions in the means of cavities; with variances of
+    zero, of log probabilities. With the hazard :math:`h` at :math:`x` and :math:`g = h
+    (x + h)` those of :math:`\log \Phi` are :math:`h`, :math:`-g`, :math:`t = g (x +
+    h) - h (1 - g)` and :math:`2 g (1 - g) - t (x + 2 h)`.
     """
-    ends = factors.half_lines() if type(factors) is BoxFactors else None
-    if ends is None:
-        return None
-    side, end, noise = (part.numpy() for part in ends)
 
-    def slopes(mean: Array, variance: Array | float) -> tuple[Array, Array]:
-        slope = side / np.sqrt(noise + variance)
-        x = (mean - end) * slope
-        hazard = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
-        return hazard * slope, hazard * (x + hazard) * slope**2
+    sides: Array
+    ends: Array
+    noise: Array
 
-    return slopes
+    @classmethod
+    def of(cls, factors: Factors) -> HalfLines | None:
+        """Those of factors; None for factors of another kind."""
+        ends = factors.half_lines() if type(factors) is BoxFactors else None
+        return None if ends is None else cls(*(part.numpy() for part in ends))
+
+    def slopes(self, mean: Array, variance: Array | float) -> tuple[Array, Array]:
+        """The first derivatives, and minus the second ones, each ``m``."""
+        slope, _, h, g = self._hazards(mean, variance)
+        return h * slope, g * slope**2
+
+    def derivatives(self, mean: Array, variance: Array | float) -> tuple[Array, ...]:
+        """Four derivatives, each ``m``."""
+        slope, x, h, g = self._hazards(mean, variance)
+        third = g * (x + h) - h * (1 - g)
+        fourth = 2 * g * (1 - g) - third * (x + 2 * h)
+        return h * slope, -g * slope**2, third * slope**3, fourth * slope**4
+
+    def _hazards(self, mean: Array, variance: Array | float) -> tuple[Array, ...]:
+        slope = self.sides / np.sqrt(self.noise + variance)
+        x = (mean - self.ends) * slope
+        h = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
+        return slope, x, h, h * (x + h)
 
 
 class SiteChange(NamedTuple):
@@ -309,6 +323,10 @@ def matching_derivatives(
     return of_moments, of_sites
 
 
+OfScales = tuple[Array, Array]
+"""First and second derivatives in the logs of ``p`` scales, ``p`` and ``p x p``."""
+
+
 # In posterior standard deviations, of which a hundredth is never missed.
 _MOST_ROUNDING = 1e-2
 
@@ -342,6 +360,8 @@ class GaussianSolution(Solution[PosteriorTerms]):
             None where the evidence is stationary in the sites.
         evidence_error: How far the evidence is from the exact one, about, in nats,
             ``batch_shape``; None where the engine does not know.
+        evidence_derivatives: From the kernel of the rows to the derivatives of the
+            evidence in its scales, see :mod:`.hessians`; None where there are none.
     """
 
     engine: Engine
@@ -357,6 +377,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
     rounding: float
     evidence_pull: Callable[[SitePosterior, Tensor], Tensor] | None = None
     evidence_error: Callable[[], Tensor] | None = None
+    evidence_derivatives: Callable[[RowKernel], OfScales | None] | None = None
 
     @property
     def log_evidence(self) -> Tensor:

@@ -50,16 +50,19 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.gaussian import (
     Array,
     GaussianSolution,
+    HalfLines,
+    OfScales,
     SiteChange,
     SiteTangent,
-    half_line_slopes,
     prior_form,
     quick_cholesky,
     quick_problem,
     with_gradient_of,
 )
+from botorch_pref.inference.hessians import RowMoments, laplace_derivatives
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
+from botorch_pref.linalg.covariance import RowKernel
 
 _MAX_ITERATIONS = 100
 TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
@@ -149,10 +152,10 @@ class _LogPosterior:
     def _approached(self, sites: Tensor) -> tuple[tuple[Tensor, Tensor] | None, int]:
         """Forces near the mode and their movement, where quick steps lead there."""
         given = quick_problem(self.solver, self.prior, sites)
-        covar, slopes = self.solver.row_covariance, half_line_slopes(self.factors)
-        if given is None or slopes is None or covar is None:
+        covar, lines = self.solver.row_covariance, HalfLines.of(self.factors)
+        if given is None or lines is None or covar is None:
             return None, 0
-        near, steps = approach_mode(*given, lambda mean: slopes(mean, 0.0))
+        near, steps = approach_mode(*given, lambda mean: lines.slopes(mean, 0.0))
         if near is None:
             return None, steps
         forces = torch.from_numpy(near)
@@ -298,6 +301,23 @@ def _surrogate(
     return form + likelihood.sum(-1)
 
 
+def _derivatives(
+    log_posterior: _LogPosterior,
+    point: _Utilities,
+    posterior: SitePosterior,
+    kernel: RowKernel,
+) -> OfScales | None:
+    """See `laplace_derivatives`; None where the problem is not one for quick steps."""
+    sites = torch.cat([posterior.tau, posterior.tau], dim=-1)
+    given = quick_problem(log_posterior.solver, log_posterior.prior, sites)
+    lines = HalfLines.of(log_posterior.factors)
+    if given is None or lines is None:
+        return None
+    parts = posterior.tau, point.z, posterior.variance(), point.log_prob.first
+    rows = RowMoments(*(part.numpy() for part in parts))
+    return laplace_derivatives(given[0], rows, lines, kernel)
+
+
 def _curvature_tangent(
     factors: Factors, _: SitePosterior, mean: Tensor, nu: Tensor
 ) -> SiteTangent:
@@ -362,4 +382,5 @@ class Laplace(Engine):
             residual=float(residual.max()),
             rounding=lost_digits(solver, posterior, balance, eps),
             evidence_pull=partial(_evidence_pull, factors),
+            evidence_derivatives=partial(_derivatives, log_posterior, point, posterior),
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 from gpytorch import settings
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from linear_operator.operators import DenseLinearOperator, RootLinearOperator
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
@@ -54,7 +56,7 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
     a kernel of some hundred points. Without ``x2`` it is that of ``x1``, whose
     gradient in the scales of the usual kernels is known in closed form.
     """
-    if x2 is None and _has_closed_form(kernel, x1):
+    if x2 is None and has_closed_form(kernel, x1):
         base: Any = kernel.base_kernel
         covariance: Tensor = _ScaledStationary.apply(
             x1, base.lengthscale, kernel.outputscale, isinstance(base, MaternKernel)
@@ -64,7 +66,7 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
         return kernel(x1, x2).to_dense()
 
 
-def _has_closed_form(kernel: Kernel, x: Tensor) -> bool:
+def has_closed_form(kernel: Kernel, x: Tensor) -> bool:
     """Whether `_ScaledStationary` is the kernel's; see ``scales_base``."""
     own = type(kernel)
     scales_base = vars(own).get("scales_base", own is ScaleKernel)
@@ -150,6 +152,144 @@ class _ScaledStationary(Function):
         of_length = inner.sum(-2, keepdim=True) / lengthscale
         of_output = (total / outputscale).sum_to_size(outputscale.shape)
         return None, of_length.sum_to_size(lengthscale.shape), of_output, None
+
+
+# --- A kernel of few rows, in the logs of its scales
+
+
+Array = NDArray[np.float64]
+
+
+class RowSlopes(NamedTuple):
+    r"""Parts of the derivatives at some scales, of all pairs of terms, ``km x km``.
+
+    Attributes:
+        precision: Of the features, :math:`1 / \ell^2`, ``d``.
+        covar: ``s k``, with the signs of the terms, as the others.
+        slope: ``F``.
+        bend: ``G``.
+    """
+
+    precision: Array
+    covar: Array
+    slope: Array
+    bend: Array
+
+
+class RowKernel:
+    r"""The covariance of ``m`` rows of a kernel, by its ``p`` scales, in NumPy.
+
+    These are the lengthscales, in their order, and the output scale. With :math:`E_i =
+    (x_i - x_i')^2 / \ell_i^2`, :math:`D = \sum_i E_i`, :math:`F = -2 s k'(D)` and
+    :math:`G = 4 s k''(D)` the kernel :math:`s \, k(D)` has the derivatives
+
+    .. math::
+        \frac{\partial \, s k}{\partial \log \ell_i} = F E_i, \qquad
+        \frac{\partial^2 \, s k}{\partial \log \ell_i \, \partial \log \ell_j}
+        = G E_i E_j - 2 \delta_{ij} F E_i,
+
+    and one in :math:`\log s` changes nothing. The RBF kernel has :math:`F = G = s k`;
+    the Matern-5/2 kernel, with :math:`r = \sqrt{5 D}`, has :math:`F = \frac53 s (1 + r)
+    e^{-r}` and :math:`G = \frac{25}{3} s e^{-r}`.
+
+    Args:
+        kernel: One that :func:`has_closed_form` at the points.
+        points: ``n x d``.
+        indices: Points of the ``k`` terms of each row, ``m x k`` long.
+        coefficients: Of the terms, ``m x k``.
+    """
+
+    def __init__(
+        self, kernel: Kernel, points: Tensor, indices: Tensor, coefficients: Tensor
+    ) -> None:
+        self._kernel, self._base = kernel, cast("Any", kernel.base_kernel)
+        # All first terms of the rows, then all second ones.
+        places, signs = indices.mT, coefficients.mT.flatten().numpy()
+        self._signs, self._num_terms = np.outer(signs, signs), len(places)
+        centred = (points - points.mean(0))[places].numpy()
+        x = self._x = centred.reshape(-1, centred.shape[-1])
+        terms = centred.transpose(2, 0, 1)
+        squares = terms[:, :, None, :, None] - terms[:, None, :, None, :]
+        squares *= squares
+        self._squares = squares.reshape(len(terms), -1, *squares.shape[-2:])
+        self._mixed = (self._x[:, :, None] * self._x[:, None, :]).reshape(len(x), -1)
+        self._is_shared = self._base.lengthscale.shape[-1] == 1
+
+    @property
+    def raw_scales(self) -> tuple[Tensor, Tensor]:
+        """The parameters behind lengthscales and output scale."""
+        return self._base.raw_lengthscale, self._kernel.raw_outputscale
+
+    def log_scales(self) -> Tensor:
+        """The logs of all scales, ``p``, with their graph."""
+        scales = self._base.lengthscale.flatten(), self._kernel.outputscale.view(1)
+        return torch.cat(scales).log()
+
+    def places(self, raw: Sequence[Tensor]) -> Array:
+        """The places among all scales of those behind some parameters."""
+        count = self._base.raw_lengthscale.numel()
+        own = {id(self._base.raw_lengthscale): [*range(count)]}
+        return np.concatenate([own.get(id(each), [count]) for each in raw])
+
+    def slopes(self) -> RowSlopes:
+        """The parts of the derivatives at the present scales."""
+        lengthscale = self._base.lengthscale.detach().numpy().reshape(-1)
+        precision = np.broadcast_to(lengthscale**-2.0, self._x.shape[-1:])
+        own = self._x**2 @ precision
+        distance = np.add.outer(own, own)
+        distance -= 2 * (self._x * precision) @ self._x.T
+        np.maximum(distance, 0.0, out=distance)
+        signed = float(self._kernel.outputscale.detach()) * self._signs
+        if not isinstance(self._base, MaternKernel):
+            covar = signed * np.exp(-0.5 * distance)
+            return RowSlopes(precision, covar, covar, covar)
+        root = np.sqrt(5 * distance)
+        decay = signed * np.exp(-root)
+        slope = (1 + root) * decay
+        covar = slope + 5 / 3 * distance * decay
+        return RowSlopes(precision, covar, 5 / 3 * slope, 25 / 3 * decay)
+
+    def first(self, at: RowSlopes) -> Array:
+        """The first derivatives of the covariance of rows, ``p x m x m``."""
+        slope = self._blocks(at.slope)
+        of_length = np.einsum("pkab,kab->pab", self._squares, slope)
+        of_length *= at.precision[:, None, None]
+        if self._is_shared:
+            of_length = of_length.sum(0, keepdims=True)
+        return np.concatenate([of_length, [self._blocks(at.covar).sum(0)]])
+
+    def second(self, at: RowSlopes, weights: Array) -> Array:
+        """Products of the second derivatives with symmetric weights, ``p x p``."""
+        tiled = np.tile(weights, (self._num_terms, self._num_terms))
+        of_length, both = self._moments(tiled * at.slope)
+        if at.bend is not at.slope:
+            _, both = self._moments(tiled * at.bend)
+        of_length = at.precision * of_length
+        both = at.precision[:, None] * both * at.precision - 2 * np.diag(of_length)
+        if self._is_shared:
+            of_length, both = of_length.sum(keepdims=True), both.sum(keepdims=True)
+        of_output = np.append(of_length, (tiled * at.covar).sum())
+        return np.block([[both, of_length[:, None]], [of_output]])
+
+    def _moments(self, weights: Array) -> tuple[Array, Array]:
+        """Weighted sums of squared differences, ``d``, and of products of two.
+
+        Of symmetric weights of all pairs; the products are multiplied out, so that
+        features are summed and not pairs.
+        """
+        x, mixed, d = self._x, self._mixed, self._x.shape[-1]
+        squares, total = mixed[:, :: d + 1], weights.sum(-1)
+        of_x, of_mixed = weights @ x, weights @ mixed
+        single = 2 * (total @ squares - (x * of_x).sum(0))
+        odd = squares.T @ (x * of_x)
+        even = (squares.T * total) @ squares + squares.T @ of_mixed[:, :: d + 1]
+        cross = (mixed * of_mixed).sum(0).reshape(d, d)
+        return single, 2 * even - 4 * (odd + odd.T - cross)
+
+    def _blocks(self, terms: Array) -> Array:
+        """A matrix of all terms as one of rows for each pair, ``k^2 x m x m``."""
+        k, m = self._num_terms, len(terms) // self._num_terms
+        return terms.reshape(k, m, k, m).swapaxes(1, 2).reshape(-1, m, m)
 
 
 def psd_root(matrix: Tensor) -> Tensor:

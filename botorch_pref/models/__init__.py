@@ -12,16 +12,14 @@ from botorch_pref.models.engines import (
     VariationalPreferenceGP,
     engine_table,
 )
+from botorch_pref.models.fitting import PreferenceMarginalLogLikelihood
 from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
 )
 from botorch_pref.models.kernels import DuelKernel
 from botorch_pref.models.predictions import choice_probability, log_validity_probability
-from botorch_pref.models.preference_gp import (
-    PreferenceGP,
-    PreferenceMarginalLogLikelihood,
-)
+from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import (
     AgreementKernel,
     GroupUtility,

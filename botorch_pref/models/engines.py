@@ -32,7 +32,8 @@ from botorch_pref.models.answers import (
     register_model,
 )
 from botorch_pref.models.data import TrainingSet
-from botorch_pref.models.preference_gp import PreferenceGP, equal
+from botorch_pref.models.fitting import equal
+from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self, TypeGuard, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 import torch
 from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
@@ -13,7 +13,6 @@ from botorch.posteriors.posterior import Posterior
 from botorch.utils.probability.utils import ndtr
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
-from gpytorch.likelihoods import Likelihood
 from gpytorch.means import Mean
 from gpytorch.mlls import MarginalLogLikelihood
 from gpytorch.models import GP
@@ -56,21 +55,9 @@ from botorch_pref.models.answers import (
 )
 from botorch_pref.models.base import UtilityModel, duel_pairs
 from botorch_pref.models.data import TrainingSet, collect_feedback
+from botorch_pref.models.fitting import check_trainable, equal, fit
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
-
-
-def equal(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors hold the same, at no cost where they are the same."""
-    return a is b or (a.shape == b.shape and bool((a == b).all()))
-
-
-def _check_trainable(model: UtilityModel) -> None:
-    if not model.train_inputs:
-        raise FeedbackError(
-            "A model without datapoints cannot be trained; pass datapoints= and "
-            "comparisons=, or call eval() for predictions of the prior."
-        )
 
 
 class PreferenceGP(UtilityModel, GP):
@@ -231,7 +218,7 @@ class PreferenceGP(UtilityModel, GP):
             FeedbackError: In train mode, other points than the training inputs.
         """
         if self.training:
-            _check_trainable(self)
+            check_trainable(self)
             if len(inputs) != 1 or not equal(inputs[0], self.train_inputs[0]):
                 raise FeedbackError(
                     "In train mode a model takes its training inputs only; call eval() "
@@ -275,11 +262,30 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
+        return self.evidence_solution().log_evidence
+
+    def evidence_solution(self) -> Solution[PosteriorTerms]:
+        """The solution whose evidence has a gradient in the hyper-parameters.
+
+        Raises:
+            BotorchPrefError: There are no answers.
+        """
         solution = self._solve(self._cache.start)
-        evidence = solution.log_evidence
+        _ = solution.log_evidence  # now: it may fail as it is computed
         self._warn_of(solution)
         self._cache.start = solution.warm_start()
-        return evidence
+        return solution
+
+    def custom_fit(
+        self, mll: MarginalLogLikelihood, **given: Any
+    ) -> MarginalLogLikelihood:
+        """How ``fit_gpytorch_mll`` fits the model: BoTorch's hook.
+
+        Args:
+            mll: The objective.
+            given: Other arguments of ``fit_gpytorch_mll``.
+        """
+        return fit(mll, **given)
 
     def _solve(self, start: WarmStart | None) -> Solution[PosteriorTerms]:
         factors, prior = self.factors(), self.prior()
@@ -558,80 +564,3 @@ class CovarianceWith(NamedTuple):
         each = [cross @ matrix for cross, (_, matrix) in both]
         moments = predict(mean, kernel, terms, X, cross=crosses[-1])
         return moments, sum(each[1:], each[0])
-
-
-class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
-    r"""The log evidence of all answers plus the log priors of hyper-parameters.
-
-    .. math:: \log p(\mathcal{Y} \mid \theta) + \sum_j \log p(\theta_j),
-
-    the regularised evidence of Jensen and Nielsen (2014), section 5. One class for
-    every model; use it with ``fit_gpytorch_mll``.
-
-    Args:
-        likelihood: ``model.likelihood``, as GPyTorch asks for.
-        model: The model.
-    """
-
-    model: PreferenceGP
-
-    @checked_arguments
-    def __init__(self, likelihood: Likelihood, model: UtilityModel) -> None:
-        super().__init__(likelihood, model)
-
-    def forward(
-        self, function_dist: MultivariateNormal, target: Tensor | None, **kwargs: Any
-    ) -> Tensor:
-        """The objective at the present hyper-parameters.
-
-        Args:
-            function_dist: Ignored: the evidence evaluates the prior at distinct points.
-            target: The comparisons, ``model.train_targets``.
-            kwargs: Ignored.
-
-        Returns:
-            ``batch_shape``.
-
-        Raises:
-            FeedbackError: Other comparisons than the model's.
-        """
-        own = self.model.train_targets
-        if target is not None and (own is None or not equal(target, own)):
-            raise FeedbackError(
-                "The objective is that of the model's own comparisons, and these "
-                "differ from them; set_train_data(comparisons=...) replaces them."
-            )
-        return self.log_posterior()
-
-    def log_posterior(self) -> Tensor:
-        """The objective, ``batch_shape``: of hyper-parameters, but for a constant.
-
-        Raises:
-            FeedbackError: The model has no datapoints.
-        """
-        _check_trainable(self.model)
-        objective = self.model.log_evidence()
-        # Likelihoods have parameters of each item, such as thresholds, in no batch.
-        batches = objective.shape
-        priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
-        for _, module, prior, closure, _ in priors():
-            log_prior = prior.log_prob(closure(module))
-            # A kernel says its batch slowly, which one model does not have.
-            own_batch = batches and getattr(module, "batch_shape", batches)
-            own = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
-            objective = objective + own.sum(-1)
-        return objective
-
-    def compute_custom_loss(self, **kwargs: Any) -> Tensor:
-        """The loss that ``fit_gpytorch_mll`` minimises: minus the objective, per datum.
-
-        As GPyTorch's exact objectives it is divided by the number of data, so that the
-        tolerances of an optimiser mean the same for any.
-
-        A hook of BoTorch's, whose keywords are ignored: without it, each evaluation
-        would make a prior at all datapoints that the evidence does not use.
-
-        Raises:
-            FeedbackError: The model has no datapoints.
-        """
-        return -self.log_posterior() / self.model.num_data

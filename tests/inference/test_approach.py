@@ -12,7 +12,7 @@ from botorch_pref.feedback import Comparisons, Feedback, Ratings
 from botorch_pref.inference import ep, gaussian, laplace
 from botorch_pref.inference.engine import UtilityPrior, WarmStart, in_double
 from botorch_pref.inference.ep import approach
-from botorch_pref.inference.gaussian import half_line_slopes
+from botorch_pref.inference.gaussian import HalfLines
 from botorch_pref.inference.laplace import approach_mode
 from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
@@ -125,9 +125,9 @@ def test_sites_of_half_lines_are_those_of_tilted_moments() -> None:
     sites = torch.from_numpy(ep._matching(boxes)(mean.numpy(), variance.numpy()))
     expected = ep.matching_sites(mean, boxes.tilted(mean, variance))
     torch.testing.assert_close(sites, expected, rtol=1e-7, atol=1e-9)
-    slopes = half_line_slopes(boxes)
-    assert slopes is not None
-    first, bend = map(torch.from_numpy, slopes(mean.numpy(), 0.0))
+    lines = HalfLines.of(boxes)
+    assert lines is not None
+    first, bend = map(torch.from_numpy, lines.slopes(mean.numpy(), 0.0))
     log_prob = boxes.log_prob(mean)
     torch.testing.assert_close(first, log_prob.first, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(-bend, log_prob.second, rtol=1e-7, atol=1e-9)
@@ -162,10 +162,12 @@ def test_newtons_quick_steps_arrive_at_the_mode(
     with torch.no_grad():
         prior, factors = prior_of(model), in_double(model.factors())
         covar = factors.rows.congruence(prior.covar).numpy()
-        mean, slopes = factors.rows.apply(prior.mean).numpy(), half_line_slopes(factors)
-    assert slopes is not None
+        mean, lines = factors.rows.apply(prior.mean).numpy(), HalfLines.of(factors)
+    assert lines is not None
     sites = start * expected
-    near, steps = approach_mode(covar, mean, sites.numpy(), lambda z: slopes(z, 0.0))
+    near, steps = approach_mode(
+        covar, mean, sites.numpy(), lambda z: lines.slopes(z, 0.0)
+    )
     if near is not None:
         tau, nu = expected.numpy().reshape(2, -1)
         balanced = nu - tau * (mean + covar @ near)

@@ -1,0 +1,219 @@
+r"""Second derivatives of evidences in the scales of a kernel, where answers are few.
+
+With the symbols of :mod:`.conditioning`, :math:`S = (I + C T)^{-1}`, the posterior
+means :math:`\mu` of the rows and the first derivatives :math:`C_i` of their covariance,
+a change of scale ``i`` moves the means and variances of the rows while sites stay by
+
+.. math::
+    b_i = S C_i a, \qquad v_i = \mathrm{diag}(S C_i S'),
+
+and forces and precision by :math:`a_i = S' f_i - W C_i a` and :math:`W_i = S'
+\mathrm{diag}(\tau_i) S - W C_i W`, with the changes :math:`\tau_i`, :math:`\nu_i` of
+the sites and :math:`f_i = \nu_i - \mu \circ \tau_i`. The evidence of expectation
+propagation, whose derivative is :math:`\frac12 \langle a a' - W, C_i \rangle` at its
+fixed point, has therefore the second derivatives
+
+.. math::
+    \tfrac12 \langle a a' - W, C_{ij} \rangle - a' C_i W C_j a
+    + \tfrac12 \mathrm{tr}(W C_i W C_j) + f_i' b_j - \tfrac12 \tau_i' v_j .
+
+Sites match tilted moments, so that their changes follow, row by row, from those of the
+moments, :math:`b_i + \Sigma f_i` and :math:`v_i - (\Sigma \circ \Sigma) \tau_i`: these
+are ``2 m`` equations. For Laplace see :func:`laplace_derivatives`.
+
+These are matrices of a hundred rows, in NumPy: see :func:`.quick_problem`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dgesv, dpotri
+
+from botorch_pref.inference.gaussian import Array, HalfLines, OfScales, quick_cholesky
+from botorch_pref.linalg.covariance import RowKernel
+
+
+class RowMoments(NamedTuple):
+    """Site precisions, means, variances and forces of rows at a solution: ``m``."""
+
+    precision: Array
+    mean: Array
+    variance: Array
+    force: Array
+
+
+class _Response(NamedTuple):
+    """What changes of the covariance do to a posterior while its sites stay.
+
+    ``spread`` is :math:`S C_i`, ``p x m x m``; ``pulls`` are :math:`C_i a`, ``moved``
+    is ``b`` and ``widened`` is ``v``, each ``p x m``.
+    """
+
+    precision: Array
+    influence: Array
+    covariance: Array
+    spread: Array
+    pulls: Array
+    moved: Array
+    widened: Array
+
+
+def _response(covar: Array, rows: RowMoments, changes: Array) -> _Response:
+    """The response to changes of the covariance ``C``, ``p x m x m``."""
+    scale = np.sqrt(rows.precision)
+    cholesky, _ = quick_cholesky(covar, rows.precision)
+    inverse, _ = dpotri(cholesky, lower=1)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    precision = scale[:, None] * inverse * scale
+    influence = np.eye(len(scale)) - covar @ precision
+    spread = influence @ changes
+    return _Response(
+        precision=precision,
+        influence=influence,
+        covariance=influence @ covar,
+        spread=spread,
+        pulls=changes @ rows.force,
+        moved=spread @ rows.force,
+        widened=np.einsum("pij,ij->pi", spread, influence),
+    )
+
+
+def _traces(tau: Array, spread: Array) -> Array:
+    """The traces of ``W C_i W C_j``, where ``W = T S``: ``p x p``."""
+    own = tau[:, None] * spread
+    turned = own.transpose(0, 2, 1).reshape(len(own), -1)
+    return own.reshape(len(own), -1) @ turned.T
+
+
+def ep_derivatives(
+    covar: Array,
+    rows: RowMoments,
+    cavity: tuple[Array, Array],
+    factors: HalfLines,
+    kernel: RowKernel,
+) -> OfScales:
+    """Derivatives of the evidence of expectation propagation.
+
+    Args:
+        covar: ``C``, ``m x m``.
+        rows: At the fixed point.
+        cavity: Means and variances there, each ``m``.
+        factors: Of the rows.
+        kernel: Of the rows.
+    """
+    at, force = kernel.slopes(), rows.force
+    changes = kernel.first(at)
+    own = _response(covar, rows, changes)
+    weights = 0.5 * (np.outer(force, force) - own.precision)
+    of_tau, of_force = _site_slopes(rows, cavity, factors)
+    moments = np.concatenate([own.moved, own.widened], axis=1)
+    moments = _with_reaction(own.covariance, of_tau, of_force, moments)
+    of_mean, of_variance = np.split(moments, 2, axis=1)
+    tau = of_tau[0] * of_mean + of_tau[1] * of_variance
+    pull = of_force[0] * of_mean + of_force[1] * of_variance
+    hessian: Array = (
+        kernel.second(at, weights)
+        - own.pulls @ own.precision @ own.pulls.T
+        + 0.5 * _traces(rows.precision, own.spread)
+        + pull @ own.moved.T
+        - 0.5 * tau @ own.widened.T
+    )
+    return _products(changes, weights), hessian
+
+
+def _products(changes: Array, weights: Array) -> Array:
+    return changes.reshape(len(changes), -1) @ weights.ravel()
+
+
+Slopes = tuple[Array, Array]
+"""Derivatives in the posterior mean and in the variance of a row, each ``m``."""
+
+
+def _site_slopes(
+    rows: RowMoments, cavity: tuple[Array, Array], factors: HalfLines
+) -> tuple[Slopes, Slopes]:
+    r"""Derivatives of the precisions :math:`\tau` and of the forces ``f`` of sites.
+
+    Those of the tilted moments in the cavity's, of which the derivatives of a log
+    partition in the variance are combinations of those in the mean, are inverted; then
+    :math:`\tau = 1 / v - 1 / s` and :math:`\nu = \mu / v - m / s`.
+    """
+    mean, s = cavity
+    first, second, third, fourth = factors.derivatives(mean, s)
+    mean_mean, mean_s = 1 + s * second, first + s * (0.5 * third + first * second)
+    variance_mean = s**2 * third
+    variance_s = 1 + 2 * s * second
+    variance_s += s**2 * (0.5 * fourth + second**2 + first * third)
+    det = mean_mean * variance_s - mean_s * variance_mean
+    of_mean = variance_s / det, -mean_s / det
+    of_s = -variance_mean / det, mean_mean / det
+    off = (rows.mean - mean) / s**2
+    of_tau = of_s[0] / s**2, of_s[1] / s**2 - rows.variance**-2
+    of_force = (
+        1 / rows.variance - of_mean[0] / s - off * of_s[0],
+        -of_mean[1] / s - off * of_s[1],
+    )
+    return of_tau, of_force
+
+
+def _with_reaction(
+    covariance: Array, of_tau: Slopes, of_force: Slopes, moments: Array
+) -> Array:
+    """Changes of means and variances, ``p x 2 m``, with those that sites make then."""
+    m = len(covariance)
+    square, reaction = covariance**2, np.empty((2 * m, 2 * m))
+    for half, columns in enumerate((slice(m), slice(m, None))):
+        np.multiply(covariance, -of_force[half], out=reaction[:m, columns])
+        np.multiply(square, of_tau[half], out=reaction[m:, columns])
+    reaction.ravel()[:: 2 * m + 1] += 1.0
+    # LAPACK takes columns first, which the transposes are.
+    return dgesv(reaction, moments.T, overwrite_b=1)[2].T
+
+
+def laplace_derivatives(
+    covar: Array, rows: RowMoments, factors: HalfLines, kernel: RowKernel
+) -> OfScales:
+    r"""Derivatives of Laplace's evidence.
+
+    With the third and fourth derivatives :math:`l_3, l_4` of log probabilities,
+    :math:`s = \frac12 \mathrm{diag}(\Sigma) \circ l_3` and :math:`q = S' s` the
+    evidence has the first derivatives :math:`\frac12 \langle a a' + 2 q a' - W, C_i
+    \rangle`. The mode moves by ``b``, so that
+
+    .. math::
+        \tau_i = - l_3 \circ b_i, \qquad a_i = - T b_i, \qquad
+        s_i = \tfrac12 l_3 \circ (v_i - (\Sigma \circ \Sigma) \tau_i)
+        + \tfrac12 \mathrm{diag}(\Sigma) \circ l_4 \circ b_i, \qquad
+        S_i = - S (C_i T + C \, \mathrm{diag}(\tau_i)) S .
+
+    Args:
+        covar: ``C``, ``m x m``.
+        rows: At the mode.
+        factors: Of the rows.
+        kernel: Of the rows.
+    """
+    at, force = kernel.slopes(), rows.force
+    changes = kernel.first(at)
+    own = _response(covar, rows, changes)
+    _, _, third, fourth = factors.derivatives(rows.mean, 0.0)
+    s = 0.5 * rows.variance * third
+    q = s @ own.influence
+    tau = -third * own.moved
+    shifted = rows.precision * own.moved
+    widened = own.widened - tau @ own.covariance**2
+    of_s = 0.5 * (third * widened + rows.variance * fourth * own.moved)
+    tilt = (changes @ q) @ shifted.T
+    # Symmetric, as are the changes: the part of q counts once with each side.
+    weights = np.outer(force + q, force + q) - np.outer(q, q) - own.precision
+    hessian: Array = (
+        kernel.second(at, 0.5 * weights)
+        - own.pulls @ shifted.T
+        + 0.5 * _traces(rows.precision, own.spread)
+        - 0.5 * tau @ own.widened.T
+        + (of_s - (covar @ q) * tau) @ own.moved.T
+        - tilt
+        - tilt.T
+    )
+    return _products(changes, 0.5 * weights), hessian

@@ -1,0 +1,336 @@
+r"""The objective of a fit, and Newton's method where second derivatives are known.
+
+Hyper-parameters of a few answers move far from where they start, and what L-BFGS has
+learned of the curvature there is soon out of date: with second derivatives Newton's
+method in a trust region (Nocedal and Wright 2006, algorithm 4.1) takes half as many
+evaluations. Those of a stationary kernel cost less than one: see
+:mod:`botorch_pref.inference.hessians`. Everything else is BoTorch's fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from botorch.fit import _fit_fallback
+from botorch.optim.closures.core import ForwardBackwardClosure
+from botorch.optim.utils import get_parameters_and_bounds
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import Likelihood
+from gpytorch.mlls import MarginalLogLikelihood
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, brentq, minimize
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.inference.gaussian import MOST_ROWS
+from botorch_pref.linalg.covariance import RowKernel, has_closed_form
+from botorch_pref.models.base import UtilityModel
+from botorch_pref.numerics.argument_ranges import checked_arguments
+
+Array = NDArray[np.float64]
+# Beyond so many scales second derivatives take longer than they save.
+_MOST_SCALES = 16
+
+
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same, at no cost where they are the same."""
+    return a is b or (a.shape == b.shape and bool((a == b).all()))
+
+
+def check_trainable(model: UtilityModel) -> None:
+    """Raises a ``FeedbackError`` where a model has no datapoints."""
+    if not model.train_inputs:
+        raise FeedbackError(
+            "A model without datapoints cannot be trained; pass datapoints= and "
+            "comparisons=, or call eval() for predictions of the prior."
+        )
+
+
+class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
+    r"""The log evidence of all answers plus the log priors of hyper-parameters.
+
+    .. math:: \log p(\mathcal{Y} \mid \theta) + \sum_j \log p(\theta_j),
+
+    the regularised evidence of Jensen and Nielsen (2014), section 5. One class for
+    every model; use it with ``fit_gpytorch_mll``.
+
+    Args:
+        likelihood: ``model.likelihood``, as GPyTorch asks for.
+        model: The model.
+    """
+
+    model: Any
+
+    @checked_arguments
+    def __init__(self, likelihood: Likelihood, model: UtilityModel) -> None:
+        super().__init__(likelihood, model)
+
+    def forward(
+        self, function_dist: MultivariateNormal, target: Tensor | None, **kwargs: Any
+    ) -> Tensor:
+        """The objective at the present hyper-parameters.
+
+        Args:
+            function_dist: Ignored: the evidence evaluates the prior at distinct points.
+            target: The comparisons, ``model.train_targets``.
+            kwargs: Ignored.
+
+        Returns:
+            ``batch_shape``.
+
+        Raises:
+            FeedbackError: Other comparisons than the model's.
+        """
+        own = self.model.train_targets
+        if target is not None and (own is None or not equal(target, own)):
+            raise FeedbackError(
+                "The objective is that of the model's own comparisons, and these "
+                "differ from them; set_train_data(comparisons=...) replaces them."
+            )
+        return self.log_posterior()
+
+    def log_posterior(self) -> Tensor:
+        """The objective, ``batch_shape``: of hyper-parameters, but for a constant.
+
+        Raises:
+            FeedbackError: The model has no datapoints.
+        """
+        check_trainable(self.model)
+        return self.with_priors(self.model.log_evidence())
+
+    def with_priors(self, objective: Tensor) -> Tensor:
+        """Adds the log priors of hyper-parameters to evidences, ``batch_shape``."""
+        # Likelihoods have parameters of each item, such as thresholds, in no batch.
+        batches = objective.shape
+        priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
+        for _, module, prior, closure, _ in priors():
+            log_prior = prior.log_prob(closure(module))
+            # A kernel says its batch slowly, which one model does not have.
+            own_batch = batches and getattr(module, "batch_shape", batches)
+            own = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
+            objective = objective + own.sum(-1)
+        return objective
+
+    def compute_custom_loss(self, **kwargs: Any) -> Tensor:
+        """The loss that ``fit_gpytorch_mll`` minimises: minus the objective, per datum.
+
+        As GPyTorch's exact objectives it is divided by the number of data, so that the
+        tolerances of an optimiser mean the same for any.
+
+        A hook of BoTorch's, whose keywords are ignored: without it, each evaluation
+        would make a prior at all datapoints that the evidence does not use.
+
+        Raises:
+            FeedbackError: The model has no datapoints.
+        """
+        return -self.log_posterior() / self.model.num_data
+
+
+def fit(
+    mll: Any,
+    *,
+    closure: Callable[..., Any] | None = None,
+    optimizer_kwargs: dict[str, Any] | None = None,
+    **given: Any,
+) -> MarginalLogLikelihood:
+    """BoTorch's fit, by Newton's method where its user leaves the method open.
+
+    A closure, an ``optimizer`` or keywords of one say how to fit.
+
+    Args:
+        mll: The objective of a `PreferenceGP`.
+        closure: See ``fit_gpytorch_mll``.
+        optimizer_kwargs: See ``fit_gpytorch_mll``.
+        given: Its other arguments.
+    """
+    given_any = closure or optimizer_kwargs or "optimizer" in given
+    is_ours = isinstance(mll, PreferenceMarginalLogLikelihood) and not given_any
+    own = _newton_closure(mll) if is_ours else None
+    if own is not None:
+        closure, optimizer_kwargs = own, {"method": own.minimize}
+    fitted: MarginalLogLikelihood = _fit_fallback(
+        mll, closure=closure, optimizer_kwargs=optimizer_kwargs, **given
+    )
+    return fitted
+
+
+def _newton_closure(mll: Any) -> NewtonClosure | None:
+    """The closure of an objective; None where not all second derivatives are known."""
+    model, (found, bounds) = mll.model, get_parameters_and_bounds(mll)
+    parameters = {name: raw for name, raw in found.items() if raw.requires_grad}
+    count = sum(raw.numel() for raw in parameters.values())
+    ends: Any = chain.from_iterable(bounds.values())
+    if not 0 < count <= _MOST_SCALES or any(map(math.isfinite, ends)):
+        return None
+    if not model.feedback or model.batch_shape:
+        return None
+    points, rows = model.transformed_points().detach(), model.factors().rows
+    if not has_closed_form(model.covar_module, points):
+        return None
+    # Weights of covariates are columns behind those of the points.
+    if points.dtype != torch.double or rows.num_points > len(points):
+        return None
+    if rows.num_rows > min(MOST_ROWS, len(points)):
+        return None
+    kernel = RowKernel(model.covar_module, points, rows.indices, rows.coefficients)
+    if not {*map(id, parameters.values())} <= {*map(id, kernel.raw_scales)}:
+        return None
+    return NewtonClosure(mll, parameters, kernel)
+
+
+class NewtonClosure(ForwardBackwardClosure):
+    """The loss of a model of few answers, with its first and second derivatives.
+
+    ``hessian`` has the second ones where the loss was evaluated last; None where these
+    are not known.
+
+    Args:
+        mll: The objective.
+        parameters: Raw scales of the model's kernel, by name.
+        kernel: Of the rows of the answers.
+    """
+
+    def __init__(
+        self, mll: Any, parameters: dict[str, Tensor], kernel: RowKernel
+    ) -> None:
+        super().__init__(mll.compute_custom_loss, parameters)
+        self._mll, self._kernel, self._raw = mll, kernel, [*parameters.values()]
+        self._places = kernel.places(self._raw)
+        self.hessian: Array | None = None
+
+    def __call__(self, **_: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The loss and its gradient, as BoTorch takes them.
+
+        Priors and transforms of scales are taken to be of each scale by itself.
+        """
+        count, has_graph = self._mll.model.num_data, self.hessian is None
+        with torch.set_grad_enabled(has_graph):
+            solution = self._mll.model.evidence_solution()
+        known = getattr(solution, "evidence_derivatives", None)
+        found = None if known is None else known(self._kernel)
+        if found is None:
+            self.hessian = None
+            if not has_graph:
+                return self()
+            loss = -self._mll.with_priors(solution.log_evidence).sum() / count
+            return loss.detach(), torch.autograd.grad(loss, self._raw)
+        first, second = found
+        with torch.enable_grad():
+            logs = self._kernel.log_scales()
+            prior = self._mll.with_priors(logs.new_zeros(()))
+            gradient = self._gradient(torch.from_numpy(first) @ logs + prior)
+            slope = _flat(self._gradient(logs.sum()))
+            bend = _flat(self._gradient(sum(part.sum() for part in gradient)))
+        own = np.outer(slope, slope) * second[np.ix_(self._places, self._places)]
+        self.hessian = -(own + np.diag(bend)) / count
+        loss = -(solution.log_evidence + prior).detach() / count
+        return loss, tuple(-part.detach() / count for part in gradient)
+
+    def _gradient(self, value: Any) -> tuple[Tensor, ...]:
+        """The gradient in the raw scales, with its graph."""
+        return torch.autograd.grad(value, self._raw, create_graph=True)
+
+    def minimize(
+        self, fun: Callable[[Array], Any], x0: Array, **given: Any
+    ) -> OptimizeResult:
+        """A method of ``scipy.optimize.minimize``, by Newton's steps if there are any.
+
+        Args:
+            fun: The loss, which calls this closure.
+            x0: Raw scales to start from.
+            given: The gradient, ``jac``, and what does not concern the method.
+        """
+        jac: Callable[[Array], Array] = given["jac"]
+
+        def evaluate(x: Array) -> Evaluation:
+            # BoTorch writes the next gradient into the same array.
+            return Evaluation(float(fun(x)), jac(x).copy(), self.hessian)
+
+        start = evaluate(x0)
+        if not np.isfinite(start.value) or start.hessian is None:
+            return minimize(fun, x0, jac=jac, method="L-BFGS-B")
+        return minimize_by_newton(evaluate, x0, start)
+
+
+def _flat(parts: Sequence[Tensor]) -> Array:
+    flat: Array = torch.cat([part.detach().flatten() for part in parts]).numpy()
+    return flat
+
+
+class Evaluation(NamedTuple):
+    """A function, its gradient ``p`` and its Hessian ``p x p``, None if not known."""
+
+    value: float
+    gradient: Array
+    hessian: Array | None
+
+
+# The share of a value that a step gains, below which it is the last. There the model is
+# right to the square of that, and what is left is less than SciPy's L-BFGS-B leaves.
+_LAST = 1e-6
+_MOST_STEPS, _SHORTEST = 200, 1e-8
+_ENOUGH, _POOR, _GOOD = 0.1, 0.25, 0.75
+
+
+def minimize_by_newton(
+    evaluate: Callable[[Array], Evaluation], x: Array, here: Evaluation
+) -> OptimizeResult:
+    """Minimises by Newton's method in a trust region of radius 1 at first.
+
+    The last step is taken without a look at the function there.
+
+    Args:
+        evaluate: Not a number where there is no value; then a step was too long.
+        x: Where to start, ``p``.
+        here: The function there.
+    """
+    radius, evaluations, found = 1.0, 1, False
+    while evaluations < _MOST_STEPS and radius > _SHORTEST:
+        step, gain = _step(here, radius)
+        length = float(np.linalg.norm(step))
+        is_newton = here.hessian is not None and length < radius
+        if is_newton and gain <= _LAST * max(1.0, abs(here.value)):
+            x, here, found = x + step, here._replace(value=here.value - gain), True
+            break
+        there = evaluate(x + step)
+        evaluations += 1
+        share = np.nan_to_num((here.value - there.value) / gain, nan=-np.inf)
+        if share < _POOR:
+            radius = _POOR * length
+        elif share > _GOOD and length > 0.99 * radius:
+            radius *= 2
+        if share > _ENOUGH:
+            x, here = x + step, there
+    end = "There is no more to gain" if found else "No optimum was found"
+    return OptimizeResult(
+        x=x,
+        fun=here.value,
+        nit=evaluations,
+        nfev=evaluations,
+        success=found,
+        message=f"{end} after {evaluations} evaluations.",
+    )
+
+
+def _step(here: Evaluation, radius: float) -> tuple[Array, float]:
+    """The best step of at most some length by the quadratic model, and its gain."""
+    hessian = np.eye(len(here.gradient)) if here.hessian is None else here.hessian
+    curvature, directions = np.linalg.eigh(hessian)
+    slope = directions.T @ here.gradient
+
+    def excess(shift: float) -> float:
+        return float(np.linalg.norm(slope / (curvature + shift))) - radius
+
+    # Below it the model has no minimum.
+    least = max(0.0, -curvature[0]) + 1e-12 * max(1.0, abs(curvature).max())
+    shift = 0.0 if curvature[0] > 0 and excess(0.0) <= 0 else least
+    if shift and excess(least) > 0:
+        most = least + float(np.linalg.norm(slope)) / radius
+        shift = brentq(excess, least, most)
+    own = -slope / (curvature + shift)
+    return directions @ own, -float(slope @ own + 0.5 * curvature @ own**2)

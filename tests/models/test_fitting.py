@@ -1,0 +1,239 @@
+"""Fits by Newton's method: the optimum of BoTorch's, where its user leaves it open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions.errors import ModelFittingError
+from botorch.exceptions.warnings import InputDataWarning, OptimizationWarning
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.input import Normalize
+from botorch.optim.fit import fit_gpytorch_mll_scipy
+from draws import normal, uniform
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import PeriodicKernel, RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from botorch_pref import (
+    DuelKernel,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseProbitLikelihood,
+    PrecisionError,
+    PreferenceMarginalLogLikelihood,
+    SkewPreferenceGP,
+)
+from botorch_pref.models import PreferenceGP, fitting
+from botorch_pref.models.fitting import Evaluation, minimize_by_newton
+
+ENGINES = [EPPreferenceGP, LaplacePreferenceGP]
+
+
+def duels(num_duels: int, seed: int, noise: float = 0.3) -> tuple[Tensor, Tensor]:
+    """Points, and a judge who errs about each against the one after it."""
+    X = uniform(num_duels + 1, 2, seed=seed)
+    first = torch.arange(num_duels)
+    pairs = torch.stack([first, first + 1], dim=-1)
+    f = 2 * (5 * X[:, 0]).sin() - X[:, 1]
+    heard = f[pairs] + noise * normal(num_duels, 2, seed=seed + 100)
+    return X, pairs.gather(-1, heard.argsort(-1, descending=True))
+
+
+def objective_of(model: PreferenceGP) -> PreferenceMarginalLogLikelihood:
+    return PreferenceMarginalLogLikelihood(model.likelihood, model)
+
+
+def parameters(model: PreferenceGP) -> Tensor:
+    return torch.cat([raw.detach().flatten() for raw in model.parameters()])
+
+
+@pytest.fixture
+def num_newton(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of evaluations of all fits by Newton's method."""
+    counts: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        result = minimize_by_newton(*given)
+        counts.append(result.nfev)
+        return result
+
+    monkeypatch.setattr(fitting, "minimize_by_newton", counted)
+    return counts
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kernel", [None, DuelKernel], ids=["default", "DuelKernel"])
+def test_the_optimum_is_that_of_l_bfgs(kernel, seed, engine, num_newton) -> None:
+    X, pairs = duels(20, seed)
+    found = []
+    for optimizer in ({}, {"optimizer": fit_gpytorch_mll_scipy}):
+        model = engine(X, pairs, covar_module=kernel and kernel(2))
+        objective = objective_of(model)
+        fit_gpytorch_mll(objective, **optimizer)
+        assert not objective.training
+        with torch.no_grad():
+            found.append((float(objective.log_posterior()), parameters(model)))
+    assert len(num_newton) == 1
+    assert num_newton[0] <= 12
+    (newton, at), (other, where) = found
+    # L-BFGS ends where a loss per answer changes by 2e-9.
+    assert newton >= other - 1e-6
+    torch.testing.assert_close(at, where, rtol=0, atol=2e-2)
+
+
+@pytest.mark.parametrize("frozen", ["raw_outputscale", "raw_lengthscale"])
+def test_what_is_frozen_stays(frozen: str, num_newton) -> None:
+    X, pairs = duels(15, 5)
+    model = EPPreferenceGP(X, pairs)
+    kernel: Any = model.covar_module
+    part = kernel if frozen == "raw_outputscale" else kernel.base_kernel
+    raw = getattr(part, frozen)
+    raw.requires_grad_(False)
+    before = raw.clone()
+    fit_gpytorch_mll(objective_of(model))
+    assert torch.equal(raw, before)
+    (other,) = (p for p in model.parameters() if p.requires_grad)
+    model.train()
+    (slope,) = torch.autograd.grad(objective_of(model).log_posterior(), other)
+    assert float(slope.abs().max()) <= 1e-4 * model.num_data
+    assert num_newton
+
+
+def test_points_are_those_that_a_transform_makes(num_newton) -> None:
+    X, pairs = duels(15, 6)
+    plain = EPPreferenceGP(X, pairs)
+    far = torch.tensor([3.0, -100.0]).double() + X * torch.tensor([1e-3, 1e4]).double()
+    bounds = torch.tensor([[3.0, -100.0], [3.001, 9900.0]]).double()
+    moved = EPPreferenceGP(far, pairs, input_transform=Normalize(2, bounds=bounds))
+    for model in (plain, moved):
+        fit_gpytorch_mll(objective_of(model))
+    assert len(num_newton) == 2
+    torch.testing.assert_close(parameters(moved), parameters(plain), rtol=0, atol=1e-3)
+
+
+OTHERS = {
+    "learned noise": {
+        "likelihood": lambda: PairwiseProbitLikelihood(noise_prior=GammaPrior(2.0, 2.0))
+    },
+    "periodic": {
+        "covar_module": lambda: ScaleKernel(PeriodicKernel(), batch_shape=torch.Size())
+    },
+    "bounded": {
+        "covar_module": lambda: ScaleKernel(
+            RBFKernel(), outputscale_constraint=GreaterThan(1e-3, transform=None)
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "single", "batch", "method", "skew", "many"])
+def test_other_fits_are_those_of_botorch(name, num_newton, monkeypatch) -> None:
+    X, pairs = duels(9, 7)
+    options = {key: make() for key, make in OTHERS.get(name, {}).items()}
+    asked: dict[str, Any] = {}
+    if name == "single":
+        X = X.float()
+    elif name == "batch":
+        X, pairs = X.expand(2, -1, -1), pairs.expand(2, -1, -1)
+    elif name == "method":
+        asked = {"optimizer_kwargs": {"options": {"maxiter": 100}}}
+    elif name == "many":
+        monkeypatch.setattr(fitting, "_MOST_SCALES", 2)
+    engine = SkewPreferenceGP if name == "skew" else EPPreferenceGP
+    if name == "single":
+        with pytest.warns(InputDataWarning, match="float32"):
+            model = engine(X, pairs, **options)
+    else:
+        model = engine(X, pairs, **options)
+    objective = objective_of(model)
+    before = float(objective.log_posterior().detach().sum())
+    fit_gpytorch_mll(objective, **asked)
+    assert not num_newton
+    with torch.no_grad():
+        assert float(objective.log_posterior().sum()) > before
+
+
+def test_a_step_after_which_there_is_no_posterior_is_shortened(monkeypatch) -> None:
+    X, pairs = duels(15, 8)
+    expected = EPPreferenceGP(X, pairs)
+    fit_gpytorch_mll(objective_of(expected))
+    model, calls = EPPreferenceGP(X, pairs), []
+    solve = model.evidence_solution
+
+    def fails_once() -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise PrecisionError("Too far.")
+        return solve()
+
+    monkeypatch.setattr(model, "evidence_solution", fails_once)
+    fit_gpytorch_mll(objective_of(model))
+    torch.testing.assert_close(
+        parameters(model), parameters(expected), rtol=0, atol=1e-3
+    )
+
+
+def quadratic(matrix: np.ndarray, linear: np.ndarray) -> Any:
+    def evaluate(x: np.ndarray) -> Evaluation:
+        gradient = matrix @ x + linear
+        return Evaluation(0.5 * x @ (gradient + linear), gradient, matrix)
+
+    return evaluate
+
+
+@given(st.integers(0, 10_000), st.floats(-3, 3))
+def test_convex_quadratics_end_at_their_minimum(seed: int, log_size: float) -> None:
+    root, linear = normal(4, 4, seed=seed).numpy(), normal(4, seed=seed + 1).numpy()
+    matrix = 10**log_size * (root @ root.T + 0.1 * np.eye(4))
+    evaluate, start = quadratic(matrix, linear), np.zeros(4)
+    found = minimize_by_newton(evaluate, start, evaluate(start))
+    expected = np.linalg.solve(matrix, -linear)
+    assert found.success
+    left = found.fun - evaluate(expected).value
+    assert left <= 1e-5 * max(1.0, float(np.abs(found.fun)))
+
+
+def rosenbrock(x: np.ndarray) -> Evaluation:
+    a, b = x
+    value = (1 - a) ** 2 + 100 * (b - a * a) ** 2
+    gradient = [-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)]
+    hessian = [[2 - 400 * (b - 3 * a * a), -400 * a], [-400 * a, 200]]
+    return Evaluation(value, np.array(gradient), np.array(hessian))
+
+
+@pytest.mark.parametrize("start", [(-1.2, 1.0), (0.0, 3.0), (2.0, -2.0)])
+def test_a_valley_that_bends_is_followed_to_its_end(start) -> None:
+    x = np.array(start)
+    found = minimize_by_newton(rosenbrock, x, rosenbrock(x))
+    np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
+    assert found.nfev <= 60
+
+
+def test_what_has_no_minimum_fails_with_a_message() -> None:
+    evaluate, x = quadratic(-np.eye(2), np.ones(2)), np.zeros(2)
+
+    def bent(x: np.ndarray) -> Evaluation:
+        return Evaluation(-x[0], np.array([-1.0, 0.0]), np.zeros((2, 2)))
+
+    for fun in (evaluate, bent):
+        found = minimize_by_newton(fun, x, fun(x))
+        assert not found.success
+        assert "No optimum" in found.message
+
+
+def test_a_fit_that_found_none_fails(monkeypatch) -> None:
+    X, pairs = duels(15, 9)
+    monkeypatch.setattr(fitting, "_MOST_STEPS", 2)
+    objective = objective_of(EPPreferenceGP(X, pairs))
+    with (
+        pytest.warns(OptimizationWarning, match="No optimum was found"),
+        pytest.raises(ModelFittingError),
+    ):
+        fit_gpytorch_mll(objective, max_attempts=1)
