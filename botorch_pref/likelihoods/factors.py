@@ -555,6 +555,7 @@ class _InLine:
         (self._alone,) = (often <= 0).nonzero(as_tuple=True)
         (self._merged,) = (often > 0).nonzero(as_tuple=True)
         self._single = each.at(groups.first[self._alone]).boxes
+        self._there = groups.there[self._alone]
         self._parts = _product(each.take(self._merged))
         self._opposed: tuple[_Opposed, NormalPowers] | None = None
         if len(self._parts) == 1 and isinstance(self._parts[0], _Opposed):
@@ -567,7 +568,10 @@ class _InLine:
         shape = mean.shape[line:]
         mean, variance = mean.flatten(line), variance.flatten(line)
         own = mean[..., self._alone], variance[..., self._alone]
-        closed = self._single.log_partition(*own)
+        # A row that an element of the batch lacks says nothing.
+        closed = LogPartition(
+            *(part * self._there for part in self._single.log_partition(*own))
+        )
         moments = TiltedMoments(*closed, 1 + own[1] * closed.second)
         if len(self._merged):
             given = mean[..., self._merged], variance[..., self._merged]

@@ -1,5 +1,6 @@
 """Rows that each element of a batch merges in its own way, against each by itself."""
 
+import pytest
 import torch
 
 from botorch_pref.likelihoods.factors import BoxFactors
@@ -82,3 +83,23 @@ def test_repeated_duels_of_any_noise_by_sums_over_a_fine_grid() -> None:
     row = torch.tensor([0, 1, 1, 2, 3, 3])
     got, want = (torch.zeros(4).double().index_add(0, row, g) for g in (got, want))
     torch.testing.assert_close(got, want, rtol=1e-7, atol=1e-9)
+
+
+def test_rows_that_an_element_lacks_say_nothing() -> None:
+    """Four duels are one row in the second element, and three rows say nothing."""
+    indices = torch.tensor([[[0, 1], [1, 2], [2, 3], [0, 3]], [[0, 1]] * 4])
+    signs = torch.tensor([1.0, -1.0]).double().expand(indices.shape)
+    noise = torch.full((2, 4), 0.3, dtype=torch.double).requires_grad_()
+    zero, end = torch.zeros(2, 4).double(), torch.full((2, 4), torch.inf).double()
+    boxes = BoxFactors(SparseDesign(indices, signs, 4), noise, zero, end)
+    merged = boxes.merged(None, row_groups)
+    mean, variance = torch.zeros(2, 4).double(), torch.ones(2, 4).double()
+    moments = merged.tilted(mean, variance)
+    for found in moments[:3]:
+        assert found[1, 1:].eq(0).all()
+    assert moments.ratio[1, 1:].eq(1).all()
+    # Of the integral of four wins, by mpmath.
+    expected = [-1.204680076616300, -0.881981300852494]
+    found = moments.value[1].sum()
+    (slope,) = torch.autograd.grad(found, noise)
+    assert [found.item(), slope[1].sum().item()] == pytest.approx(expected, rel=1e-9)
