@@ -643,9 +643,11 @@ def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
         second = factors.tilted(mean, state.cavity_variance).second
         (third,) = torch.autograd.grad(second.sum(), mean)
     deviation = state._deviation
-    skewness = third * (state.cavity_variance / deviation) ** 3
     if state.moving is not None:
-        skewness = skewness * state.moving.chunk(2, dim=-1)[0]
+        # Rows that the prior knows exactly have no skewness, and no deviation.
+        moving = state.moving.chunk(2, dim=-1)[0]
+        third, deviation = third * moving, torch.where(moving, deviation, 1.0)
+    skewness = third * (state.cavity_variance / deviation) ** 3
     skewed = skewness / deviation**3
     eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
     pulled = torch.zeros_like(skewed)

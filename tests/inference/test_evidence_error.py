@@ -94,3 +94,11 @@ def test_third_cumulants_by_quadrature() -> None:
 
 def test_one_answer_has_no_error() -> None:
     assert abs(neighbours(1, 0.01).diagnostics()["evidence_error"].item()) < 1e-14
+
+
+def test_nor_has_the_same_answer_many_times_beside_other_answers() -> None:
+    """The other element of the batch has three rows, of which this one has one."""
+    points = torch.linspace(0, 1, 4, dtype=torch.double).view(4, 1).expand(2, 4, 1)
+    pairs = torch.tensor([[[0, 1], [1, 2], [2, 3]], [[0, 1]] * 3])
+    error = EPPreferenceGP(points, pairs).diagnostics()["evidence_error"]
+    assert abs(error[1].item()) < 1e-14 < abs(error[0].item())
