@@ -415,7 +415,9 @@ class OpenPart:
         squares = SparseDesign(
             rows.indices, rows.coefficients.square(), rows.num_points
         )
-        self._squares, self._alone = squares, ~own.in_noise
+        self._squares = squares
+        # What is open of rows in blocks is noise there, and no blur besides.
+        self._alone = True if own.noise is None else ~own.noise.inside
 
     def heard(self, left: Tensor) -> tuple[Tensor, Tensor | None]:
         """Variances of rows by themselves, and covariances of those of an answer."""

@@ -280,7 +280,7 @@ class _PointFactor(SitePosterior):
         if solver.noise is None:
             self._gram = self.rows.gram(tau)
         else:
-            alone = torch.where(solver.in_blocks, 0.0, tau)
+            alone = torch.where(solver.noise.inside, 0.0, tau)
             inner = solver.block_rows.gram(self._own.precision)
             self._gram = self.rows.gram(alone) + inner
         root = solver.root
@@ -347,7 +347,7 @@ class _PointFactor(SitePosterior):
         softened = own.softened(self._block_covariance) + own.covariance
         known = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
         variance = torch.zeros_like(self.tau)
-        alone = (~self._solver.in_blocks).nonzero().squeeze(-1)
+        alone = (~noise.inside).nonzero().squeeze(-1)
         variance[..., alone] = self.rows.take(alone).row_squares(self._half.mT)
         return noise.put(known, variance.unsqueeze(-1)).squeeze(-1)
 
@@ -392,15 +392,6 @@ class PointSolver(SiteSolver):
     def block_rows(self) -> BlockRows:
         """The rows of each block of noise."""
         return BlockRows.of(self.rows, cast("NoiseBlocks", self.noise).rows)
-
-    @cached_property
-    def in_blocks(self) -> Tensor:
-        """Whether each row is in a block of noise, ``m`` booleans."""
-        places = cast("NoiseBlocks", self.noise).rows.flatten()
-        inside = torch.zeros(
-            self.rows.num_rows + 1, dtype=torch.bool, device=places.device
-        )
-        return inside.index_fill(0, places, True)[:-1]
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""

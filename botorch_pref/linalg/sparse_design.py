@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import torch
@@ -360,6 +361,12 @@ class NoiseBlocks:
     rows: Tensor
     covariance: Tensor
     num_rows: int
+
+    @cached_property
+    def inside(self) -> Tensor:
+        """Whether each row is in a block, ``m`` booleans, be its noise zero or not."""
+        inside = self.rows.new_zeros(self.num_rows + 1, dtype=torch.bool)
+        return inside.index_fill(0, self.rows.flatten(), True)[:-1]
 
     def take(self, values: Tensor) -> Tensor:
         """The rows, ``batch_shape x m x c``, of each block; zero at padding."""

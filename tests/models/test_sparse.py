@@ -141,7 +141,8 @@ def test_posterior_is_the_exact_one_under_the_prior_of_fitc() -> None:
     # Each point in one answer: what is open of it is heard once.
     feedback = [
         Comparisons(torch.arange(12).reshape(6, 2), torch.tensor([[12, 13]])),
-        Rankings(torch.arange(14, 26).reshape(3, 4)),
+        # Two items share no noise, and are in blocks of it beside others all the same.
+        Rankings(torch.tensor([[14, 15, 16, 17], [18, 19, -1, -1], [22, 23, 24, 25]])),
         Validity(torch.arange(26, 30), uniform(4, seed=3) < 0.5),
         Ratings(torch.arange(30, 34), uniform(4, seed=4)),
     ]
