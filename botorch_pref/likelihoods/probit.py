@@ -314,22 +314,42 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
         \quad \text{for } \sigma = 1,
 
     the probability of the items from j on in their order, with j below t. The integrals
-    accumulate panels of the polynomial through the six nearest nodes. They are right to
-    1e-5 for orders against which neighbours stand by up to three noise deviations, and
-    to 1e-2 at twelve. Utilities are ``... x k``, and the noise broadcasts with ``...``.
+    accumulate panels of the polynomial through the six nearest nodes, and in steep
+    tails of exponential functions. They are right to 1e-5 for orders against which
+    neighbours stand by up to three noise deviations, and to 1e-2 for any. Utilities
+    are ``... x k``, and the noise broadcasts with ``...``.
     """
     items = utilities / noise.sqrt().unsqueeze(-1)
     grid = _heard_grid(items, _CUMULATIVE_SPACING)
     *before, worst = items.unbind(-1)
-    below = log_ndtr(grid - worst.unsqueeze(-1)).exp()
-    log_scale = torch.zeros_like(worst)
+    below = log_ndtr(grid - worst.unsqueeze(-1))
+    far = bool((items.amax(-1) - items.amin(-1) > _FAR).any())
     for item in reversed(before):
-        integrand = _log_density(grid - item.unsqueeze(-1)).exp() * below
+        integrand = _log_density(grid - item.unsqueeze(-1)) + below
         # In units of the largest, or improbable orders would underflow.
         largest = integrand.amax(-1, keepdim=True)
-        below = _cumulative_integral(integrand / largest, _CUMULATIVE_SPACING)
-        log_scale = log_scale + largest.squeeze(-1).log()
-    return below[..., -1].log() + log_scale
+        scaled = (integrand - largest).exp()
+        total = _cumulative_integral(scaled, _CUMULATIVE_SPACING)
+        below = total.clamp_min(torch.finfo(total.dtype).tiny).log() + largest
+        if far:
+            tail = _log_cumulative_integral(integrand, _CUMULATIVE_SPACING)
+            below = torch.where(total > _LEAST_SHARE, below, tail)
+    return below[..., -1]
+
+
+# Of the largest value: where it is less a cumulative integral is that of a steep tail.
+# It counts where items are so many noise deviations apart.
+_LEAST_SHARE, _FAR = 1e-16, 12.0
+
+
+def _log_cumulative_integral(logs: Tensor, spacing: float) -> Tensor:
+    """Its logarithm, of panels that are exact where the logarithm is straight."""
+    # -expm1(-x) / x is 1 at 0.
+    step = logs.diff(dim=-1).abs().clamp_min(1e-6)
+    share = (-torch.expm1(-step) / step).log()
+    panels = torch.maximum(logs[..., 1:], logs[..., :-1]) + share
+    panels = torch.cat([logs[..., :1], panels], dim=-1)
+    return panels.logcumsumexp(-1) + math.log(spacing)
 
 
 def _cumulative_integral(values: Tensor, spacing: float) -> Tensor:

@@ -2,11 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from cases import in_turn
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 
 from botorch_pref.likelihoods.probit import (
@@ -95,6 +97,23 @@ def test_improbable_orders_do_not_underflow() -> None:
     # Laplace's method, near enough to see an underflow or a lost factor.
     cost = -0.5 * float((worst_first - worst_first.mean()).square().sum() / NOISE)
     assert cost - 100 < float(got) < cost
+
+
+@pytest.mark.parametrize("items", [[0, 45, 90], [0, 60, 10, 90], [0, 200, 0]])
+def test_orders_far_beyond_the_smallest_number(items: list[float]) -> None:
+    """By the trapezoidal rule on a fine grid, in log space; 0.001 is the noise."""
+    f = (torch.tensor(items).double() * 0.001**0.5).requires_grad_()
+    got = thurstone_ranking_log_probability(f, torch.tensor(0.001, dtype=torch.double))
+    (slope,) = torch.autograd.grad(got, f)
+    t = np.linspace(min(items) - 10, max(items) + 10, 200_001)
+    below = log_ndtr(t - items[-1])
+    for item in reversed(items[:-1]):
+        logs = below - 0.5 * (t - item) ** 2 - 0.5 * math.log(2 * math.pi)
+        steps = np.logaddexp(logs[1:], logs[:-1]) + math.log(0.5 * (t[1] - t[0]))
+        below = np.append(logs[:1], np.logaddexp.accumulate(steps))
+    assert float(got.detach()) == pytest.approx(below[-1], abs=1e-2)
+    # All utilities together may move.
+    assert abs(float(slope.sum())) < 1e-6 * float(slope.abs().max())
 
 
 def test_derivatives_by_finite_differences() -> None:
