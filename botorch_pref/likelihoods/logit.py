@@ -511,6 +511,12 @@ class RaoKupperLikelihood(GumbelNoise[Comparisons]):
         """See base class; right to rounding."""
         return self.link.win_probability(mean - self.tie_threshold, variance)
 
+    def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; a difference of tails that are small both."""
+        upper, lower = self.tie_threshold - mean.abs(), -self.tie_threshold - mean.abs()
+        win = self.link.win_probability
+        return (win(upper, variance) - win(lower, variance)).clamp_min(0.0)
+
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
         return Bernoulli(logits=function_samples - self.tie_threshold)

@@ -82,3 +82,13 @@ def test_the_objective_has_one_evidence_and_a_prior_of_each_shift() -> None:
     (prior,) = (p for name, _, p, *_ in model.named_priors() if "tie_shifts" in name)
     of_prior = -(shifts.detach() - prior.loc) / prior.scale**2
     torch.testing.assert_close(got, of_evidence + of_prior)
+
+
+def test_improbable_ties_keep_their_digits() -> None:
+    """By mpmath; the ends are those of a duel that one item is all but sure to win."""
+    likelihood = RaoKupperLikelihood(torch.tensor(0.3, dtype=torch.float64))
+    mean = torch.tensor([5.0, -45.0, 60.0], dtype=torch.float64)
+    variance = torch.tensor([1.0, 0.5, 4.0], dtype=torch.float64)
+    truth = torch.tensor([6.3835203e-3, 2.2385571e-20, 3.9406357e-26]).to(mean)
+    found = likelihood.tie_probability(mean, variance)
+    torch.testing.assert_close(found, truth, rtol=1e-6, atol=0.0)
