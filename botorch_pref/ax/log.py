@@ -454,23 +454,30 @@ class Log:
         vars(self).update(vars(before))
 
     def append(self, event: Event) -> None:
-        """Adds an event that is known to be right."""
-        self.events.append(event)
-        if event.kind != ASKED:
+        """Adds an event that is known to be right.
+
+        Threads may read meanwhile: what a question names is there before it, and it
+        before its event.
+        """
+        if event.kind == ASKED:
+            self._append_question(event)
+        else:
             self.questions[event.question].events.append(event)
-            if event.kind == TOLD and event.rater is not None:
-                self.raters.setdefault(event.rater, len(self.raters))
-            return
+        if event.kind == TOLD and event.rater is not None:
+            self.raters.setdefault(event.rater, len(self.raters))
+        self.events.append(event)
+
+    def _append_question(self, event: Event) -> None:
         used = event.what.get("generated", {}).get("position", 0)
         self.position = max(self.position, used)
         options = tuple(Option(**option) for option in event.what["options"])
-        self.questions.append(LoggedQuestion(event.question, options, [event]))
         for place, option in enumerate(options):
             if option.name not in self._parameters:
                 self._parameters[option.name] = option.parameters
                 title = option_title(event.question, place)
                 self.titles[option.name] = option.name if self.catalogue else title
                 self.names[json_text(option.parameters, any_order=True)] = option.name
+        self.questions.append(LoggedQuestion(event.question, options, [event]))
 
     def append_stored(
         self, rows: Iterable[Mapping[str, Any]], number: object, head: object

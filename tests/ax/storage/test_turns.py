@@ -98,6 +98,26 @@ def test_threads_with_one_experiment_ask_in_turn(tmp_path) -> None:
     )
 
 
+def test_a_log_can_be_read_at_any_moment_while_it_grows(tmp_path) -> None:
+    """As the page counts answers while a question is being added."""
+    experiment = triangle(tmp_path / "triangle.db", initial=99)
+    grown = experiment.log
+
+    class Read(list):
+        """Events or questions, after each of which another thread reads the log."""
+
+        def append(self, one: object) -> None:
+            super().append(one)
+            answers = [answer.question for answer in grown.answers()]
+            seen.append((answers, [grown.titles_of(q) for q in grown.questions]))
+
+    seen: list[tuple] = []
+    grown.events, grown.questions = Read(), Read()
+    experiment.tell(experiment.ask(2), winner=0)
+    shown = [["1 A", "1 B"]]
+    assert seen == [([], shown), ([], shown), ([0], shown)]
+
+
 def insist(act: Callable[[], object]) -> object:
     """What others have written meanwhile is loaded, and the act repeated."""
     while True:
