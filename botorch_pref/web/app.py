@@ -291,7 +291,9 @@ def _failed(request: Request, error: Exception) -> Response:
         refused = 409 if isinstance(error, AnswerConflictError) else 400
         status = refused if isinstance(error, ExperimentError) else 503
         details = getattr(error, "details", {})
-        return JSONResponse({"error": str(error), **details}, status)
+        # A script may send halves of characters, which no reply can hold.
+        said = str(error).encode(errors="replace").decode()
+        return JSONResponse({"error": said, **details}, status)
     said = (
         "Something failed where this page is served. Whoever runs the experiment finds "
         "the reason in the terminal there."
