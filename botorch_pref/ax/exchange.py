@@ -85,6 +85,8 @@ def read_file(path: Path, name: str | None) -> Log:
     try:
         stored = (_of_csv if path.suffix == ".csv" else _of_json)(content.decode())
         definition, head = Definition(**stored["definition"]), stored["head"]
+        columns = (*COLUMNS, "checksum")
+        rows = [{name: row[name] for name in columns} for row in stored["events"]]
     # A file that is cut off or no log fails in all kinds of ways.
     except Exception as error:
         raise StorageError(
@@ -94,7 +96,7 @@ def read_file(path: Path, name: str | None) -> Log:
         ) from error
     try:
         log = Log(definition)
-        log.append_stored(stored["events"], len(stored["events"]), head)
+        log.append_stored(rows, len(rows), head)
     except (ExperimentError, StorageError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     return log if name in (None, log.name) else retold(log, name)

@@ -120,6 +120,9 @@ def test_a_damaged_file_is_refused_by_what_is_wrong(name, played, tmp_path) -> N
         whole.replace(b"tie", b"tye"),
         whole.replace(b"seed", b"sead", 1),
         whole.replace(b"undone", b"\x80undone"),
+        # A field, or a column, that is not there.
+        whole.replace(b"checksum", b"checksam", 1),
+        whole.replace(b"number", b"numbers", 1),
         re.sub(rb'(catalogue"+: ?)null', rb"\1[1]", whole),
         b"",
         b"[]",
