@@ -286,8 +286,9 @@ STRENGTH = AnswerKind(
     "strength",
     "preference_strength",
     checked=_checked_strength,
+    # A table may say it of another number of options, which is refused later.
     encode=lambda said, shown: dict(
-        zip(shown.valid, (said, round(1 - said, DECIMALS)), strict=True)
+        zip(shown.valid, (said, round(1 - said, DECIMALS)), strict=False)
     ),
     said_by=lambda values, shown: values[min(values)],
     feedback=_strengths,

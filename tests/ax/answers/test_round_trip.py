@@ -181,6 +181,14 @@ def recorded(tmp_path) -> PreferenceExperiment:
         ({"winner_parameter": [0.5, None]}, "Row 1 .*winner has no value"),
         ({"levels": [0.5, None]}, r"levels \[0.5\], which no answer gives"),
         ({"valid": [0, 1]}, "which no answer gives|are valid"),
+        (
+            {"winner": [None, None], "strength": [0.3, 0.7], "valid": [0, 1]},
+            r"strength \[0.3, 0.7\], which no answer gives",
+        ),
+        (
+            {"winner": [None, None], "strength": [None, 0.3], "valid": [0, 1]},
+            "1 of the options are valid",
+        ),
     ],
 )
 def test_a_table_that_no_experiment_writes(changed, match, recorded) -> None:
