@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -280,10 +280,15 @@ def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
 
 
 def _time(cell: object) -> str | None:
-    """The time of a cell that `answer_table` wrote; None of others, such as days."""
-    with suppress(ValueError):
-        if isinstance(cell, str) and cell == moment(datetime.fromisoformat(cell)):
-            return cell
+    """The time of a cell that `answer_table` wrote; None of others, such as days.
+
+    Nor of the calendar's first and last year, which not all time zones have whole.
+    """
+    with suppress(ValueError, OverflowError):
+        if isinstance(cell, str):
+            time = datetime.fromisoformat(cell)
+            if cell == moment(time) and MINYEAR < time.year < MAXYEAR:
+                return cell
     return None
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import tempfile
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,23 @@ def recorded(tmp_path) -> PreferenceExperiment:
     design = {"winner": 0.5, "n": 1, "word": "NA", "on": True}
     experiment.record([design, {**design, "n": 2}], winner=0)
     return experiment
+
+
+@in_turn(
+    "given",
+    [
+        "0001-01-01T00:00:00.000+00:00",
+        "0001-01-01T00:00:00.000+05:00",
+        "9999-12-31T23:59:59.999+00:00",
+    ],
+)
+def test_a_time_that_some_zones_do_not_have_is_not_kept(given, recorded) -> None:
+    """Ax has local times: where there is none, no question could be asked any more."""
+    table = recorded.answers().assign(time=given)
+    recorded.record_table(table)
+    kept = datetime.fromisoformat(recorded.log.events[-1].time)
+    for hours in (-12, 14):
+        kept.astimezone(timezone(timedelta(hours=hours)))
 
 
 @in_turn(
