@@ -191,8 +191,10 @@ def _token(storage: str) -> str:
     path = Path(f"{storage}.token")
     if not path.exists():
         path.touch(mode=0o600)
+    # Empty also where the command was killed just there.
+    if not (kept := path.read_text(encoding="utf-8").strip()):
         path.write_text(fresh, encoding="utf-8")
-    return path.read_text(encoding="utf-8").strip() or fresh
+    return kept or fresh
 
 
 def _note_warnings(storage: str, name: str) -> Path:

@@ -241,6 +241,19 @@ def test_the_token_and_warnings_of_models_are_files_beside_the_storage(
     assert capsys.readouterr().err == ""
 
 
+def test_the_token_is_kept_where_the_command_was_killed_before_it_was_written(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    create(tmp_path / "tea.db")
+    token = tmp_path / "tea.db.token"
+    token.touch()
+    printed = []
+    for _ in range(2):
+        assert serve(tmp_path / "tea.db") == 0
+        printed += re.findall(r"/\?token=(.+)", capsys.readouterr().out)
+    assert printed == [token.read_text()] * 2
+
+
 def test_a_code_is_shown_where_a_phone_can_follow_it(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
