@@ -461,8 +461,11 @@ def _gains(
     """Draws of the gain over the best point, and of the range of the points seen."""
     every = torch.cat([best, candidates])
     if bounds is None:
-        points = torch.cat([every, seen])
-        utilities = utility_samples(model, points, num_samples, seed)
+        # Points that were shown are mostly candidates too.
+        points, place = torch.unique(
+            torch.cat([every, seen]), dim=0, return_inverse=True
+        )
+        utilities = utility_samples(model, points, num_samples, seed)[..., place]
         largest = utilities[..., : len(every)].amax(-1)
     else:
         points = torch.cat([best, seen])

@@ -174,6 +174,15 @@ def test_where_nothing_better_can_be_it_is_a_coin() -> None:
     assert advice.chance_of_regret == pytest.approx(0.5, abs=1e-6)
 
 
+def test_a_point_that_is_given_twice_is_drawn_once() -> None:
+    """As those that were shown, which are candidates too: copies take time alone."""
+    X = column(0.1, 0.4, 0.8)
+    model = EPPreferenceGP(X, torch.tensor([[0, 1], [2, 1]])).eval()
+    grid = torch.linspace(0, 1, 20, dtype=torch.double).unsqueeze(-1)
+    once = stopping_advice(model, grid, shown=grid)
+    assert stopping_advice(model, torch.cat([grid, grid]), shown=grid.flip(0)) == once
+
+
 def test_the_noise_is_the_models() -> None:
     pairs = torch.tensor([[0, 1], [1, 2]])
     X = column(0.1, 0.5, 0.9)
