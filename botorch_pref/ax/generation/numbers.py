@@ -10,6 +10,7 @@ from typing import Any
 
 from ax.adapter.registry import Cont_X_trans
 from ax.adapter.transforms.base import Transform
+from ax.adapter.transforms.choice_encode import OrderedChoiceToIntegerRange
 from ax.adapter.transforms.int_to_float import IntToFloat
 from ax.adapter.transforms.unit_x import UnitX
 from ax.core.observation import ObservationFeatures
@@ -148,11 +149,11 @@ class WholeNumbers(NearestIntegers):
         return relaxed
 
 
-class UnitNumbers(UnitX):
-    """Numbers to the unit cube, and constraints with them, without texts for SymPy."""
+class _MovedConstraints(Transform):
+    """Transform of numbers that takes constraints along, without texts for SymPy."""
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """The search space with numbers from 0 to 1."""
+        """The search space with other numbers, and constraints of these."""
         constraints = [self._transformed(c) for c in search_space.parameter_constraints]
         search_space.set_parameter_constraints([])
         search_space = super().transform_search_space(search_space)
@@ -166,15 +167,47 @@ class UnitNumbers(UnitX):
             )
         weights, bound = {}, float(constraint.bound)
         for name, weight in constraint.constraint_dict.items():
-            lower, upper = self.bounds.get(name, (0.0, 1.0))
-            weights[name] = weight * (upper - lower)
-            bound -= weight * lower
+            least, unit = self._least_and_unit(name, weight)
+            weights[name] = weight * unit
+            bound -= weight * least
         return LinearConstraint(weights, bound)
+
+    @abstractmethod
+    def _least_and_unit(self, name: str, weight: float) -> tuple[float, float]:
+        """The value where the new number of a parameter is 0, and what 1 adds to it."""
+
+
+class PlacesInOrder(_MovedConstraints, OrderedChoiceToIntegerRange):
+    """Ordered values to their places. Ax leaves constraints as they are, of values.
+
+    Where steps between values are not even, the constraint of places allows all designs
+    that are allowed, and perhaps more.
+    """
+
+    def _least_and_unit(self, name: str, weight: float) -> tuple[float, float]:
+        if name not in self.encoded_parameters:
+            return 0.0, 1.0
+        values: list[Any] = sorted(self.encoded_parameters[name])
+        unit = (values[-1] - values[0]) / (len(values) - 1)
+        starts = [value - unit * place for place, value in enumerate(values)]
+        return (min if weight > 0 else max)(starts), unit
+
+
+class UnitNumbers(_MovedConstraints, UnitX):
+    """Numbers to the unit cube."""
+
+    def _least_and_unit(self, name: str, weight: float) -> tuple[float, float]:
+        lower, upper = self.bounds.get(name, (0.0, 1.0))
+        return lower, upper - lower
 
 
 def _with(integers: type[Transform]) -> list[type[Transform]]:
     removed, *others = Cont_X_trans
-    ours = {IntToFloat: integers, UnitX: UnitNumbers}
+    ours: dict[type[Transform], type[Transform]] = {
+        OrderedChoiceToIntegerRange: PlacesInOrder,
+        IntToFloat: integers,
+        UnitX: UnitNumbers,
+    }
     encoded = (ours.get(t, t) for t in others)
     # Derived parameters, which the first one computes, follow from rounded numbers.
     return [CatalogueRows, removed, ReadableNumbers, *encoded]

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from ax.core.observation import ObservationFeatures
-from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from cases import in_turn
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from botorch_pref.ax.generation.numbers import (
     NearestIntegers,
+    PlacesInOrder,
     ReadableNumbers,
     WholeNumbers,
 )
@@ -128,3 +129,25 @@ def test_the_range_of_relaxed_integers(transform, bounds) -> None:
     assert m.parameter_type is FLOAT
     assert (m.lower, m.upper) == pytest.approx(bounds, abs=1e-4)
     assert original.parameters["m"].parameter_type is INT
+
+
+@in_turn(
+    ("values", "weight", "most"),
+    [
+        ([40, 41, 42, 43, 44], 1, 43.05),
+        ([0.0, 0.5, 1.0, 1.5], -2, -1.05),
+        ([1, 2, 3, 9], 1, 4.05),
+        ([1, 2, 3, 9], -1, -2.05),
+    ],
+)
+def test_places_satisfy_what_their_values_satisfy(values, weight, most) -> None:
+    kind = INT if isinstance(values[0], int) else FLOAT
+    ordered = ChoiceParameter("a", kind, values, is_ordered=True)
+    limit = ParameterConstraint(inequality=f"{weight} * a + b <= {most}")
+    space = SearchSpace([ordered, RangeParameter("b", FLOAT, 0, 2)], [limit])
+    places = PlacesInOrder(space).transform_search_space(space.clone())
+    for (place, value), b in itertools.product(enumerate(values), (0, 0.5, 1, 2)):
+        allowed = weight * value + b <= most
+        found = places.check_membership({"a": place, "b": b})
+        # Of steps that are not even no linear constraint of places says the same.
+        assert found == allowed or (found and values == [1, 2, 3, 9])

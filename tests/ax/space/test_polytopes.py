@@ -131,6 +131,19 @@ def test_thin_and_flat_polytopes_are_served(rows, tmp_path) -> None:
     assert experiment.answers()["chosen_by"].tolist()[-1] == "Preference"
 
 
+def test_numbers_in_steps_are_spread_like_others(tmp_path) -> None:
+    row, asked = (np.array([1.0, 1.0]), 56.0), []
+    for step in (None, 1.0):
+        grains = real("x0", 40, 60, step_size=step)
+        path = tmp_path / f"{step}.db"
+        experiment = check_served([grains, real("x1", 6, 8)], [row], path, (4, 4))
+        told = experiment.answers()
+        assert told["chosen_by"].tolist()[-1] == "Preference"
+        asked.append(told["x0"].to_numpy()[:4])
+    # Both of the same Sobol sequence, one rounded.
+    assert np.abs(asked[0] - asked[1]).max() <= 1
+
+
 def test_ranges_fit_what_constraints_leave(tmp_path) -> None:
     parameters = [
         real("x", -5, 5),
