@@ -62,6 +62,8 @@ def record_table(
             table = csv_table(file_content(Path(answers)).decode("utf-8-sig"))
         except (OSError, ValueError) as error:
             why = str(error).strip()
+            if isinstance(error, UnicodeDecodeError):
+                why += "; save it as text in UTF-8"
             raise ExperimentError(f"{answers} cannot be read: {why}") from error
     if not isinstance(table, DataFrame):
         raise ExperimentError(

@@ -174,3 +174,13 @@ def test_what_is_wrong_in_a_file_is_found_by_its_row(
     with pytest.raises(ExperimentError, match=match):
         experiment.record_table(tmp_path / "t.csv")
     assert experiment.log.events == []
+
+
+def test_a_table_of_another_coding_is_told_which_to_take(experiment, tmp_path) -> None:
+    text = "winner_a,winner_b,loser_a,loser_b,note\n1,1,0,0,schön\n"
+    (tmp_path / "t.csv").write_text(text, encoding="cp1252")
+    with pytest.raises(ExperimentError, match=r"cannot be read: .*; save it .* UTF-8"):
+        experiment.record_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8-sig")
+    experiment.record_table(tmp_path / "t.csv")
+    assert experiment.answers()["note"].tolist() == ["schön"] * 2
