@@ -244,7 +244,7 @@ def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> 
         if not isinstance(parameter, RangeParameter):
             raise ExperimentError(
                 f"smallest_difference names {name!r}, which is no number with a range; "
-                "choices that differ can be told apart."
+                "choices and numbers in steps that differ can be told apart."
             )
         least = 1 if parameter.log_scale else 0
         if not (difference > least and _width(parameter, given) < 0.5):
@@ -467,13 +467,20 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
     return whole
 
 
+_MOST_NAMED = 10
+"""Numbers in steps that a message names one by one."""
+
+
 def allowed(parameter: Parameter) -> str:
     """The values that a parameter can have, in plain words."""
     if isinstance(parameter, RangeParameter):
         whole = "whole " if parameter.parameter_type is ParameterType.INT else ""
         return f"a {whole}number from {parameter.lower:g} to {parameter.upper:g}"
     if isinstance(parameter, ChoiceParameter):
-        return " or ".join(map(written, parameter.values))
+        values = [*map(written, parameter.values)]
+        if len(values) > _MOST_NAMED and number_range(parameter) is not None:
+            return f"{', '.join(values[:3])} and so on to {values[-1]}"
+        return " or ".join(values)
     if isinstance(parameter, FixedParameter):
         return written(parameter.value)
     return "known"

@@ -3,6 +3,7 @@
 import pytest
 from cases import in_turn
 from espresso import create
+from parameters import real
 from showing import A, B, C, triangle
 
 from botorch_pref.ax import PreferenceExperiment
@@ -65,6 +66,17 @@ def test_a_design_that_cannot_be_is_refused(changed, match, espresso) -> None:
     with pytest.raises(ExperimentError, match=match):
         espresso.ask(options=[DESIGN, {**DESIGN, **changed}])
     assert espresso.pending == []
+
+
+def test_a_number_between_steps_is_refused_in_few_words(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "bread",
+        parameters=[real("flour", 400, 600, step_size=10)],
+        storage=tmp_path / "bread.db",
+    )
+    expected = "flour is 483.0, and should be 400.0, 410.0, 420.0 and so on to 600.0$"
+    with pytest.raises(ExperimentError, match=expected):
+        experiment.ask(options=[{"flour": 483}, {"flour": 480}])
 
 
 @in_turn(
