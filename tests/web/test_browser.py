@@ -309,6 +309,27 @@ def test_an_undo_whose_reply_is_lost_undoes_one_answer_when_it_is_tapped_again(
     assert kept(place) == told + redone
 
 
+SILENT = """
+    const real = window.fetch;
+    window.fetch = (url, request) => {
+        if (`${url}`.startsWith("api/progress")) return new Promise(() => {});
+        return real(url, request);
+    };
+"""
+"""A connection so slow that nothing comes of what was answered so far."""
+
+
+def test_the_number_of_a_question_comes_with_it_on_a_slow_connection(
+    visit: Open,
+) -> None:
+    one = visit()
+    one.answer("A is better")
+    until(lambda: one.all(".bp-counts")[0].text.startswith("Question 2 "))
+    one.driver.execute_script(SILENT)
+    one.answer("B is better")
+    assert one.all(".bp-counts")[0].text.startswith("Question 3 ")
+
+
 TEXT = "<img src=x onerror=\"document.title='run'\"> & <b>leaf</b>"
 MARKED = Markup(
     "<em onclick=\"document.title='run'\">marked</em>"

@@ -470,22 +470,30 @@ class QuestionView {
   }
 
   async #counts() {
+    // The number of a question need not wait for what was answered.
+    this.#count();
     try {
-      const found = await this.call("progress");
-      this.title.textContent = found.name;
-      if (this.page) document.title = found.name;
-      const mine = found.yours === found.answered ? "" : ` · ${found.yours} by you`;
-      const early = found.answered < found.initial ? ` · getting to know your taste` : "";
-      const answers = found.answered === 1 ? "answer" : "answers";
-      // By this number the findings and one's answers name what is shown.
-      const number = this.asked ? `Question ${this.asked.question + 1} · ` : "";
-      this.counts.textContent = found.answered ? `${number}${found.answered} ${answers}${mine}${early}` : "The first question";
+      this.progress = await this.call("progress");
+      this.title.textContent = this.progress.name;
+      if (this.page) document.title = this.progress.name;
+      this.#count();
       this.chip.textContent = this.rater ?? "";
       this.chip.setAttribute("aria-label", `You answer as ${this.rater}; change`);
       this.chip.hidden = !this.rater;
     } catch {
       // Counts are no reason to stop.
     }
+  }
+
+  #count() {
+    if (!this.progress) return;
+    const { answered, yours, initial } = this.progress;
+    const mine = yours === answered ? "" : ` · ${yours} by you`;
+    const early = answered < initial ? ` · getting to know your taste` : "";
+    const answers = answered === 1 ? "answer" : "answers";
+    // By this number the findings and one's answers name what is shown.
+    const number = this.asked ? `Question ${this.asked.question + 1} · ` : "";
+    this.counts.textContent = answered ? `${number}${answered} ${answers}${mine}${early}` : "The first question";
   }
 
   show(asked) {
