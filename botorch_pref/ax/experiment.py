@@ -541,7 +541,8 @@ class PreferenceExperiment:
             storage: Where the new one is kept, see `create`.
             name: Of the new one; the same by default.
             parameters: Those of the new one; by default the same.
-            parameter_constraints: Theirs.
+            parameter_constraints: Theirs, all of them: those of this experiment are
+                not kept beside ``parameters``.
             rename: New names of parameters, by their old ones.
 
         Raises:
