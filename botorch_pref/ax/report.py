@@ -143,6 +143,10 @@ MEANINGS = {
 """What to make of some rows of the summary."""
 
 
+_MOST_PRINTED = 30
+"""Options of a printed report."""
+
+
 @dataclass(frozen=True)
 class Report:
     """Report on the answers: ``print`` it, or end a notebook's cell with it.
@@ -198,9 +202,10 @@ class Report:
     def to_markdown(self) -> str:
         """What to take and how sure it is, then all tables in Markdown.
 
-        Agreements are a square, effects a row for each parameter; the summary is last.
+        Of many options it has the best; agreements are a square, effects a row for each
+        parameter; the summary is last.
         """
-        parts, tables = [], [self.options.round(DECIMALS)]
+        parts, tables = [], [self.options.head(_MOST_PRINTED).round(DECIMALS)]
         if self.advice:
             values = self.summary["value"]
             best = values["recommended of those shown"]
@@ -208,6 +213,9 @@ class Report:
                 _short(f"The best option shown is {best}."),
                 f"{'Stop' if values['stop'] else 'Go on'}. {self.advice}",
             ]
+        if len(self.options) > _MOST_PRINTED:
+            count = f"{_MOST_PRINTED} of {len(self.options)}"
+            parts.append(f"The best {count} options; `report.options` has all of them.")
         if self.effects is not None:
             tables.insert(0, _by_parameter(self.effects))
         if self.raters is not None and self.agreement is not None:

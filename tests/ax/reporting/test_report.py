@@ -436,6 +436,15 @@ def test_a_chance_of_one_draw_is_printed_as_none() -> None:
     assert row.split() == ["|", "1", "A", "|", "0.000244", "|", "0", "|"]
 
 
+def test_of_many_options_the_best_are_printed() -> None:
+    summary = DataFrame({"value": [1]}, index=["answers"])
+    options = DataFrame({"mean": range(480, 0, -1)}, index=map(str, range(480)))
+    said, table, _ = report.Report(summary, options).to_markdown().split("\n\n")
+    assert said.startswith("The best 30 of 480 options;")
+    _, _, *rows = table.splitlines()
+    assert [row.split()[1] for row in rows] == [str(place) for place in range(30)]
+
+
 def test_a_report_reads_well(found) -> None:
     text = str(found)
     assert text == found.to_markdown() == found._repr_markdown_()
