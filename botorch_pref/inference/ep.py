@@ -23,7 +23,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from scipy.linalg.lapack import dposv, dtrtrs
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
@@ -35,20 +34,23 @@ from botorch_pref.inference.engine import (
     WarmStart,
     in_double,
 )
-from botorch_pref.inference.gaussian import (
+from botorch_pref.inference.few_answers import (
     Array,
-    GaussianSolution,
     HalfLines,
     OfScales,
+    RowMoments,
+    approach,
+    ep_derivatives,
+    quick_problem,
+)
+from botorch_pref.inference.gaussian import (
+    GaussianSolution,
     implicit_tangent,
     matching_derivatives,
     matching_sites,
     prior_form,
-    quick_cholesky,
-    quick_problem,
     with_gradient_of,
 )
-from botorch_pref.inference.hessians import RowMoments, ep_derivatives
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel
@@ -345,93 +347,6 @@ def _solve_normal(normal: Tensor, target: Tensor) -> Tensor:
     solution = scale * torch.cholesky_solve(scale * target, cholesky)
     solved = (info == 0)[..., None, None] & solution.isfinite().all(-2, keepdim=True)
     return torch.where(solved, solution, 0.0)
-
-
-# --- Quick sweeps of few answers, which say where the iteration starts
-
-
-# The sum of all steps, in posterior deviations; the last one is a tenth of it still.
-_QUICK_TOLERANCE = 1e-6
-# The length of a step from which none has led back.
-_LOST = 1e6
-
-
-def approach(
-    covar: Array,
-    prior: Array,
-    sites: Array,
-    matching: Callable[[Array, Array], Array],
-) -> tuple[Array | None, int]:
-    """Sites near the fixed point, ``2 m``, and the number of sweeps they took.
-
-    These are the sweeps of `_iterate` in NumPy, without its safeguards, in a fifth of
-    the time. Where they do not arrive, rounding leaves no Gaussian, or a site has no
-    positive precision, there are no sites.
-
-    Args:
-        covar: See `quick_problem`, as for ``prior`` and ``sites``.
-        prior: The prior means of the rows.
-        sites: Where to start.
-        matching: From means and variances of cavities, each ``m``, to the sites that
-            match the tilted moments.
-    """
-    m, memory = len(prior), _QuickMemory()
-    with np.errstate(all="ignore"):
-        for sweep in range(1, _MAX_SWEEPS + 1):
-            tau, nu = sites[:m], sites[m:]
-            variance, moved = _condition(covar, tau, nu - tau * prior)
-            left = 1 - tau * variance
-            mean = (prior + moved - variance * nu) / left
-            if not (variance.min() > 0 and left.min() > 0 and np.isfinite(mean).all()):
-                break
-            try:
-                image = matching(mean, variance / left)
-            except PrecisionError:
-                break
-            step = image - sites
-            scale = np.concatenate([variance, np.sqrt(variance)])
-            length = np.abs(step) @ scale
-            if length < _QUICK_TOLERANCE:
-                return image, sweep
-            sites = memory.extrapolate(image, step, scale)
-            if sites[:m].min() < 0:
-                sites = image
-            if not length < _LOST or sites[:m].min() < 0:
-                break
-    return None, sweep
-
-
-def _condition(covar: Array, tau: Array, shifts: Array) -> tuple[Array, Array]:
-    """Variances of the rows given sites, and how far these move their means."""
-    cholesky, scaled = quick_cholesky(covar, tau)
-    half, _ = dtrtrs(cholesky, scaled.T, lower=1, overwrite_b=1)
-    variance = covar.diagonal() - np.einsum("ij,ij->j", half, half)
-    return variance, covar @ shifts - (half @ shifts) @ half
-
-
-class _QuickMemory:
-    """The last three differences of iterates and of steps: see `AndersonMemory`."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Array, Array] | None = None
-        self._images: list[Array] = []
-        self._steps: list[Array] = []
-
-    def extrapolate(self, image: Array, step: Array, scale: Array) -> Array:
-        """The next iterate, from the last one's image and the step that led there."""
-        last, self._last = self._last, (image, step)
-        if last is None:
-            return image
-        self._images = [*self._images[-2:], image - last[0]]
-        self._steps = [*self._steps[-2:], step - last[1]]
-        weighted = np.array(self._steps) * scale
-        length = np.sqrt(np.einsum("ij,ij->i", weighted, weighted))
-        weighted /= length[:, None]
-        normal = weighted @ weighted.T
-        # Differences that repeat others count little.
-        normal.ravel()[:: len(length) + 1] += 1e-14
-        _, gamma, info = dposv(normal, weighted @ (scale * step))
-        return image if info else image - (gamma / length) @ np.array(self._images)
 
 
 def _matching(factors: ScalarFactors) -> Callable[[Array, Array], Array]:

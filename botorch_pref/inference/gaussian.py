@@ -33,21 +33,16 @@ derivatives, no higher ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf
-from scipy.special import erfcx
 from torch import Tensor
 from torch.autograd import Function
 
-from botorch_pref.inference.conditioning import SitePosterior, SiteSolver, plus_identity
+from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.inference.engine import (
     Engine,
     FurtherAnswers,
@@ -60,7 +55,8 @@ from botorch_pref.inference.engine import (
     WarmStart,
     not_finite,
 )
-from botorch_pref.likelihoods.factors import BoxFactors, Factors, ScalarFactors
+from botorch_pref.inference.few_answers import OfScales
+from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel, differentiated_once
 from botorch_pref.numerics.quadrature import TiltedMoments
 
@@ -132,90 +128,6 @@ class _PriorForm(Function):
         in_covar = (-0.5 * gradient)[..., None, None] * lacking
         in_mean = gradient.unsqueeze(-1) * pull
         return in_covar.sum_to_size(of_covar), in_mean.sum_to_size(of_mean), None, None
-
-
-# --- Quick steps of few answers, which say where an iteration starts
-
-
-Array = NDArray[np.float64]
-MOST_ROWS = 256
-"""Beyond so many rows the matrices take the time, and not the operations."""
-
-
-def quick_problem(
-    solver: SiteSolver, prior: Tensor, sites: Tensor
-) -> tuple[Array, Array, Array] | None:
-    """Prior covariance and means of rows, and sites to start from, in NumPy.
-
-    A step of tens of answers is small matrices, of which torch takes longer to start an
-    operation than to do it.
-
-    Args:
-        solver: Knows the covariance, ``m x m``.
-        prior: The means, ``m``.
-        sites: ``2 m``.
-
-    Returns:
-        None for a batch, for many rows, off the CPU, where rows outnumber points, and
-        where a site has a negative precision.
-    """
-    covar, m = solver.row_covariance, prior.shape[-1]
-    if covar is None or covar.dim() > 2 or covar.device.type != "cpu" or m > MOST_ROWS:
-        return None
-    if prior.dim() > 1 or sites.dim() > 1 or sites[:m].amin() < 0:
-        return None
-    return covar.numpy(), prior.numpy(), sites.numpy()
-
-
-def quick_cholesky(covar: Array, tau: Array) -> tuple[Array, Array]:
-    """The lower Cholesky factor of ``B``, and ``C T^(1/2)``.
-
-    LAPACK leaves numbers above the diagonal that are no part of the factor.
-    """
-    scale = np.sqrt(tau)
-    scaled = covar * scale
-    b = scaled * scale[:, None]
-    b.ravel()[:: len(tau) + 1] += 1.0
-    # LAPACK reads the transpose, which is the same matrix, without a copy.
-    return dpotrf(b.T, lower=1, clean=0, overwrite_a=1)[0], scaled
-
-
-class HalfLines(NamedTuple):
-    r"""Probits of rows: sides, 1 for a lower end, -1 for an upper, ends and noise.
-
-    Derivatives are those of log partitions in the means of cavities; with variances of
-    zero, of log probabilities. With the hazard :math:`h` at :math:`x` and :math:`g = h
-    (x + h)` those of :math:`\log \Phi` are :math:`h`, :math:`-g`, :math:`t = g (x +
-    h) - h (1 - g)` and :math:`2 g (1 - g) - t (x + 2 h)`.
-    """
-
-    sides: Array
-    ends: Array
-    noise: Array
-
-    @classmethod
-    def of(cls, factors: Factors) -> HalfLines | None:
-        """Those of factors; None for factors of another kind."""
-        ends = factors.half_lines() if type(factors) is BoxFactors else None
-        return None if ends is None else cls(*(part.numpy() for part in ends))
-
-    def slopes(self, mean: Array, variance: Array | float) -> tuple[Array, Array]:
-        """The first derivatives, and minus the second ones, each ``m``."""
-        slope, _, h, g = self._hazards(mean, variance)
-        return h * slope, g * slope**2
-
-    def derivatives(self, mean: Array, variance: Array | float) -> tuple[Array, ...]:
-        """Four derivatives, each ``m``."""
-        slope, x, h, g = self._hazards(mean, variance)
-        third = g * (x + h) - h * (1 - g)
-        fourth = 2 * g * (1 - g) - third * (x + 2 * h)
-        return h * slope, -g * slope**2, third * slope**3, fourth * slope**4
-
-    def _hazards(self, mean: Array, variance: Array | float) -> tuple[Array, ...]:
-        slope = self.sides / np.sqrt(self.noise + variance)
-        x = (mean - self.ends) * slope
-        h = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
-        return slope, x, h, h * (x + h)
 
 
 class SiteChange(NamedTuple):
@@ -323,10 +235,6 @@ def matching_derivatives(
     return of_moments, of_sites
 
 
-OfScales = tuple[Array, Array]
-"""First and second derivatives in the logs of ``p`` scales, ``p`` and ``p x p``."""
-
-
 # In posterior standard deviations, of which a hundredth is never missed.
 _MOST_ROUNDING = 1e-2
 
@@ -361,7 +269,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
         evidence_error: How far the evidence is from the exact one, about, in nats,
             ``batch_shape``; None where the engine does not know.
         evidence_derivatives: From the kernel of the rows to the derivatives of the
-            evidence in its scales, see :mod:`.hessians`; None where there are none.
+            evidence in its scales, see :mod:`.few_answers`; None where there are none.
     """
 
     engine: Engine

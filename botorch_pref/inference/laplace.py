@@ -23,14 +23,11 @@ others another start may lead higher.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
 import torch
-from scipy.linalg.lapack import dpotrs
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import (
@@ -47,19 +44,21 @@ from botorch_pref.inference.engine import (
     WarmStart,
     in_double,
 )
-from botorch_pref.inference.gaussian import (
-    Array,
-    GaussianSolution,
+from botorch_pref.inference.few_answers import (
     HalfLines,
     OfScales,
+    RowMoments,
+    approach_mode,
+    laplace_derivatives,
+    quick_problem,
+)
+from botorch_pref.inference.gaussian import (
+    GaussianSolution,
     SiteChange,
     SiteTangent,
     prior_form,
-    quick_cholesky,
-    quick_problem,
     with_gradient_of,
 )
-from botorch_pref.inference.hessians import RowMoments, laplace_derivatives
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 from botorch_pref.linalg.covariance import RowKernel
@@ -160,48 +159,6 @@ class _LogPosterior:
             return None, steps
         forces = torch.from_numpy(near)
         return (forces, covar @ forces), steps
-
-
-# Length of the last quick step, after which the next one is its square.
-_QUICK_TOLERANCE = 1e-7
-
-
-def approach_mode(
-    covar: Array,
-    prior: Array,
-    sites: Array,
-    slopes: Callable[[Array], tuple[Array, Array]],
-) -> tuple[Array | None, int]:
-    """Forces near the mode, ``m``, and the number of steps that they took.
-
-    These are Newton's steps in NumPy, without a line search. Where one is not half as
-    long as the one before, there are no forces.
-
-    Args:
-        covar: See :func:`.quick_problem`, as for ``prior`` and ``sites``.
-        prior: The prior means of the rows.
-        sites: Where to start: at the mean under them.
-        slopes: From rows, ``m``, to the slopes of their log probabilities and minus the
-            second derivatives, which are positive.
-    """
-    m, before = len(prior), math.inf
-    tau, shift = sites[:m], sites[m:] - sites[:m] * prior
-    forces = moved = pull = np.zeros(m)
-    with np.errstate(all="ignore"):
-        for step in range(_MAX_ITERATIONS):
-            scale, (cholesky, scaled) = np.sqrt(tau), quick_cholesky(covar, tau)
-            inner, _ = dpotrs(cholesky, shift @ scaled, lower=1)
-            new = shift - scale * inner
-            new_moved = covar @ new
-            length = math.sqrt(abs(pull @ (new_moved - moved))) if step else math.inf
-            forces, moved = new, new_moved
-            if length < _QUICK_TOLERANCE:
-                return forces, step
-            if step > 1 and not length < 0.5 * before:
-                break
-            first, tau = slopes(prior + moved)
-            before, pull, shift = length, first - forces, first + tau * moved
-    return None, step
 
 
 def _line_search(

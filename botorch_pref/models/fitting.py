@@ -4,7 +4,7 @@ Hyper-parameters of a few answers move far from where they start, and what L-BFG
 learned of the curvature there is soon out of date: with second derivatives Newton's
 method in a trust region (Nocedal and Wright 2006, algorithm 4.1) takes half as many
 evaluations. Those of a stationary kernel cost less than one: see
-:mod:`botorch_pref.inference.hessians`. Everything else is BoTorch's fit.
+:mod:`botorch_pref.inference.few_answers`. Everything else is BoTorch's fit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scipy.optimize import OptimizeResult, brentq, minimize
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.inference.gaussian import MOST_ROWS
+from botorch_pref.inference.few_answers import MOST_ROWS
 from botorch_pref.linalg.covariance import RowKernel, has_closed_form
 from botorch_pref.models.base import UtilityModel
 from botorch_pref.numerics.argument_ranges import checked_arguments

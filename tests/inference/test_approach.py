@@ -9,11 +9,9 @@ from draws import normal
 from torch import Tensor
 
 from botorch_pref.feedback import Comparisons, Feedback, Ratings
-from botorch_pref.inference import ep, gaussian, laplace
-from botorch_pref.inference.engine import UtilityPrior, WarmStart, in_double
-from botorch_pref.inference.ep import approach
-from botorch_pref.inference.gaussian import HalfLines
-from botorch_pref.inference.laplace import approach_mode
+from botorch_pref.inference import ep, few_answers, laplace
+from botorch_pref.inference.engine import Sites, UtilityPrior, WarmStart, in_double
+from botorch_pref.inference.few_answers import HalfLines, approach, approach_mode
 from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
     PairwiseLogitLikelihood,
@@ -66,7 +64,7 @@ def test_they_lead_to_the_fixed_point_of_the_checked_iteration(
 ) -> None:
     model = duels(name, 0)
     quick, evidence, _ = solved(model)
-    monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
+    monkeypatch.setattr(few_answers, "MOST_ROWS", 0)
     checked, expected, _ = solved(model)
     # Both stop at 1e-7 posterior deviations; sites are larger than one by their noise.
     torch.testing.assert_close(quick, checked, rtol=1e-5, atol=1e-6)
@@ -78,7 +76,7 @@ def test_where_they_mislead_the_iteration_still_arrives(
     wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = duels("probit", 1)
-    monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
+    monkeypatch.setattr(few_answers, "MOST_ROWS", 0)
     expected, evidence, _ = solved(model)
     misled = {
         "far": expected * 1e3,
@@ -86,7 +84,7 @@ def test_where_they_mislead_the_iteration_still_arrives(
         "lost": None,
         "not finite": expected * torch.nan,
     }[wrong]
-    monkeypatch.setattr(gaussian, "MOST_ROWS", 256)
+    monkeypatch.setattr(few_answers, "MOST_ROWS", 256)
     near = None if misled is None else misled.numpy()
     monkeypatch.setattr(ep, "approach", lambda *_: (near, 3))
     sites, found, _ = solved(model)
@@ -156,9 +154,9 @@ def test_newtons_quick_steps_arrive_at_the_mode(
 ) -> None:
     """Or say that they did not, and the checked steps go from the start itself."""
     model = duels(name, 4, LaplacePreferenceGP)
-    monkeypatch.setattr(gaussian, "MOST_ROWS", 0)
+    monkeypatch.setattr(few_answers, "MOST_ROWS", 0)
     expected, evidence, _ = solved(model)
-    monkeypatch.setattr(gaussian, "MOST_ROWS", 256)
+    monkeypatch.setattr(few_answers, "MOST_ROWS", 256)
     with torch.no_grad():
         prior, factors = prior_of(model), in_double(model.factors())
         covar = factors.rows.congruence(prior.covar).numpy()
@@ -174,7 +172,7 @@ def test_newtons_quick_steps_arrive_at_the_mode(
         np.testing.assert_allclose(near, balanced, rtol=1e-5, atol=1e-6)
     # A site that is a little off is one from hyper-parameters that are a little off.
     assert near is not None or start not in (0.8, 1.0)
-    again, value, iterations = solved(model, WarmStart(gaussian.Sites(*sites.chunk(2))))
+    again, value, iterations = solved(model, WarmStart(Sites(*sites.chunk(2))))
     assert iterations >= steps
     torch.testing.assert_close(again, expected, rtol=1e-7, atol=1e-8)
     torch.testing.assert_close(value, evidence, rtol=1e-11, atol=1e-11)
@@ -186,7 +184,7 @@ def test_where_quick_steps_mislead_newton_still_arrives(
 ) -> None:
     model = duels("probit", 4, LaplacePreferenceGP)
     expected, evidence, _ = solved(model)
-    start = WarmStart(gaussian.Sites(*expected.chunk(2)))
+    start = WarmStart(Sites(*expected.chunk(2)))
     forces = np.full(len(expected) // 2, wrong)
     monkeypatch.setattr(laplace, "approach_mode", lambda *_: (forces, 3))
     found, value, _ = solved(model, start)
