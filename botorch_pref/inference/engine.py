@@ -9,10 +9,12 @@ from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
+import numpy as np
 import torch
 from botorch.posteriors.posterior import Posterior
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -24,6 +26,7 @@ from botorch_pref.errors import (
 )
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg.covariance import (
+    RowKernel,
     batched_product,
     block_diagonal,
     dense_covariance,
@@ -336,6 +339,9 @@ def conditioned(
     return Moments(prior_mean + shift, covariance)
 
 
+Array = NDArray[np.float64]
+OfScales = tuple[Array, Array]
+"""First and second derivatives in the logs of ``p`` scales, ``p`` and ``p x p``."""
 TermsT = TypeVar("TermsT", covariant=True)
 
 
@@ -353,6 +359,15 @@ class Solution(ABC, Generic[TermsT]):
 
         Its gradient in everything that the engine was given is exact, of first order.
         """
+
+    def evidence_derivatives(self, kernel: RowKernel) -> OfScales | None:
+        """Derivatives of the log evidence in the scales of the kernel of its rows.
+
+        Returns:
+            First and second ones in the logs of the scales; None where these are not
+            known, as for a batch.
+        """
+        return None
 
     @property
     @abstractmethod

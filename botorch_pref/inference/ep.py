@@ -28,16 +28,16 @@ from torch import Tensor
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import conditioning
 from botorch_pref.inference.engine import (
+    Array,
     Engine,
+    OfScales,
     Sites,
     UtilityPrior,
     WarmStart,
     in_double,
 )
 from botorch_pref.inference.few_answers import (
-    Array,
     HalfLines,
-    OfScales,
     RowMoments,
     approach,
     ep_derivatives,
@@ -616,7 +616,7 @@ class ExpectationPropagation(Engine):
                 solver, state.posterior, state.balance, eps
             ),
             evidence_error=partial(evidence_error, own, state),
-            evidence_derivatives=partial(_derivatives, problem, state),
+            of_scales=partial(_derivatives, problem, state),
         )
 
     @torch.no_grad()

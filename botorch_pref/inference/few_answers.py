@@ -34,17 +34,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dgesv, dposv, dpotrf, dpotri, dpotrs, dtrtrs
 from scipy.special import erfcx
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning import SiteSolver
+from botorch_pref.inference.engine import Array, OfScales
 from botorch_pref.likelihoods.factors import BoxFactors, Factors
 from botorch_pref.linalg.covariance import RowKernel
 
-Array = NDArray[np.float64]
 MOST_ROWS = 256
 """Beyond so many rows the matrices take the time, and not the operations."""
 
@@ -255,10 +254,6 @@ def approach_mode(
 
 
 # --- Second derivatives of evidences
-
-
-OfScales = tuple[Array, Array]
-"""First and second derivatives in the logs of ``p`` scales, ``p`` and ``p x p``."""
 
 
 class RowMoments(NamedTuple):

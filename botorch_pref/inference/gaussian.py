@@ -46,6 +46,7 @@ from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.inference.engine import (
     Engine,
     FurtherAnswers,
+    OfScales,
     PosteriorTangent,
     PosteriorTerms,
     Sites,
@@ -55,7 +56,6 @@ from botorch_pref.inference.engine import (
     WarmStart,
     not_finite,
 )
-from botorch_pref.inference.few_answers import OfScales
 from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel, differentiated_once
 from botorch_pref.numerics.quadrature import TiltedMoments
@@ -268,8 +268,8 @@ class GaussianSolution(Solution[PosteriorTerms]):
             None where the evidence is stationary in the sites.
         evidence_error: How far the evidence is from the exact one, about, in nats,
             ``batch_shape``; None where the engine does not know.
-        evidence_derivatives: From the kernel of the rows to the derivatives of the
-            evidence in its scales, see :mod:`.few_answers`; None where there are none.
+        of_scales: Gives :meth:`evidence_derivatives`, see :mod:`.few_answers`; None
+            where the engine does not know them.
     """
 
     engine: Engine
@@ -285,12 +285,16 @@ class GaussianSolution(Solution[PosteriorTerms]):
     rounding: float
     evidence_pull: Callable[[SitePosterior, Tensor], Tensor] | None = None
     evidence_error: Callable[[], Tensor] | None = None
-    evidence_derivatives: Callable[[RowKernel], OfScales | None] | None = None
+    of_scales: Callable[[RowKernel], OfScales | None] | None = None
 
     @property
     def log_evidence(self) -> Tensor:
         """See base class."""
         return self.evidence.to(self.prior.covar)
+
+    def evidence_derivatives(self, kernel: RowKernel) -> OfScales | None:
+        """See base class."""
+        return None if self.of_scales is None else self.of_scales(kernel)
 
     @cached_property
     def terms(self) -> PosteriorTerms:

@@ -39,6 +39,7 @@ from botorch_pref.inference.conditioning import (
 )
 from botorch_pref.inference.engine import (
     Engine,
+    OfScales,
     Sites,
     UtilityPrior,
     WarmStart,
@@ -46,7 +47,6 @@ from botorch_pref.inference.engine import (
 )
 from botorch_pref.inference.few_answers import (
     HalfLines,
-    OfScales,
     RowMoments,
     approach_mode,
     laplace_derivatives,
@@ -339,5 +339,5 @@ class Laplace(Engine):
             residual=float(residual.max()),
             rounding=lost_digits(solver, posterior, balance, eps),
             evidence_pull=partial(_evidence_pull, factors),
-            evidence_derivatives=partial(_derivatives, log_posterior, point, posterior),
+            of_scales=partial(_derivatives, log_posterior, point, posterior),
         )

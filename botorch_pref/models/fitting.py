@@ -211,8 +211,7 @@ class NewtonClosure(ForwardBackwardClosure):
         count, has_graph = self._mll.model.num_data, self.hessian is None
         with torch.set_grad_enabled(has_graph):
             solution = self._mll.model.evidence_solution()
-        known = getattr(solution, "evidence_derivatives", None)
-        found = None if known is None else known(self._kernel)
+        found = solution.evidence_derivatives(self._kernel)
         if found is None:
             self.hessian = None
             if not has_graph:

@@ -32,7 +32,7 @@ from botorch_pref import (
 from botorch_pref.models import PreferenceGP, fitting
 from botorch_pref.models.fitting import Evaluation, minimize_by_newton
 
-ENGINES = [EPPreferenceGP, LaplacePreferenceGP]
+ENGINES = [EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP]
 
 
 def duels(num_duels: int, seed: int, noise: float = 0.3) -> tuple[Tensor, Tensor]:
@@ -133,7 +133,9 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", [*OTHERS, "single", "batch", "method", "skew", "many"])
+@pytest.mark.parametrize(
+    "name", [*OTHERS, "single", "batch", "method", "exact", "many"]
+)
 def test_other_fits_are_those_of_botorch(name, num_newton, monkeypatch) -> None:
     X, pairs = duels(9, 7)
     options = {key: make() for key, make in OTHERS.get(name, {}).items()}
@@ -146,7 +148,9 @@ def test_other_fits_are_those_of_botorch(name, num_newton, monkeypatch) -> None:
         asked = {"optimizer_kwargs": {"options": {"maxiter": 100}}}
     elif name == "many":
         monkeypatch.setattr(fitting, "_MOST_SCALES", 2)
-    engine = SkewPreferenceGP if name == "skew" else EPPreferenceGP
+    engine = EPPreferenceGP
+    if name == "exact":
+        engine, options["exact_evidence"] = SkewPreferenceGP, True
     if name == "single":
         with pytest.warns(InputDataWarning, match="float32"):
             model = engine(X, pairs, **options)
