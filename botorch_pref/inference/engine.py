@@ -470,6 +470,11 @@ class Engine(ABC):
                 but for the engine's tolerance; its cost does.
         """
 
+    @property
+    def of_evidence(self) -> Engine:
+        """The engine whose evidence is that of this one: mostly itself."""
+        return self
+
     def accepts(self, factors: type[Factors]) -> bool:
         """Whether the engine takes a class of factors."""
         return any(issubclass(factors, kind) for kind in self.takes)

@@ -202,6 +202,7 @@ class NewtonClosure(ForwardBackwardClosure):
         self._mll, self._kernel, self._raw = mll, kernel, [*parameters.values()]
         self._places = kernel.places(self._raw)
         self.hessian: Array | None = None
+        self._is_wanted = True
 
     def __call__(self, **_: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The loss and its gradient, as BoTorch takes them.
@@ -211,7 +212,8 @@ class NewtonClosure(ForwardBackwardClosure):
         count, has_graph = self._mll.model.num_data, self.hessian is None
         with torch.set_grad_enabled(has_graph):
             solution = self._mll.model.evidence_solution()
-        found = solution.evidence_derivatives(self._kernel)
+        wanted = self._is_wanted
+        found = solution.evidence_derivatives(self._kernel) if wanted else None
         if found is None:
             self.hessian = None
             if not has_graph:
@@ -250,10 +252,15 @@ class NewtonClosure(ForwardBackwardClosure):
             # BoTorch writes the next gradient into the same array.
             return Evaluation(float(fun(x)), jac(x).copy(), self.hessian)
 
+        self._is_wanted = True
         start = evaluate(x0)
-        if not np.isfinite(start.value) or start.hessian is None:
-            return minimize(fun, x0, jac=jac, method="L-BFGS-B")
-        return minimize_by_newton(evaluate, x0, start)
+        if np.isfinite(start.value) and start.hessian is not None:
+            found = minimize_by_newton(evaluate, x0, start)
+            if found.success:
+                return found
+            x0 = found.x
+        self.hessian, self._is_wanted = None, False
+        return minimize(fun, x0, jac=jac, method="L-BFGS-B")
 
 
 def _flat(parts: Sequence[Tensor]) -> Array:
@@ -270,9 +277,11 @@ class Evaluation(NamedTuple):
 
 
 # The share of a value that a step gains, below which it is the last. There the model is
-# right to the square of that, and what is left is less than SciPy's L-BFGS-B leaves.
-_LAST = 1e-6
-_MOST_STEPS, _SHORTEST = 200, 1e-8
+# right to the square of that, and less is left than SciPy's L-BFGS-B leaves; the slope
+# is that at which it ends.
+_LAST, _SLOPE = 1e-6, 1e-5
+# Where that does not lead there, L-BFGS goes on: the optimum may be at infinity.
+_MOST_STEPS, _SHORTEST = 25, 1e-8
 _ENOUGH, _POOR, _GOOD = 0.1, 0.25, 0.75
 
 
@@ -290,6 +299,8 @@ def minimize_by_newton(
     """
     radius, evaluations, found = 1.0, 1, False
     while evaluations < _MOST_STEPS and radius > _SHORTEST:
+        if found := bool(np.abs(here.gradient).max() <= _SLOPE):
+            break
         step, gain = _step(here, radius)
         length = float(np.linalg.norm(step))
         is_newton = here.hessian is not None and length < radius

@@ -270,7 +270,7 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
-        solution = self._solve(self._cache.start)
+        solution = self._solve(self._cache.start, self.engine.of_evidence)
         _ = solution.log_evidence  # now: it may fail as it is computed
         self._warn_of(solution)
         self._cache.start = solution.warm_start()
@@ -287,14 +287,16 @@ class PreferenceGP(UtilityModel, GP):
         """
         return fit(mll, **given)
 
-    def _solve(self, start: WarmStart | None) -> Solution[PosteriorTerms]:
+    def _solve(
+        self, start: WarmStart | None, engine: Engine
+    ) -> Solution[PosteriorTerms]:
         factors, prior = self.factors(), self.prior()
         try:
-            solution = self.engine.solve(prior, factors, start)
-            check_solution(self.engine, solution)
+            solution = engine.solve(prior, factors, start)
+            check_solution(engine, solution)
             if start is not None and solution.failures:
                 # Of far hyper-parameters, as line searches try, it can lead astray.
-                solution = self.engine.solve(prior, factors)
+                solution = engine.solve(prior, factors)
         except PrecisionError:
             prior.check_finite()
             raise
@@ -303,7 +305,7 @@ class PreferenceGP(UtilityModel, GP):
     def _solve_for_prediction(
         self, start: WarmStart | None
     ) -> Solution[PosteriorTerms]:
-        solution = self._solve(start)
+        solution = self._solve(start, self.engine)
         _ = solution.terms  # now, without a graph; and it may have failed only here
         self._warn_of(solution)
         return solution

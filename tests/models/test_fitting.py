@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import ModelFittingError
-from botorch.exceptions.warnings import InputDataWarning, OptimizationWarning
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
 from botorch.optim.fit import fit_gpytorch_mll_scipy
@@ -216,7 +215,7 @@ def rosenbrock(x: np.ndarray) -> Evaluation:
 def test_a_valley_that_bends_is_followed_to_its_end(start) -> None:
     x = np.array(start)
     found = minimize_by_newton(rosenbrock, x, rosenbrock(x))
-    np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
+    np.testing.assert_allclose(found.x, 1.0, atol=1e-3)
     assert found.nfev <= 60
 
 
@@ -232,12 +231,27 @@ def test_what_has_no_minimum_fails_with_a_message() -> None:
         assert "No optimum" in found.message
 
 
-def test_a_fit_that_found_none_fails(monkeypatch) -> None:
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda cls: cls.__name__)
+def test_l_bfgs_goes_on_where_the_steps_do_not_lead_there(engine, monkeypatch) -> None:
     X, pairs = duels(15, 9)
+    expected, model = (engine(X, pairs) for _ in range(2))
+    fit_gpytorch_mll(objective_of(expected))
     monkeypatch.setattr(fitting, "_MOST_STEPS", 2)
-    objective = objective_of(EPPreferenceGP(X, pairs))
-    with (
-        pytest.warns(OptimizationWarning, match="No optimum was found"),
-        pytest.raises(ModelFittingError),
-    ):
-        fit_gpytorch_mll(objective, max_attempts=1)
+    fit_gpytorch_mll(objective_of(model))
+    torch.testing.assert_close(
+        parameters(model), parameters(expected), rtol=0, atol=2e-2
+    )
+
+
+def test_an_optimum_at_infinity_ends_the_fit_as_that_of_botorch() -> None:
+    """Duels that a straight line explains, and a kernel without priors."""
+    X, pairs = uniform(6, 3, seed=2), torch.combinations(torch.arange(6))[:5]
+    f = X.sum(-1)[pairs]
+    pairs = pairs.gather(-1, f.argsort(-1, descending=True))
+    found = []
+    for optimizer in ({}, {"optimizer": fit_gpytorch_mll_scipy}):
+        kernel = ScaleKernel(RBFKernel(ard_num_dims=3)).double()
+        model = LaplacePreferenceGP(X, pairs, covar_module=kernel)
+        fit_gpytorch_mll(objective_of(model), **optimizer)
+        found.append(float(model.log_evidence().detach()))
+    assert found[0] >= found[1] - 0.01

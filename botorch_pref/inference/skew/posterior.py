@@ -42,7 +42,6 @@ from botorch_pref.inference.conditioning import SitePosterior
 from botorch_pref.inference.engine import (
     Engine,
     FurtherAnswers,
-    OfScales,
     PosteriorTerms,
     RowSources,
     Solution,
@@ -70,7 +69,6 @@ from botorch_pref.inference.skew.coordinates import (
 from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
-from botorch_pref.linalg.covariance import RowKernel
 from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.numerics.normal import interval_derivatives, truncated_normal_quantile
@@ -478,12 +476,6 @@ class SkewSolution(Solution[PosteriorTerms]):
         with torch.no_grad():
             return ExpectationPropagation().solve(self.prior, self.factors)
 
-    def evidence_derivatives(self, kernel: RowKernel) -> OfScales | None:
-        """See base class; those of expectation propagation, not of draws."""
-        if self.engine.exact_evidence:
-            return None
-        return self.approximation.evidence_derivatives(kernel)
-
     @cached_property
     def log_evidence(self) -> Tensor:
         """See base class; estimated from draws with ``exact_evidence``."""
@@ -637,6 +629,11 @@ class UnifiedSkewNormal(Engine):
         else:
             found, own = ExpectationPropagation().solve(prior, boxes), None
         return SkewSolution(self, prior, boxes, found, own)
+
+    @property
+    def of_evidence(self) -> Engine:
+        """See base class."""
+        return self if self.exact_evidence else ExpectationPropagation()
 
     def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
         """A new source of randomness, of a seed that ``offset`` makes another one."""
