@@ -237,7 +237,7 @@ class EPProblem:
         given = quick_problem(self.solver, self.prior, sites)
         if given is None or not self.solver.resolves_all:
             return None, 0
-        near, sweeps = approach(*given, _matching(self.factors))
+        near, sweeps = approach(*given, _matching(self.factors), _MAX_SWEEPS)
         return None if near is None else torch.from_numpy(near), sweeps
 
     def _start(self, sites: Tensor) -> EPState:

@@ -124,9 +124,6 @@ class HalfLines(NamedTuple):
 # --- Sweeps and steps, which say where an iteration starts
 
 
-_MOST_SWEEPS, _MOST_STEPS = 200, 100
-
-
 # The sum of all steps, in posterior deviations; the last one is a tenth of it still.
 _SHORT_SWEEP = 1e-6
 # The length of a step from which none has led back.
@@ -138,6 +135,7 @@ def approach(
     prior: Array,
     sites: Array,
     matching: Callable[[Array, Array], Array],
+    most: int,
 ) -> tuple[Array | None, int]:
     """Sites near the fixed point, ``2 m``, and the number of sweeps they took.
 
@@ -151,10 +149,11 @@ def approach(
         sites: Where to start.
         matching: From means and variances of cavities, each ``m``, to the sites that
             match the tilted moments.
+        most: The number of sweeps.
     """
     m, memory = len(prior), _QuickMemory()
     with np.errstate(all="ignore"):
-        for sweep in range(1, _MOST_SWEEPS + 1):
+        for sweep in range(1, most + 1):
             tau, nu = sites[:m], sites[m:]
             variance, moved = _condition(covar, tau, nu - tau * prior)
             left = 1 - tau * variance
@@ -220,6 +219,7 @@ def approach_mode(
     prior: Array,
     sites: Array,
     slopes: Callable[[Array], tuple[Array, Array]],
+    most: int,
 ) -> tuple[Array | None, int]:
     """Forces near the mode, ``m``, and the number of steps that they took.
 
@@ -232,12 +232,13 @@ def approach_mode(
         sites: Where to start: at the mean under them.
         slopes: From rows, ``m``, to the slopes of their log probabilities and minus the
             second derivatives, which are positive.
+        most: The number of steps.
     """
     m, before = len(prior), math.inf
     tau, shift = sites[:m], sites[m:] - sites[:m] * prior
     forces = moved = pull = np.zeros(m)
     with np.errstate(all="ignore"):
-        for step in range(_MOST_STEPS):
+        for step in range(most):
             scale, (cholesky, scaled) = np.sqrt(tau), quick_cholesky(covar, tau)
             inner, _ = dpotrs(cholesky, shift @ scaled, lower=1)
             new = shift - scale * inner

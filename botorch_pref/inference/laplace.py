@@ -154,7 +154,9 @@ class _LogPosterior:
         covar, lines = self.solver.row_covariance, HalfLines.of(self.factors)
         if given is None or lines is None or covar is None:
             return None, 0
-        near, steps = approach_mode(*given, lambda mean: lines.slopes(mean, 0.0))
+        near, steps = approach_mode(
+            *given, lambda mean: lines.slopes(mean, 0.0), _MAX_ITERATIONS
+        )
         if near is None:
             return None, steps
         forces = torch.from_numpy(near)

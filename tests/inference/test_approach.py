@@ -103,7 +103,7 @@ def test_they_end_where_rounding_leaves_no_gaussian(likelihood, site: float) -> 
     }
     factors = in_double(likelihood.factors(answers[type(likelihood)], 2))
     covar, sites = np.array([[1.0, 1.01], [1.01, 1.0]]), np.full(4, site)
-    found = approach(covar, np.zeros(2), sites, ep._matching(factors))
+    found = approach(covar, np.zeros(2), sites, ep._matching(factors), 200)
     assert found == (None, 1)
 
 
@@ -142,7 +142,7 @@ def test_they_arrive_by_themselves(name: str) -> None:
         covar = factors.rows.congruence(prior.covar).numpy()
         mean = factors.rows.apply(prior.mean).numpy()
         start = torch.cat(model.engine.initial_sites(factors)).numpy()
-        found, _ = approach(covar, mean, start, ep._matching(factors))
+        found, _ = approach(covar, mean, start, ep._matching(factors), 200)
     assert found is not None
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -164,7 +164,7 @@ def test_newtons_quick_steps_arrive_at_the_mode(
     assert lines is not None
     sites = start * expected
     near, steps = approach_mode(
-        covar, mean, sites.numpy(), lambda z: lines.slopes(z, 0.0)
+        covar, mean, sites.numpy(), lambda z: lines.slopes(z, 0.0), 100
     )
     if near is not None:
         tau, nu = expected.numpy().reshape(2, -1)
