@@ -123,7 +123,7 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="VARIANCE",
         help="of the judge, per presented item; default: 0, always right",
     )
-    add("--seed", type=int, help="default: 0")
+    add("--seed", type=_seed, help="default: 0")
     add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
     return parser
 
@@ -131,6 +131,13 @@ def _make_parser() -> argparse.ArgumentParser:
 def _positive_int(text: str) -> int:
     if (value := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def _seed(text: str) -> int:
+    # Torch takes those of 64 bits, and NumPy none below 0.
+    if not 0 <= (value := int(text)) < 2**63:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 2^63 - 1")
     return value
 
 

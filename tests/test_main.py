@@ -139,6 +139,8 @@ def test_answers_that_are_all_alike_are_scored(
 REFUSED = [
     "--duels 0",
     "--duels many",
+    "--seed -1",
+    f"--seed {2**63}",
     "--noise -0.1",
     "--noise nan",
     "--model gp",
