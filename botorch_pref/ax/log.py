@@ -309,7 +309,9 @@ class LoggedQuestion:
     @property
     def standing(self) -> Event | None:
         """The event of the answer that stands, neither withdrawn nor undone."""
-        return self.events[-1] if self.events[-1].kind == TOLD else None
+        # Once: a thread may undo it meanwhile.
+        last = self.events[-1]
+        return last if last.kind == TOLD else None
 
     @property
     def pending(self) -> bool:
