@@ -114,7 +114,7 @@ def _register() -> None:
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
     CORE_ENCODER_REGISTRY[LinearConstraint] = _constraint_to_dict
     for transform in (
-        *(numbers.CatalogueRows, numbers.NearestIntegers),
+        *(numbers.CatalogueRows, numbers.NearestIntegers, numbers.PlacesInOrder),
         *(numbers.ReadableNumbers, numbers.UnitNumbers, numbers.WholeNumbers),
     ):
         register_transform(transform)
