@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import torch
 from botorch.fit import _fit_fallback
-from botorch.optim.closures.core import ForwardBackwardClosure
 from botorch.optim.utils import get_parameters_and_bounds
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import Likelihood
@@ -183,7 +182,7 @@ def _newton_closure(mll: Any) -> NewtonClosure | None:
     return NewtonClosure(mll, parameters, kernel)
 
 
-class NewtonClosure(ForwardBackwardClosure):
+class NewtonClosure:
     """The loss of a model of few answers, with its first and second derivatives.
 
     ``hessian`` has the second ones where the loss was evaluated last; None where these
@@ -198,7 +197,6 @@ class NewtonClosure(ForwardBackwardClosure):
     def __init__(
         self, mll: Any, parameters: dict[str, Tensor], kernel: RowKernel
     ) -> None:
-        super().__init__(mll.compute_custom_loss, parameters)
         self._mll, self._kernel, self._raw = mll, kernel, [*parameters.values()]
         self._places = kernel.places(self._raw)
         self.hessian: Array | None = None
