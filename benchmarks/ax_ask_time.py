@@ -4,8 +4,9 @@
 
 Prints processor seconds at 30 and at 100 answered questions of a mixed space, with and
 without a linear constraint: of the fit, of the search for the options, of writing to
-SQLite, and of all the rest, most of it in Ax. Two asks are averaged, of experiments
-whose questions before were points of a Sobol sequence.
+SQLite, and of all the rest, most of it in Ax; then of four options of a catalogue, at
+20 rankings. Two asks are averaged, of experiments whose questions before were points of
+a Sobol sequence.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+from pandas import DataFrame
 from report import print_table, seconds, start
 
 warnings.simplefilter("ignore")  # Ax of its own old names.
@@ -37,6 +40,7 @@ PARTS = {
     "search": (QuestionSearch, "best"),
     "write": (LogStore, "append"),
 }
+DESIGNS, FEATURES, RANKED = (1_000, 4_000), 5, 20
 CONSTRAINTS = {"none": [], "dose + ratio <= 21": ["dose + ratio <= 21"]}
 PARAMETERS = [
     RangeParameterConfig(name="dose", parameter_type="float", bounds=(14, 22)),
@@ -101,8 +105,21 @@ def timed_parts(times: dict[str, float]) -> Iterator[None]:
         yield
 
 
-def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
+def ask_timed(experiment: PreferenceExperiment, size: int) -> list[float]:
     """Seconds of the parts of an ask, of the rest, and of all.
+
+    Args:
+        experiment: Which is asked.
+        size: How many options it shows.
+    """
+    times = dict.fromkeys(PARTS, 0.0)
+    with timed_parts(times):
+        total = seconds(lambda: experiment.ask(size))
+    return [*times.values(), total - sum(times.values()), total]
+
+
+def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
+    """Times of an ask about two options of a mixed space.
 
     Args:
         answered: How many questions were answered before.
@@ -122,10 +139,42 @@ def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
         for _ in range(answered):
             question = experiment.ask(2)
             experiment.tell(question, winner=better(question))
-        times = dict.fromkeys(PARTS, 0.0)
-        with timed_parts(times):
-            total = seconds(lambda: experiment.ask(2))
-    return [*times.values(), total - sum(times.values()), total]
+        return ask_timed(experiment, 2)
+
+
+def one_ask_of_catalogue(num_designs: int, seed: int) -> list[float]:
+    """Times of an ask about four options of a catalogue.
+
+    Args:
+        num_designs: How many it has.
+        seed: Of the designs and the experiment.
+    """
+    features = np.random.default_rng(seed).random((num_designs, FEATURES))
+    table = DataFrame(features, columns=[f"x{i}" for i in range(FEATURES)])
+    with TemporaryDirectory() as folder:
+        experiment = PreferenceExperiment.create(
+            "timed",
+            catalogue=table,
+            storage=Path(folder) / "timed.db",
+            initial=RANKED,
+            repeat_rate=0.0,
+            seed=seed,
+        )
+        for _ in range(RANKED):
+            question = experiment.ask(4)
+            far = [distance_from_best(option) for option in question.options]
+            experiment.tell(question, ranking=sorted(range(4), key=far.__getitem__))
+        return ask_timed(experiment, 4)
+
+
+def distance_from_best(option: TParameterization) -> float:
+    """Square of the distance from the best design, which few rows are near.
+
+    Args:
+        option: By name.
+    """
+    features = (float(str(option[f"x{i}"])) for i in range(FEATURES))
+    return sum((x - 0.4) ** 2 for x in features)
 
 
 def main() -> None:
@@ -138,8 +187,13 @@ def main() -> None:
             parts = [one_ask(answered, constraints, seed) for seed in SEEDS]
             means = [sum(column) / len(SEEDS) for column in zip(*parts, strict=True)]
             rows.append([answered, name, *means, to_reach])
-    header = ["answers", "constraint", *PARTS, "rest", "total", "to reach"]
-    print_table(header, rows)
+    print_table(["answers", "constraint", *PARTS, "rest", "total", "to reach"], rows)
+    rows = []
+    for count in DESIGNS:
+        parts = [one_ask_of_catalogue(count, seed) for seed in SEEDS]
+        means = [sum(column) / len(SEEDS) for column in zip(*parts, strict=True)]
+        rows.append([count, *means])
+    print_table(["designs", *PARTS, "rest", "total"], rows)
 
 
 if __name__ == "__main__":

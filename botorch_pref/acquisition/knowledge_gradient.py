@@ -25,6 +25,7 @@ from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answers import item_noise
+from botorch_pref.models.preference_gp import KnownCovariance
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 from botorch_pref.posteriors.difference import draw_utilities, shared_covariance_mixture
 
@@ -224,20 +225,38 @@ class DuelingJointKG(DuelingJointEUBO):
         super().__init__(model, X_ref, generator)
         self.register_buffer("_noise", item_noise(model).to(self.X_ref))
         self._normals = self.X_ref.new_empty(0, 0)
+        self._covariance = KnownCovariance()
         if choices is None:
             points = self.X_ref[..., :0, :]
         else:
             points = points_of(model, "choices", choices)
         self.register_buffer("choices", points.detach().clone())
 
-    def _posterior(self, options: Tensor) -> Posterior:
-        return self.model.posterior(with_others(self.choices, options))
+    def _posterior(self, options: Tensor) -> tuple[Tensor, Tensor]:
+        """Means of choices and options, and covariances of the options with all.
 
-    def _value(self, posterior: Posterior) -> Tensor:
+        Of ``n`` choices and ``k`` options ``num_components x batch_shape x (n + k)``
+        and ``batch_shape x k x (n + k)``.
+        """
+        choices, n = self.choices, self.choices.shape[-2]
+        each = torch.eye(n, dtype=choices.dtype, device=choices.device)
+        known = self._covariance(self.model, choices, each)
+        if known is None:
+            joint = self.model.posterior(with_others(choices, options))
+            means, covariance = shared_covariance_mixture(joint)
+            return means, covariance[..., n:, :]
+        at_choices, covariance_with = known
+        own, cross = covariance_with(options)
+        of_choices, batch = at_choices.means, own.means.shape[1:-1]
+        shared = of_choices.view(len(of_choices), *[1] * len(batch), n)
+        shared = shared.expand(-1, *batch, n)
+        means = torch.cat([shared, own.means], -1)
+        return means, torch.cat([cross, own.covariance], -1)
+
+    def _value(self, posterior: tuple[Tensor, Tensor]) -> Tensor:
         """See base class: of the best mean after the answer."""
         n = self.choices.shape[-2]
-        mean, covariance, least = _of_gains(posterior, n)
-        toward = covariance[..., n:, :]
+        mean, toward, least = _of_gains(*posterior)
         noise, k = torch.maximum(self._noise, least)[..., None, None], toward.shape[-2]
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
         root = torch.linalg.cholesky(toward[..., n:] + noise * (eye + 1))
@@ -253,23 +272,22 @@ class DuelingJointKG(DuelingJointEUBO):
         return gains.amax(-1).clamp_min(0.0).mean(0) - now
 
 
-def _of_gains(posterior: Posterior, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and covariance of points less the last, over all mixture components.
+def _of_gains(means: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean of points less the last, and covariance of options with all points so.
 
-    And the least noise of a difference, ``batch_shape``, that hides the rounding of
-    options, the points behind the first ``n``.
+    Over all mixture components; and the least noise of a difference, ``batch_shape``,
+    that hides the rounding of options, the last points, of which ``rows`` are.
     """
-    means, covariance = shared_covariance_mixture(posterior)
     gains = means[..., :-1] - means[..., -1:]
-    mean = gains.mean(0)
+    mean, k = gains.mean(0), rows.shape[-2] - 1
     around = (gains - mean).movedim(0, -1)
-    rows = covariance[..., :-1, :] - covariance[..., -1:, :]
-    shared = rows[..., :-1] - rows[..., -1:]
-    spread = shared + around @ around.mT / len(means)
+    between = rows[..., :-1, :] - rows[..., -1:, :]
+    shared = between[..., :-1] - between[..., -1:]
+    toward = shared + around[..., -k:, :] @ around.mT / len(means)
     eps = torch.finfo(mean.dtype).eps
-    variances = torch.linalg.eigvalsh(spread.detach()[..., n:, n:])
-    own = covariance.detach().diagonal(dim1=-2, dim2=-1).amax(-1)
+    variances = torch.linalg.eigvalsh(toward.detach()[..., -k:])
+    own = rows.detach()[..., -k - 1 :].diagonal(dim1=-2, dim2=-1).amax(-1)
     # Negative eigenvalues are rounding errors, whose size depends on the model.
     wrong = 2 * variances[..., 0].neg().clamp_min(0.0)
     least = eps ** (2 / 3) * variances[..., -1].abs() + eps * own.abs() + wrong
-    return mean, spread, least + torch.finfo(mean.dtype).tiny
+    return mean, toward, least + torch.finfo(mean.dtype).tiny

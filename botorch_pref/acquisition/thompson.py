@@ -21,7 +21,7 @@ from botorch_pref.acquisition.base import (
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
 from botorch_pref.models.base import DerivedModel
-from botorch_pref.models.preference_gp import CovarianceWith, has_plain_terms
+from botorch_pref.models.preference_gp import KnownCovariance
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.gaussian import (
@@ -157,7 +157,7 @@ class HallucinatedModel(DerivedModel):
         super().__init__()
         self.model = model
         self._is_ensemble = is_ensemble(model)
-        self._known: tuple[object, Tensor, CovarianceWith] | None = None
+        self._covariance = KnownCovariance()
         points = observed_points(model)
         self.register_buffer("_points", points.detach().clone())
         with torch.no_grad():
@@ -201,26 +201,11 @@ class HallucinatedModel(DerivedModel):
         covariance = torch.cat([one.covariance for one in given]).unflatten(0, shape)
         return Moments(means, covariance)
 
-    def _covariance(self) -> CovarianceWith | None:
-        """Posterior covariances with the directions; None where only joint ones are."""
-        model, direction = self.model, self._direction
-        if direction.dim() > 2 or self._is_ensemble or not has_plain_terms(model):
-            return None
-        if model.training:
-            # Before an input transform that learns from points sees these.
-            model.eval()
-        # The model may learn more, and directions be loaded anew.
-        solution, known = model.solution(), self._known
-        if known and known[0] is solution and torch.equal(known[1], direction):
-            return known[2]
-        found = model.covariance_with(self._points, direction)
-        self._known = solution, direction.clone(), found
-        return found
-
     def _given_draw(self, sets: Tensor) -> Moments:
         """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""
-        covariance_with = self._covariance()
-        if covariance_with is not None:
+        known = self._covariance(self.model, self._points, self._direction)
+        if known is not None:
+            _, covariance_with = known
             alone, shift = covariance_with(sets)
             means = alone.means + (shift @ self._normal).squeeze(-1)
             return Moments(means, alone.covariance - shift @ shift.mT)

@@ -566,3 +566,35 @@ class CovarianceWith(NamedTuple):
         each = [cross @ matrix for cross, (_, matrix) in both]
         moments = predict(mean, kernel, terms, X, cross=crosses[-1])
         return moments, sum(each[1:], each[0])
+
+
+class KnownCovariance:
+    """`PreferenceGP.covariance_with` of one model, kept until it learns more."""
+
+    def __init__(self) -> None:
+        self._known: tuple[object, list[Tensor], Any] | None = None
+
+    def __call__(
+        self, model: object, points: Tensor, directions: Tensor
+    ) -> tuple[Moments, CovarianceWith] | None:
+        """Moments of some points, and what gives the covariance of others with them.
+
+        None where the model, or a batch of them, gives joint posteriors only.
+        """
+        if not has_plain_terms(model):
+            return None
+        if model.training:
+            # Before an input transform that learns from points sees these.
+            model.eval()
+        # The model may learn more, and buffers of a module be loaded anew.
+        solution, given = model.solution(), [points, directions]
+        if self._known is not None:
+            of, before, found = self._known
+            if of is solution and all(map(torch.equal, before, given)):
+                return found
+        with torch.no_grad():
+            moments = model.moments(points)
+            is_one = moments.means.dim() == 2 and moments.covariance.dim() == 2
+            found = (moments, model.covariance_with(*given)) if is_one else None
+        self._known = solution, [part.clone() for part in given], found
+        return found

@@ -7,6 +7,7 @@ import torch
 from acquisition.contract.closed_forms import ONE, SEVERAL, X_REF, points
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
+from botorch.posteriors.posterior import Posterior
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import DuelingJointEUBO, DuelingJointKG, likely_best
@@ -16,8 +17,16 @@ from botorch_pref.likelihoods import (
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
 )
-from botorch_pref.models import EPPreferenceGP
+from botorch_pref.models import (
+    DuelKernel,
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PreferenceGP,
+    SkewPreferenceGP,
+)
+from botorch_pref.models.base import DerivedModel
 from botorch_pref.numerics.mixtures import expected_positive_part
+from botorch_pref.posteriors.gaussian import Moments
 
 
 def value_of(model: Model, kind: type = DuelingJointKG) -> DuelingJointEUBO:
@@ -224,3 +233,60 @@ def test_a_value_does_not_depend_on_what_was_valued_before() -> None:
     for value in (used, fresh):
         value.set_X_pending(X[5:])
     assert used(X[1:5]).equal(fresh(X[1:5]))
+
+
+class JointOnly(DerivedModel):
+    """Another model's posterior, of which only joint ones are known."""
+
+    def __init__(self, model: PreferenceGP) -> None:
+        super().__init__()
+        self.model, self.likelihood = model, model.likelihood
+
+    @property
+    def _source(self) -> Model:
+        return self.model
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        return (self.model.datapoints,)
+
+    def moments(self, X: Tensor) -> Moments:
+        return self.model.moments(X)
+
+    def make_posterior(self, moments: Moments) -> Posterior:
+        return self.model.make_posterior(moments)
+
+
+@pytest.mark.parametrize(
+    "engine", [EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP]
+)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_choices_count_as_in_their_joint_posterior_with_the_options(
+    engine: type[PreferenceGP], batch: tuple[int, ...]
+) -> None:
+    """Also after the model has learned more, and other choices were loaded."""
+    generator = Generator().manual_seed(2)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.rand(*shape, 2, generator=generator, dtype=torch.double)
+
+    kernel = DuelKernel(2, torch.Size(batch))
+    model = engine(
+        drawn(*batch, 6), torch.tensor([[0, 1], [2, 3]]), covar_module=kernel
+    )
+    choices, others = drawn(4), drawn(4)
+    split, joint = (
+        DuelingJointKG(of, drawn(1) * 0, Generator().manual_seed(0), choices)
+        for of in (model, JointOnly(model))
+    )
+    questions = drawn(5, *batch, 3).requires_grad_()
+    for change in (
+        lambda: None,
+        lambda: kernel.initialize(outputscale=3.0),
+        lambda: [value.choices.copy_(others) for value in (split, joint)],
+    ):
+        change()
+        both = [value(questions) for value in (split, joint)]
+        slopes = [torch.autograd.grad(one.sum(), questions) for one in both]
+        torch.testing.assert_close(*both)
+        torch.testing.assert_close(*slopes)

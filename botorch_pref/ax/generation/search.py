@@ -612,7 +612,7 @@ _HOPELESS = 0.005
 Models of few answers are often too sure of themselves."""
 
 _CHUNK = 2_048
-_EVALUATIONS, _STARTS = 100_000, 1_024
+_EVALUATIONS, _STARTS, _RESTARTS = 30_000, 1_024, 8
 
 
 def best_of_designs(
@@ -662,6 +662,7 @@ def _by_exchange(
     rank: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """The most valuable question that is found by exchanging one option at a time."""
+    each = torch.arange(len(designs))
 
     def valued(places: Tensor, last: float) -> Tensor:
         ranks = _by_chunks(rank, places)
@@ -669,29 +670,27 @@ def _by_exchange(
         allowed = (ranks <= last) & (ranks < torch.inf)
         return torch.where(allowed, values, -torch.inf)
 
-    each = torch.arange(len(designs))
-    is_small = size <= _SMALL
-    budget = _EVALUATIONS if is_small else _EVALUATIONS // 10
-    restarts = min(max(budget // (4 * len(each) * size), 1), 8)
-    # Of many options, one after the other is exchanged.
-    turns = torch.arange(size).split(size if is_small else 1)
+    def exchanged(value: float, places: Tensor, last: float) -> tuple[float, Tensor]:
+        """The end of exchanges, option after option, where none is worth more."""
+        turn, kept = 0, 0
+        while kept < size:
+            others = places.repeat(len(each), 1)
+            others[:, turn] = each
+            values = valued(others, last)
+            best = int(values.argmax())
+            if values[best] > value:
+                value, places, kept = float(values[best]), others[best], 0
+            turn, kept = (turn + 1) % size, kept + 1
+        return value, places
+
     # Drawn with replacement, two of many options are nearly always the same.
     draws = torch.ones(len(designs)).expand(_STARTS, -1).multinomial(size)
+    # Most ends are reached in two turns of each option.
+    restarts = min(max(_EVALUATIONS // (2 * len(designs) * size), 1), _RESTARTS)
     for last in (0.0, torch.inf):
         values, found = valued(draws, last).topk(restarts)
-        ends = [*zip(values.tolist(), draws[found], strict=True)]
-        for number, (value, places) in enumerate(ends):
-            before = -torch.inf
-            while value > before:
-                before = value
-                for turn in turns:
-                    others = places.repeat(len(turn), len(each), 1)
-                    others[range(len(turn)), :, turn] = each
-                    others = others.flatten(0, 1)
-                    values = valued(others, last)
-                    if values.max() > value:
-                        value, places = float(values.max()), others[values.argmax()]
-            ends[number] = (value, places)
+        starts = zip(values.tolist(), draws[found], strict=True)
+        ends = [exchanged(value, places, last) for value, places in starts]
         value, places = max(ends, key=lambda end: end[0])
         if value > -torch.inf:
             return places
