@@ -243,6 +243,8 @@ def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None
     (found,) = after_many([long]).to_dict("records")
     assert (found["optuna-dashboard"], found["reached"]) == (5.5, 4.5)
     assert (found["anywhere"], found["less in"]) == (0.5, "1 of 2")
+    # Differences are -3 and 1.
+    assert found["means"] == "5.5: -1 ± 2 (2)"
     held = pd.DataFrame({"so it": ["holds", "is not decided", "is level"]})
     names = ("default", "skewgp-figure-5", "skewgp-figure-6")
     shown = targets_section(dict(zip(names, (runs, long, long), strict=True)), held)
