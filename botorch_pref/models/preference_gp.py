@@ -586,9 +586,10 @@ class KnownCovariance:
         if model.training:
             # Before an input transform that learns from points sees these.
             model.eval()
-        # The model may learn more, and buffers of a module be loaded anew.
+        # The model may learn more, and buffers of a module be loaded anew. Nothing says
+        # whether a model without answers has changed.
         solution, given = model.solution(), [points, directions]
-        if self._known is not None:
+        if solution is not None and self._known is not None:
             of, before, found = self._known
             if of is solution and all(map(torch.equal, before, given)):
                 return found

@@ -8,6 +8,7 @@ from acquisition.contract.closed_forms import ONE, SEVERAL, X_REF, points
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
+from gpytorch.means import LinearMean
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import DuelingJointEUBO, DuelingJointKG, likely_best
@@ -290,3 +291,17 @@ def test_choices_count_as_in_their_joint_posterior_with_the_options(
         slopes = [torch.autograd.grad(one.sum(), questions) for one in both]
         torch.testing.assert_close(*both)
         torch.testing.assert_close(*slopes)
+
+
+def test_choices_count_by_the_prior_that_the_model_has_now() -> None:
+    """Without answers, after its mean has changed."""
+    model = EPPreferenceGP(points(4), mean_module=LinearMean(2).double()).eval()
+    choices = points(5, seed=5)
+    split, joint = (
+        DuelingJointKG(of, X_REF, Generator().manual_seed(0), choices)
+        for of in (model, JointOnly(model))
+    )
+    for weights in ([[2.0], [-1.0]], [[-3.0], [1.0]]):
+        model.mean_module.initialize(weights=torch.tensor(weights).double())
+        questions = points(5, 3)
+        torch.testing.assert_close(split(questions), joint(questions))
