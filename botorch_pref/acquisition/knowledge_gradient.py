@@ -265,8 +265,9 @@ class DuelingJointKG(DuelingJointEUBO):
         draws = self.DRAWS if chosen <= 4 else 4 * self.DRAWS
         if self._normals.shape != (draws, k):
             half = draw_sobol_normal_samples(k, draws // 2, seed=self._seed)
-            self._normals = torch.cat([half, -half]).to(mean)
-        gains = mean + torch.einsum("sk,...ki->s...i", self._normals, moves)
+            self._normals = torch.cat([half, -half])
+        normals = self._normals.to(mean)
+        gains = mean + torch.einsum("sk,...ki->s...i", normals, moves)
         # The reference, whose gain is zero, can be chosen too.
         now = pad(mean[..., :n], (1, 0)).amax(-1)
         return gains.amax(-1).clamp_min(0.0).mean(0) - now

@@ -305,3 +305,12 @@ def test_choices_count_by_the_prior_that_the_model_has_now() -> None:
         model.mean_module.initialize(weights=torch.tensor(weights).double())
         questions = points(5, 3)
         torch.testing.assert_close(split(questions), joint(questions))
+
+
+def test_it_can_be_moved_to_another_precision_after_use() -> None:
+    model = EPPreferenceGP(points(4), torch.tensor([[0, 1], [2, 3]])).eval()
+    value = DuelingJointKG(model, X_REF, Generator().manual_seed(0), points(5, seed=5))
+    before = value(points(5, 3))
+    after = value.float()(points(5, 3).float())
+    assert after.dtype == torch.float32
+    torch.testing.assert_close(after.double(), before, rtol=1e-3, atol=1e-4)
