@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from ax.core.observation import ObservationFeatures
 from botorch.exceptions.warnings import InputDataWarning
 from cases import in_turn
 from espresso import QUICK_FIT
@@ -251,3 +252,18 @@ def test_all_rows_of_a_small_table_are_asked_without_a_warning(
     finally:
         ax.removeHandler(caplog.handler)
     assert [one.message for one in caplog.records if one.levelname != "INFO"] == []
+
+
+def test_the_model_chooses_rows_that_differ_by_little(tmp_path) -> None:
+    """As beside one price that is far above all others: each row is shown itself."""
+    near = pd.DataFrame({"price": [*np.linspace(5.0, 5.1, 9), 9_000.0]})
+    experiment = cellar(tmp_path / "cellar.db", near, initial=1)
+    experiment.tell(experiment.ask(options=[0, 9]), winner=0)
+    adapter = experiment.fitted_adapter()
+    rows = near.to_dict("records")
+    features = [ObservationFeatures(parameters=dict(row)) for row in rows]
+    for transform in adapter.transforms.values():
+        features = transform.transform_observation_features(features)
+    for transform in reversed(adapter.transforms.values()):
+        features = transform.untransform_observation_features(features)
+    assert [one.parameters for one in features] == rows

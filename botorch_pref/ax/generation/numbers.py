@@ -33,6 +33,8 @@ class _ShownDesigns(Transform):
         super().__init__(search_space, *args, **kwargs)
         assert search_space is not None
         self.search_space = search_space.clone()
+        found = None if self.adapter is None else Catalogue.of(self.adapter._experiment)
+        self._rows = [] if found is None else [*found.rows.values()]
 
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
@@ -56,8 +58,6 @@ class CatalogueRows(_ShownDesigns):
         self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
     ) -> None:
         super().__init__(search_space, *args, **kwargs)
-        found = None if self.adapter is None else Catalogue.of(self.adapter._experiment)
-        self._rows = [] if found is None else [*found.rows.values()]
         self._shares = shares(self.search_space, self._rows) if self._rows else None
 
     def _shown(self, given: TParameterization) -> Mapping[str, Any]:
@@ -75,7 +75,7 @@ class ReadableNumbers(_ShownDesigns):
     """Numbers rounded to a ten-thousandth of their range, and kept within it.
 
     On a log scale five digits count. A number stays as it is where rounding would leave
-    the constraints.
+    the constraints, and in a catalogue, whose rows may differ by less.
     """
 
     no_op_for_experiment_data = True
@@ -83,6 +83,8 @@ class ReadableNumbers(_ShownDesigns):
     def _shown(self, given: TParameterization) -> Mapping[str, Any]:
         space = self.search_space
         numbers: TParameterization = {}
+        if self._rows:
+            return numbers
         for name, parameter in space.parameters.items():
             if not isinstance(parameter, RangeParameter) or parameter.logit_scale:
                 continue
