@@ -267,3 +267,28 @@ def test_the_model_chooses_rows_that_differ_by_little(tmp_path) -> None:
     for transform in reversed(adapter.transforms.values()):
         features = transform.untransform_observation_features(features)
     assert [one.parameters for one in features] == rows
+
+
+def test_rows_beside_one_far_away_are_asked_about_and_warned_of(tmp_path) -> None:
+    """Nearly every point of a Sobol sequence is next to the row far away."""
+    prices = [*np.linspace(5.0, 50.0, 40), 20_000.0]
+    far = pd.DataFrame({"price": prices}).rename("wine {}".format)
+    with pytest.warns(InputDataWarning, match="'price' within 0.001 of its range"):
+        experiment = cellar(tmp_path / "cellar.db", far)
+    for _ in range(3):
+        question = experiment.ask(4)
+        check_rows(question, far)
+        experiment.tell(question, best=0)
+
+
+@pytest.mark.parametrize(
+    "prices",
+    [[0.0] * 40 + [1.0, 2.0], [1.0] * 42, np.geomspace(1.0, 1e3, 42), [0.0, 1.0] * 21],
+)
+def test_columns_whose_values_are_few_or_spread_are_not_warned_of(
+    prices, tmp_path
+) -> None:
+    """Warnings are errors."""
+    table = pd.DataFrame({"price": prices, "sweet": np.linspace(0.0, 1.0, 42)})
+    table = table.rename("wine {}".format)
+    check_rows(cellar(tmp_path / "cellar.db", table).ask(2), table)

@@ -348,7 +348,8 @@ def _proposals(
 
     Those of the strategy; then the first of them that can be shown, with Sobol points
     for the others; and in the end Sobol points alone, for every question with the first
-    one may be pending.
+    one may be pending. Of a catalogue rows are drawn then: the points may nearly all
+    lie next to few rows that are far from the rest.
     """
     log, experiment = projection.log, projection.experiment()
     settings, position = log.settings, log.position
@@ -367,11 +368,14 @@ def _proposals(
         options = chosen.options
     first = [option for option in options if log.space.check_membership(option)][:1]
     spec = fitted_sobol_spec(experiment, settings, position + _ATTEMPTS * size)
+    rows = [] if log.catalogue is None else [*log.catalogue.rows.values()]
+    draws = Random(derived_seed(settings, len(log.questions), "rows"))
     for attempt in range(_ROUNDS):
         # Goes on in the sequence where it was.
         spread = chosen_by(spread_run(spec, size))
         kept = first if 2 * attempt < _ROUNDS else []
-        options = [*kept, *spread.options[: size - len(kept)]]
+        others = draws.sample(rows, min(size, len(rows))) if rows else spread.options
+        options = [*kept, *others[: size - len(kept)]]
         yield replace(spread, options=options, chosen_by=SOBOL)
 
 

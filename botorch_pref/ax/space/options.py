@@ -110,6 +110,7 @@ def catalogue_parameters(
             )
     if len(names) > 1:
         _warn_of_ids(parameters, len(ids))
+    _warn_of_outliers(parameters, columns)
     return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
 
 
@@ -126,6 +127,31 @@ def _warn_of_ids(
                 "each row: the model learns less of a row by others, and asks slowly. "
                 "If it names the rows, make it the index by "
                 f"set_index({parameter.name!r}); else leave it out.",
+                InputDataWarning,
+            )
+
+
+_MOST_NEAR = 10
+"""Different values in a hundredth of a range, before that is warned of."""
+
+
+def _warn_of_outliers(
+    parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
+    columns: Mapping[str, Sequence[Any]],
+) -> None:
+    """Beside a value that is far from all others, these are the same to a model."""
+    for parameter in parameters:
+        if not isinstance(parameter, RangeParameterConfig):
+            continue
+        values = Series(columns[parameter.name], dtype=float)
+        lower, upper = values.quantile(0.25), values.quantile(0.75)
+        near = values[values.between(lower, upper)].nunique()
+        share = (upper - lower) / (values.max() - values.min())
+        if share < SMALLEST_DIFFERENCE and near > _MOST_NEAR:
+            warn_caller(
+                f"Half of the rows of the catalogue have a {parameter.name!r} within "
+                f"{share:.1g} of its range: beside the values far away the model takes "
+                "them for the same. Give the column's logarithm or rank instead.",
                 InputDataWarning,
             )
 
