@@ -37,6 +37,7 @@ hyper-parameters anew after each answer.
   `ep` too had it in the runs of `qeubo-alpine7`, of seven inputs: 0.54 instead of 0.50.
 - `ep-wide`: `ep` whose prior of the logarithm of the output scale has the deviation 1.2
   instead of 0.7.
+- `ep-pairwise-kernel`: `ep` with the kernel of BoTorch's `PairwiseGP` and its priors.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.
 - `-mixed`: hear which trials are valid, as one utility that is above zero there.

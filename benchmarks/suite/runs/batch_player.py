@@ -15,8 +15,9 @@ from botorch.acquisition.preference import qExpectedUtilityOfBestOption
 from botorch.models.model import Model
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from botorch.sampling.normal import SobolQMCNormalSampler
-from gpytorch.kernels import Kernel
-from gpytorch.priors import LogNormalPrior
+from gpytorch.constraints import GreaterThan, Interval
+from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior, LogNormalPrior, SmoothedBoxPrior
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
@@ -230,11 +231,31 @@ def wide_kernel(dim: int, batch: torch.Size) -> DuelKernel:
     return kernel
 
 
+def pairwise_kernel(dim: int, batch: torch.Size) -> ScaleKernel:
+    """That of BoTorch's `PairwiseGP`, whose scales are nearly free."""
+    base = RBFKernel(
+        ard_num_dims=dim,
+        batch_shape=batch,
+        lengthscale_prior=GammaPrior(2.4, 2.7),
+        lengthscale_constraint=GreaterThan(1e-4),
+    )
+    kernel = ScaleKernel(
+        base,
+        batch_shape=batch,
+        outputscale_prior=SmoothedBoxPrior(1e-2, 1e2),
+        outputscale_constraint=Interval(5e-3, 2e2),
+    ).double()
+    base.lengthscale = 1.4 / 2.7
+    kernel.outputscale = 1.0
+    return kernel
+
+
 MODELS_OF_BATCHES = {
     "ep": models_of(EPPreferenceGP, DuelKernel, usual_noise),
     "ep-short": models_of(EPPreferenceGP, short_kernel, usual_noise),
     "ep-long": models_of(EPPreferenceGP, long_kernel, usual_noise),
     "ep-wide": models_of(EPPreferenceGP, wide_kernel, usual_noise),
+    "ep-pairwise-kernel": models_of(EPPreferenceGP, pairwise_kernel, usual_noise),
     "ep-learned-noise": models_of(EPPreferenceGP, DuelKernel, learned_noise),
     "ep-default-prior": models_of(
         EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)

@@ -63,6 +63,12 @@ WIDE = (
     ),
 )
 
+PAIRWISE_KERNEL = Claim(
+    "The kernel of `PairwiseGP` is better than `DuelKernel`.",
+    Rule("ep-pairwise-kernel", "exploring-eiig"),
+    DEFAULT,
+)
+
 DEFAULTS = Study(
     "default",
     "Which rule, model and kernel should ask by default, of people who never err and "
@@ -348,9 +354,18 @@ MANY_DIMENSIONS = Study(
         DEFAULT,
         *all_rules(
             ("ep",),
-            ("exploring-eiig-turbo", "exploring-eiig-local", "eubo", "eubo-local"),
+            (
+                "exploring-eiig-turbo",
+                "exploring-eiig-local",
+                "eubo",
+                "eubo-local",
+                "eubo-pair",
+            ),
         ),
-        *all_rules(("ep-short", "ep-long"), ("exploring-eiig",)),
+        *all_rules(
+            ("ep-short", "ep-long", "ep-wide", PAIRWISE_KERNEL.better.model),
+            ("exploring-eiig",),
+        ),
         *PEERS,
     ),
     reference=DEFAULT,
@@ -360,6 +375,13 @@ MANY_DIMENSIONS = Study(
     claims=(
         *BESIDE_PEERS,
         SHORTER,
+        WIDE[0],
+        PAIRWISE_KERNEL,
+        Claim(
+            "The default is better than the expected best of two new points.",
+            DEFAULT,
+            Rule("ep", "eubo-pair"),
+        ),
         Claim(
             "Lengthscales should not grow with the dimension from six inputs on.",
             DEFAULT,
