@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,6 +41,8 @@ PARTS = {
     "search": (QuestionSearch, "best"),
     "write": (LogStore, "append"),
 }
+Answering = Callable[[Question], dict[str, Any]]
+
 DESIGNS, FEATURES, RANKED = (1_000, 4_000), 5, 20
 CONSTRAINTS = {"none": [], "dose + ratio <= 21": ["dose + ratio <= 21"]}
 PARAMETERS = [
@@ -67,14 +70,14 @@ def utility(option: TParameterization) -> float:
     return -((dose - 17) ** 2) / 4 - (ratio - 2) ** 2 + (option["bean"] == "b")
 
 
-def better(question: Question) -> int:
-    """The place of the better option.
+def better(question: Question) -> dict[str, int]:
+    """The answer that names the better option.
 
     Args:
         question: About two.
     """
     first, second = map(utility, question.options)
-    return int(second > first)
+    return {"winner": int(second > first)}
 
 
 @contextmanager
@@ -105,66 +108,65 @@ def timed_parts(times: dict[str, float]) -> Iterator[None]:
         yield
 
 
-def ask_timed(experiment: PreferenceExperiment, size: int) -> list[float]:
+def one_ask(
+    answered: int, size: int, answer: Answering, seed: int, **space: Any
+) -> list[float]:
     """Seconds of the parts of an ask, of the rest, and of all.
 
     Args:
-        experiment: Which is asked.
-        size: How many options it shows.
-    """
-    times = dict.fromkeys(PARTS, 0.0)
-    with timed_parts(times):
-        total = seconds(lambda: experiment.ask(size))
-    return [*times.values(), total - sum(times.values()), total]
-
-
-def one_ask(answered: int, constraints: list[str], seed: int) -> list[float]:
-    """Times of an ask about two options of a mixed space.
-
-    Args:
         answered: How many questions were answered before.
-        constraints: On the parameters.
+        size: How many options a question has.
+        answer: From a question to the keywords of ``tell``.
         seed: Of the experiment.
+        space: Keywords of ``create``.
     """
     with TemporaryDirectory() as folder:
         experiment = PreferenceExperiment.create(
             "timed",
-            parameters=PARAMETERS,
-            parameter_constraints=constraints,
             storage=Path(folder) / "timed.db",
             initial=answered,
             repeat_rate=0.0,
             seed=seed,
+            **space,
         )
         for _ in range(answered):
-            question = experiment.ask(2)
-            experiment.tell(question, winner=better(question))
-        return ask_timed(experiment, 2)
+            question = experiment.ask(size)
+            experiment.tell(question, **answer(question))
+        times = dict.fromkeys(PARTS, 0.0)
+        with timed_parts(times):
+            total = seconds(lambda: experiment.ask(size))
+    return [*times.values(), total - sum(times.values()), total]
 
 
-def one_ask_of_catalogue(num_designs: int, seed: int) -> list[float]:
-    """Times of an ask about four options of a catalogue.
+def mean_of_seeds(time: Callable[[int], list[float]]) -> list[float]:
+    """Means of what is timed with each seed.
 
     Args:
-        num_designs: How many it has.
-        seed: Of the designs and the experiment.
+        time: From a seed to times.
+    """
+    each = [time(seed) for seed in SEEDS]
+    return [sum(column) / len(SEEDS) for column in zip(*each, strict=True)]
+
+
+def catalogue(num_designs: int, seed: int) -> DataFrame:
+    """Designs with uniform features.
+
+    Args:
+        num_designs: How many.
+        seed: Of the features.
     """
     features = np.random.default_rng(seed).random((num_designs, FEATURES))
-    table = DataFrame(features, columns=[f"x{i}" for i in range(FEATURES)])
-    with TemporaryDirectory() as folder:
-        experiment = PreferenceExperiment.create(
-            "timed",
-            catalogue=table,
-            storage=Path(folder) / "timed.db",
-            initial=RANKED,
-            repeat_rate=0.0,
-            seed=seed,
-        )
-        for _ in range(RANKED):
-            question = experiment.ask(4)
-            far = [distance_from_best(option) for option in question.options]
-            experiment.tell(question, ranking=sorted(range(4), key=far.__getitem__))
-        return ask_timed(experiment, 4)
+    return DataFrame(features, columns=[f"x{i}" for i in range(FEATURES)])
+
+
+def ranked(question: Question) -> dict[str, list[int]]:
+    """A ranking of the options, the nearest to the best design first.
+
+    Args:
+        question: About rows of a `catalogue`.
+    """
+    far = [distance_from_best(option) for option in question.options]
+    return {"ranking": sorted(range(len(far)), key=far.__getitem__)}
 
 
 def distance_from_best(option: TParameterization) -> float:
@@ -180,18 +182,22 @@ def distance_from_best(option: TParameterization) -> float:
 def main() -> None:
     """Prints the table."""
     start(f"one ask of an experiment in Ax, mean of {len(SEEDS)}, seconds")
-    one_ask(3, [], 0)  # What is imported and compiled at first does not count.
-    rows = []
+    # What is imported and compiled at first does not count.
+    one_ask(3, 2, better, 0, parameters=PARAMETERS)
+    rows: list[list[object]] = []
     for answered, to_reach in TO_REACH.items():
         for name, constraints in CONSTRAINTS.items():
-            parts = [one_ask(answered, constraints, seed) for seed in SEEDS]
-            means = [sum(column) / len(SEEDS) for column in zip(*parts, strict=True)]
-            rows.append([answered, name, *means, to_reach])
+            space = {"parameters": PARAMETERS, "parameter_constraints": constraints}
+            ask = partial(one_ask, answered, 2, better, **space)
+            rows.append([answered, name, *mean_of_seeds(ask), to_reach])
     print_table(["answers", "constraint", *PARTS, "rest", "total", "to reach"], rows)
     rows = []
     for count in DESIGNS:
-        parts = [one_ask_of_catalogue(count, seed) for seed in SEEDS]
-        means = [sum(column) / len(SEEDS) for column in zip(*parts, strict=True)]
+        means = mean_of_seeds(
+            lambda seed, count=count: one_ask(
+                RANKED, 4, ranked, seed, catalogue=catalogue(count, seed)
+            )
+        )
         rows.append([count, *means])
     print_table(["designs", *PARTS, "rest", "total"], rows)
 

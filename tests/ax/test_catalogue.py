@@ -273,12 +273,15 @@ def test_rows_beside_one_far_away_are_asked_about_and_warned_of(tmp_path) -> Non
     """Nearly every point of a Sobol sequence is next to the row far away."""
     prices = [*np.linspace(5.0, 50.0, 40), 20_000.0]
     far = pd.DataFrame({"price": prices}).rename("wine {}".format)
-    with pytest.warns(InputDataWarning, match="'price' within 0.001 of its range"):
+    with pytest.warns(InputDataWarning, match="'price' lie within 0.1 % of its range"):
         experiment = cellar(tmp_path / "cellar.db", far)
+    asked = set()
     for _ in range(3):
         question = experiment.ask(4)
         check_rows(question, far)
+        asked.add(frozenset(question.names))
         experiment.tell(question, best=0)
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from botorch.models.pairwise_gp import PairwiseGP
 from botorch.optim import optimize_acqf
 from torch import Generator, Tensor
 from torch.quasirandom import SobolEngine
@@ -19,6 +20,7 @@ from benchmarks.suite.runs.batch_player import (
     answers,
     exploring,
     maximise,
+    pairwise_kernel,
     uniform,
 )
 from benchmarks.suite.runs.judges import make_judge, order_of
@@ -280,3 +282,17 @@ def test_only_the_last_question_has_a_regret_of_the_cube() -> None:
         *before, last = (row[COLUMNS.index("regret_anywhere")] for row in outcome.rows)
         assert before == ["", "", ""]
         assert 0.0 <= float(last) < 400.0
+
+
+def test_each_run_starts_with_the_kernel_of_pairwise_gp_and_its_prior() -> None:
+    X = uniform([Generator().manual_seed(0)], 5, 2).squeeze(0)
+    theirs = PairwiseGP(X, torch.tensor([[0, 1]])).covar_module
+    ours, scales = pairwise_kernel(2, torch.Size([3])), torch.tensor([0.02, 0.5, 3.0])
+    for run in ours(X).to_dense():
+        # Theirs starts in single precision.
+        torch.testing.assert_close(run, theirs(X).to_dense(), rtol=1e-5, atol=1e-6)
+    found, expected = (
+        kernel.base_kernel.lengthscale_prior.log_prob(scales)
+        for kernel in (ours, theirs)
+    )
+    torch.testing.assert_close(found, expected, check_dtype=False)

@@ -346,10 +346,9 @@ def _proposals(
 ) -> Iterator[Chosen]:
     """Options to ask about.
 
-    Those of the strategy; then the first of them that can be shown, with Sobol points
-    for the others; and in the end Sobol points alone, for every question with the first
-    one may be pending. Of a catalogue rows are drawn then: the points may nearly all
-    lie next to few rows that are far from the rest.
+    Those of the strategy; then the first of them that can be shown, with spread options
+    for the others; and in the end spread options alone, for every question with the
+    first one may be pending.
     """
     log, experiment = projection.log, projection.experiment()
     settings, position = log.settings, log.position
@@ -367,16 +366,28 @@ def _proposals(
         yield chosen
         options = chosen.options
     first = [option for option in options if log.space.check_membership(option)][:1]
-    spec = fitted_sobol_spec(experiment, settings, position + _ATTEMPTS * size)
-    rows = [] if log.catalogue is None else [*log.catalogue.rows.values()]
-    draws = Random(derived_seed(settings, len(log.questions), "rows"))
-    for attempt in range(_ROUNDS):
-        # Goes on in the sequence where it was.
-        spread = chosen_by(spread_run(spec, size))
+    spread = _spread(log, experiment, position + _ATTEMPTS * size, size)
+    for attempt, chosen in zip(range(_ROUNDS), spread, strict=False):
         kept = first if 2 * attempt < _ROUNDS else []
-        others = draws.sample(rows, min(size, len(rows))) if rows else spread.options
-        options = [*kept, *others[: size - len(kept)]]
-        yield replace(spread, options=options, chosen_by=SOBOL)
+        yield replace(chosen, options=[*kept, *chosen.options[: size - len(kept)]])
+
+
+def _spread(
+    log: Log, experiment: Experiment, position: int, size: int
+) -> Iterator[Chosen]:
+    """Options from a place in the Sobol sequence on; rows of a catalogue at random.
+
+    A point of the sequence stands for the row next to it. Where a few rows are far from
+    all others, nearly all points stand for these.
+    """
+    if log.catalogue is None:
+        spec = fitted_sobol_spec(experiment, log.settings, position)
+        while True:
+            yield replace(chosen_by(spread_run(spec, size)), chosen_by=SOBOL)
+    rows = [*log.catalogue.rows.values()]
+    draws = Random(derived_seed(log.settings, len(log.questions), "rows"))
+    while True:
+        yield Chosen(draws.sample(rows, min(size, len(rows))), SOBOL)
 
 
 _NEW, _ANSWERED, _WITH_OTHERS = range(3)

@@ -149,9 +149,9 @@ def _warn_of_outliers(
         share = (upper - lower) / (values.max() - values.min())
         if share < SMALLEST_DIFFERENCE and near > _MOST_NEAR:
             warn_caller(
-                f"Half of the rows of the catalogue have a {parameter.name!r} within "
-                f"{share:.1g} of its range: beside the values far away the model takes "
-                "them for the same. Give the column's logarithm or rank instead.",
+                f"Half of the values of the catalogue's column {parameter.name!r} lie "
+                f"within {100 * share:.1g} % of its range. Beside those far away the "
+                "model takes them for the same: give the column's logarithm or rank.",
                 InputDataWarning,
             )
 
