@@ -27,7 +27,11 @@ from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answers import item_noise
 from botorch_pref.models.preference_gp import KnownCovariance
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
-from botorch_pref.posteriors.difference import draw_utilities, shared_covariance_mixture
+from botorch_pref.posteriors.difference import (
+    draw_utilities,
+    moments_of,
+    shared_covariance_mixture,
+)
 
 
 @torch.no_grad()
@@ -235,23 +239,24 @@ class DuelingJointKG(DuelingJointEUBO):
     def _posterior(self, options: Tensor) -> tuple[Tensor, Tensor]:
         """Means of choices and options, and covariances of the options with all.
 
-        Of ``n`` choices and ``k`` options ``num_components x batch_shape x (n + k)``
-        and ``batch_shape x k x (n + k)``.
+        Over all mixture components. Of ``n`` choices and ``k`` options ``batch_shape x
+        (n + k)`` and ``batch_shape x k x (n + k)``.
         """
         choices, n = self.choices, self.choices.shape[-2]
         each = torch.eye(n, dtype=choices.dtype, device=choices.device)
         known = self._covariance(self.model, choices, each)
         if known is None:
-            joint = self.model.posterior(with_others(choices, options))
-            means, covariance = shared_covariance_mixture(joint)
-            return means, covariance[..., n:, :]
+            joint = moments_of(self.model.posterior(with_others(choices, options)))
+            spread = joint.spread
+            between = spread[..., n:, :] @ spread.mT
+            return joint.mean, joint.covariance[..., n:, :] + between
         at_choices, covariance_with = known
         own, cross = covariance_with(options)
-        of_choices, batch = at_choices.means, own.means.shape[1:-1]
-        shared = of_choices.view(len(of_choices), *[1] * len(batch), n)
-        shared = shared.expand(-1, *batch, n)
-        means = torch.cat([shared, own.means], -1)
-        return means, torch.cat([cross, own.covariance], -1)
+        mean, spread = own.mean, own.spread
+        of_choices = at_choices.mean.expand(*mean.shape[:-1], n)
+        cross = cross + spread @ at_choices.spread.mT
+        among = own.covariance + spread @ spread.mT
+        return torch.cat([of_choices, mean], -1), torch.cat([cross, among], -1)
 
     def _value(self, posterior: tuple[Tensor, Tensor]) -> Tensor:
         """See base class: of the best mean after the answer."""
@@ -273,18 +278,15 @@ class DuelingJointKG(DuelingJointEUBO):
         return gains.amax(-1).clamp_min(0.0).mean(0) - now
 
 
-def _of_gains(means: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _of_gains(mean: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean of points less the last, and covariance of options with all points so.
 
-    Over all mixture components; and the least noise of a difference, ``batch_shape``,
-    that hides the rounding of options, the last points, of which ``rows`` are.
+    And the least noise of a difference, ``batch_shape``, that hides the rounding of
+    options, the last points, of which ``rows`` are.
     """
-    gains = means[..., :-1] - means[..., -1:]
-    mean, k = gains.mean(0), rows.shape[-2] - 1
-    around = (gains - mean).movedim(0, -1)
+    mean, k = mean[..., :-1] - mean[..., -1:], rows.shape[-2] - 1
     between = rows[..., :-1, :] - rows[..., -1:, :]
-    shared = between[..., :-1] - between[..., -1:]
-    toward = shared + around[..., -k:, :] @ around.mT / len(means)
+    toward = between[..., :-1] - between[..., -1:]
     eps = torch.finfo(mean.dtype).eps
     variances = torch.linalg.eigvalsh(toward.detach()[..., -k:])
     own = rows.detach()[..., -k - 1 :].diagonal(dim1=-2, dim2=-1).amax(-1)

@@ -595,7 +595,7 @@ class KnownCovariance:
                 return found
         with torch.no_grad():
             moments = model.moments(points)
-            is_one = moments.means.dim() == 2 and moments.covariance.dim() == 2
+            is_one = moments.mean.dim() == 1 and moments.covariance.dim() == 2
             found = (moments, model.covariance_with(*given)) if is_one else None
         self._known = solution, [part.clone() for part in given], found
         return found

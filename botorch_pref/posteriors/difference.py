@@ -29,11 +29,15 @@ def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
     is one. Means are ``num_components x batch_shape x q``, the covariance ``batch_shape
     x q x q``.
     """
-    moments = _moments(posterior)
+    moments = moments_of(posterior)
     return moments.means, moments.covariance
 
 
-def _moments(posterior: Posterior) -> Moments:
+def moments_of(posterior: Posterior) -> Moments:
+    """What `shared_covariance_mixture` says, with means made when something needs them.
+
+    So their mean and their spread may cost less than all of them.
+    """
     if isinstance(posterior, SkewNormalPosterior):
         return posterior.moments
     if isinstance(posterior, GPyTorchPosterior) and not posterior._is_mt:
@@ -74,7 +78,7 @@ def difference_mixture(
     points may be long vectors, whose dimension comes last. Means are ``num_components x
     batch_shape``.
     """
-    moments = _moments(posterior)
+    moments = moments_of(posterior)
     covariance = moments.covariance
     variance = (
         covariance[..., first, first]

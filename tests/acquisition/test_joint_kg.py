@@ -7,8 +7,11 @@ import torch
 from acquisition.contract.closed_forms import ONE, SEVERAL, X_REF, points
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
+from gpytorch.distributions import MultivariateNormal
 from gpytorch.means import LinearMean
+from linear_operator import to_linear_operator
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import DuelingJointEUBO, DuelingJointKG, likely_best
@@ -27,7 +30,7 @@ from botorch_pref.models import (
 )
 from botorch_pref.models.base import DerivedModel
 from botorch_pref.numerics.mixtures import expected_positive_part
-from botorch_pref.posteriors.gaussian import Moments
+from botorch_pref.posteriors.gaussian import Moments, WeightedMoments
 
 
 def value_of(model: Model, kind: type = DuelingJointKG) -> DuelingJointEUBO:
@@ -137,6 +140,47 @@ def test_a_mixture_counts_by_its_mean_and_covariance(linear_utility) -> None:
     value = DuelingJointKG(whole, X_REF @ root, Generator().manual_seed(0))(X @ root)
     mixed = value_of(linear_utility(SEVERAL, 0.7, likelihood))(X)
     torch.testing.assert_close(mixed, value)
+
+
+class MomentsOnly(Model):
+    """The Gaussian with the mean and the covariance of another model's mixture."""
+
+    num_outputs = 1
+
+    def __init__(self, model: PreferenceGP) -> None:
+        super().__init__()
+        self.model, self.likelihood = model, model.likelihood
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return torch.Size()
+
+    def posterior(self, X: Tensor, **_: object) -> Posterior:
+        mixture = self.model.posterior(X)
+        means = mixture.component_means.movedim(0, -1)
+        around = means - means.mean(-1, keepdim=True)
+        between = torch.einsum("...is,...js->...ij", around, around) / means.shape[-1]
+        covariance = to_linear_operator(mixture.component_covariance + between)
+        return GPyTorchPosterior(MultivariateNormal(means.mean(-1), covariance))
+
+
+@pytest.mark.parametrize("num_choices", [0, 5])
+def test_no_component_of_a_mixture_is_made(
+    skew_model: PreferenceGP, monkeypatch: pytest.MonkeyPatch, num_choices: int
+) -> None:
+    """Of many questions, each of a thousand components would fill the memory."""
+    choices = points(num_choices, seed=5) if num_choices else None
+    value, truth = (
+        DuelingJointKG(of, X_REF, Generator().manual_seed(0), choices)
+        for of in (skew_model, MomentsOnly(skew_model))
+    )
+    questions = points(6, 3).requires_grad_()
+    expected = truth(questions)
+    (slope,) = torch.autograd.grad(expected.sum(), questions)
+    monkeypatch.setattr(WeightedMoments, "means_of", None)
+    found = value(questions)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found.sum(), questions)[0], slope)
 
 
 def test_it_has_the_gradient_of_its_draws(skew_model: Model) -> None:
