@@ -190,15 +190,17 @@ def _copeland_scores(model: Model, points: Tensor, shown: Tensor) -> Tensor:
     n, counted = points.shape[-2], shown.to(points)
     posterior = model.posterior(points)
     first, second = torch.triu_indices(n, n, offset=1, device=points.device)
-    probe, _ = difference_mixture(posterior, 0, 0)
-    size = max(1, _CHUNK_ELEMENTS // probe.numel())
-    scores = points.new_zeros(*probe.shape[1:], n)
-    _, covariance = shared_covariance_mixture(posterior)
+    means, covariance = shared_covariance_mixture(posterior)
+    # Components of a point lie side by side, as they are made: half the time.
+    means = means.movedim(0, -1)
+    size = max(1, _CHUNK_ELEMENTS // means[..., 0, :].numel())
+    scores = points.new_zeros(means.shape[:-1])
     own = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
     for i, j in zip(first.split(size), second.split(size), strict=True):
-        means, variance = difference_mixture(posterior, i, j)
-        variance = resolved_variance(variance, own[..., i] + own[..., j])
-        wins = 0.5 * torch.erfc(-means / (2 * variance).sqrt()).mean(0)
+        scale, gap = own[..., i] + own[..., j], means[..., i, :] - means[..., j, :]
+        variance = resolved_variance(scale - 2 * covariance[..., i, j], scale)
+        width = -(2 * variance).sqrt().unsqueeze(-1)
+        wins = 0.5 * torch.erfc(gap / width).mean(-1)
         scores.index_add_(-1, i, wins * counted[..., j])
         scores.index_add_(-1, j, (1 - wins) * counted[..., i])
     return scores

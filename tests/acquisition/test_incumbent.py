@@ -46,6 +46,9 @@ def test_it_wins_most_duels(model: Model) -> None:
     scores = copeland(model, X)
     best = max(range(len(X)), key=scores.__getitem__)
     assert torch.equal(incumbent(model), X[best : best + 1])
+    wins = module._copeland_scores(model, X, torch.ones(len(X), dtype=torch.bool))
+    fractions = (wins / (len(X) - 1)).tolist()
+    assert fractions == pytest.approx(scores, rel=1e-9)
 
 
 def test_work_in_small_chunks_changes_nothing(
