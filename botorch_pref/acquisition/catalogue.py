@@ -21,7 +21,7 @@ from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors import Moments, gaussian_posterior
 from botorch_pref.posteriors.difference import (
     difference_mixture,
-    shared_covariance_mixture,
+    moments_of,
 )
 
 _WINDOW = 1024
@@ -157,11 +157,9 @@ def _as_gaussian(posterior: Posterior) -> Posterior:
 
     Answers change the weights of components, which have no weights here.
     """
-    means, covariance = shared_covariance_mixture(posterior)
-    centre = means.mean(0, keepdim=True)
-    deviation = (means - centre).movedim(0, -1)
-    spread = deviation @ deviation.mT / len(means)
-    return gaussian_posterior(Moments(centre, covariance + spread))
+    moments = moments_of(posterior)
+    covariance = moments.covariance + moments.spread @ moments.spread.mT
+    return gaussian_posterior(Moments(moments.mean.unsqueeze(0), covariance))
 
 
 def _information_left(

@@ -19,11 +19,11 @@ from botorch_pref.likelihoods.base import answer_correlation
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
-from botorch_pref.posteriors import Moments, SkewNormalPosterior, gaussian_posterior
+from botorch_pref.posteriors import SkewNormalPosterior, gaussian_posterior
 from botorch_pref.posteriors.difference import (
     difference_mixture,
+    moments_of,
     resolved_variance,
-    shared_covariance_mixture,
 )
 
 
@@ -149,7 +149,7 @@ def awaiting_answers(
     rule each moves towards the common mean as its own differences say. ``first`` and
     ``second`` are the positions of the duels' points.
     """
-    moments = Moments(*shared_covariance_mixture(posterior))
+    moments = moments_of(posterior)
     rho, deviation = _correlations(posterior, link, first, second)
 
     def scaled(points: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ def _correlations(
 ) -> tuple[Tensor, Tensor]:
     """Correlations of the answers of duels with differences; deviations of these."""
     means, variance = difference_mixture(posterior, first, second)
-    _, covariance = shared_covariance_mixture(posterior)
+    covariance = moments_of(posterior).covariance
     variances = covariance.diagonal(dim1=-2, dim2=-1)
     # Positive: two options may coincide.
     scale = variances[..., first] + variances[..., second]
