@@ -75,7 +75,7 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
 
 
 _LENGTHSCALE_SPREAD = 0.4
-_LONGEST_DIM = 6
+_FEW_DIMS = 6
 _SCALE, _SCALE_SPREAD = 10.0, 0.7
 _SHORTEST = 0.025
 
@@ -90,12 +90,19 @@ class DuelKernel(ScaleKernel):
     therefore narrow in their logarithms: up to constants, the log densities are
 
     .. math:: -\frac{(\log \ell_i - \log m)^2}{2 \cdot 0.4^2}, \qquad
-        -\frac{(\log s - \log 10)^2}{2 \cdot 0.7^2}, \qquad
-        m = e^{\sqrt 2 - 3} \sqrt{\min(d, 6)} .
+        -\frac{(\log s - \log v)^2}{2 \cdot 0.7^2}, \qquad
+        m = e^{\sqrt 2 - 3} \sqrt{\min(d, 6)}, \qquad v = \frac{60}{\max(d, 6)} .
 
     Up to six features the mode :math:`m` is that of BoTorch's prior, the default of
     this package's models; what is narrower is the spread. BoTorch's grows on, to 1.6 in
     64 dimensions, with which a few tens of duels find less (`docs/acquisition.md`).
+
+    From six features on the mode :math:`v` falls, because noise is felt as a share of
+    the range of the utility: that of a sum of :math:`d` parts is :math:`d` times the
+    range of one, and its variance only :math:`d` times the variance. Duels of points
+    that each meet once say nothing about :math:`v`, and with 10 in 20 dimensions the
+    answers of a person who errs are trusted too much (`docs/acquisition.md`).
+
     With hundreds of answers, or where features may not matter, take the default of the
     models. Points are in the unit cube; the noise is that of the likelihood, 1 for a
     person who errs and less for one who does not.
@@ -124,7 +131,7 @@ class DuelKernel(ScaleKernel):
         check_count("dim", dim, at_least=1)
         batch = torch.Size() if batch_shape is None else batch_shape
         if lengthscale is None:
-            lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(min(dim, _LONGEST_DIM))
+            lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(min(dim, _FEW_DIMS))
         if not _SHORTEST < lengthscale < math.inf:
             raise FeedbackError(
                 f"lengthscale is {lengthscale}; give a finite number above {_SHORTEST}."
@@ -139,13 +146,14 @@ class DuelKernel(ScaleKernel):
             ),
         )
         base.lengthscale = lengthscale
+        scale = _SCALE * min(1.0, _FEW_DIMS / dim)
         super().__init__(
             base,
             batch_shape=batch,
-            outputscale_prior=_around(_SCALE, _SCALE_SPREAD),
+            outputscale_prior=_around(scale, _SCALE_SPREAD),
             outputscale_constraint=Positive(**in_spreads(_SCALE_SPREAD)),
         )
-        self.outputscale = _SCALE
+        self.outputscale = scale
 
     def __call__(self, x1: Tensor, *args: Any, **params: Any) -> Any:
         """See base class; an error where features are not as many as lengthscales."""

@@ -117,7 +117,7 @@ TINY = {
         **{"NUM_SAMPLES": 2, "MODELS": Only("EP")},
     ),
     "page_load": tiny("--raters 1 --seconds 1"),
-    "people_lengthscales": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
+    "people_scales": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
     "plackett_luce_bias": tiny(
         RANKINGS=12, ITEMS=12, LENGTHS=(3,), DRAWS=256, DATA_SETS=3
     ),

@@ -44,9 +44,9 @@ def test_modes_that_lengthscales_cannot_have_are_refused(mode: float) -> None:
 
 @in_turn(("dim", "own"), [(1, None), (6, None), (64, None), (20, 0.36)])
 def test_priors_and_start(dim: int, own: float | None) -> None:
-    """Log densities are those of the docstring, lengthscales no longer from d = 6 on.
+    """Log densities are those of the docstring, which change their ways at d = 6.
 
-    The start is at both modes.
+    From there on lengthscales stay, and output scales fall. The start is at both modes.
     """
     kernel = DuelKernel(dim, lengthscale=own).double()
     base = kernel.base_kernel
@@ -55,10 +55,11 @@ def test_priors_and_start(dim: int, own: float | None) -> None:
     torch.testing.assert_close(
         base.lengthscale.detach(), torch.full((1, dim), mode, dtype=DOUBLE)
     )
-    assert float(kernel.outputscale.detach()) == pytest.approx(10.0)
+    scale = {1: 10.0, 6: 10.0, 20: 3.0, 64: 0.9375}[dim]
+    assert float(kernel.outputscale.detach()) == pytest.approx(scale)
     for prior, at, spread in (
         (base.lengthscale_prior, mode, 0.4),
-        (kernel.outputscale_prior, 10.0, 0.7),
+        (kernel.outputscale_prior, scale, 0.7),
     ):
         values = at * torch.tensor([0.2, 1.0, 5.0], dtype=DOUBLE)
         density = prior.log_prob(values)

@@ -1,13 +1,14 @@
-"""How long the lengthscales of `DuelKernel` should be, by real people's answers.
+"""What the scales of `DuelKernel` should be, by real people's answers.
 
-    python benchmarks/people_lengthscales.py [--cars FOLDER] [--splits 30]
+    python benchmarks/people_scales.py [--cars FOLDER] [--splits 30]
 
-Prints what a model whose lengthscales have another prior mode saves against the default
-one, in nats a duel held out. Each split learns from a few duels drawn at random and is
-tested on ``HELD_OUT`` others. ``Train`` are choices between two journeys, ``Car`` the
-chosen one of six vehicles against one of the others, both of people pooled. ``cars``,
-from the folder that `published_answers.load_cars` reads, are the duels of one person a
-split. Standard errors are those of the mean difference over splits.
+Prints what a model whose lengthscales, or whose output scale, have another prior mode
+saves against the default one, in nats a duel held out. Each split learns from a few
+duels drawn at random and is tested on ``HELD_OUT`` others. ``Train`` are choices
+between two journeys, ``Car`` the chosen one of six vehicles against one of the others,
+both of people pooled. ``cars``, from the folder that `published_answers.load_cars`
+reads, are the duels of one person a split. Standard errors are those of the mean
+difference over splits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 
 import torch
 from botorch.fit import fit_gpytorch_mll
+from gpytorch.priors import LogNormalPrior
 from held_out_scores import scaling
 from published_answers import load_cars
 from report import print_table, start
@@ -32,7 +34,16 @@ from botorch_pref.evaluation import predictive_log_probability
 
 HELD_OUT = 300
 DUELS = (30, 100)
-MODES = ("0.7 times", "1.5 times", "BoTorch's")
+LENGTHSCALES = (1.0, 0.7, 1.5)
+OUTPUT_SCALES = (0.3, 3.0)
+SPREAD = 0.7
+"""Of the logarithm of the output scale, as in `DuelKernel`."""
+
+OTHERS = (
+    *(f"{times:g} times the lengthscale" for times in LENGTHSCALES[1:]),
+    "BoTorch's lengthscale",
+    *(f"{times:g} times the output scale" for times in OUTPUT_SCALES),
+)
 
 
 def main() -> None:
@@ -43,7 +54,7 @@ def main() -> None:
     parser.add_argument("--cars", metavar="FOLDER")
     parser.add_argument("--splits", type=int, default=30)
     options = parser.parse_args()
-    start("nats a duel saved by lengthscales other than those of DuelKernel")
+    start("nats a duel saved by scales other than those of DuelKernel")
     pooled = [[data] * options.splits for data in (load_train(), vehicles())]
     rows = [
         row(name, sets, duels)
@@ -54,7 +65,7 @@ def main() -> None:
         print("cars: skipped, give their folder with --cars")
     else:
         rows.append(row("cars", people(options.cars)[: options.splits], 20))
-    told = [cell for mode in MODES for cell in (mode, "s.e.")]
+    told = [cell for other in OTHERS for cell in (other, "s.e.")]
     print_table(("data", "features", "duels", "splits", "default", *told), rows)
 
 
@@ -76,7 +87,7 @@ def people(folder: str) -> list[ComparisonData]:
 
 
 def row(name: str, data_sets: list[ComparisonData], duels: int) -> list[object]:
-    """Log loss of the default, and what other modes save, over splits.
+    """Log loss of the default, and what other kernels save, over splits.
 
     Args:
         name: Of the data.
@@ -94,7 +105,7 @@ def row(name: str, data_sets: list[ComparisonData], duels: int) -> list[object]:
 
 
 def split_losses(data: ComparisonData, duels: int, seed: int) -> Tensor:
-    """Log loss of held-out duels, of the default and of each of ``MODES``.
+    """Log loss of held-out duels, of the default and of each of ``OTHERS``.
 
     Args:
         data: The answers.
@@ -105,13 +116,12 @@ def split_losses(data: ComparisonData, duels: int, seed: int) -> Tensor:
     learned = data.subset(order[:duels])
     held_out = data.subset(order[duels : duels + HELD_OUT])
     dim = data.datapoints.shape[-1]
-    usual = DuelKernel(dim).base_kernel.lengthscale[0, 0].item()
     losses = []
-    for mode in (usual, 0.7 * usual, 1.5 * usual, math.exp(2**0.5 - 3) * dim**0.5):
+    for kernel in kernels(dim):
         model = EPPreferenceGP(
             learned.datapoints,
             learned.feedback,
-            covar_module=DuelKernel(dim, lengthscale=mode),
+            covar_module=kernel,
             input_transform=scaling(data.datapoints),
         )
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
@@ -120,6 +130,26 @@ def split_losses(data: ComparisonData, duels: int, seed: int) -> Tensor:
         )
         losses.append(-log_probability.mean().detach())
     return torch.stack(losses)
+
+
+def kernels(dim: int) -> list[DuelKernel]:
+    """The default and each of ``OTHERS``.
+
+    Args:
+        dim: Number of features.
+    """
+    usual = DuelKernel(dim)
+    mode = usual.base_kernel.lengthscale[0, 0].item()
+    modes = [times * mode for times in LENGTHSCALES]
+    modes.append(math.exp(2**0.5 - 3) * dim**0.5)
+    others = [DuelKernel(dim, lengthscale=mode) for mode in modes]
+    for times in OUTPUT_SCALES:
+        other, scale = DuelKernel(dim), times * usual.outputscale.item()
+        prior = LogNormalPrior(math.log(scale) + SPREAD**2, SPREAD)
+        other.register_prior("outputscale_prior", prior, "outputscale")
+        other.outputscale = scale
+        others.append(other)
+    return others
 
 
 if __name__ == "__main__":
