@@ -116,6 +116,7 @@ TINY = {
         **{"NUM_TRUTH": 64, "NUM_PAIRS": 8, "NUM_RESTARTS": 1, "RAW_SAMPLES": 4},
         **{"NUM_SAMPLES": 2, "MODELS": Only("EP")},
     ),
+    "output_scales": tiny("--sets 2", DUELS=4, NEW=8, MANY=100),
     "page_load": tiny("--raters 1 --seconds 1"),
     "people_scales": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
     "plackett_luce_bias": tiny(
