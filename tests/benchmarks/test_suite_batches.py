@@ -39,7 +39,6 @@ from botorch_pref.simulation.duel_loop import index_pairs
 
 DUELS_ALONE = (
     "eubo-pair",
-    "eubo-local",
     "exploring-eiig-local",
     "exploring-eiig-turbo",
 )

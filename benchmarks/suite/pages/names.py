@@ -34,9 +34,9 @@ hyper-parameters anew after each answer.
 - `ep-short`: `ep` whose prior of lengthscales has its mode at 0.145 times the square
   root of the number of inputs, and from six inputs on at 0.36. `ep-long`: as `ep` up to
   six inputs; from there on the mode grows with the square root, as BoTorch's does.
-  `ep` too had it in the runs of `qeubo-alpine7`, of seven inputs: 0.54 instead of 0.50.
 - `ep-wide`: `ep` whose prior of the logarithm of the output scale has the deviation 1.2
-  instead of 0.7.
+  instead of 0.7. `ep-large-scale`: as `ep` up to six inputs; from there on the output
+  scale has its mode at ten all the same.
 - `ep-pairwise-kernel`: `ep` with the kernel of BoTorch's `PairwiseGP` and its priors.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.
@@ -57,10 +57,10 @@ The final choice of `joint-kg` may be one of up to 32 points besides the options
 anywhere that may be the maximum, `maximum-information` what an answer tells about the
 maximum and its place (joint entropy search), `pair-or-challenger` asks the question of
 `eubo-pair` or of `exploring-eiig`, whichever has the larger knowledge gradient.
-`exploring-eiig-turbo`, `exploring-eiig-local` and `eubo-local` choose challengers in a
-box around the incumbent, a trust region. Its side starts at 0.8 (`-turbo`) or 0.4 of
-the cube, doubles after three duels in a row that a new point won, and is halved after
-`d` (`-turbo`) or four in a row that a point won that was shown before.
+`exploring-eiig-turbo` and `exploring-eiig-local` choose challengers in a box around the
+incumbent, a trust region. Its side starts at 0.8 (`-turbo`) or 0.4 of the cube, doubles
+after three duels in a row that a new point won, and is halved after `d` (`-turbo`) or
+four in a row that a point won that was shown before.
 [Acquisition functions](acquisition.md) has what each does.
 """
 

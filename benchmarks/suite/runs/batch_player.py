@@ -17,7 +17,7 @@ from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from botorch.sampling.normal import SobolQMCNormalSampler
 from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
-from gpytorch.priors import GammaPrior, LogNormalPrior, SmoothedBoxPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
@@ -226,13 +226,27 @@ def long_kernel(dim: int, batch: torch.Size) -> DuelKernel:
 def wide_kernel(dim: int, batch: torch.Size) -> DuelKernel:
     """`DuelKernel` whose output scale may be further from its mode: 1.2 for 0.7."""
     kernel = DuelKernel(dim, batch)
-    prior = LogNormalPrior(math.log(10.0) + 1.2**2, 1.2)
+    mode = math.log(kernel.outputscale.flatten()[0])
+    prior = LogNormalPrior(mode + 1.2**2, 1.2)
     kernel.register_prior("outputscale_prior", prior, "outputscale")
     return kernel
 
 
+def large_kernel(dim: int, batch: torch.Size) -> DuelKernel:
+    """`DuelKernel` whose output scale has a mode of ten with many inputs too."""
+    kernel = DuelKernel(dim, batch)
+    prior = LogNormalPrior(math.log(10.0) + 0.7**2, 0.7)
+    kernel.register_prior("outputscale_prior", prior, "outputscale")
+    kernel.outputscale = 10.0
+    return kernel
+
+
 def pairwise_kernel(dim: int, batch: torch.Size) -> ScaleKernel:
-    """That of BoTorch's `PairwiseGP`, whose scales are nearly free."""
+    """That of BoTorch's `PairwiseGP`, whose scales are nearly free.
+
+    Its prior of the output scale is all but flat from 0.01 to 100, and sums over a
+    batch: bounds stand for it.
+    """
     base = RBFKernel(
         ard_num_dims=dim,
         batch_shape=batch,
@@ -242,8 +256,7 @@ def pairwise_kernel(dim: int, batch: torch.Size) -> ScaleKernel:
     kernel = ScaleKernel(
         base,
         batch_shape=batch,
-        outputscale_prior=SmoothedBoxPrior(1e-2, 1e2),
-        outputscale_constraint=Interval(5e-3, 2e2),
+        outputscale_constraint=Interval(1e-2, 1e2),
     ).double()
     base.lengthscale = 1.4 / 2.7
     kernel.outputscale = 1.0
@@ -255,6 +268,7 @@ MODELS_OF_BATCHES = {
     "ep-short": models_of(EPPreferenceGP, short_kernel, usual_noise),
     "ep-long": models_of(EPPreferenceGP, long_kernel, usual_noise),
     "ep-wide": models_of(EPPreferenceGP, wide_kernel, usual_noise),
+    "ep-large-scale": models_of(EPPreferenceGP, large_kernel, usual_noise),
     "ep-pairwise-kernel": models_of(EPPreferenceGP, pairwise_kernel, usual_noise),
     "ep-learned-noise": models_of(EPPreferenceGP, DuelKernel, learned_noise),
     "ep-default-prior": models_of(
@@ -500,7 +514,6 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "exploring-eiig": one_by_one(exploring),
     "exploring-eiig-turbo": locally(exploring, TrustRegion()),
     "exploring-eiig-local": locally(exploring, SMALL_REGION),
-    "eubo-local": locally(lambda m, r, g: DuelingEUBO(m, r), SMALL_REGION),
     "eiig": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=IMPROVEMENT_WEIGHT)),
     "eiig-0.1": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.1)),
     "eiig-0.5": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.5)),

@@ -63,6 +63,13 @@ WIDE = (
     ),
 )
 
+RANKED_FOUR = Claim(
+    "To rank four that are chosen jointly is better than duels, question by question.",
+    ADVISED,
+    DEFAULT,
+    leads=True,
+)
+
 PAIRWISE_KERNEL = Claim(
     "The kernel of `PairwiseGP` is better than `DuelKernel`.",
     Rule("ep-pairwise-kernel", "exploring-eiig"),
@@ -328,19 +335,13 @@ PEOPLE = Study(
         ),
         LEARNED_NOISE,
         *WIDE,
-        Claim(
-            "To rank four that are chosen jointly is better than duels, question by "
-            "question.",
-            ADVISED,
-            DEFAULT,
-            leads=True,
-        ),
+        RANKED_FOUR,
     ),
 )
 
 MANY_DIMENSIONS = Study(
     "many-dimensions",
-    "Should questions in many dimensions be asked in a trust region?",
+    "Which scales, rules and numbers of options suit many dimensions?",
     # Deviations of a tenth of the range that 4,096 quasi-random points have.
     settings=(
         Setting("levy20", "probit", 51.0),
@@ -354,18 +355,19 @@ MANY_DIMENSIONS = Study(
         DEFAULT,
         *all_rules(
             ("ep",),
-            (
-                "exploring-eiig-turbo",
-                "exploring-eiig-local",
-                "eubo",
-                "eubo-local",
-                "eubo-pair",
-            ),
+            ("exploring-eiig-turbo", "exploring-eiig-local", "eubo-pair"),
         ),
         *all_rules(
-            ("ep-short", "ep-long", "ep-wide", PAIRWISE_KERNEL.better.model),
+            (
+                "ep-short",
+                "ep-long",
+                "ep-wide",
+                "ep-large-scale",
+                PAIRWISE_KERNEL.better.model,
+            ),
             ("exploring-eiig",),
         ),
+        ADVISED,
         *PEERS,
     ),
     reference=DEFAULT,
@@ -374,8 +376,15 @@ MANY_DIMENSIONS = Study(
     num_chosen=40,
     claims=(
         *BESIDE_PEERS,
+        RANKED_FOUR,
         SHORTER,
         WIDE[0],
+        Claim(
+            "The output scale should fall with the dimension from six inputs on.",
+            DEFAULT,
+            Rule("ep-large-scale", "exploring-eiig"),
+            leads=True,
+        ),
         PAIRWISE_KERNEL,
         Claim(
             "The default is better than the expected best of two new points.",
@@ -398,11 +407,6 @@ MANY_DIMENSIONS = Study(
             Rule("ep", "exploring-eiig-local"),
             DEFAULT,
             leads=True,
-        ),
-        Claim(
-            "Expected improvement on the incumbent is better in a small trust region.",
-            Rule("ep", "eubo-local"),
-            Rule("ep", "eubo"),
         ),
     ),
 )
