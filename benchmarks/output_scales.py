@@ -102,8 +102,8 @@ def fitted(setting: Setting, sets: int) -> list[list[object]]:
             model = make(problem.dim, True, sets)(told.flatten(1, 2), feedback)
             fit(model)
             scales, ranks = output_scales(model), correlations(model, new, truth)
-            told_apart = [ranks.mean().item(), ranks.std().item() / sets**0.5]
-            rows.append([setting.problem, kernel, engine, *scales, *told_apart])
+            correlation = [ranks.mean().item(), ranks.std().item() / sets**0.5]
+            rows.append([setting.problem, kernel, engine, *scales, *correlation])
     return rows
 
 

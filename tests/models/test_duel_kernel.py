@@ -44,9 +44,9 @@ def test_modes_that_lengthscales_cannot_have_are_refused(mode: float) -> None:
 
 @in_turn(("dim", "own"), [(1, None), (6, None), (64, None), (20, 0.36)])
 def test_priors_and_start(dim: int, own: float | None) -> None:
-    """Log densities are those of the docstring, which change their ways at d = 6.
+    """Log densities are those of the docstring, and the start is at both modes.
 
-    From there on lengthscales stay, and output scales fall. The start is at both modes.
+    From six features on the mode of lengthscales stays, and that of the scale falls.
     """
     kernel = DuelKernel(dim, lengthscale=own).double()
     base = kernel.base_kernel

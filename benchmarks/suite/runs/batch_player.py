@@ -223,22 +223,23 @@ def long_kernel(dim: int, batch: torch.Size) -> DuelKernel:
     return DuelKernel(dim, batch, lengthscale=math.exp(2**0.5 - 3) * dim**0.5)
 
 
+def spread_around(kernel: DuelKernel, mode: float, spread: float) -> DuelKernel:
+    """The kernel with another mode and spread of its output scale in logs."""
+    prior = LogNormalPrior(math.log(mode) + spread**2, spread)
+    kernel.register_prior("outputscale_prior", prior, "outputscale")
+    kernel.outputscale = mode
+    return kernel
+
+
 def wide_kernel(dim: int, batch: torch.Size) -> DuelKernel:
     """`DuelKernel` whose output scale may be further from its mode: 1.2 for 0.7."""
     kernel = DuelKernel(dim, batch)
-    mode = math.log(kernel.outputscale.flatten()[0])
-    prior = LogNormalPrior(mode + 1.2**2, 1.2)
-    kernel.register_prior("outputscale_prior", prior, "outputscale")
-    return kernel
+    return spread_around(kernel, kernel.outputscale.flatten()[0].item(), 1.2)
 
 
 def large_kernel(dim: int, batch: torch.Size) -> DuelKernel:
     """`DuelKernel` whose output scale has a mode of ten with many inputs too."""
-    kernel = DuelKernel(dim, batch)
-    prior = LogNormalPrior(math.log(10.0) + 0.7**2, 0.7)
-    kernel.register_prior("outputscale_prior", prior, "outputscale")
-    kernel.outputscale = 10.0
-    return kernel
+    return spread_around(DuelKernel(dim, batch), 10.0, 0.7)
 
 
 def pairwise_kernel(dim: int, batch: torch.Size) -> ScaleKernel:
