@@ -57,11 +57,14 @@ class Duel:
 class Propose(Protocol):
     """Rule that chooses the next duel.
 
-    ``propose(number, model)`` gives the `Proposal` of duel ``number``, from 0. The
-    model is that of the answers so far, or None before there is one.
+    ``propose(number, model, best)`` gives the `Proposal` of duel ``number``, from 0.
+    The model is that of the answers so far, and ``best`` its incumbent, `d` inputs;
+    both are None before there is one.
     """
 
-    def __call__(self, number: int, model: Model | None) -> Proposal:
+    def __call__(
+        self, number: int, model: Model | None, best: Tensor | None
+    ) -> Proposal:
         """Proposes duel `number`, given the model of the answers so far, if any."""
         ...
 
@@ -83,16 +86,18 @@ def run_duels(
     answered it, and ``fit`` has made the model of all answers so far.
     """
     model: Model | None = None
+    best: Tensor | None = None
     answers: list[tuple[Proposal, bool | None]] = []
     for number in range(num_duels):
-        proposal = propose(number, model)
+        proposal = propose(number, model, best)
         first, second = proposal.challenger, proposal.opponent
         probability = 0.5 if model is None else predict_win(model, first, second)
         challenger_won = answer(first, second)
         answers.append((proposal, challenger_won))
         model = fit_answers(answers, fit)
-        best = first if model is None else incumbent(model).reshape(-1)
-        yield Duel(number, proposal, probability, challenger_won, best)
+        best = None if model is None else incumbent(model).reshape(-1)
+        shown = first if best is None else best
+        yield Duel(number, proposal, probability, challenger_won, shown)
 
 
 def fit_answers(
@@ -145,15 +150,17 @@ class ChosenDuels:
     make_acquisition: MakeAcquisition
     generator: Generator
 
-    def __call__(self, number: int, model: Model | None) -> Proposal:
+    def __call__(
+        self, number: int, model: Model | None, best: Tensor | None
+    ) -> Proposal:
         """Proposes the next duel, see `Propose`.
 
         The duel of a challenger equal to its opponent would teach nothing: a random
         point takes its place, and the proposal's source says so.
         """
-        if model is None or number < self.num_random:
+        if model is None or best is None or number < self.num_random:
             return Proposal(self._random_point(), self._random_point(), "random")
-        challenger, opponent = self._choose(model)
+        challenger, opponent = self._choose(model, best.unsqueeze(0))
         if torch.equal(challenger, opponent):
             return Proposal(self._random_point(), opponent, "random")
         return Proposal(challenger, opponent, self.acquisition)
@@ -161,8 +168,7 @@ class ChosenDuels:
     def _random_point(self) -> Tensor:
         return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
-    def _choose(self, model: Model) -> tuple[Tensor, Tensor]:
-        best = incumbent(model).reshape(1, -1)
+    def _choose(self, model: Model, best: Tensor) -> tuple[Tensor, Tensor]:
         # BoTorch's parts draw from torch's global generator, here seeded and restored.
         with manual_seed(int(torch.randint(2**31, (), generator=self.generator))):
             acquisition = self.make_acquisition(model, best)

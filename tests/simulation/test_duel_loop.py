@@ -28,7 +28,9 @@ from botorch_pref.simulation.duel_loop import (
 POINTS = torch.tensor([[0.1], [0.5], [0.9], [0.3]], dtype=torch.double)
 
 
-def king_of_the_hill(number: int, model: PreferenceGP | None) -> Proposal:
+def king_of_the_hill(
+    number: int, model: PreferenceGP | None, best: Tensor | None
+) -> Proposal:
     return Proposal(POINTS[number + 1], POINTS[0], "listed")
 
 
@@ -73,6 +75,21 @@ def test_the_incumbent_follows_the_answers() -> None:
         king_of_the_hill, lambda a, b: not larger_wins(a, b), EPPreferenceGP, 1
     )
     assert next(duels).incumbent.tolist() == [0.1]
+
+
+def test_a_rule_is_told_the_incumbent_of_the_answers_so_far() -> None:
+    told: list[Tensor | None] = []
+
+    def propose(
+        number: int, model: PreferenceGP | None, best: Tensor | None
+    ) -> Proposal:
+        told.append(best)
+        return king_of_the_hill(number, model, best)
+
+    duels = list(run_duels(propose, larger_wins, EPPreferenceGP, 3))
+    assert told[0] is None
+    assert told[1:] == [duel.incumbent for duel in duels[:-1]]
+    assert told[1].tolist() == [0.5]
 
 
 def test_a_tie_is_kept_as_one_and_winners_come_first() -> None:
@@ -149,16 +166,16 @@ def chosen_duels(seed: int = 0, make=near_target) -> ChosenDuels:
     return ChosenDuels(2, 3, "near", make, torch.Generator().manual_seed(seed))
 
 
-def of_two() -> EPPreferenceGP:
-    points = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).double()
-    return EPPreferenceGP(points, torch.tensor([[0, 1]]))
+CORNERS = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).double()
+OF_TWO = EPPreferenceGP(CORNERS, torch.tensor([[0, 1]])), CORNERS[0]
+"""A model of the duel that the first corner won, and its incumbent."""
 
 
 def test_random_at_first_then_the_best_against_the_incumbent() -> None:
     propose = chosen_duels()
-    assert propose(0, None).source == "random"
-    assert propose(2, of_two()).source == "random"
-    chosen = propose(3, of_two())
+    assert propose(0, None, None).source == "random"
+    assert propose(2, *OF_TWO).source == "random"
+    chosen = propose(3, *OF_TWO)
     assert chosen.source == "near"
     assert torch.allclose(chosen.challenger, TARGET, atol=1e-3)
     assert chosen.opponent.tolist() == [0.0, 1.0]
@@ -167,7 +184,7 @@ def test_random_at_first_then_the_best_against_the_incumbent() -> None:
 def test_the_acquisition_function_may_name_the_opponent() -> None:
     other = torch.tensor([[0.5, 0.5]]).double()
     propose = chosen_duels(make=lambda fitted, X_ref: Near(fitted, TARGET, other))
-    chosen = propose(3, of_two())
+    chosen = propose(3, *OF_TWO)
     assert torch.equal(chosen.opponent, other[0])
     assert torch.allclose(chosen.challenger, TARGET, atol=1e-3)
 
@@ -180,7 +197,7 @@ class Apart(AcquisitionFunction):
 
 
 def test_without_a_reference_both_points_are_chosen() -> None:
-    chosen = chosen_duels(make=lambda fitted, X_ref: Apart(fitted))(3, of_two())
+    chosen = chosen_duels(make=lambda fitted, X_ref: Apart(fitted))(3, *OF_TWO)
     assert chosen.source == "near"
     distance = (chosen.challenger - chosen.opponent).abs()
     assert torch.allclose(distance, torch.ones(2).double(), atol=1e-3)
@@ -188,7 +205,7 @@ def test_without_a_reference_both_points_are_chosen() -> None:
 
 def test_random_points_fill_the_cube() -> None:
     propose = chosen_duels()
-    points = torch.stack([propose(0, None).challenger for _ in range(200)])
+    points = torch.stack([propose(0, None, None).challenger for _ in range(200)])
     assert points.min() >= 0
     assert points.max() <= 1
     # Means of 200 uniform draws: sd 0.0204.
@@ -198,16 +215,16 @@ def test_random_points_fill_the_cube() -> None:
 def test_the_generator_alone_decides_and_the_global_one_is_untouched() -> None:
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    first = chosen_duels(seed=7)(3, of_two())
+    first = chosen_duels(seed=7)(3, *OF_TWO)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(2)
-    again = chosen_duels(seed=7)(3, of_two())
+    again = chosen_duels(seed=7)(3, *OF_TWO)
     assert torch.equal(first.challenger, again.challenger)
 
 
 def test_a_challenger_equal_to_the_incumbent_is_replaced_and_said_so() -> None:
     propose = chosen_duels(make=lambda fitted, X_ref: Near(fitted, X_ref[0], X_ref))
-    proposal = propose(3, of_two())
+    proposal = propose(3, *OF_TWO)
     assert not torch.equal(proposal.challenger, proposal.opponent)
     near = torch.linalg.vector_norm(proposal.challenger - proposal.opponent) < 1e-3
     assert proposal.source == ("near" if near else "random")
@@ -217,10 +234,10 @@ def test_random_challengers_start_as_all_rules_do_and_meet_the_incumbent() -> No
     propose = RandomChallengers(2, 3, torch.Generator().manual_seed(7))
     others = chosen_duels(seed=7)
     for number in range(3):
-        mine, theirs = propose(number, of_two()), others(number, of_two())
+        mine, theirs = propose(number, *OF_TWO), others(number, *OF_TWO)
         assert torch.equal(mine.challenger, theirs.challenger)
         assert torch.equal(mine.opponent, theirs.opponent)
-    later = propose(3, of_two())
+    later = propose(3, *OF_TWO)
     assert later.opponent.tolist() == [0.0, 1.0]
     assert later.challenger.tolist() != mine.challenger.tolist()
 

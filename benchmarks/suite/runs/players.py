@@ -15,7 +15,6 @@ from benchmarks.suite.runs.acquisitions import ACQUISITIONS
 from benchmarks.suite.runs.batch_player import MODELS_OF_BATCHES, WAYS_OF_BATCHES
 from benchmarks.suite.runs.models import LEARNING, MODELS, TRIALS, FitTrials, make_model
 from benchmarks.suite.runs.rivals import RIVALS, OptunaDashboard
-from botorch_pref.acquisition import incumbent
 from botorch_pref.simulation.duel_loop import ChosenDuels, Fit, Proposal, Propose
 
 RANDOM = "random"
@@ -36,12 +35,14 @@ class RandomChallengers:
     num_random: int
     generator: Generator
 
-    def __call__(self, number: int, model: Model | None) -> Proposal:
+    def __call__(
+        self, number: int, model: Model | None, best: Tensor | None
+    ) -> Proposal:
         """Proposes the next duel, see `ChosenDuels`."""
         first, second = self._random_point(), self._random_point()
-        if model is None or number < self.num_random:
+        if best is None or number < self.num_random:
             return Proposal(first, second, "random")
-        return Proposal(first, incumbent(model).reshape(-1), "random")
+        return Proposal(first, best, "random")
 
     def _random_point(self) -> Tensor:
         return torch.rand(self.dim, generator=self.generator, dtype=torch.double)

@@ -84,13 +84,15 @@ class OptunaDashboard:
         self.space = {f"x{i:03d}": unit for i in range(dim)}
         self.proposed = torch.empty(0)
 
-    def __call__(self, number: int, model: Model | None) -> Proposal:
+    def __call__(
+        self, number: int, model: Model | None, best: Tensor | None
+    ) -> Proposal:
         """Proposes the next duel."""
-        if model is None or number < self.num_random:
+        if best is None or number < self.num_random:
             shape = 2, len(self.space)
             points = torch.rand(shape, generator=self.generator, dtype=torch.double)
             return Proposal(points[0], points[1], "random")
-        return Proposal(self.proposed, incumbent(model).reshape(-1), "optuna")
+        return Proposal(self.proposed, best, "optuna")
 
     def fit(self, datapoints: Tensor, comparisons: Comparisons) -> Model:
         """The sampler's model of all answers so far."""
