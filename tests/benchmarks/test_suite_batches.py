@@ -23,7 +23,7 @@ from benchmarks.suite.runs.batch_player import (
     pairwise_kernel,
     uniform,
 )
-from benchmarks.suite.runs.judges import make_judge, order_of
+from benchmarks.suite.runs.judges import errs, make_judge, order_of
 from benchmarks.suite.runs.play import COLUMNS, Outcome, play
 from benchmarks.suite.runs.rivals import RivalOfMany
 from botorch_pref.acquisition import (
@@ -191,10 +191,44 @@ def test_a_judge_orders_several_options_as_she_perceives_them() -> None:
     never = make_judge(Setting("branin"), lambda X: X[..., 0], 0)
     assert order_of(never, options).tolist() == [2, 1, 0]
     shrugs = make_judge(Setting("branin", "ties", 0.5), lambda X: X[..., 0], 0)
-    with pytest.raises(SuiteError, match="cannot order 3 options"):
-        order_of(shrugs, options)
     with pytest.raises(SuiteError, match="cannot order options"):
         order_of(shrugs, options[:2])
+    logistic = make_judge(Setting("branin", "logistic", 0.5), lambda X: X[..., 0], 0)
+    with pytest.raises(SuiteError, match="LogisticJudge cannot order 3 options"):
+        order_of(logistic, options)
+
+
+def test_a_judge_who_lapses_gives_any_order() -> None:
+    options = torch.tensor([[0.0], [0.3], [1.0]]).double()
+    judge = make_judge(Setting("branin", "lapses", 0.4), lambda X: X[..., 0], 3)
+    orders = torch.stack([order_of(judge, options) for _ in range(3000)])
+    # Any of six orders where she lapses, and the true one otherwise.
+    _, counts = orders.unique(dim=0, return_counts=True)
+    expected = torch.full((6,), 0.4 / 6)
+    expected[-1] += 0.6
+    assert orders.unique(dim=0)[-1].tolist() == [2, 1, 0]
+    # A share of 3,000 has a deviation of at most 0.009.
+    torch.testing.assert_close(counts / 3000, expected, rtol=0, atol=0.036)
+
+
+def test_a_judge_who_sees_no_difference_orders_by_coins() -> None:
+    """Two alike are in either order, and neither crosses one that is far from both."""
+    options = torch.tensor([[0.3], [1.0], [0.2]]).double()
+    judge = make_judge(Setting("branin", "ties", 0.15), lambda X: X[..., 0], 3)
+    orders = torch.stack([order_of(judge, options) for _ in range(2000)])
+    assert set(map(tuple, orders.tolist())) == {(1, 0, 2), (1, 2, 0)}
+    # A share of 2,000 has a deviation of 0.011.
+    assert abs((orders[:, 1] == 0).double().mean() - 0.5) < 0.045
+    apart = torch.tensor([[0.3], [1.0], [0.1]]).double()
+    assert order_of(judge, apart).tolist() == [1, 0, 2]
+
+
+def test_rankings_of_who_sees_no_difference_are_of_a_judge_who_errs() -> None:
+    ties = replace(ERRING, judge="ties")
+    ranked = cells_of(Rule("ep", "joint-kg", 4, "order"), ties, range(2), 5)
+    assert batches(ranked) == [ranked]
+    assert errs(ties, 4)
+    assert not errs(ties, 2)
 
 
 def test_what_no_batch_can_play_is_played_run_by_run() -> None:

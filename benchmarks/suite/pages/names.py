@@ -51,7 +51,7 @@ Acquisition functions choose challengers of the recommended point one after the 
 all points at once (`-pair`, and `qeubo`, which is BoTorch's):
 {classes}.
 `random` challengers come from the whole cube. `eiig` has `k` of
-{IMPROVEMENT_WEIGHT:g}, `eiig-0.1` and `eiig-0.5` what they say; `eiig-weighted` weighs
+{IMPROVEMENT_WEIGHT:g}, `eiig-0.1` one of 0.1; `eiig-weighted` weighs
 it with the probability of a valid trial, `eiig-constrained` asks only where that is
 0.9; `hbei-own-best` lets a believer's challenger meet the best point of the draw.
 The final choice of `joint-kg` may be one of up to 32 points besides the options, which

@@ -43,7 +43,6 @@ def constrained(model: Model, X_ref: Tensor) -> ChanceConstrained:
 OURS: dict[str, MakeAcquisition] = {
     **REGISTERED,
     "eiig-0.1": partial(DuelingEIIG, k=0.1),
-    "eiig-0.5": partial(DuelingEIIG, k=0.5),
     "eiig-weighted": weighted,
     "eiig-constrained": constrained,
     "hbei-own-best": best_under_the_draw,

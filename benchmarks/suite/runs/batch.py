@@ -18,7 +18,7 @@ from benchmarks.suite.runs.batch_player import (
     BatchPlayer,
     uniform,
 )
-from benchmarks.suite.runs.judges import ERRING, make_judge, order_of
+from benchmarks.suite.runs.judges import errs, make_judge, order_of
 from benchmarks.suite.runs.play import Outcome, Report, play
 from benchmarks.suite.runs.rivals import RivalOfMany
 from botorch_pref.simulation.problems import make_problem
@@ -70,11 +70,13 @@ def batches(cells: Sequence[Cell]) -> list[list[Cell]]:
 def _in_batches(cell: Cell) -> bool:
     """Whether `BatchPlayer` plays a run.
 
-    It hears of no ties, and of no points that are not valid.
+    It hears of no ties of two, and of no points that are not valid.
     """
     rule, setting = cell.rule, cell.setting
     known = rule.model in MODELS_OF_BATCHES and rule.acquisition in WAYS_OF_BATCHES
-    return known and setting.judge != "ties" and not make_problem(setting.problem).valid
+    if setting.judge == "ties" and rule.options == 2:
+        return False
+    return known and not make_problem(setting.problem).valid
 
 
 def play_together(cells: Sequence[Cell]) -> list[Outcome]:
@@ -126,7 +128,7 @@ def _reports(
         Report(c, problem, judge) for c, judge in zip(cells, judges, strict=True)
     ]
     sources = [Generator().manual_seed(c.seed) for c in cells]
-    player = make_player(cell.rule, problem.dim, cell.setting.judge in ERRING, sources)
+    player = make_player(cell.rule, problem.dim, errs(cell.setting, size), sources)
     told = torch.empty(len(cells), 0, size, problem.dim, dtype=torch.double)
     before = time.process_time()
     for number in range(cell.num_duels):

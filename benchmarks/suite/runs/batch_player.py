@@ -517,7 +517,6 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "exploring-eiig-local": locally(exploring, SMALL_REGION),
     "eiig": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=IMPROVEMENT_WEIGHT)),
     "eiig-0.1": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.1)),
-    "eiig-0.5": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.5)),
     "tailed-ei": one_by_one(lambda m, r, g: DuelingTailedEI(m, r)),
     "ucb": one_by_one(lambda m, r, g: DuelingUCB(m, r)),
     "muc": one_by_one(lambda m, r, g: DuelingMUC(m, champion(m))),

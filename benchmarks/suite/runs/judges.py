@@ -154,6 +154,18 @@ ERRING = ("lapses", "logistic", "probit")
 """Judges who name the worse point at times."""
 
 
+def errs(setting: Setting, options: int) -> bool:
+    """Whether the judge of a setting names the worse option at times.
+
+    One who sees no difference does where she has to order more than two.
+
+    Args:
+        setting: Names her.
+        options: How many a question has.
+    """
+    return setting.judge in ERRING or (setting.judge == "ties" and options > 2)
+
+
 def make_judge(setting: Setting, utility: Utility, seed: int) -> Judge:
     """Makes the judge of a setting.
 
@@ -174,21 +186,25 @@ def order_of(judge: Judge, options: Tensor) -> Tensor:
     """The places of options in a judge's order, the best first.
 
     Of two options it is her answer. Of more, she perceives the utility of each with an
-    error of its own, as of two.
+    error of its own, as of two. Who lapses gives any order. Who sees no difference has
+    to choose: one by one she puts the options where they belong, from the best down,
+    and a coin decides between two that are the same to her.
 
     Args:
-        judge: Who answers; of more than two options, a `ProbitJudge` without ties.
+        judge: Who answers; of more than two options, a `ProbitJudge` who may lapse.
         options: `k x d`.
 
     Raises:
-        SuiteError: She cannot order so many options, or sees no difference.
+        SuiteError: She cannot order so many options, or sees no difference of two.
     """
     if len(options) == 2:
         first_wins = judge(options[0], options[1])
         if first_wins is None:
             raise SuiteError("a judge who shrugs cannot order options")
         return torch.tensor([0, 1] if first_wins else [1, 0])
-    if not isinstance(judge, ProbitJudge) or judge.tie_threshold > 0:
+    if isinstance(judge, LapsingJudge):
+        return _order_or_lapse(judge, options)
+    if not isinstance(judge, ProbitJudge):
         raise SuiteError(f"{type(judge).__name__} cannot order {len(options)} options")
     perceived = judge.utility(options)
     if judge.noise > 0.0:
@@ -196,4 +212,30 @@ def order_of(judge: Judge, options: Tensor) -> Tensor:
             len(options), generator=judge.generator, dtype=perceived.dtype
         )
         perceived = perceived + judge.noise**0.5 * errors
+    if judge.tie_threshold > 0.0:
+        return _order_of_alike(judge, perceived)
     return perceived.argsort(descending=True, stable=True)
+
+
+def _order_or_lapse(judge: LapsingJudge, options: Tensor) -> Tensor:
+    """The order of an attentive judge, or any order of one who did not look."""
+    lapse = torch.rand((), generator=judge.generator, dtype=torch.double)
+    anyhow = torch.randperm(len(options), generator=judge.generator)
+    attentive = order_of(judge.attentive, options)
+    return anyhow if lapse < judge.rate else attentive
+
+
+def _order_of_alike(judge: ProbitJudge, perceived: Tensor) -> Tensor:
+    """The order of who sees no difference up to a threshold, by perceived utilities."""
+    order: list[int] = []
+    for new, value in enumerate(perceived.tolist()):
+        place = 0
+        while place < len(order):
+            ahead = value - float(perceived[order[place]])
+            if abs(ahead) <= judge.tie_threshold:
+                ahead = float(torch.rand((), generator=judge.generator)) - 0.5
+            if ahead > 0.0:
+                break
+            place += 1
+        order.insert(place, new)
+    return torch.tensor(order)

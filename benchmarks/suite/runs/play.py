@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Cell
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.runs.judges import ERRING, make_judge
+from benchmarks.suite.runs.judges import errs, make_judge
 from benchmarks.suite.runs.models import with_validity
 from benchmarks.suite.runs.players import make_player
 from botorch_pref.simulation.duel_loop import run_duels
@@ -102,8 +102,8 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
     problem = make_problem(setting.problem)
     judge = make_judge(setting, problem.utility, seed)
     generator = Generator().manual_seed(seed)
-    errs = setting.judge in ERRING
-    player = make_player(cell.rule, problem.dim, errs, cell.num_random, generator)
+    erring = errs(setting, cell.rule.options)
+    player = make_player(cell.rule, problem.dim, erring, cell.num_random, generator)
     answer, fit = judge, player.fit
     if player.hears_validity and problem.valid is not None:
         answer = partial(_answered, problem.valid, judge)

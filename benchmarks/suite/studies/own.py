@@ -319,10 +319,11 @@ PEOPLE = Study(
         *(claim.better for claim in WIDE),
         *PEERS,
     ),
+    without_ties=(LEARNED_NOISE.better, WIDE[0].better),
     reference=DEFAULT,
     num_seeds=50,
     claims=(
-        *BESIDE_PEERS[1:],
+        *BESIDE_PEERS,
         *(
             Claim(
                 f"The default is better than {name}.", DEFAULT, Rule("ep", acquisition)

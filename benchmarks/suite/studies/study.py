@@ -26,6 +26,8 @@ class Study:
         runs_of: Name of another study with the same settings, whose runs answer this
             question too; empty for a study with runs of its own.
         also: Rules that are run for another study, which has no runs of its own.
+        without_ties: Rules of duels that are not run where the judge may see no
+            difference: batches hear of no ties of two.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Study:
     claims: tuple[Claim, ...] = ()
     runs_of: str = ""
     also: tuple[Rule, ...] = ()
+    without_ties: tuple[Rule, ...] = ()
 
     @property
     def record(self) -> str:
@@ -55,7 +58,7 @@ class Study:
             return
         for seed in range(self.num_seeds):
             for setting in self.settings:
-                for rule in (*self.rules, *self.also):
+                for rule in self._rules_of(setting):
                     yield Cell(
                         self.name,
                         setting,
@@ -64,3 +67,9 @@ class Study:
                         self.num_random,
                         self.num_random + self.num_chosen,
                     )
+
+    def _rules_of(self, setting: Setting) -> tuple[Rule, ...]:
+        rules = (*self.rules, *self.also)
+        if setting.judge != "ties":
+            return rules
+        return tuple(rule for rule in rules if rule not in self.without_ties)
