@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from tiny_study import RANDOM, STUDY, UCB, row
 
-from benchmarks.suite.cell import OPTUNA, Rule
+from benchmarks.suite.cell import OPTUNA, Rule, Setting
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.pages import page
 from benchmarks.suite.pages.claims import against_reference, table_of_claims, verdict
@@ -22,12 +22,14 @@ from benchmarks.suite.pages.tables import (
     markdown,
     of_the_cube,
     side_by_side,
+    starts_before_judges,
     table_of,
 )
 from benchmarks.suite.pages.targets import after_many, after_thirty, targets_section
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import ADVISED, DEFAULT
+from benchmarks.suite.studies.study import Study
 
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
 
@@ -141,6 +143,37 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     audit, *regrets = re.findall(r"\]\((figures/\S+)\)", text)
     assert len(regrets) == 1
     assert all((tmp_path / figure).exists() for figure in (audit, *regrets))
+
+
+def test_starts_are_counted_over_the_problems_of_each_judge() -> None:
+    """Two problems with two rates of errors each, and a judge who may tie."""
+    learned = Rule("ep-learned-noise", "eiig")
+    settings = tuple(
+        Setting(problem, judge, noise)
+        for problem, noises in (("branin", (0.1, 0.2)), ("levy", (0.3, 0.4)))
+        for judge, noise in (*(("probit", n) for n in noises), ("ties", noises[0]))
+    )
+    study = Study("one", "?", settings, (UCB, learned), UCB, without_ties=(learned,))
+    assert study.judges() == {
+        "probit 1": (settings[0], settings[3]),
+        "probit 2": (settings[1], settings[4]),
+        "ties": (settings[2], settings[5]),
+    }
+    played = ((settings[0], UCB, 3), (settings[3], UCB, 4), (settings[4], learned, 5))
+    runs = pd.DataFrame(
+        row(rule, seed, duel, 1.0) | asdict(setting)
+        for setting, rule, number in played
+        for seed in range(number)
+        for duel in range(2)
+    )
+    assert starts_before_judges(study, runs).to_dict() == {
+        (UCB.title, "probit 1"): 7,
+        (UCB.title, "probit 2"): 0,
+        (UCB.title, "ties"): 0,
+        (learned.title, "probit 1"): 0,
+        (learned.title, "probit 2"): 5,
+    }
+    assert f"{UCB.title} (probit 1, 7)" in study_section(study, runs)
 
 
 def test_a_rule_of_few_starts_is_not_drawn(monkeypatch, tmp_path: Path) -> None:

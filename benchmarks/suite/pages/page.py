@@ -32,12 +32,13 @@ from benchmarks.suite.pages.tables import (
     rule_titles,
     setting_title,
     side_by_side,
+    starts_before_judges,
     table_of,
 )
 from benchmarks.suite.pages.targets import targets_section
 from benchmarks.suite.runs.store import read_record
 from benchmarks.suite.studies.own import OPTIONS
-from benchmarks.suite.studies.study import Study
+from benchmarks.suite.studies.study import STARTS, Study
 
 FEWEST = 4
 """Starts of a rule in a setting from which on its regrets are drawn over duels."""
@@ -208,7 +209,7 @@ def study_section(study: Study, runs: pd.DataFrame, figures: Path | None = None)
         parts.append(f"The runs are those of `{study.runs_of}`.\n")
         return "".join(parts + _all_settings(study, runs))
     table = table_of(study, runs)
-    parts.append(_what_was_run(study, table))
+    parts.append(_what_was_run(study, table, runs))
     few = table["runs"].median() < ENOUGH
     drawn = []
     if figures is not None:
@@ -266,16 +267,18 @@ def questions(table: pd.DataFrame) -> pd.DataFrame:
     return means.reset_index()
 
 
-def _what_was_run(study: Study, table: pd.DataFrame) -> str:
-    """Sentence of how much of what is declared was run."""
-    runs, rows = table["runs"], len(study.settings) * len(study.rules)
-    each = (
-        f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"
-    )
-    return (
-        f"Played: {each} of {study.num_seeds} declared starts, "
-        f"{len(table)} of {rows} declared combinations of rule and setting.\n"
-    )
+def _what_was_run(study: Study, table: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """Sentences of how many starts each rule has, and which ones have too few."""
+    each = " to ".join(map(str, table["runs"].agg(["min", "max"]).drop_duplicates()))
+    starts = starts_before_judges(study, runs)
+    says = f"Each rule has {each} starts in a setting, and"
+    if starts.min() >= STARTS:
+        return f"{says} {starts.min()} or more over the problems of a judge.\n"
+    few = [
+        f"{rule} ({judge}, {n})" for (rule, judge), n in starts.items() if n < STARTS
+    ]
+    listed = "; ".join(few)
+    return f"{says} {STARTS} or more over the problems of a judge, but for {listed}.\n"
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:

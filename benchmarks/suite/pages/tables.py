@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import astuple
+
 import numpy as np
 import pandas as pd
 
@@ -60,6 +63,27 @@ def table_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
         raise SuiteError(f"none of these runs is of a rule of the study {study.name}")
     table = pd.DataFrame(rows)
     return table.sort_values([*SETTING, "median"], ignore_index=True)
+
+
+def starts_before_judges(study: Study, runs: pd.DataFrame) -> pd.Series:
+    """Number of starts of each rule before each judge, over the problems.
+
+    Args:
+        study: Says which rules and judges there are.
+        runs: Its rows, by `play.COLUMNS`.
+
+    Returns:
+        By ``rule`` and ``judge``, with a zero where there is no run.
+    """
+    first = runs[runs["duel"] == 0]
+    counted = first.groupby([*SETTING, *RULE]).size()
+    starts: Counter[tuple[str, str]] = Counter()
+    for judge, settings in study.judges().items():
+        for setting in settings:
+            for rule in study.rules_of(setting):
+                names = *astuple(setting), *rule_names(rule)
+                starts[rule.title, judge] += counted.get(names, 0)
+    return pd.Series(starts).rename_axis(["rule", "judge"])
 
 
 def rule_names(rule: Rule) -> tuple[str, str, int, str]:

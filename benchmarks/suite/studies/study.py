@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.suite.cell import Cell, Rule, Setting
 from benchmarks.suite.studies.claim import Claim
+
+STARTS = 50
+"""Starts that every rule should have before every judge, over the problems."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Study:
             return
         for seed in range(self.num_seeds):
             for setting in self.settings:
-                for rule in self._rules_of(setting):
+                for rule in self.rules_of(setting):
                     yield Cell(
                         self.name,
                         setting,
@@ -68,7 +72,26 @@ class Study:
                         self.num_random + self.num_chosen,
                     )
 
-    def _rules_of(self, setting: Setting) -> tuple[Rule, ...]:
+    def judges(self) -> dict[str, tuple[Setting, ...]]:
+        """The settings of each judge, one of each problem, by her name.
+
+        Where a problem has several judges of one kind, as rates of errors, all have as
+        many in the same order, and the name has their number.
+        """
+        seen = Counter[tuple[str, str]]()
+        groups: dict[tuple[str, int], list[Setting]] = {}
+        for setting in self.settings:
+            kind = setting.problem, setting.judge
+            seen[kind] += 1
+            groups.setdefault((setting.judge, seen[kind]), []).append(setting)
+        several = {judge for judge, number in groups if number > 1}
+        return {
+            f"{judge} {number}" if judge in several else judge: tuple(settings)
+            for (judge, number), settings in groups.items()
+        }
+
+    def rules_of(self, setting: Setting) -> tuple[Rule, ...]:
+        """The rules that are run in a setting."""
         rules = (*self.rules, *self.also)
         if setting.judge != "ties":
             return rules
