@@ -36,8 +36,8 @@ from botorch_pref.numerics.normal import (
 from botorch_pref.numerics.normal_powers import NormalPowers
 from botorch_pref.numerics.quadrature import (
     LogConcave,
-    OfRows,
     TiltedMoments,
+    at_places,
     log_concave_integral,
 )
 
@@ -599,13 +599,10 @@ class _InLine:
         moments = moments._replace(first=first, second=second)
         if len(far):
             given = mean[..., far], variance[..., far]
-            others = log_concave_integral(self._of_some(far), *given)
+            others = log_concave_integral(at_places(self._of_rows, far), *given)
             joined = map(join_rows, zip(moments, others, strict=True))
             moments = TiltedMoments(*joined)
         return order, moments
-
-    def _of_some(self, rows: Tensor) -> OfRows:
-        return lambda places: self._of_rows(rows if places is None else rows[places])
 
     def _of_rows(self, places: Tensor | None) -> LogConcave:
         parts = self._parts

@@ -153,9 +153,7 @@ def log_concave_integral(
         every = torch.arange(m, device=mean.device)
 
         def of_part(places: Tensor) -> TiltedMoments:
-            def own(inner: Tensor | None) -> LogConcave:
-                return of_rows(places if inner is None else places[inner])
-
+            own = at_places(of_rows, places)
             return _integrals(own, mean[..., places], variance[..., places])
 
         parts = zip(*map(of_part, every.split(rows)), strict=True)
@@ -163,6 +161,11 @@ def log_concave_integral(
     value, first, second, ratio = (each.to(dtype) for each in moments)
     # Never positive for log-concave functions but for rounding, where g is straight.
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
+
+
+def at_places(of_rows: OfRows, places: Tensor) -> OfRows:
+    """The function of some rows, which are then counted among themselves."""
+    return lambda inner: of_rows(places if inner is None else places[inner])
 
 
 def _integrals(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
@@ -254,10 +257,7 @@ def _completed(
     if not bool(missed.any()):
         return moments
     (places,) = missed.nonzero(as_tuple=True)
-
-    def own(inner: Tensor | None) -> LogConcave:
-        return of_rows(places if inner is None else places[inner])
-
+    own = at_places(of_rows, places)
     found = rule(own, mean[..., places], variance[..., places], places)
     parts = zip(moments, found, strict=True)
     return TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
