@@ -47,6 +47,7 @@ L^{-T}`, :math:`W = W_1 - V V'`. Shifts ``s`` which ``T1`` alone turns into forc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -175,11 +176,14 @@ class SitePosterior(ABC):
 
         What a change of the points' prior means does to the means of the rows.
         """
+        return self.kept(self.rows.dense(), self.variance())
+
+    def kept(self, values: Tensor, variance: Tensor) -> Tensor:
+        """``(I - Sigma T) values`` of rows whose posterior variances are given."""
         tau = self.tau.unsqueeze(-1)
-        values = self.rows.dense()
         forces, moved, *_ = self.solve(tau * values)
         # The difference where it keeps its digits.
-        precise = tau * self.variance().unsqueeze(-1) > 0.5
+        precise = tau * variance.unsqueeze(-1) > 0.5
         return torch.where(
             precise, forces / torch.where(precise, tau, 1.0), values - moved
         )
@@ -241,8 +245,7 @@ class SiteSolver(ABC):
     @cached_property
     def squares(self) -> SparseDesign:
         """The rows with their coefficients squared."""
-        rows = self.rows
-        return SparseDesign(rows.indices, rows.coefficients.square(), rows.num_points)
+        return replace(self.rows, coefficients=self.rows.coefficients.square())
 
     def rounding_given(self, tau: Tensor) -> Tensor:
         """The rounding error of row variances given sites, ``batch_shape x m``."""
@@ -461,6 +464,5 @@ def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, T
 def _sums_of_means(solver: SiteSolver, weights: Tensor) -> Tensor:
     """``|A| |K| |w|``, the sizes that add up to means, ``batch_shape x m``."""
     sums = (solver.covar.abs() @ weights.abs().unsqueeze(-1)).squeeze(-1)
-    rows = solver.rows
-    sizes = SparseDesign(rows.indices, rows.coefficients.abs(), rows.num_points)
+    sizes = replace(solver.rows, coefficients=solver.rows.coefficients.abs())
     return sizes.apply(sums)

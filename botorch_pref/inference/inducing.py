@@ -29,6 +29,7 @@ inducing points over them, and each finds the posterior of all answers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -411,11 +412,8 @@ class OpenPart:
 
     def __init__(self, own: ScalarFactors, left: Tensor) -> None:
         self._own, self.left = own, left
-        rows = own.rows
-        squares = SparseDesign(
-            rows.indices, rows.coefficients.square(), rows.num_points
-        )
-        self._squares = squares
+        squares = own.rows.coefficients.square()
+        self._squares = replace(own.rows, coefficients=squares)
         # What is open of rows in blocks is noise there, and no blur besides.
         self._alone = True if own.noise is None else ~own.noise.inside
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -262,19 +262,11 @@ class SparseTangent:
         self._fixed, self._rows, self._whole = fixed, solver.rows, fixed.whole
         self._tau = self._whole.tau.unsqueeze(-1)
         self._slopes, self._row_root = _blurred_slopes(fixed), self._whole.row_root()
-        precise = self._tau.squeeze(-1) * state.variance > 0.5
-        self._precise = precise.unsqueeze(-1)
+        self._kept = partial(self._whole.kept, variance=state.variance)
         self._projection = solver.features @ solver.root.mT
         self._seen = self._kept(self._rows.apply_matrix(self._projection))
         self._of_cross, self._precision = self._whole.point_precision()
         self._pulls = self._rows.adjoint(state.force)
-
-    def _kept(self, values: Tensor) -> Tensor:
-        """``L values`` of rows: what answers leave of a change of their prior means."""
-        forces, moved, *_ = self._whole.solve(self._tau * values)
-        # The difference where it keeps its digits.
-        divided = forces / torch.where(self._precise, self._tau, 1.0)
-        return torch.where(self._precise, divided, values - moved)
 
     def _square_times(self, values: Tensor) -> Tensor:
         r""":math:`(\Sigma \circ \Sigma) x` of rows."""
