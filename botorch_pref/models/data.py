@@ -34,34 +34,6 @@ class DistinctPoints(NamedTuple):
     inverse: Tensor
 
 
-def _distinct_points(datapoints: Tensor) -> DistinctPoints | None:
-    """The distinct points of one data set, which is all that engines work on.
-
-    None where all points are distinct, where there are batches, whose numbers of them
-    would differ, and where each row is to have a gradient of its own.
-    """
-    if datapoints.dim() > 2 or datapoints.requires_grad:
-        return None
-    distinct = DistinctPoints(*distinct_rows(datapoints))
-    return None if len(distinct.first) == len(datapoints) else distinct
-
-
-def _first_copies(datapoints: Tensor) -> Tensor | None:
-    """The first equal point of each point of a batch, ``batch_shape x n``.
-
-    None where there are no copies, no batch, or each row is to have its own gradient.
-    """
-    if datapoints.dim() == 2 or datapoints.requires_grad:
-        return None
-    n = datapoints.shape[-2]
-    flat = datapoints.reshape(-1, datapoints.shape[-1]).double()
-    element = torch.arange(len(flat), device=flat.device) // n
-    first, group = distinct_rows(torch.cat([element.unsqueeze(-1), flat], dim=-1))
-    if len(first) == len(flat):
-        return None
-    return (first[group] - element * n).reshape(datapoints.shape[:-1])
-
-
 # Rows of answers that cannot be counted: five hundred megabytes where they see a
 # thousand draws each.
 _MOST_ROWS = 50_000
@@ -197,13 +169,33 @@ class TrainingSet:
 
     @cached_property
     def distinct(self) -> DistinctPoints | None:
-        """Places of the distinct datapoints; None where nothing is gained by them."""
-        return _distinct_points(self.datapoints)
+        """Places of the distinct datapoints, which is all that engines work on.
+
+        None where all points are distinct, where there are batches, whose numbers of
+        them would differ, and where each row is to have a gradient of its own.
+        """
+        points = self.datapoints
+        if points.dim() > 2 or points.requires_grad:
+            return None
+        distinct = DistinctPoints(*distinct_rows(points))
+        return None if len(distinct.first) == len(points) else distinct
 
     @cached_property
     def first_copies(self) -> Tensor | None:
-        """The first copy of each datapoint of a batch; None where there are none."""
-        return _first_copies(self.datapoints)
+        """The first equal datapoint of each one of a batch, ``batch_shape x n``.
+
+        None where there are no copies, no batch, or each row is to have its own
+        gradient.
+        """
+        points = self.datapoints
+        if points.dim() == 2 or points.requires_grad:
+            return None
+        n, flat = points.shape[-2], points.reshape(-1, points.shape[-1]).double()
+        element = torch.arange(len(flat), device=flat.device) // n
+        first, group = distinct_rows(torch.cat([element.unsqueeze(-1), flat], dim=-1))
+        if len(first) == len(flat):
+            return None
+        return (first[group] - element * n).reshape(points.shape[:-1])
 
     @cached_property
     def answers(self) -> tuple[MergedAnswers, ...]:
