@@ -50,14 +50,6 @@ class WeightPosterior:
     residual: float
 
 
-def precision_cholesky(precision: Tensor) -> Tensor:
-    """The Cholesky factor of a posterior precision, ``batch_shape x d x d``."""
-    factor, info = torch.linalg.cholesky_ex(precision)
-    if bool(info.any()):
-        raise _singular(precision)
-    return factor
-
-
 def _singular(like: Tensor) -> PrecisionError:
     return PrecisionError(
         f"The posterior precision of the weights is singular in {like.dtype}: features "
@@ -172,7 +164,9 @@ class _Model(NamedTuple):
         """See :class:`.LogPosterior`: that of a maximum everywhere."""
         hessian = point.around.mT @ (point.p.unsqueeze(-1) * point.around)
         eta = self.precision.unsqueeze(-1).expand_as(point.moved)
-        factor = precision_cholesky(hessian + torch.diag_embed(eta))
+        factor, info = torch.linalg.cholesky_ex(hessian + torch.diag_embed(eta))
+        if bool(info.any()):
+            raise _singular(eta)
         return _Curvature(factor, eta), torch.ones_like(eta[..., 0], dtype=torch.bool)
 
 
