@@ -8,16 +8,18 @@ import torch
 from torch import Tensor
 
 
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 def uniform(*shape: int, seed: int = 0) -> Tensor:
     """Of the unit interval, in double precision."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(shape, generator=generator, dtype=torch.float64)
+    return torch.rand(shape, generator=seeded(seed), dtype=torch.float64)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
     """Standard normal, in double precision."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
 
 
 def global_states() -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from draws import seeded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,18 +129,14 @@ def numbers(raters: torch.Tensor | None, m: int = 40) -> ComparisonData:
     return ComparisonData.from_pairs(items[:, :1], items[:, 1:], ("size",), raters)
 
 
-def generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 def test_folds_without_raters_are_equal_in_size() -> None:
-    folds = assign_folds(numbers(None), 5, generator(0))
+    folds = assign_folds(numbers(None), 5, seeded(0))
     assert torch.bincount(folds).tolist() == [8] * 5
 
 
 def test_answers_of_a_rater_stay_together() -> None:
-    raters = torch.randint(100, 109, (40,), generator=generator(1))
-    folds = assign_folds(numbers(raters), 3, generator(2))
+    raters = torch.randint(100, 109, (40,), generator=seeded(1))
+    folds = assign_folds(numbers(raters), 3, seeded(2))
     for rater in raters.unique():
         assert folds[raters == rater].unique().numel() == 1
     assert folds.unique().tolist() == [0, 1, 2]
@@ -149,4 +146,4 @@ def test_answers_of_a_rater_stay_together() -> None:
 def test_impossible_numbers_of_folds(num_folds: int) -> None:
     raters = torch.arange(40) % 4
     with pytest.raises(FeedbackError, match="4 raters: choose between 2 and 4"):
-        assign_folds(numbers(raters), num_folds, generator(0))
+        assign_folds(numbers(raters), num_folds, seeded(0))

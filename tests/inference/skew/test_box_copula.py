@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from draws import seeded
 from scipy import stats
 from torch import Tensor
 from truths.engines import expectation_propagation
@@ -18,10 +19,6 @@ MEAN = torch.tensor([0.4, -0.3, 0.1, 0.2], dtype=torch.float64)
 # A win, a loss, a tie, and a row that nothing was said about.
 LOWER = torch.tensor([0.0, -INF, -0.3, -INF], dtype=torch.float64)
 UPPER = torch.tensor([INF, 0.5, 0.4, INF], dtype=torch.float64)
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def covariances(*batch: int) -> Tensor:

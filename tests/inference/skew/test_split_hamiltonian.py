@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from draws import seeded
 
 from botorch_pref.inference.skew.coordinates import Target, box_log_ratio
 from botorch_pref.inference.skew.sampler import sample_latent
@@ -14,10 +15,6 @@ INF = math.inf
 
 def tensor(values, dtype=torch.float64):
     return torch.tensor(values, dtype=dtype)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def moment_matching(root, variance, lower, upper, sweeps=60):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from draws import normal, seeded
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -12,14 +13,6 @@ from botorch_pref.numerics.normal import log_ndtr, log_ndtr_derivatives
 
 # An effective number of draws with which any mean is as expected.
 FEW = torch.ones((), dtype=torch.float64)
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=seeded(seed), dtype=torch.float64)
 
 
 class Quadratic:
