@@ -24,6 +24,16 @@ from botorch_pref import (
 PACKAGE = Path(botorch_pref.__file__).parent
 
 
+def watch(run: Callable[[], Any], note: Callable[..., None]) -> None:
+    """Tells of every function that is called or left, as `sys.setprofile` does."""
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+
+
 def files_passed(run: Callable[[], Any]) -> list[str]:
     """Files of the package whose code runs, in the order in which they are entered.
 
@@ -37,12 +47,7 @@ def files_passed(run: Callable[[], Any]) -> list[str]:
         if event == "call" and path.is_relative_to(PACKAGE):
             seen.setdefault(path.relative_to(PACKAGE).as_posix())
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
+    watch(run, note)
     return list(seen)
 
 

@@ -23,6 +23,10 @@ def triangle(storage: Path, **settings: Any) -> PreferenceExperiment:
     )
 
 
+def resumed(storage: Path, **door: Any) -> PreferenceExperiment:
+    return PreferenceExperiment.resume("triangle", storage=storage, **door)
+
+
 def show(experiment: PreferenceExperiment, *options: tuple[float, float]) -> Question:
     """Asks about options that the caller chooses."""
     return experiment.ask(options=[{"a": a, "b": b} for a, b in options])

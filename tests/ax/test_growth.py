@@ -1,10 +1,10 @@
 """What is done for a question does not grow with those that were asked before."""
 
-import sys
 from collections.abc import Callable
 
 import pytest
 from showing import triangle
+from walk import watch
 
 from botorch_pref.ax import PreferenceExperiment
 
@@ -17,12 +17,7 @@ def calls(act: Callable[[], object]) -> int:
         nonlocal count
         count += event == "call"
 
-    before = sys.getprofile()
-    sys.setprofile(one_more)
-    try:
-        act()
-    finally:
-        sys.setprofile(before)
+    watch(act, one_more)
     return count
 
 

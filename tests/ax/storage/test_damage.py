@@ -8,10 +8,9 @@ import re
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
-from showing import PARAMETERS, A, B, C, D, show, tell, triangle
+from showing import PARAMETERS, A, B, C, D, resumed, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.log import digest
@@ -41,10 +40,6 @@ def played(tmp_path_factory) -> Path:
 @pytest.fixture
 def path(played, tmp_path) -> Path:
     return Path(shutil.copy(played, tmp_path))
-
-
-def resumed(path: Path, **door: Any) -> PreferenceExperiment:
-    return PreferenceExperiment.resume("triangle", storage=path, **door)
 
 
 def facts(experiment: PreferenceExperiment) -> list[object]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from showing import A, B, C, show, triangle
+from showing import A, B, C, resumed, show, triangle
 from sqlalchemy.exc import OperationalError
 
 from botorch_pref.ax import PreferenceExperiment
@@ -130,10 +130,6 @@ def test_what_was_written_before_the_failure_is_not_written_twice(
             experiment.tell(1, winner=1)
     experiment.tell(1, winner=1)
     assert sum(len(events) for events in state(resumed(path))) == 4
-
-
-def resumed(path: Path) -> PreferenceExperiment:
-    return PreferenceExperiment.resume("triangle", storage=path)
 
 
 def state(experiment: PreferenceExperiment) -> list[list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_IMODE
 
 import pytest
-from showing import A, B, C, show, tell, triangle
+from showing import A, B, C, resumed, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation import asking
@@ -19,10 +19,6 @@ from botorch_pref.errors import ExperimentError, StorageError
 
 NAME = "triangle.db"
 resource = pytest.importorskip("resource", reason="modes and limits of POSIX")
-
-
-def resumed(path: Path, **door: bool) -> PreferenceExperiment:
-    return PreferenceExperiment.resume("triangle", storage=path, **door)
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])

@@ -15,7 +15,7 @@ from threading import Barrier, Thread
 
 import pytest
 from espresso import QUICK_FIT
-from showing import triangle
+from showing import resumed, triangle
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.log import TOLD
@@ -25,10 +25,6 @@ pytestmark = pytest.mark.slow
 forking = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded", "ignore:os.fork.. was called"
 )
-
-
-def resumed(path: Path) -> PreferenceExperiment:
-    return PreferenceExperiment.resume("triangle", storage=path)
 
 
 def larger(question: Question) -> int:
