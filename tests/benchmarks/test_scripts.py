@@ -301,9 +301,7 @@ def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_time, "measure_large", measured)
 
 
-def test_the_truths_agree(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_truths_agree(capsys: pytest.CaptureFixture[str]) -> None:
     load("truth")._compare_samplers(3, 0.25)
     told = capsys.readouterr().out
     assert float(told.split("differ by ")[1].split()[0]) < 4.5

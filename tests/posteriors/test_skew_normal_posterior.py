@@ -127,7 +127,7 @@ def test_components_are_taken_equally_often_by_sobol_points():
     assert missing <= 2
 
 
-def test_too_many_points_for_sobol_fall_back_to_iid_samples(caplog):
+def test_too_many_points_for_sobol_fall_back_to_iid_samples():
     means = torch.zeros(1, 1, dtype=F64).expand(2, 22_000)
     covariance = torch.zeros(1, 1, dtype=F64).expand(22_000, 22_000)
     sampler = get_sampler(SkewNormalPosterior(means, covariance), torch.Size([2]))

@@ -169,7 +169,7 @@ def test_what_nobody_can_tell_from_the_reference_is_no_challenger(model) -> None
         )
 
 
-def test_hopeless_designs_come_after_those_asked_twice(model) -> None:
+def test_hopeless_designs_come_after_those_asked_twice() -> None:
     pairs = torch.tensor([[0, 1]] * 400)
     sure = EPPreferenceGP(DESIGNS[[0, 15]], pairs).eval()
     difference = sure.duel_posterior(DESIGNS[15:], DESIGNS[:1])

@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 import torch
 from likelihoods.contract.parametrised import each_entry
-from registry import CELLS, ENTRIES, SET_CASES
+from registry import CELLS, SET_CASES
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
@@ -134,7 +134,3 @@ def test_likelihoods_without_sets_say_so(likelihood) -> None:
         name = type(likelihood).__name__
         with pytest.raises(UnsupportedFeedbackError, match=f"{what} under {name}"):
             method(UTILITIES)
-
-
-def test_the_registry_has_cases_to_check() -> None:
-    assert len(ENTRIES) > len(LIKELIHOODS) > 5
