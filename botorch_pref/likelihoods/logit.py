@@ -152,19 +152,12 @@ class RaoKupperFactors(IntegratedFactors):
 class LogitFactors(RaoKupperFactors):
     r"""Rows without ties, :math:`p(y_i \mid z_i) = \sigma(z_i)^a \, \sigma(-z_i)^b`.
 
-    The wins ``a``, one each by default, and the losses ``b`` are ``batch_shape x m``.
+    There is one win each, and no loss, until equal rows are merged.
     """
 
-    def __init__(
-        self,
-        rows: SparseDesign,
-        wins: Tensor | None = None,
-        losses: Tensor | None = None,
-    ) -> None:
+    def __init__(self, rows: SparseDesign) -> None:
         none = torch.zeros_like(rows.coefficients[..., 0])
-        wins = none + 1 if wins is None else wins.to(none)
-        losses = none if losses is None else losses.to(none)
-        super().__init__(rows, (wins, losses, none), none)
+        super().__init__(rows, (none + 1, none, none), none)
 
 
 def _log_prob(
