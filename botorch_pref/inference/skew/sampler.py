@@ -161,6 +161,7 @@ _BURN_IN = 8
 _MIN_STEPS = 16
 # Run length over what independent transitions would need.
 _LENGTH_FACTOR = 1.5
+_MAX_DOUBLINGS = 4
 
 
 @dataclass(frozen=True)
@@ -426,21 +427,18 @@ def sample_latent(
     *,
     num_draws: int,
     generator: torch.Generator | None,
-    num_chains: int | None = None,
-    max_doublings: int = 4,
 ) -> LatentDraws:
     r"""Draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
     All chains start at the mean. Warm-up adds kicks to the trajectory until 80 % of the
     proposals are accepted and then leaves them. The first run has half as many steps
     again as independent transitions would need. It doubles until the worst row has
-    ``num_draws`` effective draws and an R-hat of at most 1.05, or ``max_doublings`` are
-    spent or would not be enough. By default there is a chain for each 16 draws, at
-    least 32 and at most 256: fewer cost more per draw, more leave each too short to
-    tell whether it mixed. Draws are then :func:`steadied` unless walls are thin.
+    ``num_draws`` effective draws and an R-hat of at most 1.05, or four doublings are
+    spent or would not be enough. There is a chain for each 16 draws, at least 32 and at
+    most 256: fewer cost more per draw, more leave each too short to tell whether it
+    mixed. Draws are then :func:`steadied` unless walls are thin.
     """
-    if num_chains is None:
-        num_chains = min(256, max(32, num_draws // 16))
+    num_chains = min(256, max(32, num_draws // 16))
     coordinates = _Coordinates(target)
     chains = _Chains(coordinates, num_chains, generator)
     chains.warm_up()
@@ -448,7 +446,7 @@ def sample_latent(
     rows, forces, rate = chains.run(steps)
     fixed = (target.root == 0).all(dim=-1)
     r_hat, size = worst_row(rows, fixed)
-    for left in range(max_doublings, 0, -1):
+    for left in range(_MAX_DOUBLINGS, 0, -1):
         enough = reached(r_hat, size, num_draws)
         if bool((enough | out_of_reach(r_hat, size, num_draws, 2**left)).all()):
             break

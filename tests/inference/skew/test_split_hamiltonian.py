@@ -43,15 +43,11 @@ def moment_matching(root, variance, lower, upper, sweeps=60):
     return mean, half, shift, precision
 
 
-def sample_boxes(root, variance, lower, upper, num_draws, seed=0, **options):
+def sample_boxes(root, variance, lower, upper, num_draws):
     mean, half, shift, precision = moment_matching(root, variance, lower, upper)
     ratio = box_log_ratio(variance, lower, upper, shift, precision)
-    return sample_latent(
-        Target(ratio, mean, half),
-        num_draws=num_draws,
-        generator=seeded(seed),
-        **options,
-    )
+    target = Target(ratio, mean, half)
+    return sample_latent(target, num_draws=num_draws, generator=seeded())
 
 
 def assert_same_moments(draws, truth, draws_size, truth_size) -> None:
