@@ -27,7 +27,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.acquisition.base import better_probability
+from botorch_pref.acquisition.base import better_probability, with_others
 from botorch_pref.acquisition.rules import (
     WrappedAcquisition,
     nearness,
@@ -271,7 +271,7 @@ class ToldApart:
 
     def smallest_gap(self, options: Tensor) -> Tensor:
         """Squared difference of the two options that differ least, ``batch_shape``."""
-        whole = _joined(_joined(options, self.reference), self.others)
+        whole = with_others(options, self.reference, self.others)
         squared = self._squared(options, whole)
         own = torch.eye(*squared.shape[-2:], dtype=torch.bool, device=options.device)
         return squared.masked_fill(own, torch.inf).flatten(-2).amin(-1)
@@ -301,7 +301,7 @@ class ToldApart:
 
     def _gaps(self, options: Tensor, questions: Tensor) -> Tensor:
         """Squared differences from questions, ``batch_shape x K``."""
-        whole = _joined(options, self.reference)
+        whole = with_others(options, self.reference)
         squared = self._squared(whole, questions.flatten(0, 1))
         matched = squared.unflatten(-1, questions.shape[:2])
         there, back = matched.amin(-1).amax(-2), matched.amin(-3).amax(-1)
@@ -312,13 +312,6 @@ class ToldApart:
         # Differences of all features at once would fill the memory.
         pair = first / self.widths, second / self.widths
         return torch.cdist(*pair, compute_mode=_EXACT).square()
-
-
-def _joined(options: Tensor, more: Tensor | None) -> Tensor:
-    """The options and some more points, for each batch."""
-    if more is None:
-        return options
-    return torch.cat([options, more.expand(*options.shape[:-2], *more.shape)], dim=-2)
 
 
 def can_be_told(squared: Tensor) -> Tensor:
