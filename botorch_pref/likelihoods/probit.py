@@ -329,10 +329,10 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
         # In units of the largest, or improbable orders would underflow.
         largest = integrand.amax(-1, keepdim=True)
         scaled = (integrand - largest).exp()
-        total = _cumulative_integral(scaled, _CUMULATIVE_SPACING)
+        total = _cumulative_integral(scaled)
         below = total.clamp_min(torch.finfo(total.dtype).tiny).log() + largest
         if far:
-            tail = _log_cumulative_integral(integrand, _CUMULATIVE_SPACING)
+            tail = _log_cumulative_integral(integrand)
             below = torch.where(total > _LEAST_SHARE, below, tail)
     return below[..., -1]
 
@@ -342,17 +342,17 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
 _LEAST_SHARE, _FAR = 1e-16, 12.0
 
 
-def _log_cumulative_integral(logs: Tensor, spacing: float) -> Tensor:
+def _log_cumulative_integral(logs: Tensor) -> Tensor:
     """Its logarithm, of panels that are exact where the logarithm is straight."""
     # -expm1(-x) / x is 1 at 0.
     step = logs.diff(dim=-1).abs().clamp_min(1e-6)
     share = (-torch.expm1(-step) / step).log()
     panels = torch.maximum(logs[..., 1:], logs[..., :-1]) + share
     panels = torch.cat([logs[..., :1], panels], dim=-1)
-    return panels.logcumsumexp(-1) + math.log(spacing)
+    return panels.logcumsumexp(-1) + math.log(_CUMULATIVE_SPACING)
 
 
-def _cumulative_integral(values: Tensor, spacing: float) -> Tensor:
+def _cumulative_integral(values: Tensor) -> Tensor:
     """Cumulative integral from the first node to each; beyond the nodes it is 0."""
     n = values.shape[-1]
     outer = pad(values, (3, 2))
@@ -360,7 +360,7 @@ def _cumulative_integral(values: Tensor, spacing: float) -> Tensor:
     panels = outer[..., :n] * _PANEL[0]
     for step, weight in enumerate(_PANEL[1:], 1):
         panels.add_(outer[..., step : step + n], alpha=weight)
-    return spacing * panels.cumsum(-1)
+    return _CUMULATIVE_SPACING * panels.cumsum(-1)
 
 
 # --- Factors
