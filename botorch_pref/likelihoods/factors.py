@@ -502,11 +502,14 @@ class _Opposed:
 
 
 def _opposed(answers: _Answers) -> _Opposed | None:
-    """Wins and losses as one; None where some answers are something else."""
+    """Wins and losses as one; None where some answers are something else.
+
+    Ends that are learned are something else where they are 0 too: they have gradients.
+    """
     boxes, counts, groups = answers.boxes, answers.counts, answers.groups
     side, given = boxes._sides, counts > 0
     bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
-    if side is None or bool(((bound != 0) & given).any()):
+    if side is None or bound.requires_grad or bool(((bound != 0) & given).any()):
         return None
     variance, group = torch.broadcast_tensors(boxes.variance, groups.group)
     places = torch.arange(group.shape[-1], device=group.device).expand_as(group)

@@ -55,6 +55,20 @@ def test_cutpoints_are_set_read_and_kept_in_order() -> None:
         likelihood.factors(ratings, 2)
 
 
+def test_repeated_ratings_pull_at_a_cut_point_of_zero() -> None:
+    """A cut point that rises by one says what all utilities do that fall by one."""
+    ratings = OrdinalRatings(torch.tensor([0, 0, 1, 1]), torch.tensor([1, 0, 1, 1]), 2)
+    likelihood = OrdinalProbitLikelihood(2).double()
+    assert likelihood.cutpoints.tolist() == [0.0]
+    z, s = torch.tensor([[0.3, -0.2], [1.0, 2.0]]).double()
+    factors: Any = joint_factors([likelihood.factors(ratings, 2)])
+    for found in (factors.log_prob(z), factors.log_partition(z, s)):
+        (slope,) = torch.autograd.grad(
+            found.value.sum(), likelihood.raw_cutpoints, retain_graph=True
+        )
+        assert slope.item() == pytest.approx(-found.first.sum().item(), rel=1e-9)
+
+
 def test_a_prior_sees_the_cutpoints_themselves() -> None:
     prior = NormalPrior(0.0, 2.0)
     likelihood = OrdinalProbitLikelihood(
