@@ -11,6 +11,7 @@ from botorch.utils.probability.utils import ndtr
 from gpytorch.priors import NormalPrior, Prior
 from torch import Tensor
 from torch.distributions import Categorical
+from torch.nn.functional import pad
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback, OrdinalRatings
@@ -156,13 +157,13 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
             variance: Of the utility, broadcastable with ``mean``.
         """
         scale = (self.noise + variance).sqrt().unsqueeze(-1)
-        standard = (self._ends - mean.unsqueeze(-1)) / scale
+        # Without the infinite ends, whose derivatives would be infinity times zero.
+        x = (self.cutpoints - mean.unsqueeze(-1)) / scale
+        below = pad(pad(ndtr(x), (1, 0)), (0, 1), value=1.0)
+        above = pad(pad(ndtr(-x), (1, 0), value=1.0), (0, 1))
         # Levels above the utility by their upper tails, which keep their digits.
-        lower, upper = standard[..., :-1], standard[..., 1:]
-        above = lower > 0
-        return torch.where(
-            above, ndtr(-lower) - ndtr(-upper), ndtr(upper) - ndtr(lower)
-        )
+        is_above = pad(x > 0, (1, 0))
+        return torch.where(is_above, -above.diff(dim=-1), below.diff(dim=-1))
 
     def forward(self, function_samples: Tensor) -> Categorical:
         """See base class: the distribution of the level of a point."""

@@ -69,6 +69,20 @@ def test_repeated_ratings_pull_at_a_cut_point_of_zero() -> None:
         assert slope.item() == pytest.approx(-found.first.sum().item(), rel=1e-9)
 
 
+def test_probabilities_of_levels_have_derivatives_in_the_spread() -> None:
+    r"""Of the middle one :math:`[c \phi(c) - d \phi(d)] / 2 v` for :math:`v = 1`."""
+    cutpoints = torch.tensor([-0.5, 1.0], dtype=torch.float64)
+    likelihood = OrdinalProbitLikelihood(cutpoints=cutpoints, noise=0.4).double()
+    likelihood.raw_noise.requires_grad_(True)
+    variance = torch.tensor([0.6], dtype=torch.float64, requires_grad=True)
+    middle = likelihood.level_probabilities(torch.zeros(1).double(), variance)[0, 1]
+    slopes = torch.autograd.grad(middle, [variance, likelihood.raw_noise])
+    density = torch.exp(-0.5 * cutpoints.square()) / math.sqrt(2 * math.pi)
+    first, second = (cutpoints * density).tolist()
+    assert float(slopes[0]) == pytest.approx((first - second) / 2, rel=1e-9)
+    assert bool(slopes[1].isfinite())
+
+
 def test_a_prior_sees_the_cutpoints_themselves() -> None:
     prior = NormalPrior(0.0, 2.0)
     likelihood = OrdinalProbitLikelihood(
