@@ -134,20 +134,26 @@ def _partition(
     The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. The
     ``bend`` is that of the density in units of ``scale``. All arguments broadcast.
     """
-    y, precision, centre, spread, *bend_at = torch.broadcast_tensors(
-        y, precision, mean / scale, variance / scale.square(), *bend
+    given = y, precision, scale, mean, variance, *bend
+    # Terms of high precisions are so large that single precision has no digits left.
+    y, precision, scale, centre, spread, *bend_at = torch.broadcast_tensors(
+        *(part.double() for part in given)
     )
 
     def log_density(t: Tensor) -> tuple[Tensor, Tensor]:
         return beta_value(y, precision, t), beta_slope(y, precision, t)
 
-    value, first, second, ratio = bent_integral(log_density, centre, spread, *bend_at)
-    return TiltedMoments(value, first / scale, second / scale.square(), ratio)
+    square = scale.square()
+    value, first, second, ratio = bent_integral(
+        log_density, centre / scale, spread / square, *bend_at
+    )
+    parts = value, first / scale, second / square, ratio
+    return TiltedMoments(*(part.to(mean.dtype) for part in parts))
 
 
 def _bend(y: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
     """Where the density peaks as a function of ``z / scale``, and how widely."""
-    y, precision = torch.broadcast_tensors(y, precision.detach())
+    y, precision = torch.broadcast_tensors(y.double(), precision.detach().double())
     return density_bend(partial(beta_value, y, precision), torch.zeros_like(y))
 
 

@@ -118,6 +118,10 @@ def bent_integral(
     squares errors. Arguments that are not finite, or too large to be squared, are a
     ``PrecisionError``; an `InferenceWarning` says that the shortest step is too long.
     """
+    dtype = mean.dtype
+    mean, variance, centre, width = (
+        part.double() for part in (mean, variance, centre, width)
+    )
     if not bool((mean.square() + variance).isfinite().all()):
         raise PrecisionError(
             "The integral of an answer's density over a utility is not a number: the "
@@ -142,7 +146,7 @@ def bent_integral(
             "log_partition of their own.",
             InferenceWarning,
         )
-    return moments
+    return TiltedMoments(*(part.to(dtype) for part in moments))
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Strengths and ratings: factors, gradients and predictions."""
 
 import math
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -98,6 +99,23 @@ def test_predictions_are_integrals_over_the_difference(precision, noise) -> None
         ):
             got = got.detach().numpy()
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
+
+
+@in_turn("precision", [1.0, 1e3, 3e4])
+def test_predictions_in_single_precision(precision) -> None:
+    """Of exact answers too, of whose densities single precision loses the digits."""
+    module = PairwiseBetaLikelihood(precision).double()
+    mean = torch.linspace(-3, 12, 31)
+    single, double = (
+        (
+            own.answer_log_density(torch.tensor(0.75), points, 0 * points + 0.01),
+            own.preference_probability(points, 0 * points + 0.01),
+        )
+        for own, points in ((deepcopy(module).float(), mean), (module, mean.double()))
+    )
+    for got, want in zip(single, double, strict=True):
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-5)
 
 
 @in_turn("precision", [0.1, 1.0, 30.0, 1e4])
