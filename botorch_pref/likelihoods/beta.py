@@ -308,7 +308,8 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
         )
         shapes = self.forward((mean + offset).detach())
         above = beta_majority(shapes.concentration1, shapes.concentration0)
-        return (above * log_weights.exp()).sum(0)
+        # Normalised, so that no rounding makes a probability larger than one.
+        return (above * log_weights.softmax(0)).sum(0).clamp_max(1.0)
 
 
 @register_likelihood

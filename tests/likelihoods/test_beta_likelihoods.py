@@ -116,6 +116,7 @@ def test_predictions_in_single_precision(precision) -> None:
     for got, want in zip(single, double, strict=True):
         assert got.dtype == torch.float32
         torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-5)
+    assert float(single[1].detach().max()) <= 1
 
 
 @in_turn("precision", [0.1, 1.0, 30.0, 1e4])
