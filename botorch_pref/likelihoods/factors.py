@@ -217,9 +217,11 @@ class BoxFactors(ScalarFactors):
     A win has the interval ``[delta, inf)``, a tie ``[-delta, delta]``. The variance
     ``r`` and the ends, infinite for none, are ``batch_shape x m``. ``width`` is ``u -
     l`` where it is known to more digits; ``noise`` is that which rows share.
+    ``sources`` has the block of each row where several learn their variance.
     """
 
     takes_counts = True
+    sources: Tensor | None = None
 
     def __init__(
         self,
@@ -313,8 +315,12 @@ class BoxFactors(ScalarFactors):
             join_rows([getattr(box, name) for box in boxes])
             for name in ("variance", "lower", "upper", "width")
         )
-        made = BoxFactors if noise is None else CorrelatedBoxFactors
-        return made(rows, variance, lower, upper, width=width, noise=noise)
+        kind = BoxFactors if noise is None else CorrelatedBoxFactors
+        made = kind(rows, variance, lower, upper, width=width, noise=noise)
+        if sum(box.variance.requires_grad for box in boxes) > 1:
+            sizes = rows.indices.new_tensor([box.rows.num_rows for box in boxes])
+            made.sources = torch.arange(len(boxes)).to(sizes).repeat_interleave(sizes)
+        return made
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
         """See base class; rows that share noise with others stay as they are."""
@@ -392,12 +398,14 @@ def _in_any_element(chosen: Tensor) -> Tensor:
 class _Answers:
     """Answers of all rows, and how often each was given, ``batch_shape x M``.
 
-    An answer of a count of 0 was not given in an element of a batch.
+    An answer of a count of 0 was not given in an element of a batch. Answers of a row
+    are ``mixed`` where the variances of some may have gradients of their own.
     """
 
     boxes: BoxFactors
     counts: Tensor
     groups: RowGroups
+    mixed: bool = False
 
     def at(self, places: Tensor) -> _Answers:
         """The answers at some places, whose boxes are not asked for rows nor noise."""
@@ -428,7 +436,7 @@ class _Answers:
     def _of(self, parts: Sequence[Tensor], groups: RowGroups) -> _Answers:
         variance, lower, upper, width, counts = parts
         boxes = BoxFactors(self.boxes.rows, variance, lower, upper, width=width)
-        return _Answers(boxes, counts, groups)
+        return _Answers(boxes, counts, groups, self.mixed)
 
     def take(self, rows: Tensor) -> _Answers:
         """The answers of some of the rows."""
@@ -441,7 +449,7 @@ class _Answers:
         groups = replace(
             some.groups, first=self.groups.first[..., rows], group=group.clamp_min(0)
         )
-        return _Answers(some.boxes, some.counts * there[..., kept], groups)
+        return replace(some, counts=some.counts * there[..., kept], groups=groups)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """The log probability of the answers of each row, and two derivatives."""
@@ -504,12 +512,15 @@ class _Opposed:
 def _opposed(answers: _Answers) -> _Opposed | None:
     """Wins and losses as one; None where some answers are something else.
 
-    Ends that are learned are something else where they are 0 too: they have gradients.
+    Ends and variances that are learned have gradients of their own: such ends are
+    something else where they are 0 too, and such variances of several blocks are.
     """
     boxes, counts, groups = answers.boxes, answers.counts, answers.groups
     side, given = boxes._sides, counts > 0
     bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
-    if side is None or bound.requires_grad or bool(((bound != 0) & given).any()):
+    if side is None or answers.mixed or bound.requires_grad:
+        return None
+    if bool(((bound != 0) & given).any()):
         return None
     variance, group = torch.broadcast_tensors(boxes.variance, groups.group)
     places = torch.arange(group.shape[-1], device=group.device).expand_as(group)
@@ -642,7 +653,10 @@ class MergedBoxFactors(IntegratedFactors):
             group = torch.cat([group, group.new_tensor([m])])
             noise = answers.noise
             self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
-        self._answers = _Answers(answers, counts.to(answers.lower), groups)
+        counts, of, mixed = counts.to(answers.lower), answers.sources, False
+        if of is not None:
+            mixed = bool((of[groups.first].gather(-1, groups.group) != of).any())
+        self._answers = _Answers(answers, counts, groups, mixed)
         self._parts = _product(self._answers)
         self._lines = _InLine(self._answers, self._answers.batch_shape)
 

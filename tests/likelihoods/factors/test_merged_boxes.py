@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from botorch_pref.likelihoods.factors import BoxFactors
+from botorch_pref.likelihoods.factors import BoxFactors, joint_factors
 from botorch_pref.linalg import SparseDesign
 from botorch_pref.linalg.sparse_design import row_groups
 
@@ -103,3 +103,32 @@ def test_rows_that_an_element_lacks_say_nothing() -> None:
     found = moments.value[1].sum()
     (slope,) = torch.autograd.grad(found, noise)
     assert [found.item(), slope[1].sum().item()] == pytest.approx(expected, rel=1e-9)
+
+
+def test_equal_noises_of_two_blocks_have_gradients_of_their_own() -> None:
+    """A win that is heard with one noise, and a loss of the same row with another."""
+    noises = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    zero, end = torch.zeros(1).double(), torch.full((1,), torch.inf).double()
+    won, lost = (
+        BoxFactors(
+            SparseDesign(
+                torch.tensor([[0]]), torch.tensor([[sign]]).double(), num_points=1
+            ),
+            noise.expand(1),
+            zero,
+            end,
+        )
+        for sign, noise in zip((1.0, -1.0), noises, strict=True)
+    )
+    factors = joint_factors([won, lost])
+    assert factors.rows.num_rows == 1
+    z = torch.linspace(-12, 12, 4001, dtype=torch.float64)
+    density = torch.exp(-0.5 * (z - 0.7).square() / 1.5)
+    each = [
+        torch.special.log_ndtr(side * z / noise.sqrt())
+        for side, noise in zip((1, -1), noises, strict=True)
+    ]
+    (want,) = torch.autograd.grad((density * sum(each).exp()).sum().log(), noises)
+    given = torch.tensor([[0.7], [1.5]], dtype=torch.float64)
+    (got,) = torch.autograd.grad(factors.tilted(*given).value.sum(), noises)
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)
