@@ -494,18 +494,26 @@ class UtilityModel(Model, FantasizeMixin):
         """Whether gradients in the datapoints are wanted."""
         return self.datapoints is not None and self.datapoints.requires_grad
 
+    def _state(self) -> list[Tensor]:
+        """Hyper-parameters, and what the input transform has learned."""
+        transform = getattr(self, "input_transform", None)
+        learned = () if transform is None else transform.buffers()
+        return [t.detach() for t in (*self.parameters(), *learned)]
+
     def transformed_points(self) -> Tensor:
         """The distinct training inputs, transformed, with the graph of the given."""
+        # All of them: a transform that learns from the data counts duplicates.
+        points = self._transformed_datapoints()
+        return points if self._distinct is None else points[self._distinct.first]
+
+    def _transformed_datapoints(self) -> Tensor:
+        """All training inputs, transformed, with the graph of the given."""
         given = cast("Tensor", self.datapoints)
         if not self._has_transformed_inputs:
-            # All of them: a transform that learns from the data counts duplicates.
-            points = self.transform_inputs(given)
-        else:
-            # Not the stored ones, which BoTorch transforms without a graph, and before
-            # the parameters of the transform are set or loaded.
-            transform = cast("InputTransform", self.input_transform)
-            points = transform.preprocess_transform(given)
-        return points if self._distinct is None else points[self._distinct.first]
+            return self.transform_inputs(given)
+        # Not the stored ones, which BoTorch transforms without a graph, and before
+        # the parameters of the transform are set or loaded.
+        return cast("InputTransform", self.input_transform).preprocess_transform(given)
 
     def _set_transformed_inputs(self) -> None:
         # BoTorch's own asks for inputs, which a model of the prior alone has not.

@@ -332,12 +332,6 @@ class PreferenceGP(UtilityModel, GP):
             return None
         return self._cache.solution_of(self._state(), self._solve_for_prediction)
 
-    def _state(self) -> list[Tensor]:
-        """Hyper-parameters, and what the input transform has learned."""
-        transform = getattr(self, "input_transform", None)
-        learned = () if transform is None else transform.buffers()
-        return [t.detach() for t in (*self.parameters(), *learned)]
-
     def posterior_terms(self) -> PosteriorTerms | None:
         """The part of the solution that prediction needs; None without answers.
 

@@ -231,11 +231,6 @@ class PlackettLuceRegression(UtilityModel, GP):
                     "EPPreferenceGP with a linear kernel."
                 )
 
-    def _features(self) -> Tensor:
-        (points,) = self.train_inputs
-        transformed = self._has_transformed_inputs
-        return points if transformed else self.transform_inputs(points)
-
     def _solve(self, engine: WeightEngine) -> WeightSolution:
         if not self.feedback:
             raise BotorchPrefError(
@@ -244,12 +239,14 @@ class PlackettLuceRegression(UtilityModel, GP):
         answers = cast("TrainingSet", self._data).answers
         blocks, counts = [a.block for a in answers], [a.counts for a in answers]
         often = _stage_counts(blocks, counts)
-        solution = engine.solve(self._features(), stages_of(blocks), self.eta, often)
+        solution = engine.solve(
+            self._transformed_datapoints(), stages_of(blocks), self.eta, often
+        )
         solution.warn(type(self).__name__)
         return solution
 
     def solution(self) -> WeightSolution:
-        """The posterior of the weights, found anew when eta has changed; in eval mode.
+        """The posterior of the weights for the present parameters; in eval mode.
 
         Raises:
             BotorchPrefError: There are no answers, or derivatives in the datapoints are
@@ -264,7 +261,7 @@ class PlackettLuceRegression(UtilityModel, GP):
             )
         # The mode of a few weights is found as fast from anywhere.
         return self._cache.solution_of(
-            [self.eta.detach()], lambda start: self._solve(self.engine)
+            self._state(), lambda start: self._solve(self.engine)
         )
 
     @property
@@ -379,6 +376,8 @@ class PlackettLuceRegression(UtilityModel, GP):
         self.eval()
         grid = etas.to(self.eta).reshape(-1, *[1] * len(self.batch_shape))
         folds = answer_folds(self.feedback, num_folds, generator)
-        found = _held_out_losses(self.engine, self._features(), folds, grid)
+        found = _held_out_losses(
+            self.engine, self._transformed_datapoints(), folds, grid
+        )
         self.eta = found.etas[found.log_losses.argmin(0)]
         return found

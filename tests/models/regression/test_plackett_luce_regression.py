@@ -360,3 +360,18 @@ def test_copies_and_states_keep_data_transform_and_predictions(inference) -> Non
         other.train()
         torch.testing.assert_close(other.train_inputs[0], x)
         torch.testing.assert_close(other.log_evidence(), plain.log_evidence())
+
+
+@each_engine
+def test_weights_follow_the_transform_of_a_loaded_state(inference) -> None:
+    x = raw_points()
+    offset, scale = torch.tensor([1.0, -2.0, 0.5]).double(), 5.0
+    other = model_of(inference, scale * x, input_transform=InputStandardize(3))
+    model = model_of(inference, x, input_transform=InputStandardize(3))
+    before = model.posterior(x).mean
+    model.load_state_dict(other.state_dict())
+    plain = model_of(inference, (x - scale * x.mean(0)) / (scale * x.std(0)))
+    new = x + offset
+    expected = plain.posterior((new - scale * x.mean(0)) / (scale * x.std(0))).mean
+    torch.testing.assert_close(model.posterior(new).mean, expected)
+    assert (model.posterior(x).mean - before).abs().max() > 0.1
