@@ -19,6 +19,7 @@ from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.transforms import is_ensemble
 from torch import Tensor
+from torch.nn import Module
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
@@ -465,8 +466,9 @@ class UtilityModel(Model, FantasizeMixin):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name == "engine":
-            # Another engine has another solution, and other sites to start from.
+        if name == "engine" or isinstance(value, Module):
+            # Another engine has another solution, and other sites to start from. Other
+            # modules may have equal parameters.
             self._cache = SolutionCache()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

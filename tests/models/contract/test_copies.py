@@ -12,6 +12,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import InputTransform, Normalize, Warp
 from draws import global_states
 from entries import Engine
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from models.contract.duel_models import (
     NEW,
     PAIRS,
@@ -114,6 +115,18 @@ def test_another_engine_has_another_solution(engine: Engine) -> None:
     anew.load_state_dict(model.state_dict())
     torch.testing.assert_close(model.posterior(NEW).mean, anew.posterior(NEW).mean)
     assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6)
+
+
+def test_another_kernel_with_equal_parameters_has_another_solution(
+    engine: Engine,
+) -> None:
+    rough, smooth = (ScaleKernel(MaternKernel(nu)).double() for nu in (0.5, 2.5))
+    model = engine(POINTS, PAIRS, covar_module=smooth)
+    before = model.posterior(NEW).mean
+    model.covar_module = rough
+    expected = engine(POINTS, PAIRS, covar_module=rough).posterior(NEW).mean
+    torch.testing.assert_close(model.posterior(NEW).mean, expected)
+    assert not torch.allclose(expected, before, rtol=1e-2)
 
 
 # --- Fitted models, and what goes through a file
