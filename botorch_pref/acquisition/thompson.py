@@ -159,6 +159,9 @@ class HallucinatedModel(DerivedModel):
         self._is_ensemble = is_ensemble(model)
         self._covariance = KnownCovariance()
         points = observed_points(model)
+        if not self._is_ensemble:
+            # Answers may have a batch that points have not.
+            points = points.expand(*model.batch_shape, *points.shape[-2:])
         self.register_buffer("_points", points.detach().clone())
         with torch.no_grad():
             posterior = model.posterior(points)

@@ -197,7 +197,9 @@ def _preference_paths(
     like = next(covar_module.parameters())
     batch_shape = covar_module.batch_shape
     if terms is not None:
-        batch_shape = torch.broadcast_shapes(batch_shape, terms.points.shape[:-2])
+        # Answers may have a batch that points have not.
+        shapes = terms.points.shape[:-2], terms.weights.shape[:-2]
+        batch_shape = torch.broadcast_shapes(batch_shape, *shapes)
     feature_map = gen_kernel_features(
         covar_module, num_inputs=num_inputs, num_outputs=_NUM_FEATURES
     )

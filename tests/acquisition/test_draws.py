@@ -92,6 +92,18 @@ def test_a_batch_of_models_draws_a_function_each() -> None:
     assert not torch.allclose(values[:, 0], values[:, 1], atol=1e-3)
 
 
+def test_models_of_the_same_points_draw_a_function_each() -> None:
+    """As fantasies of one question: a batch of answers, and one kernel."""
+    pairs = torch.stack([PAIRS, PAIRS.flip(-1)])
+    X = points(5, 1).unsqueeze(-3)
+    together, apart = (
+        draw(LaplacePreferenceGP(observed, pairs, covar_module=DuelKernel(2)), 0)(X)
+        for observed in (points(4), points(4).expand(2, 4, 2))
+    )
+    assert together.shape == (5, 2)
+    torch.testing.assert_close(together, apart)
+
+
 def test_botorch_models_with_paths_of_their_own() -> None:
     X = points(8)
     model = SingleTaskGP(X, (6 * X).sin().sum(-1, keepdim=True))
@@ -294,11 +306,15 @@ def test_inputs_are_as_the_user_gives_them(kind: type[Model]) -> None:
     assert torch.equal(best[0], X[int(believed.posterior(X).mean.argmax())])
 
 
-def test_each_of_a_batch_of_models_has_a_draw_of_its_own() -> None:
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_each_of_a_batch_of_models_has_a_draw_of_its_own(
+    batch: tuple[int, ...],
+) -> None:
+    """Fantasies of one question have answers of a batch about the same points."""
     pairs = torch.stack([PAIRS, PAIRS.flip(-1)])
-    batch = EPPreferenceGP(points(4).expand(2, 4, 2), pairs)
+    model = EPPreferenceGP(points(4).expand(*batch, 4, 2), pairs)
     X = points(5, 3)
-    together = moments(hallucinate(batch), X.unsqueeze(-3))
+    together = moments(hallucinate(model), X.unsqueeze(-3))
     assert together[0].shape == (5, 2, 3)
     for i in range(2):
         alone = moments(hallucinate(EPPreferenceGP(points(4), pairs[i])), X)
