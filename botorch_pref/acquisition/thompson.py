@@ -156,7 +156,6 @@ class HallucinatedModel(DerivedModel):
     def __init__(self, model: Model, generator: Generator | None = None) -> None:
         super().__init__()
         self.model = model
-        self._is_ensemble = is_ensemble(model)
         self._covariance = KnownCovariance()
         points = observed_points(model)
         if not self._is_ensemble:

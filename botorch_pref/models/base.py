@@ -559,6 +559,11 @@ class DerivedModel(Model):
         """Batch shape of the other model."""
         return self._source.batch_shape
 
+    @property
+    def _is_ensemble(self) -> bool:  # type: ignore[override]
+        """Whether the other model is one, as BoTorch's ``is_ensemble`` asks."""
+        return is_ensemble(self._source)
+
     def posterior(
         self,
         X: Tensor,

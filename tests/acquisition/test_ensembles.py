@@ -1,6 +1,7 @@
 """Models that average over their hyper-parameters: the mean over their members."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -9,9 +10,20 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from entries import Acquisition
 from torch import Generator, Tensor
 
-from botorch_pref.acquisition import DuelingJointKG, HallucinatedModel, likely_best
+from botorch_pref.acquisition import (
+    DuelingEUBO,
+    DuelingJointKG,
+    HallucinatedModel,
+    likely_best,
+)
 from botorch_pref.acquisition.base import better_probability
-from botorch_pref.models import EPPreferenceGP
+from botorch_pref.evaluation import best_probability
+from botorch_pref.models import (
+    EPPreferenceGP,
+    GroupUtility,
+    PreferenceGP,
+    rater_covar_module,
+)
 
 pytest.importorskip("numpyro")
 
@@ -20,8 +32,13 @@ from botorch_pref.models import FullyBayesianEPPreferenceGP
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1], [2, 3]])
 
 
-def ensemble(count: int = 3) -> FullyBayesianEPPreferenceGP:
-    model = FullyBayesianEPPreferenceGP(points(4), PAIRS)
+def made(kind: type[PreferenceGP], of_raters: bool = False) -> Any:
+    kernel = rater_covar_module(1) if of_raters else None
+    return kind(points(4), PAIRS, covar_module=kernel)
+
+
+def ensemble(count: int = 3, of_raters: bool = False) -> FullyBayesianEPPreferenceGP:
+    model = made(FullyBayesianEPPreferenceGP, of_raters)
     generator = Generator().manual_seed(5)
     draws = {}
     for name, parameter in model.named_parameters():
@@ -32,10 +49,12 @@ def ensemble(count: int = 3) -> FullyBayesianEPPreferenceGP:
     return model.eval()
 
 
-def members(model: FullyBayesianEPPreferenceGP) -> list[EPPreferenceGP]:
+def members(
+    model: FullyBayesianEPPreferenceGP, of_raters: bool = False
+) -> list[EPPreferenceGP]:
     found = []
     for i in range(model.num_mcmc_samples):
-        member = EPPreferenceGP(points(4), PAIRS)
+        member = made(EPPreferenceGP, of_raters)
         for name, parameter in member.named_parameters():
             if parameter.requires_grad:
                 parameter.data = model.get_parameter(name).detach()[i]
@@ -83,6 +102,21 @@ def test_each_member_believes_a_draw_of_its_own() -> None:
     for i, member in enumerate(members(model)):
         alone = HallucinatedModel(member).posterior(X).distribution.covariance_matrix
         torch.testing.assert_close(ours[:, i], alone, rtol=1e-3, atol=1e-4)
+
+
+def test_a_group_of_raters_of_an_ensemble_is_an_ensemble() -> None:
+    model, raters = ensemble(of_raters=True), points(2, seed=3)[:, 1]
+    group = GroupUtility(model, raters)
+    alone = [GroupUtility(one, raters) for one in members(model, of_raters=True)]
+    X, reference = points(5, 1, seed=6)[..., :1], points(1, seed=9)[:, :1]
+    values = [DuelingEUBO(one, reference)(X) for one in alone]
+    actual = DuelingEUBO(group, reference)(X)
+    torch.testing.assert_close(actual, sum(values) / 3, rtol=1e-4, atol=1e-5)
+    items = X[:, 0]
+    chances = [best_probability(one, items) for one in alone]
+    torch.testing.assert_close(
+        best_probability(group, items), sum(chances) / 3, rtol=0, atol=2e-3
+    )
 
 
 def test_the_gain_of_a_choice_is_the_mean_over_members() -> None:
