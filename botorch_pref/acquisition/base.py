@@ -34,6 +34,7 @@ from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import (
     difference_mixture,
+    duel_mixtures,
     resolved_variance,
     shared_covariance_mixture,
 )
@@ -464,18 +465,6 @@ class DifferenceAcquisition(DuelingAcquisition):
     ) -> Tensor:
         """See base class."""
         return self.duel_value(*duel_mixtures(posterior, first, second))
-
-
-def duel_mixtures(
-    posterior: Posterior, first: Tensor, second: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Means and variances of several differences, with the duels before the batch.
-
-    There, parameters of a link that differ in the batch broadcast as they should. Means
-    are ``num_components x num_duels x batch_shape``.
-    """
-    means, variance = difference_mixture(posterior, first, second)
-    return means.movedim(-1, 1), variance.movedim(-1, 0)
 
 
 def with_others(X: Tensor, *others: Tensor | None) -> Tensor:

@@ -19,10 +19,7 @@ from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors import Moments, gaussian_posterior
-from botorch_pref.posteriors.difference import (
-    difference_mixture,
-    moments_of,
-)
+from botorch_pref.posteriors.difference import duel_mixtures, moments_of
 
 _WINDOW = 1024
 """Items of which a joint covariance is made at once; of so many, all pairs compete."""
@@ -60,8 +57,8 @@ def informative_pairs(
     posterior means are at most 24 apart: no covariance of all items is made.
 
     Args:
-        model: Any BoTorch model with one output and a likelihood of duels, without
-            batches or an ensemble.
+        model: Any BoTorch model with one output and a likelihood of duels: without
+            batches, or an ensemble, of which members count alike.
         num_pairs: How many; by default one tree, a pair fewer than items.
         X: ``n x d`` items, two or more; by default the model's points.
         pairs_pending: ``m x 2`` places in ``X`` of duels that were asked and are not
@@ -136,16 +133,16 @@ def _candidates(
         keep = (second - first <= reach) & (last | (first < _WINDOW - reach))
         first, second = first[keep], second[keep]
         if place is None:
-            gap, variance = difference_mixture(posterior, first, second)
+            gap, variance = duel_mixtures(posterior, first, second)
             _, each = win_and_information(link, gap, variance)
         else:
             before = _as_gaussian(posterior)
             after = awaiting_answers(before, link, *(size + place).unbind(-1))
-            gap, variance = difference_mixture(before, first, second)
-            _, left = difference_mixture(after, first, second)
+            gap, variance = duel_mixtures(before, first, second)
+            _, left = duel_mixtures(after, first, second)
             each = _information_left(link, gap, variance, left.minimum(variance))
         # Members of an ensemble count alike.
-        information.append(each.reshape(-1, len(first)).mean(0))
+        information.append(each.reshape(len(first), -1).mean(-1))
         pairs.append(torch.stack([window[first], window[second]], dim=-1))
         if last:
             break

@@ -14,7 +14,6 @@ from torch.nn.functional import pad
 
 from botorch_pref.acquisition.base import (
     DuelingAcquisition,
-    duel_mixtures,
     incumbent,
     observed_points,
     points_of,
@@ -29,6 +28,7 @@ from botorch_pref.models.preference_gp import KnownCovariance
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 from botorch_pref.posteriors.difference import (
     draw_utilities,
+    duel_mixtures,
     moments_of,
     shared_covariance_mixture,
 )

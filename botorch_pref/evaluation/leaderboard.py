@@ -16,7 +16,7 @@ from botorch_pref.evaluation.scores import checked_names, table_of
 from botorch_pref.models.answers import checked_items, model_link
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.difference import central_interval, difference_mixture
+from botorch_pref.posteriors.difference import central_interval, duel_mixtures
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -187,7 +187,7 @@ def win_probabilities(model: Model, posterior: TorchPosterior, count: int) -> Te
     for i in range(count):
         others = torch.tensor([j for j in range(count) if j != i])
         first = torch.full_like(others, i)
-        means, variance = difference_mixture(posterior, first, others)
-        win = link.win_probability(means, variance).mean(0)
-        matrix[i, others] = win.reshape(-1, count - 1).mean(0)
+        # Parameters of an ensemble come last.
+        win = link.win_probability(*duel_mixtures(posterior, first, others)).mean(0)
+        matrix[i, others] = win.reshape(count - 1, -1).mean(-1)
     return matrix

@@ -89,6 +89,18 @@ def difference_mixture(
     return _differences(moments, first, second), variance.clamp_min(0.0)
 
 
+def duel_mixtures(
+    posterior: Posterior, first: Tensor, second: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Means and variances of several differences, with the duels before the batch.
+
+    There, parameters of a link that differ in the batch broadcast as they should. Means
+    are ``num_components x num_duels x batch_shape``.
+    """
+    means, variance = difference_mixture(posterior, first, second)
+    return means.movedim(-1, 1), variance.movedim(-1, 0)
+
+
 def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) -> Tensor:
     i, j = (torch.atleast_1d(torch.as_tensor(p)) for p in (first, second))
     if len(i) >= moments.covariance.shape[-1]:

@@ -1,5 +1,6 @@
 """Models that average over their hyper-parameters: the mean over their members."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,16 +9,20 @@ import torch
 from acquisition.contract.closed_forms import each, points
 from botorch.acquisition.acquisition import AcquisitionFunction
 from entries import Acquisition
+from gpytorch.priors import GammaPrior
 from torch import Generator, Tensor
 
+from botorch_pref import PairwiseProbitLikelihood
 from botorch_pref.acquisition import (
+    DuelingBALD,
     DuelingEUBO,
     DuelingJointKG,
     HallucinatedModel,
+    informative_pairs,
     likely_best,
 )
 from botorch_pref.acquisition.base import better_probability
-from botorch_pref.evaluation import best_probability
+from botorch_pref.evaluation import best_probability, leaderboard
 from botorch_pref.models import (
     EPPreferenceGP,
     GroupUtility,
@@ -34,16 +39,19 @@ PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1], [2, 3]])
 
 def made(kind: type[PreferenceGP], of_raters: bool = False) -> Any:
     kernel = rater_covar_module(1) if of_raters else None
-    return kind(points(4), PAIRS, covar_module=kernel)
+    likelihood = PairwiseProbitLikelihood(noise_prior=GammaPrior(2.0, 2.0))
+    return kind(points(4), PAIRS, likelihood=likelihood, covar_module=kernel)
 
 
-def ensemble(count: int = 3, of_raters: bool = False) -> FullyBayesianEPPreferenceGP:
+def ensemble(
+    count: int = 3, of_raters: bool = False, spread: float = 1.0
+) -> FullyBayesianEPPreferenceGP:
     model = made(FullyBayesianEPPreferenceGP, of_raters)
     generator = Generator().manual_seed(5)
     draws = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            step = torch.randn(count, *parameter.shape, generator=generator)
+            step = spread * torch.randn(count, *parameter.shape, generator=generator)
             draws[name] = parameter.detach() + step.double()
     model.load_mcmc_samples(draws)
     return model.eval()
@@ -102,6 +110,30 @@ def test_each_member_believes_a_draw_of_its_own() -> None:
     for i, member in enumerate(members(model)):
         alone = HallucinatedModel(member).posterior(X).distribution.covariance_matrix
         torch.testing.assert_close(ours[:, i], alone, rtol=1e-3, atol=1e-4)
+
+
+def test_pairs_of_a_catalogue_say_most_in_the_mean_over_members() -> None:
+    model, pairs = ensemble(), [*itertools.combinations(range(4), 2)]
+    told = {pair: DuelingBALD(model)(points(4)[[*pair]]).item() for pair in pairs}
+    # Three pairs connect four items where all four are among them.
+    trees = (t for t in itertools.combinations(pairs, 3) if len({*sum(t, ())}) == 4)
+    best = max(trees, key=lambda tree: sum(told[pair] for pair in tree))
+    chosen = [tuple(sorted(pair)) for pair in informative_pairs(model).tolist()]
+    assert chosen == sorted(best, key=lambda pair: -told[pair])
+    alike, pending = ensemble(spread=0.0), torch.tensor([[0, 1], [1, 2]])
+    first, second = (
+        informative_pairs(one, pairs_pending=pending)
+        for one in (alike, members(alike)[0])
+    )
+    assert torch.equal(first, second)
+
+
+def test_win_rates_are_means_over_members() -> None:
+    """Also where members are as many as the others that an item meets."""
+    model = ensemble()
+    alone = [leaderboard(one)["win_rate"].sort_index() for one in members(model)]
+    found = leaderboard(model)["win_rate"].sort_index()
+    assert found.tolist() == pytest.approx((sum(alone) / 3).tolist(), abs=1e-5)
 
 
 def test_a_group_of_raters_of_an_ensemble_is_an_ensemble() -> None:

@@ -10,14 +10,13 @@ from botorch.posteriors.posterior import Posterior
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition import DuelingKG
-from botorch_pref.acquisition.base import (
-    DuelingAcquisition,
-    duel_mixtures,
-    with_others,
-)
+from botorch_pref.acquisition.base import DuelingAcquisition, with_others
 from botorch_pref.likelihoods.base import binary_entropy, log_mean
 from botorch_pref.numerics.normal import hazard
-from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.posteriors.difference import (
+    duel_mixtures,
+    shared_covariance_mixture,
+)
 
 CANDIDATES, DRAWS, CHOICES = 256, 16, 48
 """Points at which maxima are looked for; drawn maxima; and how many of the points with
