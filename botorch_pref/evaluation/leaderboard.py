@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import checked_names, table_of
-from botorch_pref.models.answers import checked_items, model_link
+from botorch_pref.models.answers import checked_items, duel_share
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.difference import central_interval, duel_mixtures
@@ -43,10 +43,11 @@ def leaderboard(
     ``2 level - 1``; ``benchmarks/leaderboards.py`` prints how often such intervals hold
     the true rank. The win rate against the field is
 
-    .. math:: \frac{1}{n - 1} \sum_{j \ne i} E\big[g(f_i - f_j) \mid D\big],
+    .. math:: \frac{1}{n - 1} \sum_{j \ne i} \big(P(i \succ j \mid D)
+        + \tfrac12 P(i \sim j \mid D)\big),
 
-    :math:`g` the link of the model's likelihood: the share of duels that the item would
-    win against a random other one, half of a tie counted as a win.
+    the share of duels that the item would win against a random other one, half of a tie
+    counted as a win.
 
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
@@ -181,13 +182,12 @@ def win_probabilities(model: Model, posterior: TorchPosterior, count: int) -> Te
     A half of a tie counts as won, and an item beats itself with a half. Members of an
     ensemble are averaged.
     """
-    link = model_link(model)
     matrix = 0.5 * torch.eye(count).to(posterior.mean)
     # One item at a time: pairs of all would be too many for a mixture.
     for i in range(count):
         others = torch.tensor([j for j in range(count) if j != i])
         first = torch.full_like(others, i)
         # Parameters of an ensemble come last.
-        win = link.win_probability(*duel_mixtures(posterior, first, others)).mean(0)
+        win = duel_share(model, *duel_mixtures(posterior, first, others)).mean(0)
         matrix[i, others] = win.reshape(count - 1, -1).mean(-1)
     return matrix

@@ -149,6 +149,19 @@ def model_link(model: Model) -> DuelLink:
     return _likelihood_and_link(model)[1]
 
 
+def duel_share(model: Model, mean: Tensor, variance: Tensor) -> Tensor:
+    """Probability that the first of two options wins, and half of that of a tie.
+
+    Args:
+        model: Its likelihood says what an answer is; it raises as `model_link` does.
+        mean: Of the difference of utilities, any shape.
+        variance: Of the difference, nonnegative, broadcastable with ``mean``.
+    """
+    likelihood, _ = _likelihood_and_link(model)
+    tied = likelihood.tie_probability(mean, variance)
+    return likelihood.win_probability(mean, variance) + 0.5 * tied
+
+
 @torch.no_grad()
 def noticeable_difference(model: Model) -> Tensor:
     r"""Difference of two utilities that is just noticeable, shaped as the parameters.

@@ -95,9 +95,8 @@ def plot_probabilities(
 ) -> Axes:
     r"""Draws who beats whom: the probability that each row beats each column.
 
-    It is :math:`E[g(f_i - f_j) \mid D]`, :math:`g` the link of the model's likelihood:
-    of the answer that a person would give, half of a tie counted as won. The items are
-    in the order of their posterior means, the largest first.
+    It is that of the answer that a person would give, half of a tie counted as won. The
+    items are in the order of their posterior means, the largest first.
 
     Args:
         model: Any BoTorch model with one output and a link, without batches or an

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from botorch_pref.acquisition import incumbent
 from botorch_pref.datasets.data import distinct_items, pairs_and_ties
 from botorch_pref.feedback import Comparisons
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answers import duel_share
 from botorch_pref.posteriors.difference import difference_mixture
 
 
@@ -117,7 +117,7 @@ def predict_win(model: Model, first: Tensor, second: Tensor) -> float:
     """Probability by a model that the first of two points wins, and half of a tie's."""
     with torch.no_grad():
         mixture = difference_mixture(model.posterior(torch.stack([first, second])))
-        return float(model_link(model).win_probability(*mixture).mean())
+        return float(duel_share(model, *mixture).mean())
 
 
 def index_pairs(winners: Tensor, losers: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation import leaderboard
 from botorch_pref.evaluation.leaderboard import _interval
 from botorch_pref.models import GroupUtility, rater_covar_module
+from botorch_pref.simulation.duel_loop import predict_win
 
 
 class Independent(Model):
@@ -54,6 +55,16 @@ def test_two_items_in_closed_form() -> None:
     # Two noises of 1/2, and the variance of the difference, 2.
     win = stats.norm.cdf(1 / math.sqrt(3))
     assert found["win_rate"].tolist() == pytest.approx([win, 1 - win])
+
+
+def test_half_of_a_tie_is_won() -> None:
+    likelihood = PairwiseProbitLikelihood(noise=0.5, tie_threshold=0.7)
+    model = type("Tied", (Independent,), {"likelihood": likelihood})()
+    found = leaderboard(model, column(0.0, 1.0))["win_rate"].sort_index()
+    won, lost = stats.norm.cdf(0.3 / math.sqrt(3)), stats.norm.cdf(-1.7 / math.sqrt(3))
+    share = won + 0.5 * (1 - won - lost)
+    assert found.tolist() == pytest.approx([1 - share, share])
+    assert predict_win(model, column(1.0)[0], column(0.0)[0]) == pytest.approx(share)
 
 
 def test_intervals_of_ranks_are_shortest_runs_nearest_to_the_level() -> None:
