@@ -67,6 +67,9 @@ def likely_best(
     places = draw_utilities(posterior, count, generator).argmax(-1)
     if is_ensemble(model):
         mean, places = mean.mean(-2), places.movedim(-1, 0).flatten(0, 1)
+        # Of members all along their chain, where there are more than points.
+        kept = torch.linspace(0, len(places) - 1, num_points - 1).round().long()
+        places = places[kept]
     places = torch.cat([mean.argmax(-1).unsqueeze(0), places]).movedim(0, -1)
     if places.dim() == 1:
         # Whole numbers and categories make designs that are the same.

@@ -172,3 +172,9 @@ def test_members_say_equally_often_what_is_likely_best() -> None:
     # Two binomial counts, the larger of them by the maximum of the mean.
     error = 4 * (2 * expected.clamp_min(1)).sqrt() + 1
     assert ((counted - expected).abs() < error).all()
+
+
+def test_likely_best_points_are_no_more_than_asked_for() -> None:
+    model, X = ensemble(count=8), points(3, 60, seed=6)
+    for number in (1, 2, 5, 12):
+        assert likely_best(model, X, number).shape == (3, number, 2)
