@@ -322,7 +322,7 @@ def _row(scores: Tensor, counts: Tensor, correct: Tensor) -> dict[str, float]:
     mean = float((often * scored).sum()) / count if count else math.nan
     squares = float((often * (scored - mean).square()).sum())
     error = (squares / (count - 1) / count) ** 0.5 if count > 1 else math.nan
-    accuracy = float((counts * correct).sum() / counts.sum())
+    accuracy = float((often * correct[known]).sum()) / count if count else math.nan
     told = {"answers": int(counts.sum()), "scored": count, "log_loss": -mean}
     return {**told, "standard_error": error, "accuracy": accuracy}
 

@@ -11,7 +11,11 @@ from botorch.models.pairwise_gp import PairwiseGP
 from botorch_pref import Choices, Comparisons, EPPreferenceGP, OrdinalRatings
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.evaluation import cross_validate_model
-from botorch_pref.evaluation.scores import fit_by_evidence
+from botorch_pref.evaluation.scores import (
+    HeldOutAnswers,
+    answer_scores,
+    fit_by_evidence,
+)
 
 POINTS = torch.tensor([[0.0], [0.3], [0.6], [1.0]], dtype=torch.double)
 PAIRS = torch.tensor([[1, 0], [1, 2], [2, 3], [0, 3]])
@@ -42,6 +46,18 @@ def test_each_answer_left_out_is_predicted_as_by_hand(fits) -> None:
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
     assert torch.equal(model.comparisons, PAIRS)
     assert not model.training
+
+
+def test_duels_that_a_model_knows_nothing_of_are_in_no_score() -> None:
+    held_out = [Comparisons(PAIRS)]
+    knows = HeldOutAnswers(EPPreferenceGP(POINTS, PAIRS).eval(), held_out, POINTS)
+    ratings = OrdinalRatings(torch.tensor([0, 1, 2]), torch.tensor([0, 2, 1]), 3)
+    other = EPPreferenceGP(POINTS, feedback=[ratings]).eval()
+    both = answer_scores([knows, HeldOutAnswers(other, held_out, POINTS)])
+    alone = answer_scores([knows])
+    assert both.loc["duels", "answers"] == 2 * alone.loc["duels", "answers"]
+    told = ["scored", "log_loss", "standard_error", "accuracy"]
+    assert both.loc["duels", told].equals(alone.loc["duels", told])
 
 
 def test_answers_of_all_kinds_are_scored() -> None:
