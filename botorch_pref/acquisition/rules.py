@@ -661,4 +661,5 @@ def _told_apart(model: Model, points: Tensor) -> Tensor | None:
             _, covariance = shared_covariance_mixture(model.posterior(points))
             variance = covariance.diagonal(dim1=-2, dim2=-1)
         rounding = _UNRESOLVED * torch.finfo(variance.dtype).eps * 2 * variance
-    return (SHARE_OF_NOTICEABLE * noticeable).square() + rounding.amax(-1)
+    square = (SHARE_OF_NOTICEABLE * noticeable).square() + rounding.amax(-1)
+    return square.to(variance)

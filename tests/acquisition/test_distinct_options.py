@@ -169,6 +169,7 @@ def test_the_same_option_twice_costs_all_and_has_a_gradient(
     distinct = DistinctOptions(DuelingEIIG(known, best))
     X = best.expand(1, 2, 2).clone().requires_grad_()
     value = distinct(X)
+    assert value.dtype == dtype
     (slope,) = torch.autograd.grad(value.sum(), X)
     assert bool(slope.isfinite().all())
     # Three pairs, each off by what rounding leaves: 5 of 64 parts.
