@@ -588,7 +588,9 @@ class DistinctOptions(WrappedAcquisition):
             if self.X_ref is None:
                 paired = torch.stack([points, points.roll(1, -2)], dim=-2)
             else:
-                paired = points.unsqueeze(-2)
+                own, given = points.shape[:-2], self.X_ref.shape[:-2]
+                batch = torch.broadcast_shapes(own, given)
+                paired = points.expand(*batch, *points.shape[-2:]).unsqueeze(-2)
             values = self.acquisition(paired.movedim(-3, 0))
         finite = values.isfinite()
         if not bool(finite.any(0).all()):

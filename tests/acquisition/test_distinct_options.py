@@ -180,6 +180,21 @@ def test_the_same_option_twice_costs_all_and_has_a_gradient(
     assert bool(slope.isfinite().all())
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_each_t_batch_has_a_reference_of_its_own(model: Model, count: int) -> None:
+    """Also where they are as many as the points that the model has observed."""
+    references, X = uniform(count, 1, 2, seed=3), uniform(count, 1, 2, seed=4)
+    together = DistinctOptions(DuelingEUBO(model, references))(X)
+    alone = [
+        DistinctOptions(DuelingEUBO(model, one))(x)
+        for one, x in zip(references, X, strict=True)
+    ]
+    torch.testing.assert_close(together, torch.cat(alone))
+    near_all = DistinctOptions(DuelingEUBO(model, references))(references + 1e-3)
+    near_one = DistinctOptions(DuelingEUBO(model, references[1]))
+    torch.testing.assert_close(near_all[1:2], near_one(references[1] + 1e-3))
+
+
 def test_a_batch_of_models_is_its_models() -> None:
     X = uniform(3, 5, 2, seed=2)
     pairs = torch.tensor([[0, 1], [2, 3], [4, 0]])
