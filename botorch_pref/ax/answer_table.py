@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import MAXYEAR, MINYEAR, datetime
 from io import StringIO
@@ -97,7 +97,7 @@ def _asked_of_options(
     """The questions of a table with a row for each option."""
     if items is not None:
         raise ExperimentError("The answers have rows of options; leave out items.")
-    columns = _parameter_columns(log)
+    columns = parameter_columns(log.space.parameters)
     _check_known(table, [*_FIRST, *columns.values(), *_BESIDE])
     by_id = log.catalogue is not None and "name" in table.columns
     questions: dict[Any, list[Row]] = {}
@@ -220,14 +220,16 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
         )
 
 
-def _parameter_columns(log: Log) -> dict[str, str]:
-    """The column of each parameter in a table with a row for each option."""
-    names, columns = log.space.parameters, {}
+def parameter_columns(
+    names: Collection[str], own: Collection[str] = (*_FIRST, *_BESIDE)
+) -> dict[str, str]:
+    """The column of each parameter in a table that has columns of its ``own``."""
+    columns = {}
     for name in names:
-        column, taken = name, {*_FIRST, *_BESIDE}
+        column, taken = name, {*own}
         while column in taken:
             column += "_parameter"
-            taken |= names.keys()
+            taken |= {*names}
         columns[name] = column
     return columns
 
@@ -382,7 +384,7 @@ def answer_table(log: Log) -> DataFrame:
     each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options that
     failed. Cells of which nothing was said are empty.
     """
-    columns, rows = _parameter_columns(log), []
+    columns, rows = parameter_columns(log.space.parameters), []
     for question in log.questions:
         told, order = question.standing, question.display
         if told is None:

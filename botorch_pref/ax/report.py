@@ -30,6 +30,7 @@ from pandas.api.types import is_integer
 from scipy.stats import binomtest
 from torch import Tensor
 
+from botorch_pref.ax.answer_table import parameter_columns
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.given import written
@@ -146,6 +147,12 @@ MEANINGS = {
 _MOST_PRINTED = 30
 """Options of a printed report."""
 
+OPTION_COLUMNS = (
+    *("name", "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"),
+    *("copy_of", "part", "difference", "least", "most", "preferred"),
+)
+"""Columns of the table of options beside those of parameters, and of its page."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -163,7 +170,8 @@ class Report:
             column ``meaning`` has what to make of a value.
         options: A row for each option that was judged or could have been, the largest
             posterior mean first, by what people call it (`.PreferenceExperiment.titles`
-            has the names of Ax's arms): its parameters; its utility's posterior
+            has the names of Ax's arms): its parameters, whose columns end in
+            ``_parameter`` where they would be called as others; its utility's posterior
             ``mean`` and 95 % interval from ``lower`` to ``upper``; the probability that
             it is the ``best`` of those that were judged; how many options it was said
             to be better than (``wins``), worse than (``losses``) and equal to
@@ -615,7 +623,9 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
     posterior: Any = adapter.botorch_model.posterior(points)
     mean, lower, upper = central_interval(posterior, LEVEL)
     titles = [log.titles[arm.name] for arm in arms]
+    columns = parameter_columns(log.space.parameters, OPTION_COLUMNS)
     table = DataFrame([arm.parameters for arm in arms], index=titles)
+    table = table.rename(columns=columns)
     utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
     designs = [arm.parameters for arm in adapter.arms]

@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.answer_table import parameter_columns
 from botorch_pref.ax.generation.asking import chosen_question
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.report import DECIMALS, preference_report
+from botorch_pref.ax.report import DECIMALS, OPTION_COLUMNS, preference_report
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
@@ -75,7 +76,7 @@ def findings_of(state: bytes) -> JSON:
             }
             for name, table in by_parameter
         ],
-        "parameters": [name for name in parameters if name in options],
+        "parameters": [*parameter_columns(parameters, OPTION_COLUMNS).values()],
         # The options of each answered question, which has a number from 1.
         "asked": [
             {"question": question.index + 1, "options": log.titles_of(question)}

@@ -62,6 +62,21 @@ def test_numbers_in_steps_are_shown_as_numbers(tmp_path: Path) -> None:
     assert [e["is_choice"] for e in found["effects"]] == [False, True]
 
 
+def test_a_parameter_called_name_does_not_rename_options(tmp_path: Path) -> None:
+    values = ["Ann", "Bob"]
+    name = ChoiceParameterConfig(
+        name="name", parameter_type="str", values=values, is_ordered=True
+    )
+    experiment = PreferenceExperiment.create(
+        "names", parameters=[name], storage=tmp_path / "names.db"
+    )
+    experiment.record([{"name": value} for value in values], winner=1)
+    found = findings_of(packed_state(experiment))
+    (column,) = found["parameters"]
+    rows = [(row["name"], row[column]) for row in found["options"]]
+    assert rows == [("1 B", "Bob"), ("1 A", "Ann")]
+
+
 def test_tables_have_units_and_mark_what_differs(
     experiment: PreferenceExperiment,
 ) -> None:

@@ -200,6 +200,25 @@ def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
         assert abs(best[tuple(arm.parameters.values())] - share) < 4 * error
 
 
+def test_parameters_are_called_otherwise_than_what_the_report_adds(tmp_path) -> None:
+    """A parameter "wins" once ended in an error of pandas, and one "mean" was lost."""
+    names = ["wins", "mean", "mean_parameter", "part", "name"]
+    experiment = PreferenceExperiment.create(
+        "report", parameters=[*map(real, names)], storage=tmp_path / "report.db"
+    )
+    first, second = (dict.fromkeys(names, x) for x in (0.25, 0.75))
+    experiment.record([first, second], winner=1)
+    options = experiment.report().options
+    assert options["wins"].to_dict() == {"1 A": 0, "1 B": 1}
+    assert options["part"].to_dict() == {"1 A": 0, "1 B": 0}
+    assert options["mean"]["1 B"] > 0 > options["mean"]["1 A"]
+    for column in (
+        *("wins_parameter", "mean_parameter_parameter", "mean_parameter"),
+        *("part_parameter", "name_parameter"),
+    ):
+        assert options[column].to_dict() == {"1 A": 0.25, "1 B": 0.75}
+
+
 @pytest.mark.slow
 def test_near_copies_have_one_entry(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db", smallest_difference=0.02)
