@@ -295,7 +295,11 @@ class LogStore:
     @contextmanager
     def _transaction(self, what: str, writes: bool = False) -> Iterator[Connection]:
         self.check_file(what, writes)
-        engine = self._engine.execution_options(botorch_pref_writes=writes)
+        options: dict[str, Any] = {"botorch_pref_writes": writes}
+        if self.path is None and not writes:
+            # All that is read is of one moment, as in an SQLite file.
+            options["isolation_level"] = "REPEATABLE READ"
+        engine = self._engine.execution_options(**options)
         try:
             with engine.begin() as connection:
                 yield connection

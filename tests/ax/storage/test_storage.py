@@ -12,10 +12,12 @@ from ax.api.configs import DerivedParameterConfig
 from ax.storage.sqa_store.sqa_classes import SQATrial
 from espresso import CONSTRAINTS, PARAMETERS, create, play
 from parameters import real
+from sqlalchemy import event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.kept_log import checked_log
 from botorch_pref.ax.log import VERSION, Log, json_value
 from botorch_pref.ax.log_store import EVENTS, EXPERIMENTS, LogStore, definition_of
 from botorch_pref.errors import ExperimentError, StorageError
@@ -222,3 +224,19 @@ def test_postgresql_goes_on_as_sqlite(tmp_path) -> None:
     assert outcomes[0] == outcomes[1]
     with pytest.raises(StorageError, match="already"):
         create(os.environ[POSTGRES], name)
+
+
+@pytest.mark.skipif(POSTGRES not in os.environ, reason=f"needs a URL in {POSTGRES}")
+def test_postgresql_is_read_as_of_one_moment() -> None:
+    """Another process wrote between two queries, and the log was said to be damaged."""
+    place, name = os.environ[POSTGRES], f"espresso {uuid.uuid4()}"
+    experiment, store = create(place, name), LogStore(place)
+    asked: list[object] = []
+
+    def ask(connection, cursor, statement, *_) -> None:
+        if f"FROM {EXPERIMENTS.name}" in statement and not asked:
+            asked.append(experiment.ask(2))
+
+    event.listen(store._engine, "after_cursor_execute", ask)
+    assert len(checked_log(store, name).events) == 0
+    assert len(checked_log(store, name).events) == 1 == len(asked)
