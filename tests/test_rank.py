@@ -357,6 +357,22 @@ def test_raters_who_answer_at_random_are_listed(
     assert 'id="raters"' not in (tmp_path / "out" / "leaderboard.html").read_text()
 
 
+def test_files_of_others_stay_where_boards_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answers were lost where they had the name of a board."""
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("leaderboard.csv", "raters.csv"):
+        (out / name).write_text(PLAIN)
+        told = ["rank", str(out / name), "--out", str(out)]
+        assert main(told) == 2
+        assert "give --out another folder" in capsys.readouterr().err
+        assert (out / name).read_text() == PLAIN
+    run(tmp_path, PLAIN)
+    assert (out / "raters.csv").read_text() == PLAIN
+
+
 def test_a_category_called_all_has_a_board_of_its_own(tmp_path: Path) -> None:
     lines = ["winner,loser,kind", "a,b,all", "a,b,all", "b,a,other"]
     table = run(tmp_path, "\n".join(lines), "--category", "kind")

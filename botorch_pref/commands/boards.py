@@ -24,7 +24,11 @@ PRINTED = 20
 BOTH_BAD = "both_bad"
 """The share of an item's answers that called both bad."""
 
-RATERS_FILE = "raters.csv"
+BOARD_FILE, RATERS_FILE = "leaderboard.csv", "raters.csv"
+"""Names of the tables that are written."""
+
+_HEAD_OF_RATERS = b"rater,answers,noise,lower,upper,"
+"""How the second one begins, by which it is told from a file of somebody else's."""
 
 Boards = dict[str | None, "DataFrame"]
 """The :func:`.leaderboard` of everybody (None), then those of raters or categories."""
@@ -84,9 +88,11 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     with TemporaryDirectory(dir=out) as beside:
         written = _write_files(ranking, title, Path(beside))
         paths = [path.replace(out / path.name) for path in written]
-    if ranking.raters is None:
-        # That of other answers would stand beside the new files.
-        (out / RATERS_FILE).unlink(missing_ok=True)
+    before = out / RATERS_FILE
+    is_stale = ranking.raters is None and before.is_file()
+    # That of other answers would stand beside the new files.
+    if is_stale and before.read_bytes().startswith(_HEAD_OF_RATERS):
+        before.unlink()
     return paths
 
 

@@ -18,7 +18,9 @@ from joblib import Parallel, delayed, parallel_config
 from torch import Tensor
 
 from botorch_pref.commands.boards import (
+    BOARD_FILE,
     BOTH_BAD,
+    RATERS_FILE,
     Boards,
     Ranking,
     print_boards,
@@ -98,6 +100,13 @@ def rank(argv: Sequence[str]) -> None:
     each = given.category is not None
     out: Path = given.out or Path("runs", given.table.stem)
     known = given.items is not None
+    for path in (given.table, given.items) if known else (given.table,):
+        written = (out / name for name in (BOARD_FILE, RATERS_FILE))
+        if any(one.exists() and one.samefile(path) for one in written):
+            raise FeedbackError(
+                f"{path} would be replaced by what is written to {out}: give --out "
+                "another folder"
+            )
     with _workers(given.jobs, given.scheduler):
         _tell_duration(items, answers)
         # The models take their time: a folder that cannot be written fails before them.
