@@ -17,6 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
+from starlette.responses import JSONResponse
 from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
@@ -279,6 +280,25 @@ def test_an_answer_outlives_the_server_that_was_to_store_it(
         clicked.append(("told", index, {"winner": 1}))
         clicked.append(("told", one.answer("A is better"), {"winner": 0}))
     assert kept(place) == clicked
+
+
+def test_an_answer_waits_while_something_else_is_served_at_its_address(
+    driver: WebDriver, place: Path
+) -> None:
+    """As another program at this port, or the experiment under another name."""
+    one = Visitor(driver, *PHONE)
+    with serving(make_app(create(place), size=2)) as address:
+        one.visit(address)
+        index, port = one.index(), urlsplit(address).port or 0
+    one.click("B is better")
+    until(lambda: "No connection" in one.text())
+    reply = JSONResponse({"error": "There is nothing of this name."}, 404)
+    with serving(reply, port):
+        until(lambda: "There is nothing of this name." in one.text())
+    with serving(make_app(stored(place), size=2), port):
+        one.click("Try again")
+        until(lambda: one.index() != index)
+    assert kept(place) == [("told", index, {"winner": 1})]
 
 
 LOST = """

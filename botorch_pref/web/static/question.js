@@ -771,12 +771,13 @@ class QuestionView {
         this.#say(`Saved: ${words}`);
         return this.#delivered(given, { next });
       } catch (error) {
-        // The address is an old one; with the new one the answer is sent after all.
-        if (error.status === 403) return this.#delivered(null, { refusal: error });
-        if (!error.passes) {
+        // The experiment has another answer, or cannot have this one.
+        if (error.status === 409 || error.status === 400) {
           this.#say(error.status === 409 ? "This question had an answer already." : error.message);
           return this.#delivered(given, {});
         }
+        // An old address, or one where something else is served by now: it is kept.
+        if (!error.passes) return this.#delivered(null, { refusal: error });
         this.#noReply(error, "Your answer is kept here, and sent as soon as it can be.");
         const pause = wait(RETRY_SECONDS[Math.min(failures++, RETRY_SECONDS.length - 1)]);
         await Promise.race([pause, new Promise((done) => addEventListener("online", done, { once: true }))]);
