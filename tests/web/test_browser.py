@@ -301,6 +301,25 @@ def test_an_answer_waits_while_something_else_is_served_at_its_address(
     assert kept(place) == [("told", index, {"winner": 1})]
 
 
+def test_a_note_is_kept_with_one_answer(visit: Open, place: Path) -> None:
+    one = visit(size=3, kinds=["best"])
+
+    def compare() -> None:
+        one.menu("My own design")
+        until(lambda: one.all("dialog .bp-save:enabled"))
+        one.click("Compare")
+
+    one.leave(compare)
+    one.click("Say more")
+    one.all(".bp-note")[0].send_keys("my own")
+    noted = one.answer("A is better")
+    # Here no more can be said, and so no note be written.
+    best = one.answer("B is the best")
+    told = [event for event in stored(place).log.events if event.kind == "told"]
+    notes = [(event.question, event.what.get("note")) for event in told]
+    assert notes == [(noted, "my own"), (best, None)]
+
+
 LOST = """
     const real = window.fetch;
     window.fetch = async (url, request) => {

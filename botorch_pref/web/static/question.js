@@ -501,6 +501,7 @@ class QuestionView {
     this.last = asked.last;
     this.failed = new Set();
     this.values = { ratings: {}, levels: {} };
+    this.note = null;
     this.order = null;
     // What compares options: of use while two of them can be judged.
     this.compares = [];
