@@ -59,6 +59,9 @@ _HEADERS = {
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?", re.I | re.A)
 """A header ``Host``: an address of IPv6 in brackets, or a name, and perhaps a port."""
 
+_TOKEN = re.compile("[!-~]([ -~]*[!-~])?")
+"""What a header brings whole: signs of ASCII, with blanks between them."""
+
 
 class Guard:
     """Middleware that refuses what may not come, and seals every reply.
@@ -194,11 +197,19 @@ def make_app(
 
     Raises:
         ExperimentError: The model does not take one of the kinds, ``size`` is less than
-            two, ``show`` cannot be called or has a unit of no parameter, or ``hosts``
-            is no list of names.
+            two, ``show`` cannot be called or has a unit of no parameter, ``hosts`` is
+            no list of names, or ``token`` no text that every request can bring.
     """
-    if isinstance(hosts, str):
+    listed = isinstance(hosts, Collection) and not isinstance(hosts, str)
+    if not listed or not all(isinstance(host, str) for host in hosts):
         raise ExperimentError(f"hosts is {hosts!r}; give a list of names.")
+    has_token = isinstance(token, str) and _TOKEN.fullmatch(token) is not None
+    if token is not None and not has_token:
+        raise ExperimentError(
+            "token is empty or has characters that requests do not carry; give a long "
+            "secret of letters, digits and signs of ASCII, or None where the "
+            "application is guarded otherwise."
+        )
     suffix = "" if token is None else f"?token={quote(token)}"
 
     def address(index: int, option: int, part: int, shown: Media) -> str:

@@ -40,6 +40,18 @@ def test_nothing_is_served_or_stored_without_the_token(
     assert page.log == []
 
 
+@pytest.mark.parametrize("token", ["", " ", "secret ", "пароль", "a\nb", 5, b"secret"])
+def test_a_token_that_no_request_can_bring_is_refused(
+    token: Any, experiment: PreferenceExperiment
+) -> None:
+    """An empty one let everybody in."""
+    with pytest.raises(ExperimentError, match="token is empty or has characters"):
+        make_app(experiment, token=token)
+    for hosts in (5, [5], None):
+        with pytest.raises(ExperimentError, match="hosts is"):
+            make_app(experiment, token="a long secret", hosts=hosts)
+
+
 WRONG: list[tuple[int, Any, str]] = [
     (400, {"winner": 0}, "question"),
     (400, {"question": "0", "winner": 0}, "question"),
