@@ -100,6 +100,8 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
 
     def identified(found: re.Match[str]) -> str:
         name, number, other, sign = found.groups()
+        if other in identifiers:
+            raise ValueError(f"{other!r} follows a number; write * between them")
         if other is not None:
             raise ValueError(f"there is no parameter {other!r}")
         if sign is not None:

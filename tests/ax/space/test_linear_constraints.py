@@ -81,6 +81,7 @@ def test_names_that_no_python_has() -> None:
         ("dose <= 1e999", "too large"),
         ("1e300*dose*1e300 <= 1", "too large"),
         ("grams <= 21", "no parameter 'grams'"),
+        ("2dose <= 21", "'dose' follows a number; write \\* between them"),
         ("dose < 21", "no inequality"),
         ("dose == 21", "no inequality"),
         ("0 <= dose <= 21", "no inequality"),
