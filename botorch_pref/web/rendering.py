@@ -217,7 +217,8 @@ def written(parameter: Parameter, value: Any) -> str:
         return str(value)
     if not isinstance(parameter, RangeParameter):
         return str(value).removesuffix(".0")
-    return f"{value:.{_decimals(parameter, value)}f}"
+    # Nobody is shown a negative zero.
+    return f"{value:z.{_decimals(parameter, value)}f}"
 
 
 def step(parameter: RangeParameter) -> float:

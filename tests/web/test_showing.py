@@ -106,6 +106,7 @@ def test_numbers_are_as_fine_as_their_bounds_need() -> None:
         (0, 1, 0.5, "0.50"),
         (0, 0.01, 0.00512345, "0.0051"),
         (0, 100_000, 51234.5, "51234"),
+        (-1, 1, -0.0013, "0.00"),
     ]:
         parameter = number(lower, upper)
         assert written(parameter, value) == text
