@@ -115,10 +115,9 @@ class AnswerConflictError(ExperimentError):
 def answer_to_undo(log: Log, rater: str | None) -> int | None:
     """The number of the question whose answer a rater can undo, if there is one.
 
-    Nobody in particular (None) undoes no last answer of somebody with a name.
+    Nobody in particular (None) undoes the last answer without a name.
     """
-    last = log.last_answer(rater)
-    return last.question if last is not None and last.rater == rater else None
+    return next((one.question for one in log.answers() if one.rater == rater), None)
 
 
 def is_answered(log: Log, index: int) -> bool:
@@ -164,7 +163,8 @@ def undo_once(
             "You answered or skipped another question after this one, so this answer "
             "is kept. Undo the later one first."
         )
-    return experiment.undo(rater=rater)
+    experiment._added(lambda log: log.add(index, UNDONE))
+    return question
 
 
 @one_at_a_time

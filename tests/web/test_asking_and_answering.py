@@ -260,6 +260,16 @@ def test_two_undos_take_back_two_answers(page: Page) -> None:
     assert page.ask()["last"] is None
 
 
+def test_an_answer_without_a_name_is_undone_after_one_with_a_name(page: Page) -> None:
+    """The page said that it had answered another question since."""
+    first, other = page.answer(), page.answer("ann")
+    assert page.ask()["last"] == first
+    assert page.post("undo", question=first)["question"] == first
+    assert page.ask("ann")["last"] == other
+    assert page.happened == ["told", "told", "undone"]
+    assert page.log[-1][1] == first
+
+
 def test_the_undo_of_a_skip_undoes_no_answer_when_it_is_sent_again(
     page: Page, served: Serve, tmp_path: Path
 ) -> None:
