@@ -10,13 +10,13 @@ import math
 import time
 import unicodedata
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from threading import Condition
-from typing import Any
+from typing import Any, TypeVar
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.given import given_integer
@@ -28,6 +28,8 @@ from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
 from botorch_pref.web.worker import JSON, ModelWorker
+
+T = TypeVar("T")
 
 # --- What is given
 
@@ -127,6 +129,15 @@ def is_answered(log: Log, index: int) -> bool:
 
 
 # --- Calls that change the log once, however often they arrive
+
+
+def again_if_refused(change: Callable[..., T], *args: Any, **given: Any) -> T:
+    """The result of a change, made again where another process wrote before it."""
+    try:
+        return change(*args, **given)
+    except StorageError:
+        # The experiment has read by now what the other one wrote.
+        return change(*args, **given)
 
 
 @one_at_a_time
@@ -309,11 +320,7 @@ class PreferenceService:
             )
         said, place = given_keywords(given), self._place_of(rater, index)
         try:
-            try:
-                self.experiment.tell(index, rater=rater, **said)
-            except StorageError:
-                # Another process has written, which the experiment has read by now.
-                self.experiment.tell(index, rater=rater, **said)
+            again_if_refused(self.experiment.tell, index, rater=rater, **said)
         except ExperimentError as error:
             if not is_answered(self.experiment.log, index):
                 raise
@@ -350,7 +357,7 @@ class PreferenceService:
         with self._changed:
             # A page that was open before a restart comes with its question first.
             self._give_unowned(place)
-        skipped = withdraw_unanswered(self.experiment, index)
+        skipped = again_if_refused(withdraw_unanswered, self.experiment, index)
         with self._changed:
             # Two taps at once skip it once.
             for question in place.present.questions:
@@ -376,7 +383,7 @@ class PreferenceService:
                 "There is no answer of yours to undo; one that was given under a name "
                 "is undone under that name."
             )
-        question = undo_once(self.experiment, rater, index)
+        question = again_if_refused(undo_once, self.experiment, rater, index)
         self._display(place, question)
         return self._asked(rater, question, PATIENCE)
 
@@ -388,7 +395,7 @@ class PreferenceService:
         log = self.experiment.log
         designs = own_options(log.space, log.catalogue, given.get("options"))
         rendering.check_looks(log.space, designs)
-        question = ask_once(self.experiment, rater, designs)
+        question = again_if_refused(ask_once, self.experiment, rater, designs)
         self._display(place, question)
         return self._asked(rater, question, PATIENCE)
 
@@ -574,7 +581,7 @@ class PreferenceService:
                 before, num_raters = self._put_away_so_far, len(self._places)
             rater, place = found
             try:
-                question = self._worker.ask(rater, num_raters)
+                question = again_if_refused(self._worker.ask, rater, num_raters)
                 self._presenter.prepare(question)
             # The rater who waits is told the reason; nobody waits for this thread.
             except Exception as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ax.api.configs import RangeParameterConfig
+from browsing import until
 from calling import Page
 from tea import OWN, create, log, stored
 
@@ -103,6 +104,28 @@ def test_a_page_shows_two_options_where_the_model_takes_no_best_of_four(
     asked = served(experiment, size=None).ask()
     assert len(asked["options"]) == 2
     assert "winner" in asked["kinds"]
+
+
+def test_calls_succeed_beside_another_process_that_writes(
+    page: Page, tmp_path: Path
+) -> None:
+    """Of a skip, an undo and a design of one's own people were told to repeat it."""
+    designs = [OWN[0], {**OWN[0], "cups": 3}]
+    calls: dict[str, Callable[[int], dict[str, Any]]] = {
+        "answer": lambda index: {"question": index, "winner": 0},
+        "undo": lambda index: {},
+        "skip": lambda index: {"question": index},
+        "own": lambda index: {"options": OWN},
+    }
+    for call, given in calls.items():
+        index = page.ask()["question"]
+        # The next one is asked ahead before the other process writes.
+        until(lambda: len(page.experiment.pending) > 1)
+        stored(tmp_path / "tea.db").record(designs, winner=0, rater="other")
+        page.post(call, **given(index))
+    happened = [kind for kind, _, said in page.log if said["rater"] != "other"]
+    assert happened == ["told", "undone", "withdrawn"]
+    assert sum(said["rater"] == "other" for _, _, said in page.log) == 4
 
 
 def test_a_question_stays_until_it_is_answered(page: Page) -> None:
