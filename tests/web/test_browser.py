@@ -792,6 +792,23 @@ def test_a_design_of_ones_own_opens_as_one_that_can_be_compared(
     assert {**OWN[1], "leaf (g)": 4.5} in options
 
 
+def test_a_long_word_in_a_name_leaves_the_form_of_a_design_as_wide_as_a_phone(
+    visit: Open, tmp_path: Path
+) -> None:
+    parameters = [
+        RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
+        for name in ("Extraktionstemperatur", "Niederschlagsmenge")
+    ]
+    experiment = PreferenceExperiment.create(
+        "words", parameters=parameters, storage=tmp_path / "words.db"
+    )
+    one = visit(experiment)
+    one.menu("My own design")
+    (form,) = until(lambda: one.all("dialog"))
+    wide = "return arguments[0].scrollWidth - arguments[0].clientWidth"
+    assert one.driver.execute_script(wide, form) == 0
+
+
 def test_answers_under_another_name_stay_within_reach(visit: Open, place: Path) -> None:
     one = visit()
     one.enter_name("Ann")
