@@ -59,7 +59,8 @@ def record_table(
     if isinstance(answers, str | Path):
         name = Path(answers).name
         try:
-            table = csv_table(file_content(Path(answers)).decode("utf-8-sig"))
+            text = file_content(Path(answers)).decode("utf-8-sig")
+            table = _with_points(log, csv_table(text), separator_of(text))
         except (OSError, ValueError) as error:
             why = str(error).strip()
             if isinstance(error, UnicodeDecodeError):
@@ -75,8 +76,7 @@ def record_table(
     labels = map(repr, table.index)
     records = zip(labels, table.to_dict("records"), strict=True)
     rows = [(f"Row {label} of {name}", row) for label, row in records]
-    of_options = {"question", "option"} <= {*table.columns}
-    read = _asked_of_options if of_options else _asked_of_duels
+    read = _asked_of_options if _is_of_options(table) else _asked_of_duels
     known = Counter({key: len(same) for key, same in answers_by_key(log).items()})
     for where, options, said, time in read(log, table, rows, items, from_file):
         try:
@@ -89,6 +89,30 @@ def record_table(
                     where = source
                     break
             raise ExperimentError(f"{where}: {error}") from error
+
+
+def _is_of_options(table: DataFrame) -> bool:
+    return {"question", "option"} <= {*table.columns}
+
+
+def _with_points(log: Log, table: DataFrame, separator: str) -> DataFrame:
+    """A table of a file with decimal points; what can only be a text stays as it is."""
+    parameters = log.space.parameters.items()
+    kinds = {name: parameter.parameter_type for name, parameter in parameters}
+    words = [name for name, kind in kinds.items() if kind is ParameterType.STRING]
+    texts = {"rater", "note"}
+    if _is_of_options(table):
+        columns = parameter_columns(kinds)
+        texts |= {columns[name] for name in words}
+    else:
+        texts |= {f"{side}_{name}" for side in _SIDES for name in words}
+    return table.apply(
+        lambda column: (
+            column
+            if column.name in texts
+            else column.map(lambda cell: decimal_point(cell, separator))
+        )
+    )
 
 
 def _asked_of_options(
@@ -175,28 +199,23 @@ def csv_table(text: str) -> DataFrame:
 
     The index has the numbers of rows as a spreadsheet shows them. Rows in which every
     cell is empty, as spreadsheets leave them at the end, are left out. Cells are
-    separated as `separator_of` says, and decimal commas become points.
+    separated as `separator_of` says.
     """
     header = StringIO(text, newline=None).readline()
     if not header.strip():
         raise ValueError("its first line is empty; give the columns names there")
-    separator = separator_of(text)
     # Python's reader refuses cells of more than 131,072 characters, which a catalogue
     # or a note can have. "NA" and "007" are names, and two columns can have one name.
     table = read_csv(
         StringIO(text, newline=""),
-        sep=separator,
+        sep=separator_of(text),
         header=None,
         dtype=object,
         na_filter=False,
         skip_blank_lines=False,
     )
     names, *rows = table.to_numpy().tolist()
-    found = {
-        number: [decimal_point(cell, separator) for cell in row]
-        for number, row in enumerate(rows, 2)
-        if any(row)
-    }
+    found = {number: row for number, row in enumerate(rows, 2) if any(row)}
     return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
 
 

@@ -4,6 +4,7 @@ import pytest
 from cases import in_turn
 from espresso import create
 from pandas import DataFrame
+from parameters import choice, real
 from showing import A, B, C, triangle
 
 from botorch_pref.ax import PreferenceExperiment
@@ -144,6 +145,23 @@ def test_a_table_of_a_spreadsheet_that_writes_decimal_commas(
     told = experiment.answers()
     assert told[["a", "b"]].to_numpy().tolist() == [[0.5, 1.0], [0.0, 0.25]]
     assert told["note"].tolist() == ["5,0 or 1"] * 2
+
+
+def test_texts_that_look_like_numbers_keep_their_commas(tmp_path) -> None:
+    """The answer was kept twice, the second time of a rater "1.2" with a note "1.5"."""
+    cups = choice("cup", ["0,5", "1,5"], is_ordered=True)
+    experiment = PreferenceExperiment.create(
+        "cups", parameters=[real("dose"), cups], storage=tmp_path / "cups.db"
+    )
+    options = [{"dose": 0.5, "cup": "0,5"}, {"dose": 0.25, "cup": "1,5"}]
+    experiment.record(options, winner=0, rater="1,2", note="1,5")
+    answers, path = experiment.answers(), tmp_path / "cups.csv"
+    answers.to_csv(path, sep=";", decimal=",", index=False)
+    assert experiment.record_table(path) == []
+    lines = ["winner_dose;winner_cup;loser_dose;loser_cup", "0,5;1,5;0,5;0,5"]
+    path.write_text("\n".join(lines))
+    (duel,) = experiment.record_table(path)
+    assert duel.options == tuple({"dose": 0.5, "cup": cup} for cup in ("1,5", "0,5"))
 
 
 @in_turn(
