@@ -77,12 +77,13 @@ class ItemTable:
         if items.index.hasnans:
             raise FeedbackError("An item has no id; give each row of the index one.")
         names = tuple(items.index.tolist())
+        if not items.shape[1]:
+            # Of ids as 1 and "1" the names look alike.
+            ids = torch.eye(len(names), dtype=torch.float64)
+            return cls(names, ids, tuple(map(str, names)))
         features: dict[str, list[float]] = {}
         for column in items.columns:
             features |= _features(items[column])
-        if not items.shape[1]:
-            for name in names:
-                features[str(name)] = [float(name == other) for other in names]
         columns = [torch.tensor(c, dtype=torch.float64) for c in features.values()]
         points = torch.stack(columns, -1) if columns else torch.zeros(len(names), 0)
         return cls(names, points, tuple(features))

@@ -51,6 +51,15 @@ def test_features_are_scaled_and_categories_one_hot() -> None:
     assert table.points.equal(columns.T)
 
 
+def test_ids_that_look_alike_are_items_of_their_own() -> None:
+    """As of a column of numbers and texts."""
+    table = ItemTable.from_frame(pd.DataFrame(index=[1, "1", "01"]))
+    assert table.points.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert table.feature_names == ("1", "1", "01")
+    answers = pd.DataFrame({"winner": [1, "1"], "loser": ["01", "01"]})
+    assert table.comparisons(answers).pairs.tolist() == [[0, 2], [1, 2]]
+
+
 def test_answers_go_to_comparisons_and_back() -> None:
     table = ItemTable.from_frame(ITEMS)
     comparisons = table.comparisons(ANSWERS)
