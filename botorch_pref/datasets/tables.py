@@ -226,8 +226,10 @@ def _ties(answers: DataFrame) -> Tensor:
     if TIE not in answers.columns:
         return torch.zeros(len(answers), dtype=torch.bool)
     said = answers[TIE].tolist()
-    for label, tie in zip(answers.index, said, strict=True):
-        if tie not in (True, False):
+    gaps = answers[TIE].isna()
+    for label, tie, gap in zip(answers.index, said, gaps, strict=True):
+        # What nullable columns have in gaps is neither equal to a truth nor not.
+        if gap or tie not in (True, False):
             raise FeedbackError(
                 f"The answer {label!r} has the tie {tie!r}; say True or False."
             )
@@ -252,16 +254,18 @@ def _at_home(answers: DataFrame) -> Tensor | None:
     """1 where the winner was at home and -1 where the loser was, ``m x 1``."""
     if HOME not in answers.columns:
         return None
-    home = answers[HOME]
-    won, lost = home == answers[WINNER], home == answers[LOSER]
-    if (other := home.notna() & ~won & ~lost).any():
-        row = int(other.argmax())
-        raise FeedbackError(
-            f"The answer {answers.index[row]!r} has {home.iloc[row]!r} at home, which "
-            "is neither its winner nor its loser; name one of them, or None."
-        )
-    sign = won.astype(int) - lost.astype(int)
-    return torch.tensor(sign.tolist(), dtype=torch.double).unsqueeze(-1)
+    # One by one: pandas compares neither gaps of nullable columns nor categories.
+    sides = (answers[name].tolist() for name in (HOME, WINNER, LOSER))
+    rows = zip(answers.index, answers[HOME].notna(), *sides, strict=True)
+    signs = []
+    for label, there, home, *both in rows:
+        if there and home not in both:
+            raise FeedbackError(
+                f"The answer {label!r} has {home!r} at home, which is "
+                "neither its winner nor its loser; name one of them, or None."
+            )
+        signs.append(1.0 - 2.0 * both.index(home) if there else 0.0)
+    return torch.tensor(signs, dtype=torch.double).unsqueeze(-1)
 
 
 def unread_index(columns: Iterable[Hashable]) -> str:

@@ -293,5 +293,14 @@ def test_who_was_at_home_is_a_covariate_of_the_winner() -> None:
     assert found.tie_covariates is not None
     assert found.pair_covariates.tolist() == [[1.0], [-1.0], [1.0]]
     assert found.tie_covariates.tolist() == [[0.0]]
+    # As read with dtype_backend="numpy_nullable", and as categories.
+    for other in (answers.convert_dtypes(), answers.astype({"home": "category"})):
+        other = other.assign(winner=other["winner"].astype("category"))
+        again = ItemTable.from_frame(ITEMS).comparisons(other)
+        assert again.covariates is not None
+        assert again.covariates.equal(found.covariates)
+    gap = pd.array([True, None, False, False], dtype="boolean")
+    with pytest.raises(FeedbackError, match=r"answer 1 has the tie <NA>; say True"):
+        ItemTable.from_frame(ITEMS).comparisons(answers.assign(tie=gap))
     with pytest.raises(FeedbackError, match=r"answer 1 has 'w3' at home.*or None"):
         ItemTable.from_frame(ITEMS).comparisons(answers.assign(home="w3")[1:])
