@@ -609,6 +609,7 @@ PLAIN = "winner,loser\na,b\n"
         ("", "", "the header is empty"),
         ("winner,loser,tie\na,b,so\n", "", "column tie: 'so' is neither"),
         ("winner,loser,count\na,b,0\n", "", "column count: '0' is not"),
+        (f"winner,loser,count\na,b,{5000 * '9'}\n", "", "999' is not an integer"),
         (PLAIN, "--rater who", "lacks the column who"),
         ("model_a,model_b,winner\na,b,a\n", "", "line 2, column winner: 'a' is none"),
         ("model_a,model_b,winner,d\na,b,tie,1\n", "--tie d", "leave out --tie"),

@@ -453,7 +453,8 @@ class CsvTable:
         for row, cell in enumerate(self.texts(column)):
             # Tables with gaps elsewhere have 12 as 12.0 or 12,0.
             whole = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
-            value = int(whole) if whole.removeprefix("-").isdecimal() else low - 1
+            # Python refuses to read integers of thousands of digits.
+            value = int(whole) if re.fullmatch(r"-?\d{1,18}", whole) else low - 1
             if not low <= value <= high:
                 span = f"from {low} to {high}: correct the file"
                 raise self.error(row, column, f"{cell!r} is not an integer {span}")
