@@ -81,9 +81,10 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
         comparisons: Without batches. An answer with a count is as many answers.
     """
     _, point = torch.unique(datapoints, dim=0, return_inverse=True)
-    counts = _outcome_counts(point, comparisons)
+    # Squares of large counts have no room in integers.
+    counts = _outcome_counts(point, comparisons).double()
     of_pair = counts.sum(-1)
-    same, both = (int((c * (c - 1) // 2).sum()) for c in (counts, of_pair))
+    same, both = (float((c * (c - 1)).sum()) for c in (counts, of_pair))
     return AnswerAgreement(int((of_pair > 1).sum()), same / both if both else math.nan)
 
 

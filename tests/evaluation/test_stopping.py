@@ -308,6 +308,15 @@ def test_it_is_the_share_of_equal_answers(raw: list[tuple[int, int, int]]) -> No
         assert math.isnan(agreement)
 
 
+def test_agreement_of_billions_of_answers() -> None:
+    """Of three in four against one in four the share is 9/16 + 1/16."""
+    counts = torch.tensor([3 * 2**40, 2**40])
+    comparisons = Comparisons(torch.tensor([[0, 1], [1, 0]]), pair_counts=counts)
+    repeated, agreement = answer_agreement(REPEATED, comparisons)
+    assert repeated == 1
+    assert agreement == pytest.approx(0.625, abs=1e-11)
+
+
 @given(st.lists(st.tuples(*[st.integers(0, 7)] * 2), max_size=10))
 def test_components_are_those_of_a_search(raw: list[tuple[int, int]]) -> None:
     edges = [edge for edge in raw if edge[0] != edge[1]]
