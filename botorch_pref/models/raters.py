@@ -25,7 +25,12 @@ from botorch_pref.models.base import DerivedModel, duel_pairs
 from botorch_pref.models.kernels import default_covar_module, in_spreads
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.argument_ranges import check_kind
-from botorch_pref.posteriors.gaussian import Moments, check_points, contrast
+from botorch_pref.posteriors.gaussian import (
+    Moments,
+    check_point_pairs,
+    check_points,
+    contrast,
+)
 
 # A normal of this deviation on the log odds is nearly flat in the agreement itself: its
 # density stays within 9 % of 1 on (0.1, 0.9) and falls to 0 at both ends, where
@@ -354,6 +359,12 @@ class GroupUtility(DerivedModel):
     def _check_points(self, name: str, X: Tensor) -> Tensor:
         return check_points(name, X, self.rater_model.datapoints, self._num_features)
 
+    def _check_duels(
+        self, names: tuple[str, str], X1: Tensor, X2: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        points = self.rater_model.datapoints
+        return check_point_pairs(names, X1, X2, points, self._num_features)
+
     def moments(self, X: Tensor) -> Moments:
         """Moments of mean utilities; averaging is linear, so components stay exact."""
         X = self._check_points("X", X)
@@ -384,6 +395,7 @@ class GroupUtility(DerivedModel):
             X: ``batch_shape x q x d`` stimuli.
             X_ref: ``batch_shape x 1 x d`` or ``batch_shape x q x d``.
         """
+        X, X_ref = self._check_duels(("X", "X_ref"), X, X_ref)
         means = self.moments(join_rows([X, X_ref], along=-2))
         return self.make_posterior(contrast(means, X.shape[-2]))
 
@@ -401,13 +413,13 @@ class GroupUtility(DerivedModel):
         Returns:
             ``batch_shape x q``.
         """
-        X1, X2 = torch.broadcast_tensors(X1, X2)
+        X1, X2 = torch.broadcast_tensors(*self._check_duels(("X1", "X2"), X1, X2))
         model = self.rater_model
         if observation_noise:
             first, second = (at_raters(X, self.raters) for X in (X1, X2))
             each = model.duel_probability(first, second, observation_noise=True)
             return self._mean(each.unsqueeze(-1)).squeeze(-1)
-        pairs = duel_pairs(self._check_points("X1", X1), X2, model)
+        pairs = duel_pairs(X1, X2, model)
         prior = model.prior_variance(at_raters(pairs.points, self.raters))
         scales = self.scales()
         squares = None if scales is None else scales.square()

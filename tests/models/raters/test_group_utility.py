@@ -13,6 +13,7 @@ from botorch_pref import (
     DuelingEIIG,
     DuelingUCB,
     EPPreferenceGP,
+    FeedbackError,
     LaplacePreferenceGP,
     PairwiseProbitLikelihood,
     SkewNormalPosterior,
@@ -135,6 +136,21 @@ def test_what_makes_no_group_is_refused() -> None:
         GroupUtility(model, torch.tensor([0.0, torch.nan]))
     with pytest.raises(UnsupportedError, match="gives no answers"):
         GroupUtility(model, RATERS).posterior(STIMULI, observation_noise=True)
+
+
+def test_duels_of_other_features_are_refused() -> None:
+    """One column would stand for all that the other side has."""
+    points = torch.eye(3, dtype=DOUBLE)[:2]
+    kernel = rater_covar_module(2)
+    model = EPPreferenceGP(points, torch.tensor([[0, 1]]), covar_module=kernel)
+    group = GroupUtility(model, RATERS[:1])
+    for noisy in (False, True):
+        with pytest.raises(FeedbackError, match=r"X2 has shape \(1, 1\), .* q x 2"):
+            group.duel_probability(points[:, :2], points[:1, :1], noisy)
+    with pytest.raises(FeedbackError, match=r"X_ref has shape \(1, 1\), .* q x 2"):
+        group.duel_posterior(points[:, :2], points[:1, :1])
+    with pytest.raises(FeedbackError, match=r"X1 has shape \(2, 2\) and X2 \(3, 2\)"):
+        group.duel_probability(points[:, :2], points[[0, 1, 0], :2])
 
 
 def test_an_answer_of_a_group_is_that_of_one_of_its_raters() -> None:
