@@ -12,7 +12,10 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Generator, Tensor
 
 from botorch_pref.linalg.covariance import psd_root
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_ranges import (
+    check_probabilities,
+    checked_arguments,
+)
 from botorch_pref.posteriors.gaussian import Moments
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 
@@ -112,6 +115,7 @@ def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) ->
 
 def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and ends of central intervals of a posterior, ``batch_shape x q``."""
+    check_probabilities("level", torch.tensor(level, dtype=torch.float64))
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
     lower, upper = posterior.quantile(tails.to(mean)).detach().squeeze(-1)

@@ -443,6 +443,8 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("name each once", lambda: plot_utility(model, names=["a", "a"])),
         ("bounds is", lambda: plot_utility(model, bounds=BOX.flip(0))),
         ("at names", lambda: plot_utility(model, at={"dose": 1.0})),
+        ("level holds 95.0; give prob", lambda: plot_utility(model, level=95)),
+        ("level holds 0.0; give prob", lambda: plot_effects(model, level=0)),
         ("at has shape", lambda: plot_utility(model, at=torch.ones(3))),
         ("give one for each", lambda: plot_effects(model, ax=[Figure().subplots()])),
         ("4 names", lambda: plot_probabilities(model, names=list("abcd"))),
