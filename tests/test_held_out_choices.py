@@ -207,10 +207,21 @@ def test_bradley_terry_is_nearly_the_most_probable_weights() -> None:
     assert (found - torch.sigmoid(logits)).abs().max() < 0.02
 
 
-def test_a_table_of_ties_is_refused(tmp_path) -> None:
+@in_turn(
+    ("text", "told"),
+    [
+        ("winner_a,loser_a,tie\n1,2,1\n2,3,1\n", "ties.csv is a tie.*a winner$"),
+        ("winner_a,loser_a,tie\n1,2,1\n2,3,0\n", "ties.csv is a tie.*a winner$"),
+        (
+            "rater,winner_a,loser_a,tie\na,1,2,0\na,2,3,0\nb,3,1,1\n",
+            "ties.csv is a tie.*a winner, of other raters$",
+        ),
+    ],
+)
+def test_winners_are_not_predicted_from_ties_alone(tmp_path, text, told) -> None:
     table = tmp_path / "ties.csv"
-    table.write_text("winner_a,loser_a,tie\n1,2,1\n2,3,1\n")
-    with pytest.raises(FeedbackError, match="every answer is a tie"):
+    table.write_text(text)
+    with pytest.raises(FeedbackError, match=told):
         explain_choices(str(table), "ep", 0, tmp_path)
 
 

@@ -87,9 +87,13 @@ def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
             "other people's: leave the column rater out to predict answers of one "
             "person from each other"
         )
-    if not data.decided.any():
+    num_folds = min(NUM_FOLDS, groups)
+    folds = assign_folds(data, num_folds, generator)
+    if not all(data.decided[folds != k].any() for k in range(num_folds)):
         raise FeedbackError(
-            "every answer is a tie: add answers that name a winner, to be scored"
+            f"every answer outside of a fold of {source} is a tie, from which no "
+            "winner can be predicted: add answers that name a winner"
+            + (", of other raters" if data.raters is not None else "")
         )
     about = f"{len(data)} answers about {len(data.datapoints)} items"
     print(f"{about}, features: {', '.join(data.feature_names)}")
@@ -98,9 +102,8 @@ def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
             f"{int(data.tie.sum())} of them are ties: our model learns from them, the "
             "others know none, and scores are of the rest"
         )
-    num_folds = min(NUM_FOLDS, groups)
     print(f"{num_folds} folds by {by}")
-    return assign_folds(data, num_folds, generator)
+    return folds
 
 
 def _score(
