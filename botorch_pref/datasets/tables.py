@@ -74,6 +74,11 @@ class ItemTable:
         """
         if said := unread_index(items.columns):
             raise FeedbackError(said)
+        columns = [*map(str, items.columns)]
+        if twice := [name for name in columns if columns.count(name) > 1]:
+            raise FeedbackError(
+                f"The items have the column {twice[0]!r} twice; drop one."
+            )
         if items.index.hasnans:
             raise FeedbackError("An item has no id; give each row of the index one.")
         names = tuple(items.index.tolist())
@@ -84,8 +89,8 @@ class ItemTable:
         features: dict[str, list[float]] = {}
         for column in items.columns:
             features |= _features(items[column])
-        columns = [torch.tensor(c, dtype=torch.float64) for c in features.values()]
-        points = torch.stack(columns, -1) if columns else torch.zeros(len(names), 0)
+        values = [torch.tensor(c, dtype=torch.float64) for c in features.values()]
+        points = torch.stack(values, -1) if values else torch.zeros(len(names), 0)
         return cls(names, points, tuple(features))
 
     def with_ids(self) -> ItemTable:

@@ -115,6 +115,7 @@ def test_ids_that_are_numbers_alone_make_a_leaderboard() -> None:
     [
         (lambda t: pd.concat([t, t.iloc[:1]]), "'w1' is there twice"),
         (lambda t: t.rename(index={"w1": None}), "has no id"),
+        (lambda t: t.rename(columns={"year": "price"}), "column 'price' twice"),
         # As a file that was written with its index is read.
         (lambda t: t.rename_axis("Unnamed: 0").reset_index(), "index_col=0"),
         (lambda t: t.assign(price=[1.0, None, 2.0, 3.0]), "'w2' has no price"),
