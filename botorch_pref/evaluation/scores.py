@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 NUM_DRAWS = 128
 """Quasi-random draws of the utilities of each set."""
 
-_SETS_AT_ONCE = 64
+# In sets of many items integrals have more nodes.
+_ITEMS_AT_ONCE = 320
 _SEED = 0
 
 
@@ -174,7 +175,8 @@ def _of_sets(
     sizes = (sets >= 0).sum(-1)
     done, order = [], []
     for size in sizes.unique().tolist():
-        for rows in (sizes == size).nonzero()[:, 0].split(_SETS_AT_ONCE):
+        portion = max(1, _ITEMS_AT_ONCE // size)
+        for rows in (sizes == size).nonzero()[:, 0].split(portion):
             posterior = shown.posterior(sets[rows, :size])
             sampler = get_sampler(
                 cast("TorchPosterior", posterior), torch.Size([NUM_DRAWS]), seed=_SEED
@@ -310,7 +312,9 @@ def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
     """Log probabilities, NaN if the model was fitted to no such answer."""
     X = fold.datapoints
     try:
-        return predictive_log_probability(block, fold.model, X).detach()
+        # A graph would keep every integrand of sets.
+        with torch.no_grad():
+            return predictive_log_probability(block, fold.model, X)
     except UnsupportedFeedbackError:
         return X.new_full((block.num_rows,), math.nan)
 

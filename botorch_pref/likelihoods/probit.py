@@ -257,8 +257,11 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
 # --- Probabilities of sets
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-# Beyond it the integrand of an item is 2e-17 of its maximum.
+# Beyond it the density of an item is 2e-17 of its maximum.
 _HALF_WIDTH = 8.5
+# So is any integrand around its centre: it falls off at least as fast, from a maximum
+# within sqrt(2 log k) of it.
+_REACH = 12.0
 # An integrand of k items is as narrow as 1 / sqrt(k): at 0.7 / sqrt(k) the trapezoidal
 # rule, which errs by exp(-2 pi^2 / (h^2 k)), is right to rounding in effect.
 _TRAPEZOIDAL_SPACING = 0.7
@@ -272,9 +275,13 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
 
     (Thurstone 1927, case V). Right to rounding in effect in both tails.
     """
-    items = utilities / noise.sqrt()
-    spacing = _TRAPEZOIDAL_SPACING / math.sqrt(items.shape[-1])
-    grid = _heard_grid(items, spacing)
+    items = utilities.double() / noise.double().sqrt()
+    k = items.shape[-1]
+    spacing = _TRAPEZOIDAL_SPACING / math.sqrt(k)
+    # An item is heard as the best at the mean of it and some of the best others.
+    sums = pad(items.sort(-1, descending=True).values.cumsum(-1)[..., :-1], (1, 0))
+    means = (items.unsqueeze(-1) + sums.unsqueeze(-2)) / torch.arange(1, k + 1).to(sums)
+    grid = _heard_grid(items, means.amax(-1), spacing)
     gaps = [grid - item.unsqueeze(-1) for item in items.unbind(-1)]
     below = [log_ndtr(gap) for gap in gaps]
     all_below = torch.stack(below).sum(0)
@@ -282,15 +289,34 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
         (_log_density(gap) + all_below - own).logsumexp(-1)
         for gap, own in zip(gaps, below, strict=True)
     ]
-    return torch.stack(integrals, dim=-1) + math.log(spacing)
+    found = torch.stack(integrals, dim=-1) + math.log(spacing)
+    return found.to(torch.promote_types(utilities.dtype, noise.dtype))
 
 
-def _heard_grid(items: Tensor, spacing: float) -> Tensor:
-    """Equidistant constants, ``... x g``, around items ``... x k`` of noise 1."""
-    items = items.detach()
+@torch.no_grad()
+def _heard_grid(items: Tensor, centres: Tensor, spacing: float) -> Tensor:
+    """Constants, ``... x g``, around items ``... x k`` of noise 1, in whole steps.
+
+    They are equidistant but for what is far from all centres of integrands, which they
+    skip: their number does not grow with the distances of items.
+    """
     low, high = items.amin(-1, keepdim=True), items.amax(-1, keepdim=True)
-    count = math.ceil((float((high - low).max()) + 2 * _HALF_WIDTH) / spacing) + 1
+    # In steps from the first constant.
+    ends = (centres.sort(-1).values - low + _HALF_WIDTH + _REACH) / spacing
+    ends = pad(ends, (1, 0))
+    reach = _REACH / spacing
+    # A gap of few steps costs less than it takes to find its place.
+    gaps = ends.diff(dim=-1) - 2 * reach
+    skipped = torch.where(gaps > reach, gaps.floor(), 0.0)
+    before = pad(skipped.cumsum(-1), (1, 0))
+    length = (high - low + 2 * _HALF_WIDTH) / spacing - before[..., -1:]
+    count = math.ceil(float(length.max())) + 1
     steps = torch.arange(count, dtype=items.dtype, device=items.device)
+    if bool(skipped.any()):
+        # Half a step on, for an end at the first constant.
+        middles = (steps + 0.5).expand(*ends.shape[:-1], count).contiguous()
+        places = torch.searchsorted(ends[..., :-1] - before[..., :-1], middles)
+        steps = steps + before.gather(-1, places)
     return low - _HALF_WIDTH + spacing * steps
 
 
@@ -319,8 +345,14 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
     neighbours stand by up to three noise deviations, and to 1e-2 for any. Utilities
     are ``... x k``, and the noise broadcasts with ``...``.
     """
-    items = utilities / noise.sqrt().unsqueeze(-1)
-    grid = _heard_grid(items, _CUMULATIVE_SPACING)
+    items = utilities.double() / noise.double().sqrt().unsqueeze(-1)
+    # Items from one on are in order where it is heard at the mean of it and the next.
+    k, sums = items.shape[-1], pad(items.cumsum(-1), (1, 0))
+    places = torch.arange(k + 1, device=items.device)
+    lengths = places[1:] - places[:k, None]
+    means = (sums[..., None, 1:] - sums[..., :-1, None]) / lengths
+    centres = means.masked_fill(lengths < 1, -torch.inf).amax(-1)
+    grid = _heard_grid(items, centres, _CUMULATIVE_SPACING)
     *before, worst = items.unbind(-1)
     below = log_ndtr(grid - worst.unsqueeze(-1))
     far = bool((items.amax(-1) - items.amin(-1) > _FAR).any())
@@ -334,7 +366,7 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
         if far:
             tail = _log_cumulative_integral(integrand)
             below = torch.where(total > _LEAST_SHARE, below, tail)
-    return below[..., -1]
+    return below[..., -1].to(torch.promote_types(utilities.dtype, noise.dtype))
 
 
 # Of the largest value: where it is less a cumulative integral is that of a steep tail.

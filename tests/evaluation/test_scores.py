@@ -84,7 +84,7 @@ def test_sets_may_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Choices(SETS, torch.tensor([0, 3, 4]))
     model = EPPreferenceGP(POINTS, feedback=[seen]).eval()
     whole = score(model, seen)
-    monkeypatch.setattr(module, "_SETS_AT_ONCE", 1)
+    monkeypatch.setattr(module, "_ITEMS_AT_ONCE", 1)
     torch.testing.assert_close(score(model, seen), whole)
 
 

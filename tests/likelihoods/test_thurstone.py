@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 
+from botorch_pref.likelihoods import probit
 from botorch_pref.likelihoods.probit import (
     thurstone_choice_log_probability,
     thurstone_ranking_log_probability,
@@ -114,6 +115,67 @@ def test_orders_far_beyond_the_smallest_number(items: list[float]) -> None:
     assert float(got.detach()) == pytest.approx(below[-1], abs=1e-2)
     # All utilities together may move.
     assert abs(float(slope.sum())) < 1e-6 * float(slope.abs().max())
+
+
+@in_turn("distance", [60.0, 4e5])
+def test_groups_far_apart_are_chosen_from_and_ordered_on_their_own(distance) -> None:
+    one, near = torch.ones_like(NOISE), utilities(0.3, -0.9)
+    upper, lower = utilities(0.8, 0.0, -0.4), utilities(0.5, -0.2)
+    f = torch.cat([upper + distance, lower])
+    choices = thurstone_choice_log_probability(f, one)
+    want = thurstone_choice_log_probability(upper, one)
+    torch.testing.assert_close(choices[:3], want, rtol=0, atol=1e-9)
+    orders = [thurstone_ranking_log_probability(g, one) for g in (f, upper, lower)]
+    assert float(orders[0]) == pytest.approx(float(orders[1] + orders[2]), abs=1e-9)
+    # Two that were heard in the wrong order, far above two others.
+    wrong = torch.cat([utilities(distance, 2 * distance) + 2 * distance, near])
+    got = thurstone_ranking_log_probability(wrong, one)
+    gap = torch.stack([torch.tensor(-distance).double(), near[0] - near[1]])
+    want = torch.special.log_ndtr(gap / math.sqrt(2)).sum()
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-2)
+
+
+@pytest.mark.parametrize("spread", [20.0, 300.0])
+def test_what_is_skipped_between_items_is_nothing(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    f = spread * torch.rand(50, 5, generator=generator).double()
+    f = torch.cat([f, f.sort(-1).values, f.sort(-1, descending=True).values])
+    f = f.requires_grad_()
+    for law in (thurstone_choice_log_probability, thurstone_ranking_log_probability):
+        found = law(f, NOISE)
+        (slope,) = torch.autograd.grad(found.sum(), f)
+        with monkeypatch.context() as patched:
+            patched.setattr(probit, "_REACH", 1e9)
+            want = law(f, NOISE)
+        torch.testing.assert_close(found, want, rtol=1e-12, atol=1e-10)
+        (expected,) = torch.autograd.grad(want.sum(), f)
+        torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_nodes_do_not_grow_with_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, plain = [], probit.log_ndtr
+    monkeypatch.setattr(
+        probit, "log_ndtr", lambda x: (sizes.append(x.shape[-1]), plain(x))[1]
+    )
+    one = torch.ones_like(NOISE)
+    for items in ((0.0, 5e4, 1e4), (5e4, 1e4, 0.0), (1e4, 0.0, 5e4)):
+        thurstone_choice_log_probability(utilities(*items), one)
+        thurstone_ranking_log_probability(utilities(*items), one)
+    # Three times 36 deviations in steps of a tenth.
+    assert max(sizes) < 1200
+
+
+def test_single_precision_is_integrated_in_double() -> None:
+    generator = torch.Generator().manual_seed(0)
+    f, one = 1e4 * torch.rand(200, 5, generator=generator), torch.ones(())
+    for law in (thurstone_choice_log_probability, thurstone_ranking_log_probability):
+        single, double = law(f, one), law(f.double(), one)
+        assert single.dtype == torch.float32
+        torch.testing.assert_close(single, double.float(), rtol=1e-6, atol=0)
+    total = thurstone_choice_log_probability(f, one).exp().sum(-1)
+    torch.testing.assert_close(total, torch.ones(200), rtol=0, atol=1e-6)
 
 
 def test_derivatives_by_finite_differences() -> None:
