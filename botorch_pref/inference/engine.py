@@ -500,6 +500,10 @@ class Engine(ABC):
         return Sites(none, none)
 
 
+def _equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
+    return len(first) == len(second) and all(map(torch.equal, first, second))
+
+
 SolutionT = TypeVar("SolutionT", bound=Solution[Any])
 
 
@@ -525,7 +529,7 @@ class SolutionCache(Generic[SolutionT]):
         """
         if any(t.requires_grad for t in state):
             return make()
-        if self._factors is None or not all(map(torch.equal, state, self._factors[0])):
+        if self._factors is None or not _equal(state, self._factors[0]):
             self._factors = [t.clone() for t in state], make()
         return self._factors[1]
 
@@ -533,7 +537,7 @@ class SolutionCache(Generic[SolutionT]):
         self, state: Sequence[Tensor], solve: Callable[[WarmStart | None], SolutionT]
     ) -> SolutionT:
         """The solution for a state, found anew where it was found for another."""
-        unchanged = self._is_of(state)
+        unchanged = _equal(state, self.state)
         if self.solution is not None and unchanged:
             return self.solution
         start = self.start
@@ -545,11 +549,6 @@ class SolutionCache(Generic[SolutionT]):
         self.start = solution.warm_start()
         self.state = tuple(t.clone() for t in state)
         return solution
-
-    def _is_of(self, state: Sequence[Tensor]) -> bool:
-        return len(state) == len(self.state) and all(
-            torch.equal(a, b) for a, b in zip(state, self.state, strict=True)
-        )
 
     def terms_at(self, prior: UtilityPrior) -> PosteriorTerms:
         """The terms of the solution with derivatives in the prior and its points.

@@ -14,7 +14,7 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.inference.engine import carry_rows, row_sources
+from botorch_pref.inference.engine import SolutionCache, carry_rows, row_sources
 from botorch_pref.inference.variational import bound_of
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
@@ -165,3 +165,14 @@ def test_rows_that_become_one_add_up() -> None:
     shift = carry_rows(sources, before, further, signed=True)
     assert precision.tolist() == [[11.0, 2.0]]
     assert shift.tolist() == [[-9.0, 2.0]]
+
+
+def test_factors_are_made_anew_where_a_likelihood_has_more_parameters() -> None:
+    cache, first, second = SolutionCache(), torch.ones(1), torch.zeros(1)
+    made = [joint_factors([PROBIT.factors(TIES, n)]) for n in (5, 6, 7)]
+    found = [
+        cache.factors_of(state, lambda place=place: made[place])
+        for place, state in enumerate([[first], [first, second], [first]])
+    ]
+    assert [made.index(each) for each in found] == [0, 1, 2]
+    assert cache.factors_of([first], lambda: made[0]) is made[2]
