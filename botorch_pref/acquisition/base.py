@@ -30,6 +30,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink, ProbitLink
 from botorch_pref.models.answers import model_link
+from botorch_pref.models.base import DerivedModel
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import (
@@ -74,8 +75,12 @@ def shown_points(model: Model, points: Tensor) -> Tensor:
     """Whether each of the observed points is in an answer, ``batch_shape x n``.
 
     A model of ours may hold rows of a catalogue that nobody was shown. Of other models,
-    and of one without answers, all points count.
+    and of one without answers, all points count. A derived model has the answers of the
+    model behind it.
     """
+    if isinstance(model, DerivedModel):
+        source = model._source
+        return model.of_own_points(shown_points(source, observed_points(source)))
     n, blocks = points.shape[-2], getattr(model, "feedback", ())
     shown = torch.zeros(n, dtype=torch.bool, device=points.device)
     for block in blocks:

@@ -544,6 +544,13 @@ class DerivedModel(Model):
     def make_posterior(self, moments: Moments) -> Posterior:
         """Moments of utilities, or of linear combinations of them, as a posterior."""
 
+    def of_own_points(self, marks: Tensor) -> Tensor:
+        """Booleans of the other model's points, ``batch_shape x n``, of its own points.
+
+        These are the same, unless a subclass says how they differ.
+        """
+        return marks
+
     @property
     def likelihood(self) -> Any:
         """Likelihood of the other model."""

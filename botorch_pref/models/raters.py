@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 import torch
 from botorch.posteriors.posterior import Posterior
@@ -350,6 +350,16 @@ class GroupUtility(DerivedModel):
             return ()
         stimuli = points[..., : -self.raters.shape[-1]]
         return (stimuli if stimuli.dim() > 2 else torch.unique(stimuli, dim=0),)
+
+    def of_own_points(self, marks: Tensor) -> Tensor:
+        """See base class: a stimulus is marked where it is for any rater."""
+        points = cast("Tensor", self.rater_model.datapoints)
+        if points.dim() > 2:
+            return marks
+        stimuli = points[:, : -self.raters.shape[-1]]
+        distinct, place = torch.unique(stimuli, dim=0, return_inverse=True)
+        none = marks.new_zeros(*marks.shape[:-1], len(distinct), dtype=torch.long)
+        return none.index_add(-1, place, marks.long()) > 0
 
     @property
     def _num_features(self) -> int | None:

@@ -20,6 +20,8 @@ from botorch_pref import (
     SkewPreferenceGP,
     incumbent,
 )
+from botorch_pref.acquisition import HallucinatedModel, champion
+from botorch_pref.acquisition.base import shown_points
 from botorch_pref.models import GroupUtility, PreferenceGP, rater_covar_module
 from botorch_pref.models.raters import at_raters
 
@@ -124,6 +126,28 @@ def test_the_incumbent_is_a_stimulus_as_it_was_given() -> None:
     # Equal deviations would make the best mean the likeliest winner; here they are
     # close, and the best mean leads by far.
     assert torch.equal(incumbent(group), stimuli[mean.argmax()][None])
+
+
+def test_the_incumbent_was_shown_to_a_rater() -> None:
+    """Two raters compared items at 0 and .5; a third item nobody was shown."""
+    items = torch.tensor([[1.0], [0.5], [0.0]], dtype=DOUBLE)
+    kernel = rater_covar_module(1).double()
+    kernel.kernels[0].base_kernel.lengthscale = 2.0
+    pairs = torch.tensor([[2, 4], [3, 5]])
+    model = EPPreferenceGP(at_raters(items, RATERS[:2]), pairs, covar_module=kernel)
+    group = GroupUtility(model.eval(), RATERS[:2])
+    (stimuli,) = group.train_inputs
+    assert stimuli.flatten().tolist() == [0.0, 0.5, 1.0]
+    assert group.posterior(stimuli).mean.argmax() == 2
+    believed = HallucinatedModel(group, torch.Generator().manual_seed(0))
+    for derived in (group, believed):
+        assert shown_points(derived, stimuli).tolist() == [True, True, False]
+    assert champion(group).item() == incumbent(group).item() == 0.5
+    # Of two sets of answers about the same points, each has its own.
+    both = torch.stack([pairs, torch.tensor([[0, 4], [1, 5]])])
+    batch = EPPreferenceGP(at_raters(items, RATERS[:2]), both).eval()
+    shown = shown_points(GroupUtility(batch, RATERS[:2]), stimuli)
+    assert shown.tolist() == [[True, True, False], [True, False, True]]
 
 
 def test_what_makes_no_group_is_refused() -> None:
