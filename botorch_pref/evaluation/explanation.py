@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
+from botorch.utils.transforms import is_ensemble
 from gpytorch import Module
 from torch import Generator, Tensor
 from torch.nn import Parameter
@@ -55,7 +56,8 @@ def feature_effect(
     the joint posterior, and free of the level of utility, which comparisons never show.
 
     Args:
-        model: A model with a joint posterior.
+        model: A model with a joint posterior; or an ensemble, of the mixture of whose
+            members are mean and deviation.
         datapoints: `n x d` items in the units that the model takes.
         names: `d` names.
         feature: Which feature moves.
@@ -73,10 +75,13 @@ def feature_effect(
     with torch.no_grad():
         # Any: BoTorch's base class declares neither mean nor covariance.
         posterior: Any = model.posterior(X.flatten(end_dim=1))
-        mean = contrast @ posterior.mean.squeeze(-1)
+        mean = (contrast @ posterior.mean).squeeze(-1)
         covariance = contrast @ posterior.covariance_matrix @ contrast.T
-    deviation = covariance.diagonal().clamp_min(0).sqrt()
-    return FeatureEffect(names[feature], values, mean, deviation)
+    variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0)
+    if is_ensemble(model):
+        variance = variance.mean(0) + mean.var(0, correction=0)
+        mean = mean.mean(0)
+    return FeatureEffect(names[feature], values, mean, variance.sqrt())
 
 
 DROP = 1.9207

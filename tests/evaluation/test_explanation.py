@@ -27,7 +27,7 @@ from botorch_pref.evaluation import (
     evidence_profile,
     feature_effect,
 )
-from botorch_pref.models import PreferenceGP
+from botorch_pref.models import FullyBayesianEPPreferenceGP, PreferenceGP
 
 DOUBLE = torch.float64
 ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
@@ -222,3 +222,32 @@ def test_the_effect_of_a_linear_utility_is_its_weight(feature: int) -> None:
     moved = effect.values - effect.values[0]
     assert torch.allclose(effect.mean, moved * WEIGHTS[feature])
     assert torch.allclose(effect.deviation, moved, atol=1e-6)
+
+
+def test_the_effect_under_an_ensemble_is_that_of_the_mixture_of_its_members() -> None:
+    items = torch.rand(12, 2, generator=torch.Generator().manual_seed(0)).double()
+    pairs = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
+    ensemble = FullyBayesianEPPreferenceGP(items, pairs)
+    single = EPPreferenceGP(items, pairs)
+    spread = torch.tensor([-1.0, 0.0, 2.0], dtype=torch.double)
+    samples = {
+        key: value.detach() + spread.reshape(-1, *[1] * value.dim())
+        for key, value in single.named_parameters()
+    }
+    ensemble.load_mcmc_samples(samples)
+
+    def effect(model: PreferenceGP) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(1)
+        found = feature_effect(model.eval(), items, ("a", "b"), 0, generator)
+        return found.mean, found.deviation.square()
+
+    members = []
+    for i in range(len(spread)):
+        single.load_state_dict({k: v[i] for k, v in samples.items()}, strict=False)
+        members.append(effect(single))
+    means, variances = map(torch.stack, zip(*members, strict=True))
+    mean, variance = effect(ensemble)
+    torch.testing.assert_close(mean, means.mean(0), rtol=1e-6, atol=1e-7)
+    second = (variances + means.square()).mean(0)
+    want = second - means.mean(0).square()
+    torch.testing.assert_close(variance, want, rtol=1e-5, atol=1e-7)
