@@ -348,8 +348,8 @@ class UtilityModel(Model, FantasizeMixin):
             feedback: All other answers; None keeps the present ones.
 
         Raises:
-            FeedbackError: Data that cannot mean anything, or of another shape under
-                ``strict``.
+            FeedbackError: Data that cannot mean anything, points in a higher precision
+                than the model's, or another shape under ``strict``.
         """
         if self._has_transformed_inputs:
             # Stored points are transformed in eval mode; those that come in are not.
@@ -357,9 +357,10 @@ class UtilityModel(Model, FantasizeMixin):
             self.set_train_data(datapoints, comparisons, strict, feedback=feedback)
             self._set_transformed_inputs()
             return
-        self._set_data(
-            replaced_data(self._data, datapoints, comparisons, feedback, strict)
-        )
+        new = replaced_data(self._data, datapoints, comparisons, feedback, strict)
+        if self._data is None:
+            self.to(new.datapoints)
+        self._set_data(new)
 
     def condition_on_observations(
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
@@ -380,7 +381,8 @@ class UtilityModel(Model, FantasizeMixin):
             The new model, with the same hyper-parameters.
 
         Raises:
-            FeedbackError: Data that cannot mean anything.
+            FeedbackError: Data that cannot mean anything, or points in a higher
+                precision than the model's.
             UnsupportedFeedbackError: The model has no likelihood for such answers.
         """
         more = TrainingSet(X, collect_answers(Y))

@@ -22,7 +22,11 @@ from botorch_pref.feedback import (
 )
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import RowFinder, distinct_rows
-from botorch_pref.posteriors.gaussian import check_finite, check_points
+from botorch_pref.posteriors.gaussian import (
+    check_finite,
+    check_points,
+    in_precision_of,
+)
 
 # --- Points and answers that were given more than once
 
@@ -225,7 +229,8 @@ class TrainingSet:
     def followed_by(self, more: TrainingSet) -> Self:
         """The same data and more answers, about more points; batch shapes broadcast."""
         more = more.map_tensors(lambda t: t.to(self.datapoints.device))
-        points = _joined_points(self.datapoints, more.datapoints)
+        added = in_precision_of("X", more.datapoints, self.datapoints)
+        points = _joined_points(self.datapoints, added)
         before = self.datapoints.shape[-2]
         blocks: dict[type[Feedback], Feedback] = {type(b): b for b in self.feedback}
         for block in more.feedback:
@@ -330,6 +335,8 @@ def replaced_data(
         if old is None:
             raise FeedbackError("There are no datapoints yet; pass datapoints=.")
         datapoints = old.datapoints
+    elif old is not None and isinstance(datapoints, Tensor):
+        datapoints = in_precision_of("datapoints", datapoints, old.datapoints)
     if comparisons is None and old is not None:
         comparisons = old.comparisons
     if feedback is None:

@@ -44,15 +44,7 @@ def check_points(
         )
     if value.layout != torch.strided:
         raise FeedbackError(f"{name} is sparse; pass {name}.to_dense().")
-    dtype = value.dtype if like is None else like.dtype
-    # To double is exact; from double to single would change the points.
-    known = value.dtype in _FLOATING and dtype in _FLOATING
-    if not known or torch.promote_types(value.dtype, dtype) != dtype:
-        target = dtype if dtype in _FLOATING else torch.float64
-        beside = "" if like is None else f", and what it goes with {like.dtype}"
-        raise FeedbackError(
-            f"{name} is {value.dtype}{beside}; pass {name}.to({target})."
-        )
+    value = in_precision_of(name, value, like)
     if value.dim() < 2 or (dim is not None and value.shape[-1] != dim):
         raise FeedbackError(
             f"{name} has shape {tuple(value.shape)}, expected {wanted}: one row a "
@@ -64,7 +56,21 @@ def check_points(
             f"{name} is on {value.device}, and what it goes with on {like.device}; "
             f"pass {name}.to({str(like.device)!r})."
         )
-    return value.to(dtype)
+    return value
+
+
+def in_precision_of(name: str, points: Tensor, like: Tensor | None) -> Tensor:
+    """Points in the precision of ``like``, which must be no lower than their own."""
+    dtype = points.dtype if like is None else like.dtype
+    # To double is exact; from double to single would change the points.
+    known = points.dtype in _FLOATING and dtype in _FLOATING
+    if not known or torch.promote_types(points.dtype, dtype) != dtype:
+        target = dtype if dtype in _FLOATING else torch.float64
+        beside = "" if like is None else f", and what it goes with {like.dtype}"
+        raise FeedbackError(
+            f"{name} is {points.dtype}{beside}; pass {name}.to({target})."
+        )
+    return points.to(dtype)
 
 
 def check_finite(name: str, points: Tensor) -> Tensor:

@@ -139,8 +139,8 @@ def test_a_model_without_data_keeps_the_tensors_that_it_is_given(
     assert more.comparisons.tolist() == [[0, 1], [2, 1], [3, 4], [5, 4]]
     other = torch.float32 if dtype is DOUBLE else DOUBLE
     assert conditioned.to(other).datapoints.dtype == other
-    conditioned.set_train_data(points[:2], pairs[:1])
-    assert torch.equal(conditioned.datapoints, points[:2])
+    conditioned.set_train_data(points[:2].to(other), pairs[:1])
+    assert torch.equal(conditioned.datapoints, points[:2].to(other))
     assert torch.equal(conditioned.comparisons, pairs[:1])
 
 

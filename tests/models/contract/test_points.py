@@ -21,6 +21,8 @@ from botorch_pref import (
 )
 from botorch_pref.models import GroupUtility
 
+PAIR = torch.tensor([[0, 1]])
+
 
 def with_entry(row: int, column: int, value: float) -> Tensor:
     points = NEW.clone()
@@ -104,6 +106,40 @@ def test_double_points_of_a_single_model(engine: Engine) -> None:
         model = engine(POINTS.float(), PAIRS)
     with pytest.raises(FeedbackError, match=re.escape("pass X.to(torch.float32)")):
         model.posterior(NEW)
+
+
+def test_double_points_of_further_answers_about_a_single_model(engine: Engine) -> None:
+    with pytest.warns(match="double precision"):
+        model = engine(POINTS.float(), PAIRS)
+    with pytest.raises(FeedbackError, match=re.escape("pass X.to(torch.float32)")):
+        model.condition_on_observations(NEW, PAIR)
+    with pytest.raises(FeedbackError, match=re.escape("datapoints.to(torch.float32)")):
+        model.set_train_data(POINTS)
+    more = model.condition_on_observations(NEW.float(), PAIR)
+    assert {t.dtype for t in (*more.parameters(), *more.train_inputs)} == {
+        torch.float32
+    }
+
+
+def test_single_points_of_further_answers_about_a_double_model(engine: Engine) -> None:
+    model, single = engine(POINTS, PAIRS), NEW.float()
+    more = model.condition_on_observations(single, PAIR)
+    assert torch.equal(more.datapoints[len(POINTS) :], single.double())
+    model.set_train_data(POINTS.float())
+    assert torch.equal(model.datapoints, POINTS.float().double())
+    assert model.posterior(NEW).mean.dtype == torch.float64
+
+
+def test_a_model_of_nothing_takes_the_precision_of_its_first_data(
+    engine: Engine,
+) -> None:
+    for first, other in (
+        (torch.float32, torch.float64),
+        (torch.float64, torch.float32),
+    ):
+        model = engine().to(other)
+        model.set_train_data(POINTS.to(first), PAIRS)
+        assert {t.dtype for t in (*model.parameters(), *model.train_inputs)} == {first}
 
 
 def test_single_points_of_a_double_model(engine: Engine) -> None:
