@@ -347,8 +347,10 @@ class PreferenceExperiment:
         return self._added(lambda log: record_table(log, answers, items))
 
     @one_at_a_time
-    def undo(self, *, rater: str | None = None) -> Question:
-        """Takes back the last answer, and returns its question, pending again.
+    def undo(
+        self, question: Question | int | None = None, *, rater: str | None = None
+    ) -> Question:
+        """Takes back an answer, and returns its question, pending again.
 
         Called again, it takes back the answer before. The log keeps what was said, and
         that it was undone.
@@ -357,15 +359,21 @@ class PreferenceExperiment:
             rater: The name of the rater whose answer it is; None for any rater.
 
         Raises:
-            ExperimentError: There is no answer left.
+            ExperimentError: There is no such answer.
         """
+        rater = checked_rater(rater)
         with self._kept.change() as log:
-            last = log.last_answer(checked_rater(rater))
-            if last is None:
+            undone = log.last_answer(rater)
+            if question is not None:
+                undone = telling.asked_question(log, question).standing
+            if undone is None or rater not in (None, undone.rater):
                 of = "" if rater is None else f" of {rater!r}"
-                raise ExperimentError(f"There is no answer{of} that could be undone.")
-            log.add(last.question, UNDONE)
-        return self.question(last.question)
+                to = "" if question is None else " to this question"
+                raise ExperimentError(
+                    f"There is no answer{of}{to} that could be undone."
+                )
+            log.add(undone.question, UNDONE)
+        return self.question(undone.question)
 
     @one_at_a_time
     def withdraw(self, question: Question | int) -> None:

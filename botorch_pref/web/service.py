@@ -174,8 +174,7 @@ def undo_once(
             "You answered or skipped another question after this one, so this answer "
             "is kept. Undo the later one first."
         )
-    experiment._added(lambda log: log.add(index, UNDONE))
-    return question
+    return experiment.undo(index)
 
 
 @one_at_a_time

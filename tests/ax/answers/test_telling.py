@@ -216,6 +216,25 @@ def test_each_rater_undoes_answers_of_her_own(tmp_path) -> None:
     assert [question.rater for question in experiment.pending] == ["ann", "bob"]
 
 
+def test_the_answer_to_a_question_is_undone(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    pairs = {"ann": (A, B), "bob": (B, C)}
+    first, last = (
+        experiment.record([{"a": a, "b": b} for a, b in pair], rater=name, winner=0)
+        for name, pair in pairs.items()
+    )
+    with pytest.raises(ExperimentError, match="no answer of 'bob' to this question"):
+        experiment.undo(first, rater="bob")
+    assert experiment.pending == []
+    assert experiment.undo(first, rater="ann") == first
+    assert experiment.pending == [first]
+    with pytest.raises(ExperimentError, match="no answer to this question"):
+        experiment.undo(first.index)
+    with pytest.raises(ExperimentError, match="There is no question 7"):
+        experiment.undo(7)
+    assert experiment.undo() == last
+
+
 def test_an_undone_record_is_asked(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db")
     pair = [{"a": a, "b": b} for a, b in (A, B)]
