@@ -243,7 +243,8 @@ class PreferenceExperiment:
         Args:
             size: How many options to show; `default_size` unless it is given.
             options: Designs of a person's own, two or more, shown in this order instead
-                of the model's. Parameters that are fixed or derived may be left out.
+                of the model's; as many as ``size``, if that is given. Parameters that
+                are fixed or derived may be left out.
             rater: The name of who is asked; nobody else can answer then.
 
         Raises:
@@ -260,6 +261,11 @@ class PreferenceExperiment:
             chosen = asking.chosen_question(self._kept.projection, size, rater)
         else:
             chosen = Chosen(own_options(self.log.space, self.log.catalogue, options))
+            if size not in (None, len(chosen.options)):
+                raise ExperimentError(
+                    f"size is {size}, and options has {len(chosen.options)}; leave out "
+                    "size."
+                )
         return self._added(lambda log: log.ask(chosen, rater))[0]
 
     def _added(self, change: Callable[[Log], object]) -> list[Question]:
@@ -356,6 +362,7 @@ class PreferenceExperiment:
         that it was undone.
 
         Args:
+            question: The question, or its index; that of the last answer by default.
             rater: The name of the rater whose answer it is; None for any rater.
 
         Raises:

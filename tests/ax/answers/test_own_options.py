@@ -37,6 +37,15 @@ def test_own_designs_are_shown_as_they_are(path) -> None:
     assert resumed.pending == [again]
 
 
+def test_another_number_of_own_designs_than_was_asked_for_is_refused(path) -> None:
+    experiment = triangle(path)
+    designs = options(A, B)
+    with pytest.raises(ExperimentError, match="size is 3, and options has 2; leave"):
+        experiment.ask(3, options=designs)
+    assert experiment.pending == []
+    assert experiment.ask(2, options=designs).options == tuple(designs)
+
+
 def test_values_get_the_types_of_the_search_space(espresso) -> None:
     other = {**DESIGN, "ratio": 3, "machine": "lever"}
     first, second = espresso.ask(options=[DESIGN, other]).options
