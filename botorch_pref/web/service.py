@@ -24,7 +24,7 @@ from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
-from botorch_pref.ax.space.options import own_options
+from botorch_pref.ax.space.options import has_designs, own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
 from botorch_pref.web.worker import JSON, ModelWorker
@@ -267,6 +267,12 @@ class PreferenceService:
             of_many = kinds is None or {"best", "ranking"} & set(kinds)
             size = experiment.default_size if of_many else 2
         size = given_integer("size", size, 2, MOST_OPTIONS)
+        log, least = experiment.log, experiment.settings.smallest_difference
+        if not has_designs(log.space, log.catalogue, least, size):
+            raise ExperimentError(
+                f"size is {size}, and there are fewer designs that a person can tell "
+                "apart; give a smaller size."
+            )
         space = experiment.experiment.search_space
         units = show.units if isinstance(show, rendering.NumberTable) else {}
         self.experiment, self.name = experiment, experiment.log.name

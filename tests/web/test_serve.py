@@ -355,6 +355,20 @@ def test_what_cannot_be_served_is_one_line_and_leaves_nothing_behind(
         assert list(tmp_path.iterdir()) == []
 
 
+def test_more_options_than_there_are_designs_are_refused_at_the_start(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "tea.db"
+    new = "--parameter=leaf=black,green"
+    for given in ([new, "--size=7"], [new], ["--size=3"], ["--size=2"]):
+        refused = given[-1] in ("--size=7", "--size=3")
+        assert serve(place, *given) == (2 if refused else 0)
+        said = "fewer designs that a person can tell apart; give a smaller size"
+        assert (said in capsys.readouterr().err) == refused
+        assert place.exists() == (given != [new, "--size=7"])
+    assert len(served) == 2
+
+
 def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
     given = ["a=-3:3", "b=0:1.0", "c=1e-4:0.5"]
     whole, real, small = map(given_parameter, given)
