@@ -158,6 +158,11 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
                 f"--parameter {given!r} has an empty choice; write one between commas "
                 "and none at the end, as in 'bean=a,b,c'."
             )
+        if twice := [choice for choice in choices if choices.count(choice) > 1]:
+            raise ExperimentError(
+                f"--parameter {given!r} has the choice {twice[0]!r} twice; give "
+                "different ones."
+            )
         return ChoiceParameterConfig(
             name=name, parameter_type="str", values=choices, is_ordered=False
         )

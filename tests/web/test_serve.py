@@ -327,6 +327,7 @@ WRONG = [
     ("--parameter leaf=0.0:1e999", "finite"),
     ("--parameter leaf=black,,green", "empty choice"),
     ("--parameter leaf=black,black", "give different ones"),
+    ("--parameter leaf=black,green,black", "'black' twice"),
 ]
 
 
