@@ -196,6 +196,14 @@ def _token(storage: str) -> str:
     path = Path(f"{storage}.token")
     if not path.exists():
         path.touch(mode=0o600)
+    # On Windows modes say nothing of who can read.
+    elif os.name != "nt" and path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+        print(
+            f"{path} had a mode by which others could use it, and only its owner can "
+            "now. If somebody may have read the token, stop this, delete the file and "
+            "start again, for a new one."
+        )
     # Empty also where the command was killed just there.
     if not (kept := path.read_text(encoding="utf-8").strip()):
         path.write_text(fresh, encoding="utf-8")

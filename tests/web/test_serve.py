@@ -241,6 +241,23 @@ def test_the_token_and_warnings_of_models_are_files_beside_the_storage(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
+def test_a_token_that_others_can_read_is_its_owners_again(
+    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    create(tmp_path / "tea.db")
+    token = tmp_path / "tea.db.token"
+    token.write_text("a-long-secret")
+    token.chmod(0o644)
+    said = []
+    for _ in range(2):
+        assert serve(tmp_path / "tea.db") == 0
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        said.append(capsys.readouterr().out)
+        assert "?token=a-long-secret" in said[-1]
+    assert [f"{token} had a mode" in each for each in said] == [True, False]
+
+
 def test_the_token_is_kept_where_the_command_was_killed_before_it_was_written(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
