@@ -39,6 +39,9 @@ LEVEL = 0.95
 MOST_ITEMS = 60
 """Items that one figure can show."""
 
+_LONGEST_NAME = 48
+"""Characters of a name, beside which even wide ones leave room for utilities."""
+
 
 _OF_INDEX = ("board", "item")
 """Names of the index of a leaderboard that `rank` writes."""
@@ -69,7 +72,7 @@ def plot_leaderboard(
     drawing.draw_rows(axes, shown, "utility")
     ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
     labels = [
-        f"{name}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
+        f"{_cut(str(name))}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
         for name, low, high in ranks
     ]
     families, _ = drawing.readable_fonts([*labels, title])
@@ -84,6 +87,10 @@ def plot_leaderboard(
     more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
     axes.set_title(title + more, fontsize=10, **style)
     return axes
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def plot_probabilities(

@@ -336,6 +336,17 @@ def test_a_leaderboard_has_its_utilities_and_ranks() -> None:
     assert axes.get_title() == "Items"
 
 
+@pytest.mark.parametrize("letter", "iW")
+def test_a_long_name_leaves_a_leaderboard_room(letter: str) -> None:
+    names = [3000 * letter, *"bcde"]
+    table = leaderboard(model_of("ep"), names=names, num_samples=64)
+    axes = plot_leaderboard(table)
+    axes.figure.draw_without_rendering()
+    assert axes.get_window_extent().width > 0.1 * axes.figure.bbox.width
+    labels = {text.get_text().split("  ")[0] for text in axes.get_yticklabels()}
+    assert labels == {f"{47 * letter}…", *"bcde"}
+
+
 @pytest.mark.parametrize("name", ["item", None])
 def test_a_leaderboard_read_without_its_index_is_refused(name: str | None) -> None:
     table = leaderboard(model_of("ep"), num_samples=64)
