@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -221,8 +222,11 @@ def csv_table(text: str) -> DataFrame:
 
 def csv_content(table: DataFrame) -> bytes:
     """Content of a CSV file with a table."""
+    # Unquoted, separators in names could outnumber the commas, see `separator_of`.
+    has_others = any({*";\t"} & {*str(name)} for name in table.columns)
+    quoting: Any = csv.QUOTE_ALL if has_others else csv.QUOTE_MINIMAL
     # A cell that has either half of this end of a line is quoted.
-    text: str = table.to_csv(index=False, lineterminator="\r\n")
+    text: str = table.to_csv(index=False, lineterminator="\r\n", quoting=quoting)
     return text.encode()
 
 

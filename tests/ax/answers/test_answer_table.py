@@ -147,6 +147,23 @@ def test_a_table_of_a_spreadsheet_that_writes_decimal_commas(
     assert told["note"].tolist() == ["5,0 or 1"] * 2
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_names_with_more_separators_than_columns_come_back(separator, tmp_path) -> None:
+    dose = real(f"dose{35 * separator}g")
+    first, second = (
+        PreferenceExperiment.create(
+            name, parameters=[dose], storage=tmp_path / f"{name}.db"
+        )
+        for name in ("first", "second")
+    )
+    first.record([{dose.name: 0.5}, {dose.name: 0.25}], winner=1, note='a "b", c')
+    path = tmp_path / "answers.csv"
+    first.write_answers(path)
+    (question,) = second.record_table(path)
+    assert question.options == ({dose.name: 0.5}, {dose.name: 0.25})
+    assert whats(second) == [{"winner": 1, "note": 'a "b", c'}]
+
+
 def test_texts_that_look_like_numbers_keep_their_commas(tmp_path) -> None:
     """The answer was kept twice, the second time of a rater "1.2" with a note "1.5"."""
     cups = choice("cup", ["0,5", "1,5"], is_ordered=True)
