@@ -252,8 +252,9 @@ def _good_log(record: Row, given: dict[str, Any], damage: list[str]) -> Log:
                 found = json_value(record[key])
                 if not isinstance(found, kind):
                     raise StorageError(f"it is {found!r:.80}")
-                if key == "catalogue" and found is not None:
-                    Catalogue.of_property(found)
+                is_table = key == "catalogue" and found is not None
+                if is_table and not Catalogue.of_property(found).rows:
+                    raise StorageError("it has no rows")
             # A damaged value can lead to any error.
             except Exception as error:
                 damage.append(f"The {key} cannot be read: {error}.")
