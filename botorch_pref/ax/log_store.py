@@ -141,6 +141,9 @@ EVENTS = sa.Table(
 _LAST = 2**31 - 1
 """A number that no event has: the largest that every database takes."""
 
+_LEAST_BYTES = 128
+"""Of an event in a file: it has two checksums of 64 characters."""
+
 _ADVICE = {
     "SQLITE_BUSY": "wait for the other program that uses it, or end it, and repeat.",
     "SQLITE_FULL": "make room on the disk, and repeat.",
@@ -247,7 +250,12 @@ class LogStore:
         except StorageError as error:
             damage.append(str(error))
         rows: list[Row] = []
-        for number in range(min(int(record["events"]), _LAST)):
+        written, most = record["events"], _LAST
+        if self.path is not None:
+            most = self.path.stat().st_size // _LEAST_BYTES
+        # Where the number is damaged too, as many as there is room for.
+        can_be = isinstance(written, int) and 0 <= written <= most
+        for number in range(written if can_be else most):
             try:
                 rows += self.read(name, since=number, until=number)[1]
             except StorageError:

@@ -188,6 +188,24 @@ def test_one_missing_event_and_a_long_one_are_said_in_plain_words(path) -> None:
     assert any(re.search(r"Event 2 .*what .* \.\.\.\.$", line) for line in damage)
 
 
+@pytest.mark.parametrize("written", ["17", "'abc'", "-3", str(2**31 - 1)])
+def test_good_events_are_read_beside_a_page_that_cannot_be(written, path) -> None:
+    events, page = resumed(path).log.events, 4096
+    change(path, f"UPDATE experiments SET events = {written}")
+    whole = bytearray(path.read_bytes())
+    last = events[-1].time.encode()
+    (damaged,) = (
+        at for at in range(0, len(whole), page) if last in whole[at : at + page]
+    )
+    whole[damaged] = 0xFF
+    path.write_bytes(whole)
+    experiment = resumed(path, read_only=True)
+    found = [(one.kind, one.what) for one in experiment.log.events]
+    assert found == [(one.kind, one.what) for one in events[: len(found)]]
+    assert f"Event {len(found)} cannot be read." in experiment.damage
+    assert len(found) == 15
+
+
 def forged(path: Path, number: int, **values: object) -> None:
     """An event that nobody can have written, with a checksum that fits."""
     with sqlite3.connect(path) as connection:
