@@ -433,6 +433,24 @@ def offered_kinds(
     return tuple(chosen)
 
 
+_ALIKE = {"winner": {"best", "ranking"}, "best": {"winner", "strength"}}
+"""Kinds of more options or of fewer, for which a kind stands where they are wanted."""
+
+
+def kinds_of_size(
+    experiment: PreferenceExperiment, size: int, kinds: Collection[str] | None
+) -> tuple[str, ...]:
+    """Those of `offered_kinds` that are wanted, of any number of options.
+
+    The better of two stands for the best and the first of more, and the other way.
+    """
+    offered = offered_kinds(experiment, size)
+    if kinds is None:
+        return offered
+    wanted = {*kinds}
+    return tuple(k for k in offered if wanted & {k, *_ALIKE.get(k, ())})
+
+
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
     """One answer of each kind that a person can give about this number of options."""
     of_two: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}

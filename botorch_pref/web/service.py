@@ -40,7 +40,8 @@ _NO_NAME = ("Cc", "Cs", "Zl", "Zp")
 what ends lines. Joiners and blanks of all kinds are in names."""
 
 _ABOUT = ("question", "rater", "token", "experiment")
-_KEYWORDS = (*(one.name for one in fields(Answer)), "note", "seconds")
+_BESIDE = ("note", "seconds")
+_KEYWORDS = (*(one.name for one in fields(Answer)), *_BESIDE)
 
 PATIENCE = 8.0
 """Seconds after which a call for a question says that it is still being chosen."""
@@ -278,6 +279,7 @@ class PreferenceService:
         self.experiment, self.name = experiment, experiment.log.name
         self._form = rendering.design_form(space, units)
         # Questions of a person's own may show another number of options.
+        self._wanted = None if kinds is None else [*kinds]
         self._kinds = {size: rendering.offered_kinds(experiment, size, kinds)}
         self._presenter = rendering.Presenter(space, show, address)
         self._worker = ModelWorker(experiment, size, apart)
@@ -325,6 +327,7 @@ class PreferenceService:
             )
         said, place = given_keywords(given), self._place_of(rater, index)
         try:
+            self._check_offered(index, said)
             again_if_refused(self.experiment.tell, index, rater=rater, **said)
         except ExperimentError as error:
             if not is_answered(self.experiment.log, index):
@@ -449,6 +452,29 @@ class PreferenceService:
             return media
         raise ExperimentError("There is no such picture, sound or film.")
 
+    # What a call may say.
+
+    def _check_offered(self, index: int, said: JSON) -> None:
+        """Refuses kinds of answers that are not wanted; the model refuses others."""
+        if self._wanted is None:
+            return
+        offered = self._kinds_of(self.experiment.question(index))
+        # None and false say nothing.
+        told = [k for k, v in said.items() if v is not None and v is not False]
+        if others := [kind for kind in told if kind not in (*offered, *_BESIDE)]:
+            raise ExperimentError(
+                f"This question does not take {', '.join(others)}; say one of "
+                f"{', '.join(offered)}."
+            )
+
+    def _kinds_of(self, question: Question) -> tuple[str, ...]:
+        """The kinds of answers that a question offers."""
+        size = len(question.options)
+        if size not in self._kinds:
+            found = rendering.kinds_of_size(self.experiment, size, self._wanted)
+            self._kinds[size] = found
+        return self._kinds[size]
+
     # What is replied.
 
     def _asker(self, given: Mapping[str, Any]) -> str | None:
@@ -483,15 +509,12 @@ class PreferenceService:
                 since = self._place(rater).waiting_since
             waited = 0.0 if since is None else time.monotonic() - since
             return {"question": None, "waited": round(waited, 1)}
-        size = len(question.options)
-        if size not in self._kinds:
-            self._kinds[size] = rendering.offered_kinds(self.experiment, size)
         return {
             "question": question.index,
             "experiment": self.name,
             "options": list(question.options),
             "shown": shown,
-            "kinds": self._kinds[size],
+            "kinds": self._kinds_of(question),
             "levels": self.experiment.num_levels,
             "rater": rater,
             "last": self._last(rater),

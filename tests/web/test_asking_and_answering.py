@@ -106,6 +106,51 @@ def test_a_page_shows_two_options_where_the_model_takes_no_best_of_four(
     assert "winner" in asked["kinds"]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "size", "of_two", "of_three"),
+    [
+        (["ranking"], 4, ["winner"], ["ranking"]),
+        (["best", "tie"], 4, ["winner", "tie"], ["best", "tie"]),
+        (["strength", "invalid"], 2, ["strength", "invalid"], ["best", "invalid"]),
+        (["levels"], 2, ["levels"], ["levels"]),
+    ],
+)
+def test_kinds_that_are_not_wanted_are_neither_offered_nor_taken(
+    experiment: PreferenceExperiment,
+    served: Serve,
+    kinds: list[str],
+    size: int,
+    of_two: list[str],
+    of_three: list[str],
+) -> None:
+    page = served(experiment, size=None, kinds=kinds)
+    says: dict[str, Any] = {
+        "winner": 0,
+        "tie": True,
+        "strength": 0.75,
+        "invalid": [0],
+        "ratings": [0.25] * size,
+        "cannot_compare": True,
+        "levels": [1] * size,
+        "best": 0,
+        "ranking": [*range(size)],
+    }
+    asked = page.ask()
+    assert (asked["kinds"], len(asked["options"])) == (kinds, size)
+    others = says.keys() - {*kinds}
+    for kind in others:
+        given = {"question": asked["question"], kind: says[kind]}
+        error = page.post("answer", 400, **given)["error"]
+        assert error.startswith(f"This question does not take {kind}; say one of ")
+    assert page.log == []
+    nothing = dict.fromkeys(others) | {"note": "sweet"}
+    page.answer(**{kinds[0]: says[kinds[0]]}, **nothing)
+    assert page.happened == ["told"]
+    third = {**OWN[0], "cups": 3}
+    assert page.post("own", options=OWN)["kinds"] == of_two
+    assert page.post("own", options=[*OWN, third])["kinds"] == of_three
+
+
 def test_calls_succeed_beside_another_process_that_writes(
     page: Page, tmp_path: Path
 ) -> None:

@@ -302,14 +302,10 @@ def test_an_answer_waits_while_something_else_is_served_at_its_address(
 
 
 def test_a_note_is_kept_with_one_answer(visit: Open, place: Path) -> None:
-    one = visit(size=3, kinds=["best"])
-
-    def compare() -> None:
-        one.menu("My own design")
-        until(lambda: one.all("dialog .bp-save:enabled"))
-        one.click("Compare")
-
-    one.leave(compare)
+    experiment = create(place)
+    for size in (2, 3):
+        experiment.ask(size, rater="ann")
+    one = visit(experiment, query="?rater=ann", kinds=["winner", "strength"])
     one.click("Say more")
     one.all(".bp-note")[0].send_keys("my own")
     noted = one.answer("A is better")
@@ -393,6 +389,8 @@ def test_what_is_shown_is_text_and_what_is_marked_runs_nothing(visit: Open) -> N
 def test_a_ranking_is_tapped_in_order(visit: Open, place: Path) -> None:
     one = visit(size=3, kinds=["best", "ranking"])
     one.is_usable()
+    # There is no more to say.
+    assert "null" not in one.text()
     one.click("Rank them all")
     one.click("C is next")
     ranked = one.answer("A is next")
@@ -401,6 +399,64 @@ def test_a_ranking_is_tapped_in_order(visit: Open, place: Path) -> None:
         ("told", ranked, {"ranking": [2, 0, 1]}),
         ("told", best, {"best": 1}),
     ]
+
+
+def test_a_tap_ranks_where_nothing_but_a_ranking_is_asked_for(
+    visit: Open, place: Path
+) -> None:
+    one = visit(size=4, kinds=["ranking", "tie", "invalid"])
+    one.is_usable()
+    body = one.driver.find_element(By.TAG_NAME, "body")
+
+    def shown(text: str) -> bool:
+        return any(e.text.startswith(text) for e in one.all("button"))
+
+    assert "Tap them in order, the best first" in one.text()
+    assert not shown("Rank them all")
+    equal = one.answer("No difference")
+    one.click("B is next")
+    body.send_keys("=", "r")
+    assert not shown("No difference")
+    one.click("D is next")
+    assert "So far B > D" in one.text()
+    body.send_keys(Keys.ESCAPE)
+    assert shown("B is next")
+    # With nothing tapped, it is the last answer that Undo takes back.
+    one.leave(lambda: one.click("Undo"))
+    assert one.index() == equal
+    for text in ("C is next", "A is next", "Undo", "B is next", "Say more"):
+        one.click(text)
+    # With one left there is nothing to rank.
+    for text in ("A failed", "B failed", "C failed", "C failed"):
+        one.click(text)
+    one.click("D is next", within="article")
+    until(lambda: one.index() != equal)
+    assert kept(place) == [
+        ("told", equal, {"tie": True}),
+        ("undone", equal, {}),
+        ("told", equal, {"winner": 3, "invalid": [0, 1]}),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["levels", "strength"])
+def test_a_tap_says_nothing_where_no_choice_is_asked_for(
+    visit: Open, place: Path, kind: str
+) -> None:
+    one = visit(kinds=[kind])
+    one.is_usable()
+    index = one.index()
+    assert one.all(".bp-choose") == []
+    one.all(".bp-letter")[0].click()
+    one.all("body")[0].send_keys(Keys.ARROW_LEFT, "1")
+    said: dict[str, Any] = {"strength": 0.99}
+    if kind == "levels":
+        assert "How good is each?" in one.all(".bp-prompt")[0].text
+        one.all(".bp-more [role=radio]")[3].click()
+        said = {"levels": [3, None]}
+    else:
+        one.all("[aria-label^='How much']")[0].send_keys(Keys.HOME)
+    assert one.answer("Save") == index
+    assert kept(place) == [("told", index, said)]
 
 
 def test_a_ranking_says_how_to_stop_it(visit: Open, place: Path) -> None:

@@ -502,16 +502,18 @@ class QuestionView {
     this.failed = new Set();
     this.values = { ratings: {}, levels: {} };
     this.note = null;
-    this.order = null;
+    const kinds = new Set(asked.kinds);
+    // What a tap on a card says; undefined for nothing.
+    this.tapped = ["winner", "best", "ranking"].find((kind) => kinds.has(kind));
+    // The ranking so far; null where none is being made.
+    this.order = this.tapped === "ranking" ? [] : null;
     // What compares options: of use while two of them can be judged.
     this.compares = [];
     this.watch.restart();
     this.#counts();
     this.#settle();
-    const kinds = new Set(asked.kinds);
-    const pair = asked.options.length === 2;
     const media = asked.shown.some((one) => one.some((c) => c.type !== "table"));
-    this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, pair ? "Which do you prefer?" : "Which is the best?");
+    this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, this.#promptWords());
     this.cards = asked.shown.map((shown, place) => this.#card(shown, place));
     const long = asked.shown.flat().some((c) => c.type === "text" && c.text.length > LONG_TEXT);
     const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": `Question ${asked.question + 1}` }, ...this.cards);
@@ -523,7 +525,8 @@ class QuestionView {
     if (kinds.has("tie")) this.compares.push(button("No difference", "=", () => this.answer({ tie: true }), "bp-says"));
     // What cannot be said while a ranking is under way.
     this.instead = [...this.compares];
-    if (kinds.has("ranking")) {
+    this.rankText = this.rankKey = null;
+    if (kinds.has("ranking") && !this.order) {
       this.rankText = make("span", {}, RANK);
       this.rankKey = make("kbd", { "aria-hidden": "true" }, "R");
       this.compares.push(make("button", { type: "button", class: "bp-quiet bp-says", "aria-keyshortcuts": "R", onclick: () => this.#rank() }, this.rankText, this.rankKey));
@@ -537,7 +540,8 @@ class QuestionView {
     this.undoButton.disabled = this.last === null;
     const back = make("div", { class: "bp-back" }, this.undoButton, button("Skip", "S", () => this.skip()));
     this.hint = make("p", { class: "bp-wait", hidden: true });
-    this.main.replaceChildren(this.prompt, this.hint, group, beside, this.#more(kinds), back);
+    this.main.replaceChildren(this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
+    this.#showOrder();
     this.live.textContent = `${this.said ?? ""} Question ${asked.question + 1}. ${this.prompt.textContent}`.trim();
     this.said = null;
     if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
@@ -564,16 +568,16 @@ class QuestionView {
   #card(shown, place) {
     const name = `Option ${letter(place)}`;
     const pair = this.asked.options.length === 2;
-    const text = pair ? `${letter(place)} is better` : `${letter(place)} is the best`;
-    const label = make("span", { class: "bp-choose-text" }, text);
+    const label = make("span", { class: "bp-choose-text" });
     const key = pair ? "←→"[place] : `${place + 1}`;
     const body = make("div", { class: "bp-body", id: `bp-body-${place}` }, ...contents(shown, name));
-    const choose = make("button", {
+    const choose = this.tapped && make("button", {
       type: "button", class: "bp-choose", "aria-describedby": `bp-body-${place}`,
       onclick: (event) => { event.stopPropagation(); this.#tap(place); },
     }, label, make("kbd", { "aria-hidden": "true" }, key));
-    const card = make("article", { class: "bp-card", "aria-label": name },
+    const card = make("article", { class: choose ? "bp-card" : "bp-card bp-still", "aria-label": name },
       make("div", { class: "bp-letter", "aria-hidden": "true" }, letter(place)), body, choose);
+    if (!choose) return card;
     // All of a card is its button, but for what can be operated itself.
     card.addEventListener("click", (event) => {
       const own = event.target.closest("audio, video, a, button, input, select, summary, label");
@@ -583,12 +587,10 @@ class QuestionView {
   }
 
   #tap(place) {
-    if (this.busy || this.failed.has(place)) return;
+    if (this.busy || !this.tapped || this.failed.has(place)) return;
+    if (this.#judgeable().length < 2) return;
     if (this.order) return this.#rankNext(place);
-    const pair = this.asked.options.length === 2;
-    const left = this.#judgeable();
-    if (left.length < 2) return;
-    this.answer(pair ? { winner: place } : { best: place });
+    this.answer({ [this.tapped]: place });
   }
 
   #judgeable() {
@@ -597,18 +599,27 @@ class QuestionView {
 
   // ------------------------------------------------------------------ ranking
 
+  #promptWords() {
+    if (this.order) return "Tap them in order, the best first";
+    if (this.tapped) return this.tapped === "winner" ? "Which do you prefer?" : "Which is the best?";
+    return this.asked.kinds.some((kind) => kind === "levels" || kind === "ratings") ? "How good is each?" : "How do they compare?";
+  }
+
+  /** Whether taps have begun what Undo and Esc take back; where nothing but a ranking is asked for, the first tap begins it. */
+  get #ranking() {
+    return Boolean(this.order && (this.rankText || this.order.length));
+  }
+
   /** Begins a ranking, or ends one that is under way. */
   #rank() {
-    this.order = this.order ? null : [];
-    const ranking = Boolean(this.order);
-    this.prompt.textContent = ranking ? "Tap them in order, the best first" : "Which is the best?";
-    this.rankText.textContent = ranking ? "Stop ranking" : RANK;
-    this.rankKey.textContent = ranking ? "Esc" : "R";
-    this.hint.hidden = !ranking;
-    for (const one of this.instead) one.hidden = ranking;
-    this.main.classList.toggle("bp-ranking", ranking);
+    this.order = this.order && this.rankText ? null : [];
+    this.prompt.textContent = this.#promptWords();
+    if (this.rankText) {
+      this.rankText.textContent = this.order ? "Stop ranking" : RANK;
+      this.rankKey.textContent = this.order ? "Esc" : "R";
+    }
     this.#showOrder();
-    this.live.textContent = ranking ? `${this.prompt.textContent}. ${this.hint.textContent}` : `Ranking stopped. ${this.prompt.textContent}`;
+    this.live.textContent = this.order ? `${this.prompt.textContent}. ${this.hint.textContent}` : `Ranking stopped. ${this.prompt.textContent}`;
   }
 
   #rankNext(place) {
@@ -621,13 +632,17 @@ class QuestionView {
   }
 
   #showOrder() {
-    const so = this.order?.length ? `So far ${this.order.map(letter).join(" > ")}; Undo takes back the last tap.` : "Nothing is saved before the last tap. Stop ranking, below, goes back.";
-    this.hint.textContent = so;
-    this.undoButton.disabled = this.order ? !this.order.length : this.last === null;
+    const begun = this.order?.length ? `So far ${this.order.map(letter).join(" > ")}; Undo takes back the last tap.` : "Nothing is saved before the last tap.";
+    this.hint.textContent = this.rankText && !this.order?.length ? `${begun} Stop ranking, below, goes back.` : begun;
+    this.hint.hidden = !this.order;
+    for (const one of this.instead) one.hidden = this.#ranking;
+    this.main.classList.toggle("bp-ranking", Boolean(this.order));
+    this.undoButton.disabled = this.#ranking ? !this.order.length : this.last === null;
+    if (!this.tapped) return;
     this.cards.forEach((card, place) => {
       const at = this.order?.indexOf(place) ?? -1;
       card.classList.toggle("bp-ordered", at >= 0);
-      const text = !this.order ? `${letter(place)} is the best` : at >= 0 ? `${at + 1}.` : `${letter(place)} is next`;
+      const text = !this.order ? `${letter(place)} is ${this.tapped === "winner" ? "better" : "the best"}` : at >= 0 ? `${at + 1}.` : `${letter(place)} is next`;
       card.querySelector(".bp-choose-text").textContent = text;
     });
   }
@@ -643,10 +658,12 @@ class QuestionView {
     if (kinds.has("invalid")) parts.push(this.#perOption("Did one fail?", places, (place) => this.#failure(place), "bp-row"));
     if (!parts.length) return null;
     this.note = make("textarea", { class: "bp-note", rows: "2", maxlength: "2000", placeholder: "A note (optional)", "aria-label": "A note" });
-    this.saveButton = make("button", { type: "button", class: "bp-save", disabled: true, onclick: () => this.answer({}) }, "Save this without a choice");
+    this.saveButton = make("button", { type: "button", class: "bp-save", disabled: true, onclick: () => this.answer({}) }, this.tapped ? "Save this without a choice" : "Save this");
+    const whole = make("div", { class: "bp-parts" }, ...parts, this.note, this.saveButton);
+    if (!this.tapped) return make("div", { class: "bp-more" }, whole);
     // Whoever says more says it of the next question too.
     const kept = { open: this.saysMore, ontoggle: (event) => { this.saysMore = event.target.open; } };
-    return make("details", { class: "bp-more", ...kept }, make("summary", {}, "Say more"), make("div", { class: "bp-parts" }, ...parts, this.note, this.saveButton));
+    return make("details", { class: "bp-more", ...kept }, make("summary", {}, "Say more"), whole);
   }
 
   #perOption(title, places, control, more = "") {
@@ -705,7 +722,7 @@ class QuestionView {
       this.cards[place].classList.toggle("bp-failed", failed);
       const few = this.#judgeable().length < 2;
       for (const one of this.compares) one.disabled = few;
-      this.cards.forEach((card, at) => { card.querySelector(".bp-choose").disabled = few || this.failed.has(at); });
+      this.root.querySelectorAll(".bp-choose").forEach((choose, at) => { choose.disabled = few || this.failed.has(at); });
       if (this.order && few) this.#rank();
       else if (this.order) {
         this.order = this.order.filter((one) => one !== place);
@@ -801,9 +818,9 @@ class QuestionView {
 
   async undo() {
     if (this.order?.length) return this.#rankNext(this.order.at(-1));
-    if (this.order || this.last === null) return;
+    if (this.#ranking || this.last === null) return;
     // Named, so that it is undone once where the reply is lost and this is tapped again.
-    await this.#act("undo", { question: this.last }, "Undone: please answer again.");
+    await this.#act("undo", { question: this.last, experiment: this.asked?.experiment }, "Undone: please answer again.");
   }
 
   async skip() {
@@ -917,13 +934,13 @@ class QuestionView {
 
   #actOf(key) {
     const size = this.asked.options.length;
-    const kinds = this.order ? ["ranking"] : this.asked.kinds;
+    const kinds = this.#ranking ? ["ranking"] : this.asked.kinds;
     if (size === 2 && key === "ArrowLeft") return () => this.#tap(0);
     if (size === 2 && key === "ArrowRight") return () => this.#tap(1);
     const place = "123456789".indexOf(key);
     if (key.length === 1 && place >= 0 && place < size) return () => this.#tap(place);
     if ((key === "=" || key === "0") && kinds.includes("tie")) return () => this.answer({ tie: true });
-    const letters = { c: kinds.includes("cannot_compare") && (() => this.answer({ cannot_compare: true })), u: () => this.undo(), s: () => this.skip(), r: kinds.includes("ranking") && (() => this.#rank()) };
+    const letters = { c: kinds.includes("cannot_compare") && (() => this.answer({ cannot_compare: true })), u: () => this.undo(), s: () => this.skip(), r: this.rankText && (() => this.#rank()) };
     return letters[key.toLowerCase()] || null;
   }
 
