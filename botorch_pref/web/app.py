@@ -32,6 +32,7 @@ from botorch_pref.web.service import (
     READS,
     WRITES,
     AnswerConflictError,
+    OtherExperimentError,
     PreferenceService,
     given_object,
     given_patience,
@@ -299,8 +300,13 @@ def _failed(request: Request, error: Exception) -> Response:
         # Nobody hears it: the client left while it was sending.
         return Response(status_code=400)
     if isinstance(error, BotorchPrefError):
-        refused = 409 if isinstance(error, AnswerConflictError) else 400
-        status = refused if isinstance(error, ExperimentError) else 503
+        statuses = {
+            OtherExperimentError: 404,
+            AnswerConflictError: 409,
+            ExperimentError: 400,
+            BotorchPrefError: 503,
+        }
+        status = next(n for kind, n in statuses.items() if isinstance(error, kind))
         details = getattr(error, "details", {})
         # A script may send halves of characters, which no reply can hold.
         said = str(error).encode(errors="replace").decode()

@@ -112,6 +112,10 @@ class AnswerConflictError(ExperimentError):
     """Answer to a question that has another answer or rater, or an undo too late."""
 
 
+class OtherExperimentError(rendering.AskError):
+    """Call about another ``experiment`` than the one in its ``details``."""
+
+
 # --- What the log says
 
 
@@ -316,15 +320,10 @@ class PreferenceService:
         return self._asked(rater, question, until - time.monotonic())
 
     def answer(self, given: Mapping[str, Any]) -> JSON:
-        """Stores an answer, to this ``experiment`` where its name is given."""
+        """Stores an answer of the kinds that the question offers."""
+        self._check_experiment(given)
         rater = given_rater(given)
         index: Any = given.get("question")
-        about = given.get("experiment", self.name)
-        if about != self.name:
-            raise ExperimentError(
-                f"This answer is to a question of the experiment {str(about)[:100]}. "
-                f"This page asks about {self.name} now."
-            )
         said, place = given_keywords(given), self._place_of(rater, index)
         try:
             self._check_offered(index, said)
@@ -359,6 +358,7 @@ class PreferenceService:
 
     def skip(self, given: Mapping[str, Any]) -> JSON:
         """Withdraws a question that is not to be answered; again, nothing changes."""
+        self._check_experiment(given)
         rater = given_rater(given)
         index: Any = given.get("question")
         place = self._place_of(rater, index)
@@ -381,6 +381,7 @@ class PreferenceService:
 
         With the number of that question, once however often the call arrives.
         """
+        self._check_experiment(given)
         rater = given_rater(given)
         index: Any = given.get("question")
         with self._changed:
@@ -453,6 +454,20 @@ class PreferenceService:
         raise ExperimentError("There is no such picture, sound or film.")
 
     # What a call may say.
+
+    def _check_experiment(self, given: Mapping[str, Any]) -> None:
+        """Refuses what is about another experiment, where its name is given.
+
+        At an address that asked about another one before, numbers of questions would be
+        taken for those of this one.
+        """
+        about = given.get("experiment", self.name)
+        if about != self.name:
+            raise OtherExperimentError(
+                f"This is about a question of the experiment {str(about)[:100]}. "
+                f"This page asks about {self.name} now.",
+                experiment=self.name,
+            )
 
     def _check_offered(self, index: int, said: JSON) -> None:
         """Refuses kinds of answers that are not wanted; the model refuses others."""

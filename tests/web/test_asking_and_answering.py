@@ -273,12 +273,19 @@ def test_a_question_that_was_never_asked_is_refused(page: Page, call: str) -> No
 
 def test_an_answer_about_another_experiment_is_refused(page: Page) -> None:
     """One that waited in a browser, at an address that serves another one now."""
+    page.answer()
     asked = page.ask()
-    given = {"question": asked["question"], "winner": 0}
-    reply = page.post("answer", 400, experiment="coffee", **given)
-    assert "coffee" in reply["error"]
-    assert page.log == []
-    page.post("answer", experiment=asked["experiment"], **given)
+    calls: dict[str, dict[str, Any]] = {
+        "undo": {"question": asked["last"]},
+        "skip": {"question": asked["question"]},
+        "answer": {"question": asked["question"], "winner": 0},
+    }
+    for call, given in calls.items():
+        reply = page.post(call, 404, experiment="coffee", **given)
+        assert "coffee" in reply["error"]
+        assert reply["experiment"] == "tea"
+    assert page.happened == ["told"]
+    page.post("answer", experiment=asked["experiment"], **calls["answer"])
 
 
 # --- Undo and skip

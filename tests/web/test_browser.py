@@ -301,6 +301,40 @@ def test_an_answer_waits_while_something_else_is_served_at_its_address(
     assert kept(place) == [("told", index, {"winner": 1})]
 
 
+def test_an_answer_waits_while_another_experiment_is_asked_about_at_its_address(
+    driver: WebDriver, place: Path
+) -> None:
+    one = Visitor(driver, *PHONE)
+    other = PreferenceExperiment.create(
+        "coffee",
+        parameters=[
+            RangeParameterConfig(name="g", parameter_type="float", bounds=(1, 9))
+        ],
+        storage=place.with_name("coffee.db"),
+        initial=99,
+    )
+    with serving(make_app(create(place), size=2)) as address:
+        one.visit(address)
+        index, port = one.index(), urlsplit(address).port or 0
+    one.click("B is better")
+    until(lambda: "No connection" in one.text())
+    told = "asks about coffee now. Your answer is kept here, and sent as soon as it can"
+    with serving(make_app(other, size=2), port):
+        until(lambda: told in one.text())
+        assert "No connection" not in one.text()
+        # It hinders no answer to what is asked there, even of the same number.
+        one.click("Try again")
+        assert one.index() == index
+        until(lambda: told in one.text())
+        assert one.answer("A is better") == index
+        assert told not in one.text()
+    assert log(other) == [("told", index, {"winner": 0, "rater": None})]
+    with serving(make_app(stored(place), size=2), port):
+        one.visit(address)
+        until(lambda: one.index() != index)
+    assert kept(place) == [("told", index, {"winner": 1})]
+
+
 def test_a_note_is_kept_with_one_answer(visit: Open, place: Path) -> None:
     experiment = create(place)
     for size in (2, 3):

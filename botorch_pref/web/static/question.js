@@ -40,11 +40,13 @@ const letter = (place) => LETTERS[place] ?? `${place + 1}`;
 
 /** A call that was refused (status of HTTP), or did not arrive (0). */
 class CallError extends Error {
-  constructor(message, status, { question = null, needs = null } = {}) {
+  constructor(message, status, { question = null, needs = null, experiment = null } = {}) {
     super(message);
     this.status = status;
     this.question = question;
     this.needs = needs;
+    // The one that is asked about, where the call was about another.
+    this.experiment = experiment;
   }
 
   /** Whether the same call can succeed later. */
@@ -127,7 +129,7 @@ class Outbox {
   }
 
   remove(given) {
-    const same = (one) => one.question === given.question && one.rater === given.rater;
+    const same = (one) => ["experiment", "question", "rater"].every((name) => one[name] === given[name]);
     this.#keep(this.all.filter((one) => !same(one)));
   }
 
@@ -291,11 +293,15 @@ class QuestionView {
 
   async start() {
     this.busy = true;
+    let elsewhere = null;
     for (const given of this.outbox.all) {
       const { refusal } = await this.#deliver(given);
-      if (refusal) return this.#complain(refusal);
+      // What waits for another experiment hinders no answer to this one.
+      if (refusal?.experiment) elsewhere = refusal;
+      else if (refusal) return this.#complain(refusal);
     }
-    return this.load();
+    await this.load();
+    if (elsewhere) this.#warn(elsewhere.message);
   }
 
   stop() {
@@ -461,7 +467,7 @@ class QuestionView {
       if (this.busy) return;
       this.last = asked.last;
       if (this.undoButton) this.undoButton.disabled = this.last === null;
-      if (asked.question === this.asked?.question) return;
+      if (asked.question === this.asked?.question && asked.experiment === this.asked?.experiment) return;
       if (asked.question === null) await this.load();
       else this.show(asked);
     } catch {
@@ -795,8 +801,13 @@ class QuestionView {
           return this.#delivered(given, {});
         }
         // An old address, or one where something else is served by now: it is kept.
-        if (!error.passes) return this.#delivered(null, { refusal: error });
-        this.#noReply(error, "Your answer is kept here, and sent as soon as it can be.");
+        const kept = "Your answer is kept here, and sent as soon as it can be.";
+        if (!error.passes) {
+          this.#connected(true);
+          error.message = `${error.message} ${kept}`;
+          return this.#delivered(null, { refusal: error });
+        }
+        this.#noReply(error, kept);
         const pause = wait(RETRY_SECONDS[Math.min(failures++, RETRY_SECONDS.length - 1)]);
         await Promise.race([pause, new Promise((done) => addEventListener("online", done, { once: true }))]);
       }
@@ -825,7 +836,8 @@ class QuestionView {
 
   async skip() {
     if (!this.asked) return;
-    await this.#act("skip", { question: this.asked.question }, "Skipped");
+    const { question, experiment } = this.asked;
+    await this.#act("skip", { question, experiment }, "Skipped");
   }
 
   /** A call after which another question is on display. */
