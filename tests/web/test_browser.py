@@ -642,6 +642,20 @@ def test_four_options_stand_in_a_row_or_in_two_equal_ones(visit: Open) -> None:
         assert [tops.count(top) for top in tops] == [4 if width > 930 else 2] * 4
 
 
+def test_a_phone_has_four_options_in_sight_and_a_small_one_levels_in_a_row(
+    visit: Open,
+) -> None:
+    one = visit(size=4)
+    buttons = [button.rect for button in one.all(".bp-choose")]
+    assert max(rect["y"] + rect["height"] for rect in buttons) < PHONE[1]
+    one.resize(320, 568)
+    one.click("Say more")
+    one.is_usable()
+    scales = one.all(".bp-more [role=radiogroup]")
+    rows = [scale.find_elements(By.TAG_NAME, "button") for scale in scales]
+    assert [len({level.rect["y"] for level in row}) for row in rows] == [1] * 4
+
+
 @pytest.mark.parametrize(("words", "rows"), [(4, 2), (40, 4)])
 def test_long_texts_stand_below_each_other_on_a_phone(words, rows, visit: Open) -> None:
     one = visit(size=4, show=lambda option: "lemon " * words)
