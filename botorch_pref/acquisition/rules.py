@@ -613,13 +613,13 @@ class DistinctOptions(WrappedAcquisition):
             # One posterior for both.
             question = duels.meetings(X)
             value = duels.mean_value(*question, X.shape[-2])
-            return self._of_all_members(value - self._price(*question))
+            return self._of_all_members(value) - self._price(*question)
         value = self.acquisition(X)
         points, first, second = self._options(X)
         if len(first) == 0:
             return value
         price = self._price(self.model.posterior(points), first, second)
-        return value - self._of_all_members(price)
+        return value - price
 
     def _options(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """All options of the question, and the pairs of them that count."""
@@ -644,7 +644,7 @@ class DistinctOptions(WrappedAcquisition):
         means, variance = difference_mixture(posterior, first, second)
         square = means.square().mean(0) + variance
         close = nearness(square / self.smallest_square.unsqueeze(-1)).sum(-1)
-        return self.weight * close
+        return self.weight * self._of_all_members(close)
 
 
 def _told_apart(model: Model, points: Tensor) -> Tensor | None:

@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 
 from botorch_pref import PairwiseProbitLikelihood
 from botorch_pref.acquisition import (
+    DistinctOptions,
     DuelingBALD,
     DuelingEUBO,
     DuelingJointKG,
@@ -156,6 +157,19 @@ def test_the_gain_of_a_choice_is_the_mean_over_members() -> None:
     assert_mean_over_members(
         lambda one: DuelingJointKG(one, reference, Generator().manual_seed(0), choices)
     )
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_each_t_batch_has_a_reference_of_its_own(count: int) -> None:
+    """Also where there are as many as members."""
+    model, references = ensemble(), points(count, 1, seed=9)
+    X = references + 1e-3
+    alone = [
+        DistinctOptions(DuelingEUBO(model, one))(x)
+        for one, x in zip(references, X, strict=True)
+    ]
+    actual = DistinctOptions(DuelingEUBO(model, references))(X)
+    torch.testing.assert_close(actual, torch.cat(alone))
 
 
 def test_members_say_equally_often_what_is_likely_best() -> None:
