@@ -217,7 +217,7 @@ class BoxFactors(ScalarFactors):
     A win has the interval ``[delta, inf)``, a tie ``[-delta, delta]``. The variance
     ``r`` and the ends, infinite for none, are ``batch_shape x m``. ``width`` is ``u -
     l`` where it is known to more digits; ``noise`` is that which rows share.
-    ``sources`` has the block of each row where several learn their variance.
+    ``sources`` has the block of each row where one of several learns its variance.
     """
 
     takes_counts = True
@@ -317,7 +317,7 @@ class BoxFactors(ScalarFactors):
         )
         kind = BoxFactors if noise is None else CorrelatedBoxFactors
         made = kind(rows, variance, lower, upper, width=width, noise=noise)
-        if sum(box.variance.requires_grad for box in boxes) > 1:
+        if len(boxes) > 1 and variance.requires_grad:
             sizes = rows.indices.new_tensor([box.rows.num_rows for box in boxes])
             made.sources = torch.arange(len(boxes)).to(sizes).repeat_interleave(sizes)
         return made

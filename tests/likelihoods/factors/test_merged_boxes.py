@@ -105,9 +105,11 @@ def test_rows_that_an_element_lacks_say_nothing() -> None:
     assert [found.item(), slope[1].sum().item()] == pytest.approx(expected, rel=1e-9)
 
 
-def test_equal_noises_of_two_blocks_have_gradients_of_their_own() -> None:
+@pytest.mark.parametrize("learned", [[0, 1], [0], [1]])
+def test_equal_noises_of_two_blocks_have_gradients_of_their_own(learned) -> None:
     """A win that is heard with one noise, and a loss of the same row with another."""
-    noises = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    noises = [torch.ones((), dtype=torch.float64) for _ in range(2)]
+    wanted = [noises[place].requires_grad_() for place in learned]
     zero, end = torch.zeros(1).double(), torch.full((1,), torch.inf).double()
     won, lost = (
         BoxFactors(
@@ -128,7 +130,7 @@ def test_equal_noises_of_two_blocks_have_gradients_of_their_own() -> None:
         torch.special.log_ndtr(side * z / noise.sqrt())
         for side, noise in zip((1, -1), noises, strict=True)
     ]
-    (want,) = torch.autograd.grad((density * sum(each).exp()).sum().log(), noises)
+    want = torch.autograd.grad((density * sum(each).exp()).sum().log(), wanted)
     given = torch.tensor([[0.7], [1.5]], dtype=torch.float64)
-    (got,) = torch.autograd.grad(factors.tilted(*given).value.sum(), noises)
+    got = torch.autograd.grad(factors.tilted(*given).value.sum(), wanted)
     torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)
