@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ax.core.parameter import ParameterType
-from pandas import DataFrame, read_csv
+from pandas import DataFrame, Series, read_csv
 
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.given import finite_number, is_missing, written, wrong
@@ -61,7 +61,7 @@ def record_table(
         name = Path(answers).name
         try:
             text = file_content(Path(answers)).decode("utf-8-sig")
-            table = _with_points(log, csv_table(text), separator_of(text))
+            table = _with_points(log, csv_table(text), separator_of(text), items)
         except (OSError, ValueError) as error:
             why = str(error).strip()
             if isinstance(error, UnicodeDecodeError):
@@ -96,24 +96,33 @@ def _is_of_options(table: DataFrame) -> bool:
     return {"question", "option"} <= {*table.columns}
 
 
-def _with_points(log: Log, table: DataFrame, separator: str) -> DataFrame:
+def _with_points(
+    log: Log, table: DataFrame, separator: str, items: object
+) -> DataFrame:
     """A table of a file with decimal points; what can only be a text stays as it is."""
     parameters = log.space.parameters.items()
     kinds = {name: parameter.parameter_type for name, parameter in parameters}
     words = [name for name, kind in kinds.items() if kind is ParameterType.STRING]
     texts = {"rater", "note"}
     if _is_of_options(table):
-        columns = parameter_columns(kinds)
+        columns, of_ids = parameter_columns(kinds), {"name"}
         texts |= {columns[name] for name in words}
     else:
+        of_ids = {*_SIDES}
         texts |= {f"{side}_{name}" for side in _SIDES for name in words}
-    return table.apply(
-        lambda column: (
-            column
-            if column.name in texts
-            else column.map(lambda cell: decimal_point(cell, separator))
+    ids = set() if log.catalogue is None else {*log.catalogue.rows}
+    if isinstance(items, DataFrame):
+        ids = {*map(str, items.index)}
+
+    def pointed(column: Series[Any]) -> Series[Any]:
+        if column.name in texts:
+            return column
+        kept = ids if column.name in of_ids else ()
+        return column.map(
+            lambda cell: cell if cell in kept else decimal_point(cell, separator)
         )
-    )
+
+    return table.apply(pointed)
 
 
 def _asked_of_options(

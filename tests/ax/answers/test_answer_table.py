@@ -181,6 +181,25 @@ def test_texts_that_look_like_numbers_keep_their_commas(tmp_path) -> None:
     assert duel.options == tuple({"dose": 0.5, "cup": cup} for cup in ("1,5", "0,5"))
 
 
+def test_ids_that_look_like_numbers_keep_their_commas(tmp_path) -> None:
+    """Other ids that are numbers may have got commas from a spreadsheet."""
+    doses = DataFrame({"dose": [0.1, 0.5, 0.9]}, index=["1,5", "2.5", "none"])
+    experiment = PreferenceExperiment.create(
+        "doses", catalogue=doses, storage=tmp_path / "doses.db"
+    )
+    experiment.record(["1,5", "none"], winner=0)
+    path = tmp_path / "doses.csv"
+    experiment.answers().to_csv(path, sep=";", decimal=",", index=False)
+    assert experiment.record_table(path) == []
+    path.write_text("winner;loser\n2,5;1,5\n")
+    free = PreferenceExperiment.create(
+        "free", parameters=[real("dose")], storage=tmp_path / "free.db"
+    )
+    for one, items in ((experiment, None), (free, doses)):
+        (duel,) = one.record_table(path, items)
+        assert duel.options == ({"dose": 0.5}, {"dose": 0.1})
+
+
 @in_turn(
     ("text", "match"),
     [
