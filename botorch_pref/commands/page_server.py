@@ -199,10 +199,15 @@ def _token(storage: str) -> str:
     # On Windows modes say nothing of who can read.
     elif os.name != "nt" and path.stat().st_mode & 0o077:
         path.chmod(0o600)
+        # Disks of other systems take no modes, and raise no error.
+        if path.stat().st_mode & 0o077:
+            now = "and its disk takes no other one"
+        else:
+            now = "and only its owner can now"
         print(
-            f"{path} had a mode by which others could use it, and only its owner can "
-            "now. If somebody may have read the token, stop this, delete the file and "
-            "start again, for a new one."
+            f"{path} had a mode by which others could use it, {now}. If somebody may "
+            "have read the token, stop this, delete the file and start again, for a "
+            "new one."
         )
     # Empty also where the command was killed just there.
     if not (kept := path.read_text(encoding="utf-8").strip()):

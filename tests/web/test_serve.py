@@ -243,7 +243,10 @@ def test_the_token_and_warnings_of_models_are_files_beside_the_storage(
 
 @pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
 def test_a_token_that_others_can_read_is_its_owners_again(
-    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    served: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     create(tmp_path / "tea.db")
     token = tmp_path / "tea.db.token"
@@ -256,6 +259,14 @@ def test_a_token_that_others_can_read_is_its_owners_again(
         said.append(capsys.readouterr().out)
         assert "?token=a-long-secret" in said[-1]
     assert [f"{token} had a mode" in each for each in said] == [True, False]
+    assert "only its owner can now" in said[0]
+    # As on a disk of another system.
+    token.chmod(0o644)
+    monkeypatch.setattr(Path, "chmod", lambda path, mode: None)
+    assert serve(tmp_path / "tea.db") == 0
+    told = capsys.readouterr().out
+    assert "its disk takes no other one" in told
+    assert "only its owner can now" not in told
 
 
 def test_the_token_is_kept_where_the_command_was_killed_before_it_was_written(
