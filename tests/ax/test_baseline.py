@@ -6,6 +6,7 @@ import pytest
 import torch
 from ax.core.parameter import ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
+from pandas import DataFrame
 from showing import A, B, C, D, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, Settings
@@ -41,6 +42,18 @@ def test_questions_before_the_model_chooses_show_it(path) -> None:
     assert again.settings.baseline == BASELINE
     # What always won meets a challenger.
     assert BASELINE in again.ask(2).options
+
+
+def test_nothing_is_asked_twice_beside_it(path) -> None:
+    items = DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 3.0, 1.0]}, index=list("abc"))
+    experiment = PreferenceExperiment.create(
+        "items", catalogue=items, storage=path, baseline={"x": 0.0, "y": 0.0}
+    )
+    asked = [{*experiment.ask(2).names} for _ in range(3)]
+    assert sorted(map(sorted, asked)) == [["a", "b"], ["a", "c"], ["b", "c"]]
+    assert asked[2] == {"b", "c"}
+    with pytest.raises(ExperimentError, match="answer what is pending"):
+        experiment.ask(2)
 
 
 def test_it_takes_the_place_of_what_is_most_like_it() -> None:

@@ -271,8 +271,7 @@ def chosen_question(projection: Projection, size: int, rater: str | None) -> Cho
         return chosen
     seed = derived_seed(log.settings, len(log.questions), "order")
     places = Random(seed).sample(range(size), size)
-    options = beside_baseline(chosen, log.settings, log.space)
-    return replace(chosen, options=options, places=places)
+    return replace(chosen, places=places)
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
@@ -363,8 +362,8 @@ def _proposals(
                 # Rounding took every start out of the constraints.
                 continue
         chosen = chosen_by(run)
-        yield chosen
-        options = chosen.options
+        options = beside_baseline(chosen, settings, log.space)
+        yield replace(chosen, options=options)
     first = [option for option in options if log.space.check_membership(option)][:1]
     spread = _spread(log, experiment, position + _ATTEMPTS * size, size)
     for attempt, chosen in zip(range(_ROUNDS), spread, strict=False):
