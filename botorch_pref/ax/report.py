@@ -679,9 +679,9 @@ def _text(log: Log, option: TParameterization) -> str:
     """An option as people know it: the id of a row, or its values and its title."""
     if log.catalogue is not None and (name := log.catalogue.id_of(option)) is not None:
         return name
-    # Three digits would be another design than the one that was valued.
-    values = ((k, f"{v:g}" if isinstance(v, float) else v) for k, v in option.items())
-    text = ", ".join(f"{name} = {value}" for name, value in values)
+    # Few digits would be another design than the one that was valued.
+    values = {k: f"{v:.12g}" if isinstance(v, float) else v for k, v in option.items()}
+    text = ", ".join(f"{name} = {value}" for name, value in values.items())
     shown_as = log.name_of(option)
     return text if shown_as is None else f"{log.titles[shown_as]}: {text}"
 
