@@ -11,12 +11,10 @@ from math import comb, prod
 from typing import Any
 
 import torch
-from ax.adapter.adapter_utils import (
-    extract_inequality_constraints,
-    extract_search_space_digest,
-)
+from ax.adapter.adapter_utils import extract_search_space_digest
 from ax.adapter.transforms.base import Transform
 from ax.core.observation import ObservationFeatures
+from ax.core.parameter import Parameter
 from ax.core.search_space import SearchSpace
 from ax.generators.torch.botorch_modular.optimizer_argparse import optimizer_argparse
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -33,8 +31,8 @@ from botorch_pref.acquisition.rules import (
     nearness,
     options_of_search,
 )
-from botorch_pref.ax.space.constraints import Frame
-from botorch_pref.ax.space.options import all_values, few_values
+from botorch_pref.ax.space.constraints import Frame, constrained_names
+from botorch_pref.ax.space.options import all_values, few_values, number_range
 from botorch_pref.evaluation.progress import near_points
 
 MAX_DESIGNS, _MAX_VALUES = 10_000, 1_000
@@ -48,31 +46,51 @@ class Coordinate:
 
     ``columns`` are its features of the model; ``table`` has those of each of its ``K``
     values, ``K x len(columns)``. A continuous one is its only feature, without a table.
+    The feature of values in order is their place. Where steps between them are not
+    even, constraints are about ``numbers`` (``K``), the shares of their range, instead.
     """
 
     columns: list[int]
     table: Tensor | None
+    numbers: Tensor | None = None
 
     @property
     def is_category(self) -> bool:
         """Whether values are places in the table and not the feature itself."""
         return len(self.columns) > 1
 
-    def rounded(self, number: Tensor) -> Tensor:
-        """The value that is nearest to a number, which is no category."""
+    def rounded(self, feature: Tensor) -> Tensor:
+        """The feature, of no category, of the value that is nearest to it."""
         if self.table is None:
-            return number
-        nearest = (number.unsqueeze(-1) - self.table.T).abs().argmin(-1)
-        return self.table[nearest, 0]
+            return feature
+        return self.table[_nearest(self.table[:, 0], feature), 0]
+
+    def feature(self, number: Tensor) -> Tensor:
+        """The feature, of no category, of the value that is nearest to a number."""
+        if self.table is None or self.numbers is None:
+            return self.rounded(number)
+        return self.table[_nearest(self.numbers, number), 0]
+
+    def number(self, feature: Tensor) -> Tensor:
+        """The number of the value whose feature, of no category, is nearest."""
+        if self.table is None or self.numbers is None:
+            return feature
+        return self.numbers[_nearest(self.table[:, 0], feature)]
+
+
+def _nearest(values: Tensor, number: Tensor) -> Tensor:
+    """The place of the value that is nearest to a number."""
+    return (number.unsqueeze(-1) - values).abs().argmin(-1)
 
 
 @dataclass(frozen=True, eq=False)
 class OptionSpace:
     r"""Search space of designs, one coordinate for each parameter that varies.
 
-    ``bounds`` (``2 x d``) and ``constraints`` :math:`A x \le b` (``m x d`` and ``m``)
-    are those of the features of the model. ``rows`` (``N x d``) has the features of all
-    designs where these are the rows of a table.
+    ``bounds`` (``2 x d``) are those of the features of the model, and ``constraints``
+    :math:`A x \le b` (``m x d`` and ``m``) those of features or, where a coordinate has
+    them, of its numbers. ``rows`` (``N x d``) has the features of all designs where
+    these are the rows of a table.
     """
 
     coordinates: tuple[Coordinate, ...]
@@ -88,10 +106,10 @@ class OptionSpace:
 
     def allows(self, points: Tensor) -> Tensor:
         """Truth of all constraints at points ``N x d``, up to rounding."""
-        if self.constraints is None:
+        if self.coordinate_constraints is None:
             return torch.ones(len(points), dtype=torch.bool)
-        A, b = self.constraints
-        return (points @ A.T <= b + 1e-8).all(-1)
+        A, b = self.coordinate_constraints
+        return (self.coordinates_of(points) @ A.T <= b + 1e-8).all(-1)
 
     def designs(self, size: int = 1) -> Tensor | None:
         """All designs, ``N x d``: rows of a table, or others if they are few.
@@ -113,7 +131,8 @@ class OptionSpace:
         assert coordinate.table is not None
         if coordinate.is_category:
             return torch.arange(len(coordinate.table)).double()
-        return coordinate.table[:, 0].sort().values
+        numbers = coordinate.numbers
+        return (coordinate.table[:, 0] if numbers is None else numbers).sort().values
 
     def features(self, X: Tensor) -> Tensor:
         """Features of designs, ``... x d``, by their coordinates, ``... x c``.
@@ -128,14 +147,15 @@ class OptionSpace:
                 parts.append(coordinate.table[number.round().long()].to(X))
             else:
                 # Straight through: the derivative is that of the number.
-                off = (coordinate.rounded(number) - number).detach()
+                off = (coordinate.feature(number) - number).detach()
                 parts.append((number + off).unsqueeze(-1))
         order = [column for c in self.coordinates for column in c.columns]
         return torch.cat(parts, dim=-1)[..., torch.tensor(order).argsort()]
 
     def coordinates_of(self, features: Tensor) -> Tensor:
-        """Coordinates of designs without categories by their features."""
-        return features[..., [c.columns[0] for c in self.coordinates]]
+        """Coordinates of designs by their features; of categories they mean nothing."""
+        parts = [c.number(features[..., c.columns[0]]) for c in self.coordinates]
+        return torch.stack(parts, dim=-1)
 
     def near(self, point: Tensor, num_designs: int, seed: int) -> Tensor:
         """Designs around one, ``1 x d``, that satisfy constraints: see `near_points`.
@@ -191,7 +211,7 @@ class OptionSpace:
         if self.constraints is None:
             return None
         A, b = self.constraints
-        return self.coordinates_of(A), b
+        return A[:, [c.columns[0] for c in self.coordinates]], b
 
     @cached_property
     def frame(self) -> Frame | None:
@@ -224,20 +244,37 @@ def option_space(
         at = sorted(place[column] for column in designs[0].parameters)
         rows: Any = [[each.parameters[columns[i]] for i in at] for each in designs]
         table = torch.tensor(rows, dtype=torch.float64)
-        found.append(Coordinate(at, None if continuous else table))
+        numbers = None
+        if name in constrained_names(search_space) and not continuous:
+            (lower, upper), given = _ends(parameter), torch.tensor(values).double()
+            shares = (given - lower) / (upper - lower)
+            numbers = None if torch.allclose(shares, table[:, 0]) else shares
+        found.append(Coordinate(at, None if continuous else table, numbers))
     transformed = search_space.clone()
     for transform in transforms:
         transformed = transform.transform_search_space(transformed)
     bounds = extract_search_space_digest(transformed, columns).bounds
-    limits = extract_inequality_constraints(transformed.parameter_constraints, columns)
-    if limits is not None:
-        A, b = (torch.from_numpy(part).double() for part in limits)
+    limits = search_space.parameter_constraints
+    A = torch.zeros(len(limits), len(columns), dtype=torch.float64)
+    b = torch.tensor([limit.bound for limit in limits], dtype=torch.float64)
+    for i, limit in enumerate(limits):
+        for name, weight in limit.constraint_dict.items():
+            lower, upper = _ends(search_space.parameters[name])
+            A[i, place[name]] = weight * (upper - lower)
+            b[i] -= weight * lower
     return OptionSpace(
         tuple(found),
         torch.tensor(bounds, dtype=torch.float64).T,
-        None if limits is None else (A, b.flatten()),
+        (A, b) if limits else None,
         rows_of_table,
     )
+
+
+def _ends(parameter: Parameter) -> tuple[float, float]:
+    """The smallest and the largest number of a parameter in a constraint."""
+    ends = number_range(parameter)
+    assert ends is not None
+    return float(ends[0]), float(ends[1])
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,24 @@ def test_questions_of_every_acquisition_function(
     assert experiment.pending == questions
 
 
+def test_the_model_asks_where_ordered_values_are_constrained(tmp_path) -> None:
+    experiment = PreferenceExperiment.create(
+        "uneven",
+        parameters=[choice("x", [1, 2, 4, 9], is_ordered=True), whole("y", 0, 11)],
+        parameter_constraints=["x + y <= 11"],
+        storage=tmp_path / "uneven.db",
+        initial=1,
+    )
+    better = {"x": 4, "y": 7}
+    for y, x in ((6, 4), (9, 2), (4, 4), (6, 2)):
+        experiment.record([better, {"x": x, "y": y}], winner=0)
+    for _ in range(3):
+        asked = experiment.ask(2)
+        assert experiment.log.questions[asked.index].asked["chosen_by"] == "Preference"
+        experiment.tell(asked, winner=asked.options.index(better))
+    assert experiment.recommend(anywhere=True) == better
+
+
 def test_seeds_of_purposes_differ_and_do_not_change() -> None:
     settings = Settings(seed=4)
     seeds = [

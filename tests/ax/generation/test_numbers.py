@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+import torch
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
@@ -15,8 +16,10 @@ from botorch_pref.ax.generation.numbers import (
     NearestIntegers,
     PlacesInOrder,
     ReadableNumbers,
+    UnitNumbers,
     WholeNumbers,
 )
+from botorch_pref.ax.generation.search import option_space
 
 FLOAT, INT = ParameterType.FLOAT, ParameterType.INT
 
@@ -151,3 +154,12 @@ def test_places_satisfy_what_their_values_satisfy(values, weight, most) -> None:
         found = places.check_membership({"a": place, "b": b})
         # Of steps that are not even no linear constraint of places says the same.
         assert found == allowed or (found and values == [1, 2, 3, 9])
+    moved, transforms = space.clone(), []
+    for transform in (PlacesInOrder, WholeNumbers, UnitNumbers):
+        transforms.append(transform(moved))
+        moved = transforms[-1].transform_search_space(moved)
+    whole = option_space(space, transforms, ["a", "b"])
+    for (place, value), b in itertools.product(enumerate(values), (0, 0.5, 1, 2)):
+        design = torch.tensor([[place / (len(values) - 1), b / 2]], dtype=torch.float64)
+        assert whole.allows(design).item() == (weight * value + b <= most)
+        assert torch.equal(whole.features(whole.coordinates_of(design)), design)
