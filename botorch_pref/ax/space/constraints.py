@@ -185,8 +185,8 @@ LARGEST, _FINEST = 1e100, 1e-9
 """Numbers from which on products of a few overflow; and a share of the size of bounds:
 of a smaller range, few numbers have a float."""
 
-_MOST_STEPS = 10_000
-"""The largest number of values that bounds and a step size may make."""
+_MOST_VALUES = 1_000
+"""That bounds and a step size may make: Ax has no choice of more."""
 
 
 def check_config(config: Any) -> None:
@@ -232,8 +232,8 @@ def _check_range(config: RangeParameterConfig) -> None:
     if config.step_size is not None:
         where = f"step_size of {config.name!r}"
         step = _checked_size(where, config.step_size)
-        if step <= 0 or (upper - lower) / step > _MOST_STEPS:
-            most = f"a positive number that makes at most {_MOST_STEPS} values"
+        if step <= 0 or (upper - lower) / step > _MOST_VALUES - 0.5:
+            most = f"a positive number that makes at most {_MOST_VALUES} values"
             raise wrong(where, config.step_size, f"{most}, or leave it out")
         count, whole = (upper - lower) / step, config.parameter_type == "int"
         if abs(count - round(count)) > 1e-6 * count or (whole and step % 1):
