@@ -7,7 +7,12 @@ import torch
 from cases import in_turn
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
-from botorch_pref import Comparisons, EPPreferenceGP, PairwiseProbitLikelihood
+from botorch_pref import (
+    Comparisons,
+    EPPreferenceGP,
+    PairwiseProbitLikelihood,
+    SkewPreferenceGP,
+)
 
 THRESHOLD = 0.5
 
@@ -55,6 +60,27 @@ def test_answers_that_say_the_same(num_pairs, noise) -> None:
     slack = 4 * weights.std() / weights.mean() / len(weights) ** 0.5
     error, stated = truth - found["log_evidence"], found["evidence_error"]
     assert 0.5 * (error - slack) < stated < error + slack
+
+
+def test_an_exact_evidence_is_not_that_of_expectation_propagation() -> None:
+    """Three Gaussian rows are positive with a probability in closed form."""
+    ep = neighbours(3, 0.01)
+    rows, covar = ep.factors().rows.dense(), ep.prior().covar.detach()
+    heard = rows @ covar @ rows.mT + 0.02 * torch.eye(3).double()
+    deviation = heard.diagonal().sqrt()
+    angles = (heard / deviation / deviation.unsqueeze(-1)).triu(1).asin().sum()
+    truth = torch.log(1 / 8 + angles / (4 * math.pi))
+    assert truth - ep.diagnostics()["log_evidence"] > 0.1
+    exact = SkewPreferenceGP(
+        ep.datapoints,
+        ep.train_targets,
+        covar_module=ep.covar_module,
+        likelihood=ep.likelihood,
+        exact_evidence=True,
+    )
+    found = exact.diagnostics()
+    assert abs(found["log_evidence"] - truth) < 0.02
+    assert "evidence_error" not in found
 
 
 def test_third_cumulants_by_quadrature() -> None:

@@ -515,9 +515,13 @@ class SkewSolution(Solution[PosteriorTerms]):
     def diagnostics(self) -> dict[str, Any]:
         """See base class; with ``r_hat`` and ``effective_sample_size``.
 
-        Both are those of the worst row. And ``acceptance_rate`` and ``num_draws``.
+        Both are those of the worst row. And ``acceptance_rate`` and ``num_draws``. An
+        exact evidence has no ``evidence_error``, which is expectation propagation's.
         """
         known = self.approximation.diagnostics()
+        if self.engine.exact_evidence:
+            known["log_evidence"] = self.log_evidence.detach()
+            del known["evidence_error"]
         latent, size = self.mixture.latent, self.mixture.effective_sample_size
         return known | {
             "converged": not self.failures and known["converged"] and latent.converged,
