@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.suite.cell import Rule, Setting
+from benchmarks.suite.cell import OPTUNA, Rule, Setting
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import (
     ADVISED,
@@ -46,6 +46,13 @@ SHORTER = Claim(
 LEARNED_NOISE = Claim(
     "The noise of a judge who errs should be learned.",
     Rule("ep-learned-noise", "exploring-eiig"),
+    DEFAULT,
+    leads=True,
+)
+
+LEARNED_EIIG = Claim(
+    "EIIG with learned noise is better than the default.",
+    Rule("ep-learned-noise", "eiig"),
     DEFAULT,
     leads=True,
 )
@@ -100,6 +107,7 @@ DEFAULTS = Study(
             ("exploring-eiig",),
         ),
         WIDE[0].better,
+        LEARNED_EIIG.better,
         *PEERS,
     ),
     reference=DEFAULT,
@@ -138,6 +146,7 @@ DEFAULTS = Study(
         ),
         SHORTER,
         LEARNED_NOISE,
+        LEARNED_EIIG,
         WIDE[0],
         Claim(
             "A believer's challenger should meet the best point of the draw.",
@@ -315,11 +324,12 @@ PEOPLE = Study(
         DEFAULT,
         *all_rules(("ep",), ("eiig", "eubo-pair", "hbei")),
         LEARNED_NOISE.better,
+        LEARNED_EIIG.better,
         ADVISED,
         *(claim.better for claim in WIDE),
         *PEERS,
     ),
-    without_ties=(LEARNED_NOISE.better, WIDE[0].better),
+    without_ties=(LEARNED_NOISE.better, LEARNED_EIIG.better, WIDE[0].better),
     reference=DEFAULT,
     num_seeds=50,
     claims=(
@@ -335,8 +345,16 @@ PEOPLE = Study(
             )
         ),
         LEARNED_NOISE,
+        LEARNED_EIIG,
         *WIDE,
         RANKED_FOUR,
+        Claim(
+            "To rank four is better than optuna-dashboard's duels, question by "
+            "question.",
+            ADVISED,
+            OPTUNA,
+            leads=True,
+        ),
     ),
 )
 
