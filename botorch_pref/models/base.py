@@ -21,11 +21,7 @@ from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_pref.errors import (
-    BotorchPrefError,
-    FeedbackError,
-    UnsupportedFeedbackError,
-)
+from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.linalg.covariance import join_rows
@@ -190,38 +186,6 @@ class UtilityModel(Model, FantasizeMixin):
         return transformed_posterior(
             self.make_posterior, moments, posterior_transform, X
         )
-
-    def transform_inputs(
-        self, X: Tensor, input_transform: Module | None = None
-    ) -> Tensor:
-        """See base class.
-
-        Raises:
-            BotorchPrefError: The input transform makes several points of one.
-        """
-        transformed = super().transform_inputs(X, input_transform)
-        if transformed.shape[-2] != X.shape[-2]:
-            used = self.input_transform if input_transform is None else input_transform
-            raise BotorchPrefError(
-                f"The input transform {type(used).__name__} makes "
-                f"{transformed.shape[-2]} points of {X.shape[-2]}, and answers are "
-                "about single ones. Give one that keeps their number; for a mean over "
-                "perturbations, average the posterior at perturbed points yourself."
-            )
-        return transformed
-
-    def _learn_input_transform(self, datapoints: Tensor) -> Tensor:
-        """The datapoints, transformed by what learns from data in train mode only."""
-        with torch.no_grad():
-            transformed = self.transform_inputs(datapoints)
-            used: Any = getattr(self, "input_transform", None)
-            if getattr(used, "is_one_to_many", False):
-                # Mostly of predictions alone; it need not make more than one.
-                mode = used.training
-                used.eval()
-                self.transform_inputs(datapoints)
-                used.train(mode)
-        return transformed
 
     def check_points(self, name: str, X: Tensor) -> Tensor:
         """Checks the points of a prediction.

@@ -76,15 +76,13 @@ class PreferenceGP(UtilityModel, GP):
             learned constant where some answer is absolute.
         covar_module: The kernel. Default: a scaled RBF-ARD kernel with BoTorch's
             dimension-scaled lengthscale prior.
-        input_transform: Applied to all inputs, as everywhere in BoTorch. It makes one
-            point of each.
+        input_transform: Applied to all inputs, as everywhere in BoTorch.
 
     Warns:
         InputDataWarning: Of datapoints in single precision, as all of BoTorch's models,
             and of features of wide ranges under the default kernel or `DuelKernel`.
 
     Raises:
-        BotorchPrefError: The input transform makes several points of one.
         FeedbackError: Data that cannot mean anything.
         UnsupportedFeedbackError: Data or a likelihood that the engine does not take.
     """
@@ -135,7 +133,9 @@ class PreferenceGP(UtilityModel, GP):
                 text = _get_single_precision_warning(str(datapoints.dtype))
                 warn_caller(text, InputDataWarning)
             self.to(datapoints)
-            transformed = self._learn_input_transform(datapoints)
+            with torch.no_grad():
+                # A transform that learns from the data does so in train mode only.
+                transformed = self.transform_inputs(datapoints)
             features = transformed.shape[-1]
             if covar_module is None:
                 kernels.warn_of_wide_ranges(transformed, "the default kernel")

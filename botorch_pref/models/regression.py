@@ -175,11 +175,9 @@ class PlackettLuceRegression(UtilityModel, GP):
         inference: ``"laplace"``, the Gaussian around the mode; or ``"variational"``,
             the lower bound of Guo et al., to compare with their work.
         eta: The precision of the prior, positive.
-        input_transform: Applied to all inputs, as everywhere in BoTorch. It makes one
-            point of each.
+        input_transform: Applied to all inputs, as everywhere in BoTorch.
 
     Raises:
-        BotorchPrefError: The input transform makes several points of one.
         FeedbackError: Data that cannot mean anything, ties, or an eta that is not
             positive.
         UnsupportedFeedbackError: Other kinds of answers, or another ``inference``.
@@ -216,7 +214,8 @@ class PlackettLuceRegression(UtilityModel, GP):
         if input_transform is not None:
             self.input_transform = input_transform
         self.to(datapoints)
-        self._learn_input_transform(datapoints)
+        with torch.no_grad():
+            self.transform_inputs(datapoints)  # learns from the data in train mode only
 
     def check_feedback(self, feedback: Sequence[Feedback]) -> None:
         """See base class: choices of one out of a set, without ties."""

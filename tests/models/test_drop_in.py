@@ -31,13 +31,7 @@ from botorch.models.pairwise_gp import (
     PairwiseGP,
     PairwiseLaplaceMarginalLogLikelihood,
 )
-from botorch.models.transforms.input import (
-    ChainedInputTransform,
-    InputPerturbation,
-    InteractionFeatures,
-    Normalize,
-    OneHotToNumeric,
-)
+from botorch.models.transforms.input import Normalize, OneHotToNumeric
 from botorch.optim import optimize_acqf
 from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import SobolQMCNormalSampler
@@ -48,7 +42,6 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 
 from botorch_pref import (
-    BotorchPrefError,
     DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
@@ -267,32 +260,6 @@ def test_a_transform_that_changes_the_number_of_features(cls: Any) -> None:
     torch.testing.assert_close(model.posterior(given[:4]).mean, expected.mean)
     path = draw_matheron_paths(model, sample_shape=torch.Size([3]))
     assert bool(path(given).isfinite().all())
-
-
-@pytest.mark.parametrize("on_train", [False, True])
-def test_a_transform_that_makes_several_points_of_one_is_refused(
-    cls: Any, on_train: bool
-) -> None:
-    x = points()
-    shifts = torch.tensor([[0.0], [0.1]]).to(x).expand(2, 3)
-    several = InputPerturbation(shifts, transform_on_train=on_train)
-    chained = ChainedInputTransform(scaled=Normalize(3), several=several)
-    for transform in (several, chained):
-        message = f"{type(transform).__name__} makes 32 points of 16, .*Give one that"
-        with pytest.raises(BotorchPrefError, match=message):
-            cls(x, duels(x), input_transform=transform)
-    with pytest.raises(BotorchPrefError, match="makes 4 points of 2"):
-        cls(input_transform=several).eval().duel_probability(x[:2], x[2:4])
-
-
-def test_a_transform_that_could_make_several_points_of_one_makes_one(cls: Any) -> None:
-    x = points()
-    model = cls(x, duels(x), input_transform=InteractionFeatures()).eval()
-    assert model.input_transform.is_one_to_many
-    products = torch.stack([x[:, i] * x[:, j] for i, j in ((0, 1), (0, 2), (1, 2))], -1)
-    whole = torch.cat([x, products], dim=-1)
-    expected = cls(whole, duels(x)).eval().posterior(whole).mean
-    torch.testing.assert_close(model.posterior(x).mean, expected)
 
 
 def test_warnings_about_inputs_point_to_the_line_that_gave_them(cls: Any) -> None:

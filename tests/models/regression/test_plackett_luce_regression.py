@@ -6,7 +6,7 @@ import pickle
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.transforms.input import InputPerturbation, InputStandardize
+from botorch.models.transforms.input import InputStandardize
 from botorch.sampling.pathwise import draw_matheron_paths
 from draws import normal
 from gpytorch.kernels import LinearKernel
@@ -279,12 +279,6 @@ def test_gradients_in_the_points_are_those_of_finite_differences(inference) -> N
 
     x = (3 + 10 * points(2, seed=4)).requires_grad_()
     assert torch.autograd.gradcheck(statistic, (x,))
-
-
-def test_a_transform_that_makes_several_points_of_one_is_refused() -> None:
-    several = InputPerturbation(torch.zeros(2, 3, dtype=DOUBLE))
-    with pytest.raises(BotorchPrefError, match="InputPerturbation makes 12 points"):
-        model_of("laplace", raw_points(), input_transform=several)
 
 
 def test_function_draws_have_the_moments_of_the_posterior() -> None:
