@@ -152,6 +152,10 @@ def fit(
     own = _newton_closure(mll) if is_ours else None
     if own is not None:
         closure, optimizer_kwargs = own, {"method": own.minimize}
+    elif is_ours and mll.model.datapoints.dtype == torch.float:
+        # SciPy's own tolerance is less than the rounding of such a loss, in which line
+        # searches find no descent any more.
+        optimizer_kwargs = {"options": {"ftol": 100 * torch.finfo(torch.float).eps}}
     fitted: MarginalLogLikelihood = _fit_fallback(
         mll, closure=closure, optimizer_kwargs=optimizer_kwargs, **given
     )
