@@ -152,7 +152,7 @@ def fit(
     own = _newton_closure(mll) if is_ours else None
     if own is not None:
         closure, optimizer_kwargs = own, {"method": own.minimize}
-    elif is_ours and mll.model.datapoints.dtype == torch.float:
+    elif is_ours and any(p.dtype == torch.float for p in mll.parameters()):
         # SciPy's own tolerance is less than the rounding of such a loss, in which line
         # searches find no descent any more.
         optimizer_kwargs = {"options": {"ftol": 100 * torch.finfo(torch.float).eps}}

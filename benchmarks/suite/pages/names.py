@@ -36,9 +36,7 @@ hyper-parameters anew after each answer.
   six inputs; from there on the mode grows with the square root, as BoTorch's does.
 - `ep-wide`: `ep` whose prior of the logarithm of the output scale has the deviation 1.2
   instead of 0.7. `ep-large-scale`: as `ep` up to six inputs; from there on the output
-  scale has its mode at ten all the same. The recorded runs of `qeubo-alpine7`, of seven
-  inputs, are older: the modes of `ep` were 0.54 there instead of 0.50, and 10 instead
-  of 8.6.
+  scale has its mode at ten all the same.
 - `ep-pairwise-kernel`: `ep` with the kernel of BoTorch's `PairwiseGP` and its priors.
 - `ep-default-prior`, `ep-rival-prior`: the model's own kernel and noise; those of
   optuna-dashboard.
