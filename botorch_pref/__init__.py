@@ -52,6 +52,7 @@ __all__ = [
     "HallucinatedModel",
     "InferenceWarning",
     "LaplacePreferenceGP",
+    "LapsingProbitLikelihood",
     "OrdinalProbitLikelihood",
     "OrdinalRatings",
     "PairwiseBetaLikelihood",

@@ -14,9 +14,12 @@ from torch import Generator
 from truths import duel_values
 from truths.answer_probabilities import (
     CUTPOINTS,
+    LAPSE_RATE,
     PAIR,
     affine,
     beta_density,
+    lapsing_tie,
+    lapsing_win,
     logistic,
     ordinal_level,
     probit_tie,
@@ -56,6 +59,7 @@ from botorch_pref import (
     DuelingUCB,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    LapsingProbitLikelihood,
     OrdinalProbitLikelihood,
     OrdinalRatings,
     PairwiseBetaLikelihood,
@@ -77,6 +81,7 @@ from botorch_pref.likelihoods.factors import (
     BoxFactors,
     CorrelatedBoxFactors,
 )
+from botorch_pref.likelihoods.lapses import LapsingFactors
 from botorch_pref.likelihoods.logit import (
     LogitFactors,
     PlackettLuceFactors,
@@ -153,6 +158,10 @@ CELLS = [
     ),
     Cell(lambda: PairwiseBetaLikelihood(precision=6.0, noise=NOISE), STRENGTHS),
     Cell(lambda: BetaRatingLikelihood(precision=6.0, noise=NOISE), RATINGS),
+    Cell(
+        lambda: LapsingProbitLikelihood(NOISE, tie_threshold=0.3, lapse_rate=0.1),
+        Comparisons(PAIRS, TIES),
+    ),
 ]
 
 
@@ -243,8 +252,10 @@ SET_CASES = [
 ]
 
 
+LAPSES = {"lapse_rate": torch.tensor(LAPSE_RATE, dtype=torch.float64)}
+
 # Not log-concave: of the contract, what holds for them too. The rest is in
-# test_beta_likelihoods.py.
+# test_beta_likelihoods.py and test_lapses.py.
 DENSITIES = {
     "strength": Case(
         PairwiseBetaLikelihood, Strengths(PAIR, torch.tensor([0.8])), beta_density(0.8),
@@ -254,6 +265,22 @@ DENSITIES = {
         BetaRatingLikelihood, Ratings(torch.tensor([1]), torch.tensor([0.1])),
         beta_density(0.1), [0, 1, 0], BetaFactors, {"precision": 0.8, "noise": 2.0},
         items=1,
+    ),
+    "lapsing win": Case(
+        LapsingProbitLikelihood, WIN, lapsing_win, [1, -1, 0], LapsingFactors,
+        {"noise": 0.3}, LAPSES,
+    ),
+    "lapsing win, little noise": Case(
+        LapsingProbitLikelihood, LOSS, lapsing_win, [-1, 1, 0], LapsingFactors,
+        {"noise": 1e-4}, LAPSES,
+    ),
+    "lapsing win beyond a threshold": Case(
+        LapsingProbitLikelihood, WIN, lapsing_win, [1, -1, 0], LapsingFactors,
+        THRESHOLD, LAPSES,
+    ),
+    "lapsing tie": Case(
+        LapsingProbitLikelihood, TIE, lapsing_tie, [1, -1, 0], LapsingFactors,
+        THRESHOLD, LAPSES, width=1.4,
     ),
 }  # fmt: skip
 ENTRIES = CASES | DENSITIES

@@ -15,6 +15,7 @@ from botorch_pref.likelihoods.factors import (
     LogPartition,
     ScalarFactors,
 )
+from botorch_pref.likelihoods.lapses import LapsingProbitLikelihood
 from botorch_pref.likelihoods.logit import (
     LogitLink,
     PairwiseLogitLikelihood,
@@ -34,6 +35,7 @@ __all__ = [
     "DensityFactors",
     "DuelLink",
     "Factors",
+    "LapsingProbitLikelihood",
     "LogDerivatives",
     "LogPartition",
     "LogitLink",

@@ -76,12 +76,12 @@ class ProbitLink(DuelLink):
         """See base class; within 8.1e-8 nats."""
         scale = 2 * self.noise
         square, share = mean.square() / scale, variance / scale
-        terms = -1, *[1] * max(square.dim(), share.dim())
-        coefficients = mean.new_tensor(_ENTROPY_COEFFICIENTS).view(terms)
-        exponents = mean.new_tensor(_ENTROPY_EXPONENTS).view(terms)
-        spread = 1 + 2 * exponents * share
-        gaussians = torch.exp(-(exponents / spread) * square)
-        return (coefficients * spread.rsqrt() * gaussians).sum(0)
+        return expected_gaussians(
+            mean.new_tensor(_ENTROPY_COEFFICIENTS),
+            mean.new_tensor(_ENTROPY_EXPONENTS),
+            square,
+            share,
+        )
 
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class: the density of ``N(0, s^2 + variance)`` at the mean."""
@@ -91,6 +91,24 @@ class ProbitLink(DuelLink):
     def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right within 1e-11 of itself."""
         return probit_win_variance(mean, variance, 2 * self.noise)
+
+
+def expected_gaussians(
+    coefficients: Tensor, exponents: Tensor, square: Tensor, variance: Tensor
+) -> Tensor:
+    r"""Expectation of :math:`\sum_j c_j e^{-a_j x^2}` for ``x`` of a mean squared.
+
+    Args:
+        coefficients: :math:`c`, one for each term.
+        exponents: :math:`a`, positive.
+        square: The mean of ``x`` squared, any shape.
+        variance: Of ``x``, nonnegative, broadcastable with it.
+    """
+    terms = -1, *[1] * max(square.dim(), variance.dim())
+    coefficients, exponents = coefficients.view(terms), exponents.view(terms)
+    spread = 1 + 2 * exponents * variance
+    gaussians = torch.exp(-(exponents / spread) * square)
+    return (coefficients * spread.rsqrt() * gaussians).sum(0)
 
 
 @register_likelihood
@@ -180,7 +198,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         likelihood.raw_tie_threshold.requires_grad_(is_told)
         return likelihood
 
-    def factors(self, feedback: Feedback, num_points: int) -> BoxFactors:
+    def factors(self, feedback: Feedback, num_points: int) -> ScalarFactors:
         """See base class.
 
         Raises:

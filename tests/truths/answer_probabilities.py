@@ -11,6 +11,7 @@ from scipy import optimize
 mp.mp.dps = 40
 PAIR = torch.tensor([[0, 1]])
 CUTPOINTS = [-0.5, 0.2, 1.1]
+LAPSE_RATE = 0.07
 
 
 def number(tensor):
@@ -31,6 +32,15 @@ def probit_win(z, noise, tie_threshold=0):
 def probit_tie(z, noise, tie_threshold):
     scale = mp.sqrt(2 * noise)
     return phi_between((-tie_threshold - z) / scale, (tie_threshold - z) / scale)
+
+
+def lapsing_win(z, noise, tie_threshold=0):
+    rate = mp.mpf(LAPSE_RATE)
+    return rate / 2 + (1 - rate) * probit_win(z, noise, tie_threshold)
+
+
+def lapsing_tie(z, noise, tie_threshold):
+    return (1 - mp.mpf(LAPSE_RATE)) * probit_tie(z, noise, tie_threshold)
 
 
 def affine(z, noise):

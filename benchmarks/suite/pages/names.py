@@ -30,6 +30,8 @@ hyper-parameters anew after each answer.
   `ep` had {NOISE:g} in them too, and options were kept a hundredth apart.
 - `ep-learned-noise`: `ep` that learns the noise of a judge who errs too, from
   {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.
+- `ep-lapses`: as `ep-learned-noise`, and one answer in twenty of a judge who errs may
+  be a lapse (`LapsingProbitLikelihood`).
 - `-known`: keep the hyper-parameters of Benavoli et al. (2021) instead of learning.
 - `ep-short`: `ep` whose prior of lengthscales has its mode at 0.145 times the square
   root of the number of inputs, and from six inputs on at 0.36. `ep-long`: as `ep` up to

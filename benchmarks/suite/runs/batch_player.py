@@ -55,7 +55,7 @@ from botorch_pref.commands.registry import (
     exact_likelihood,
 )
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
-from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.likelihoods import LapsingProbitLikelihood, PairwiseProbitLikelihood
 from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,
@@ -213,6 +213,14 @@ def learned_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
     return PairwiseProbitLikelihood(noise, noise_prior=LogNormalPrior(0.0, 1.0))
 
 
+def lapsing_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
+    """As `learned_noise`; one answer in twenty of a judge who errs may be a lapse."""
+    if not errs:
+        return exact_likelihood(batch_shape=batch)
+    noise = torch.full(batch, HUMAN_NOISE, dtype=torch.double)
+    return LapsingProbitLikelihood(noise, noise_prior=LogNormalPrior(0.0, 1.0))
+
+
 def short_kernel(dim: int, batch: torch.Size) -> DuelKernel:
     """`DuelKernel` with 0.7 times its lengthscales."""
     return DuelKernel(dim, batch, lengthscale=0.145 * min(dim, 6) ** 0.5)
@@ -272,6 +280,7 @@ MODELS_OF_BATCHES = {
     "ep-large-scale": models_of(EPPreferenceGP, large_kernel, usual_noise),
     "ep-pairwise-kernel": models_of(EPPreferenceGP, pairwise_kernel, usual_noise),
     "ep-learned-noise": models_of(EPPreferenceGP, DuelKernel, learned_noise),
+    "ep-lapses": models_of(EPPreferenceGP, DuelKernel, lapsing_noise),
     "ep-default-prior": models_of(
         EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)
     ),

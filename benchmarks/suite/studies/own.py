@@ -57,6 +57,20 @@ LEARNED_EIIG = Claim(
     leads=True,
 )
 
+LAPSES = tuple(
+    Claim(
+        f"{name} with learned noise and lapses {is_are} better than the default.",
+        Rule("ep-lapses", acquisition),
+        DEFAULT,
+        leads=True,
+    )
+    for acquisition, name, is_are in (
+        ("eubo-pair", "Two new points", "are"),
+        ("eiig", "EIIG", "is"),
+        ("exploring-eiig", "The exploring rule", "is"),
+    )
+)
+
 WIDE = (
     Claim(
         "The output scale of `DuelKernel` should have a wider prior.",
@@ -108,6 +122,7 @@ DEFAULTS = Study(
         ),
         WIDE[0].better,
         LEARNED_EIIG.better,
+        LAPSES[0].better,
         *PEERS,
     ),
     reference=DEFAULT,
@@ -147,6 +162,7 @@ DEFAULTS = Study(
         SHORTER,
         LEARNED_NOISE,
         LEARNED_EIIG,
+        LAPSES[0],
         WIDE[0],
         Claim(
             "A believer's challenger should meet the best point of the draw.",
@@ -325,11 +341,14 @@ PEOPLE = Study(
         *all_rules(("ep",), ("eiig", "eubo-pair", "hbei")),
         LEARNED_NOISE.better,
         LEARNED_EIIG.better,
+        *(claim.better for claim in LAPSES),
         ADVISED,
         *(claim.better for claim in WIDE),
         *PEERS,
     ),
-    without_ties=(LEARNED_NOISE.better, LEARNED_EIIG.better, WIDE[0].better),
+    without_ties=tuple(
+        claim.better for claim in (LEARNED_NOISE, LEARNED_EIIG, *LAPSES, WIDE[0])
+    ),
     reference=DEFAULT,
     num_seeds=50,
     claims=(
@@ -346,6 +365,14 @@ PEOPLE = Study(
         ),
         LEARNED_NOISE,
         LEARNED_EIIG,
+        *LAPSES,
+        Claim(
+            "Two new points with learned noise and lapses are better than "
+            "optuna-dashboard's sampler.",
+            LAPSES[0].better,
+            OPTUNA,
+            leads=True,
+        ),
         *WIDE,
         RANKED_FOUR,
         Claim(

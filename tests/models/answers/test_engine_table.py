@@ -29,6 +29,7 @@ from botorch_pref import (
     Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    LapsingProbitLikelihood,
     OrdinalRatings,
     PairwiseLogitLikelihood,
     PlackettLuceLikelihood,
@@ -159,7 +160,10 @@ def test_one_model_takes_answers_of_many_kinds_at_once(engine, kinds) -> None:
         and takes(engine, cell)
         and not isinstance(
             cell.likelihood(),
-            PairwiseLogitLikelihood | PlackettLuceLikelihood | RaoKupperLikelihood,
+            LapsingProbitLikelihood
+            | PairwiseLogitLikelihood
+            | PlackettLuceLikelihood
+            | RaoKupperLikelihood,
         )
     ]
     assert {type(cell.feedback) for cell in cells} == set(kinds)
@@ -236,7 +240,7 @@ def test_answers_of_any_two_kinds_of_factors_fit_in_one_model() -> None:
         type(cell.likelihood()).explains[type(cell.feedback)]: cell
         for cell in reversed(CELLS)
     }
-    assert len(one_each) == 6
+    assert len(one_each) == 7
     for cells in itertools.combinations(one_each.values(), 2):
         if type(cells[0].feedback) is type(cells[1].feedback):
             continue

@@ -1,0 +1,267 @@
+r"""Duels of a person whose attention lapses: now and then a coin answers for her.
+
+With the rate of lapses :math:`\epsilon` and the probability :math:`B(z)` of an answer
+that she gives attentively, its probability is :math:`g + (1 - \epsilon) B(z)`, where
+the guess :math:`g` is :math:`\epsilon / 2` for a win and 0 for a tie. One surprising
+answer then costs at most :math:`\log(2 / \epsilon)` nats however little the noise, so
+that noise can be learned from few answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import torch
+from botorch.utils.probability.utils import ndtr
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.distributions import Bernoulli
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons, Feedback
+from botorch_pref.likelihoods.answer_density import DensityFactors
+from botorch_pref.likelihoods.base import (
+    DuelLink,
+    binary_entropy,
+    register_likelihood,
+)
+from botorch_pref.likelihoods.factors import BoxFactors, GroupsOf
+from botorch_pref.likelihoods.probit import (
+    PairwiseProbitLikelihood,
+    ProbitLink,
+    expected_gaussians,
+)
+from botorch_pref.linalg.sparse_design import RowGroups
+from botorch_pref.numerics import argument_ranges
+from botorch_pref.numerics.quadrature import TiltedMoments
+
+
+class LapsingFactors(DensityFactors):
+    r"""Boxed rows, each with an answer that may be a guess.
+
+    .. math:: p(y_i \mid z_i) = g_i + (1 - \epsilon) \, P(l_i \le z_i + e_i \le u_i),
+        \quad e_i \sim N(0, r_i).
+
+    A Gaussian integral of the sum is the sum of two, so that the moments of a row with
+    one answer are known in closed form. Rows with several have theirs by quadrature.
+
+    Args:
+        boxes: The attentive answers.
+        guess: :math:`g`, broadcastable with ``batch_shape x m``, not negative.
+        attention: :math:`1 - \epsilon`, positive, of the same shape.
+        counts: How often each answer was given; None for once.
+        groups: The rows that the answers have in common; None for one each.
+    """
+
+    def __init__(
+        self,
+        boxes: BoxFactors,
+        guess: Tensor,
+        attention: Tensor,
+        counts: Tensor | None = None,
+        groups: RowGroups | None = None,
+    ) -> None:
+        rows = boxes.rows if groups is None else groups.merged(boxes.rows)
+        super().__init__(rows, self._log_probability)
+        self._boxes, self._guess, self._attention = boxes, guess, attention
+        self._counts, self._groups = counts, groups
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> LapsingFactors:
+        """See base class."""
+        groups = groups_of(self.rows, None, True)
+        if groups is None and counts is None:
+            return self
+        return type(self)(self._boxes, self._guess, self._attention, counts, groups)
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class; of rows with one answer in closed form."""
+        if self._counts is not None or self._groups is not None:
+            return super().tilted(mean, variance)
+        heard = self._boxes.variance + variance
+        value, first, second, _ = self._of_answers(mean, heard)
+        return TiltedMoments(value, first, second, 1 + variance * second)
+
+    def _log_probability(self, z: Tensor) -> Tensor:
+        return self._derivatives(z, 0)[0]
+
+    def _derivatives(self, z: Tensor, order: int) -> list[Tensor]:
+        groups = self._groups
+        at = z if groups is None else groups.spread(z)
+        each: Sequence[Tensor] = self._of_answers(at, self._boxes.variance)
+        found = []
+        for n, values in enumerate(each[: order + 1]):
+            if self._counts is not None:
+                values = values * self._counts
+            if groups is not None:
+                values = groups.total(values * groups.sign if n % 2 else values)
+            found.append(values)
+        return found
+
+    def _of_answers(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """Log probability of each answer for ``N(z, variance)``, 3 derivatives in z."""
+        own, first, second, third = self._boxes._shifted(z, variance)
+        attentive, guessed = self._attention.log() + own, self._guess.log()
+        value = torch.logaddexp(attentive, guessed)
+        # The posterior probabilities of attention and of a lapse.
+        r, s = (attentive - value).exp(), (guessed - value).exp()
+        square = first.square()
+        return (
+            value,
+            r * first,
+            r * (second + s * square),
+            r * (third + 3 * s * first * second + s * (s - r) * first * square),
+        )
+
+
+# Of the Gaussians that sum up to an entropy, whatever the rate of lapses.
+_EXPONENTS = (0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2)
+
+
+class LapsingLink(DuelLink):
+    r"""The link :math:`g(u) = \epsilon / 2 + (1 - \epsilon) \Phi(u / s)`.
+
+    The entropy of an answer is replaced by
+    :math:`h(\epsilon / 2) + \sum_j c_j e^{-a_j (u / s)^2}` with eight fixed
+    exponents and coefficients by least squares, right within 4e-6 nats for every ``u``
+    and rate. Its expectation is exact; see :class:`ProbitLink`.
+
+    Args:
+        attentive: The link of attentive answers.
+        lapse_rate: :math:`\epsilon`, a number in (0, 1).
+    """
+
+    def __init__(self, attentive: ProbitLink, lapse_rate: Tensor) -> None:
+        self._attentive, self._lapse_rate = attentive, lapse_rate
+
+    def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        own = self._attentive.log_win_probability(mean, variance)
+        rate = self._lapse_rate
+        return torch.logaddexp((-rate).log1p() + own, (rate / 2).log())
+
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; within 4e-6 nats."""
+        scale = 2 * self._attentive.noise
+        exponents = mean.new_tensor(_EXPONENTS)
+        return self._certain + expected_gaussians(
+            self._coefficients.to(mean),
+            exponents,
+            mean.square() / scale,
+            variance / scale,
+        )
+
+    @property
+    def _certain(self) -> Tensor:
+        """Entropy of an answer that says nothing new but for lapses."""
+        log_p = (self._lapse_rate / 2).log()
+        return binary_entropy(log_p, (-self._lapse_rate / 2).log1p())
+
+    @cached_property
+    def _coefficients(self) -> Tensor:
+        x = torch.linspace(0, 6, 121, dtype=torch.double)
+        rate = self._lapse_rate.detach().double().cpu()
+        p = rate / 2 + (1 - rate) * ndtr(-x)
+        more = binary_entropy(p.log(), (-p).log1p()) - self._certain.cpu().double()
+        basis = torch.exp(-x.square().unsqueeze(-1) * x.new_tensor(_EXPONENTS))
+        return torch.linalg.lstsq(basis, more.unsqueeze(-1)).solution.squeeze(-1)
+
+    def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right to rounding."""
+        return (1 - self._lapse_rate) * self._attentive.win_slope(mean, variance)
+
+    def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; right within 1e-11 of itself."""
+        attentive = self._attentive.win_variance(mean, variance)
+        return (1 - self._lapse_rate).square() * attentive
+
+
+@register_likelihood
+class LapsingProbitLikelihood(PairwiseProbitLikelihood):
+    r"""The probit likelihood of duels for a person who lapses now and then.
+
+    .. math::
+        P(w \succ l) = \frac{\epsilon}{2}
+        + (1 - \epsilon) \, \Phi\Big(\frac{f_w - f_l - \delta}{\sqrt{2 \sigma^2}}\Big)
+
+    In a lapse, which has the probability :math:`\epsilon` whatever the options are, a
+    coin names one of the two, and nobody calls a tie (the lapse rate of psychometric
+    functions: Wichmann and Hill 2001, equation 1).
+
+    It is not log-concave: an answer that contradicts all others is taken for a lapse.
+    Learn its noise, ``noise_prior=LogNormalPrior(0.0, 1.0)``, to ask people whose
+    precision nobody knows.
+
+    Args:
+        noise: See :class:`PairwiseProbitLikelihood`.
+        tie_threshold: See there.
+        lapse_rate: :math:`\epsilon`, in (0, 1), fixed: a few tens of answers do not
+            tell it. Rates of 0.02 to 0.1 serve attentive and absent people alike.
+        noise_prior: See there.
+        tie_threshold_prior: See there.
+
+    Raises:
+        FeedbackError: A parameter is out of its range, or there is a prior on no
+            threshold.
+    """
+
+    explains: ClassVar = {Comparisons: LapsingFactors}
+    lapse_rate: Tensor
+
+    def __init__(
+        self,
+        noise: float | Tensor = 1.0,
+        tie_threshold: float | Tensor | None = None,
+        *,
+        lapse_rate: float = 0.05,
+        noise_prior: Prior | None = None,
+        tie_threshold_prior: Prior | None = None,
+    ) -> None:
+        super().__init__(
+            noise,
+            tie_threshold,
+            noise_prior=noise_prior,
+            tie_threshold_prior=tie_threshold_prior,
+        )
+        rate = argument_ranges.number_tensor("lapse_rate", lapse_rate, self.noise.dtype)
+        argument_ranges.check_probabilities("lapse_rate", rate)
+        if rate.dim():
+            raise FeedbackError(
+                f"lapse_rate has the shape {tuple(rate.shape)}; give one number for "
+                "all elements of a batch."
+            )
+        self.register_buffer("lapse_rate", rate.clone())
+
+    def factors(self, feedback: Feedback, num_points: int) -> LapsingFactors:
+        """See base class.
+
+        Raises:
+            FeedbackError: There are ties but no tie threshold.
+        """
+        boxes = super().factors(feedback, num_points)
+        decided = boxes.upper.isinf()
+        guess = torch.where(decided, self.lapse_rate / 2, 0.0)
+        return LapsingFactors(boxes, guess.to(boxes.lower), 1 - self.lapse_rate)
+
+    @property
+    def link(self) -> LapsingLink:  # type: ignore[override]
+        """See base class; as if the tie threshold were 0."""
+        return LapsingLink(super().link, self.lapse_rate)
+
+    def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; zero without a tie threshold."""
+        return (1 - self.lapse_rate) * super().tie_probability(mean, variance)
+
+    def log_choice_probability(self, utilities: Tensor) -> Tensor:
+        """See base class; not known."""
+        raise self._says_nothing("a choice", "Choices")
+
+    def log_order_probability(self, utilities: Tensor) -> Tensor:
+        """See base class; not known."""
+        raise self._says_nothing("a ranking", "Rankings")
+
+    def forward(self, function_samples: Tensor) -> Bernoulli:
+        """See base class: the probability that the first item wins."""
+        own = super().forward(function_samples).probs
+        return Bernoulli(probs=0.5 * self.lapse_rate + (1 - self.lapse_rate) * own)

@@ -1,0 +1,173 @@
+"""Duels with lapses: what the contract of likelihoods leaves open."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from cases import in_turn
+from gpytorch.priors import LogNormalPrior
+from scipy import integrate, stats
+from torch import Tensor
+
+from botorch_pref import (
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    FeedbackError,
+    LapsingProbitLikelihood,
+    PairwiseProbitLikelihood,
+)
+from botorch_pref.evaluation.scores import fit_by_evidence
+from botorch_pref.likelihoods.factors import joint_factors
+
+DOUBLE = torch.double
+CAVITIES = [(0.0, 1.0), (-3.0, 0.2), (4.0, 9.0), (1.0, 400.0), (0.3, 1e-4)]
+
+
+def lapsing(noise: float, rate: float, **options: Any) -> LapsingProbitLikelihood:
+    return LapsingProbitLikelihood(
+        torch.tensor(noise, dtype=DOUBLE), lapse_rate=rate, **options
+    ).double()
+
+
+@in_turn(("mean", "variance"), CAVITIES)
+def test_many_answers_of_a_pair_are_one_row(mean: float, variance: float) -> None:
+    """Three wins, two of them given once each, and four losses: by quadrature."""
+    pairs = torch.tensor([[0, 1], [1, 0], [0, 1]])
+    counts = torch.tensor([2, 4, 1])
+    answers = Comparisons(pairs)
+    own = lapsing(0.3, 0.05).factors(answers, 2)
+    factors: Any = joint_factors([own], [counts])
+    assert factors.rows.num_rows == 1
+
+    def win(z: float) -> float:
+        return 0.025 + 0.95 * float(stats.norm.cdf(z / math.sqrt(0.6)))
+
+    sign = float(factors.rows.apply(torch.tensor([1.0, 0.0], dtype=DOUBLE)))
+    deviation = math.sqrt(variance)
+
+    def moment(power: int) -> float:
+        def integrand(t: float) -> float:
+            z = sign * (mean + deviation * t)
+            return t**power * win(z) ** 3 * win(-z) ** 4 * float(stats.norm.pdf(t))
+
+        bend = [-mean / deviation] if abs(mean / deviation) < 10 else None
+        return integrate.quad(integrand, -10, 10, points=bend, epsabs=1e-13, limit=200)[
+            0
+        ]
+
+    total, first, second = (moment(k) for k in range(3))
+    shift = first / total
+    want = math.log(total), shift / deviation, (second / total - shift**2 - 1)
+    at = torch.tensor([[mean], [variance]], dtype=DOUBLE)
+    value, slope, curvature = factors.log_partition(*at)
+    got = float(value), float(slope), float(curvature) * variance
+    assert got == pytest.approx(want, rel=1e-7, abs=1e-8)
+
+
+@in_turn("counted", [False, True])
+def test_gradients_match_finite_differences(counted: bool) -> None:
+    """In cavities, the noise, the tie threshold, and utilities."""
+    answers = Comparisons(torch.tensor([[0, 1], [2, 1]]), torch.tensor([[0, 2]]))
+    counts = [torch.tensor([3, 1, 2])] if counted else None
+
+    def values(
+        z: Tensor, v: Tensor, noise: Tensor, delta: Tensor
+    ) -> tuple[Tensor, ...]:
+        law = lapsing(1.0, 0.1, tie_threshold=0.5)
+        boxes: Any = PairwiseProbitLikelihood.factors(law, answers, 3)
+        boxes = type(boxes)(
+            boxes.rows,
+            (2 * noise).expand(3),
+            torch.stack([delta, delta, -delta]),
+            torch.stack([boxes.upper[0], boxes.upper[1], delta]),
+        )
+        guess = torch.tensor([0.05, 0.05, 0.0], dtype=DOUBLE)
+        own = law.factors(answers, 3)
+        own = type(own)(boxes, guess, torch.tensor(0.9, dtype=DOUBLE))
+        factors: Any = joint_factors([own], counts)
+        third = factors.curvature_gradient(z, v)
+        return (*factors.log_partition(z, v), *factors.log_prob(z), third)
+
+    arguments = (
+        torch.tensor([-1.0, 0.4, 2.5], dtype=DOUBLE),
+        torch.tensor([0.3, 4.0, 1.0], dtype=DOUBLE),
+        torch.tensor(0.4, dtype=DOUBLE),
+        torch.tensor(0.6, dtype=DOUBLE),
+    )
+    assert torch.autograd.gradcheck(values, [t.requires_grad_() for t in arguments])
+
+
+def test_a_tie_keeps_its_digits_far_from_the_threshold() -> None:
+    """Nobody lapses into a tie: its derivatives are those of the box."""
+    tie = Comparisons(None, torch.tensor([[0, 1]]))
+    options: Any = {"tie_threshold": torch.tensor(0.2, dtype=DOUBLE)}
+    boxes = PairwiseProbitLikelihood(torch.tensor(0.1, dtype=DOUBLE), **options)
+    z = torch.tensor([30.0], dtype=DOUBLE)
+    with torch.no_grad():
+        want = boxes.double().factors(tie, 2).log_prob(z)
+        got = lapsing(0.1, 0.3, **options).factors(tie, 2).log_prob(z)
+    assert float(got.value) == pytest.approx(float(want.value) + math.log(0.7))
+    torch.testing.assert_close(got[1:], want[1:], rtol=1e-13, atol=0)
+
+
+def test_what_a_lapse_costs_is_bounded() -> None:
+    """Ten answers in order, and one that contradicts them all."""
+    points = torch.linspace(0, 1, 11, dtype=DOUBLE).unsqueeze(-1)
+    rising = torch.stack([torch.arange(1, 11), torch.arange(10)], -1)
+    answers = torch.cat([rising, torch.tensor([[0, 10]])])
+
+    def learned(cls: type[PairwiseProbitLikelihood]) -> EPPreferenceGP:
+        law = cls(noise_prior=LogNormalPrior(0.0, 1.0))
+        model = EPPreferenceGP(points, answers, likelihood=law)
+        fit_by_evidence(model)
+        return model
+
+    attentive, lapses = map(
+        learned, (PairwiseProbitLikelihood, LapsingProbitLikelihood)
+    )
+    # The answer is more likely a lapse than what errors make of it.
+    with torch.no_grad():
+        assert lapses.log_evidence() > attentive.log_evidence()
+        assert lapses.likelihood.noise < attentive.likelihood.noise
+        believed: Any = [
+            m.duel_posterior(points[-1:], points[:1]) for m in (attentive, lapses)
+        ]
+        deviations = [b.mean / b.variance.sqrt() for b in believed]
+    assert deviations[1] > deviations[0]
+
+
+@in_turn("rate", [1e-9, 1e-4, 0.01, 0.03, 0.1, 0.4, 0.95])
+def test_entropies_whatever_the_rate(rate: float) -> None:
+    link = lapsing(0.5, rate).link
+    u = torch.linspace(-12, 12, 4_001, dtype=DOUBLE)
+    p = rate / 2 + (1 - rate) * stats.norm.cdf(u.numpy())
+    want = stats.entropy([p, stats.norm.cdf(-u.numpy()) * (1 - rate) + rate / 2])
+    got = link.expected_entropy(u, torch.zeros_like(u)).detach().numpy()
+    assert abs(got - want).max() <= 4e-6
+
+
+@in_turn("rate", [0.0, 1.0, -0.1, math.nan])
+def test_a_rate_that_is_no_probability_is_refused(rate: float) -> None:
+    with pytest.raises(FeedbackError, match="lapse_rate holds"):
+        LapsingProbitLikelihood(lapse_rate=rate)
+
+
+def test_rates_of_a_batch_are_refused() -> None:
+    with pytest.raises(FeedbackError, match="one number for all"):
+        LapsingProbitLikelihood(lapse_rate=torch.tensor([0.1, 0.2]))  # type: ignore[arg-type]
+
+
+def test_choices_keep_a_likelihood_of_their_own() -> None:
+    points = torch.rand(3, 1, generator=torch.Generator().manual_seed(0)).double()
+    model = EPPreferenceGP(
+        points,
+        torch.tensor([[0, 1]]),
+        feedback=[Choices(torch.tensor([[0, 1, 2]]), torch.tensor([2]))],
+        likelihood=LapsingProbitLikelihood(),
+    )
+    assert type(model.likelihoods["Choices"]) is PairwiseProbitLikelihood
+    with torch.no_grad():
+        posterior: Any = model.posterior(points[2:])
+    assert float(posterior.mean) > 0
