@@ -33,6 +33,7 @@ from botorch_pref.likelihoods.probit import (
     ProbitLink,
     expected_gaussians,
 )
+from botorch_pref.linalg import SparseDesign
 from botorch_pref.linalg.sparse_design import RowGroups
 from botorch_pref.numerics import argument_ranges
 from botorch_pref.numerics.quadrature import TiltedMoments
@@ -48,7 +49,8 @@ class LapsingFactors(DensityFactors):
     one answer are known in closed form. Rows with several have theirs by quadrature.
 
     Args:
-        boxes: The attentive answers.
+        rows: ``A``, a row for each answer or group of answers.
+        boxes: The attentive answers, which are not asked for rows.
         guess: :math:`g`, broadcastable with ``batch_shape x m``, not negative.
         attention: :math:`1 - \epsilon`, positive, of the same shape.
         counts: How often each answer was given; None for once.
@@ -57,13 +59,13 @@ class LapsingFactors(DensityFactors):
 
     def __init__(
         self,
+        rows: SparseDesign,
         boxes: BoxFactors,
         guess: Tensor,
         attention: Tensor,
         counts: Tensor | None = None,
         groups: RowGroups | None = None,
     ) -> None:
-        rows = boxes.rows if groups is None else groups.merged(boxes.rows)
         super().__init__(rows, self._log_probability)
         self._boxes, self._guess, self._attention = boxes, guess, attention
         self._counts, self._groups = counts, groups
@@ -73,7 +75,9 @@ class LapsingFactors(DensityFactors):
         groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
-        return type(self)(self._boxes, self._guess, self._attention, counts, groups)
+        rows = self.rows if groups is None else groups.merged(self.rows)
+        own = self._boxes, self._guess, self._attention
+        return type(self)(rows, *own, counts, groups)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class; of rows with one answer in closed form."""
@@ -239,10 +243,12 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         Raises:
             FeedbackError: There are ties but no tie threshold.
         """
-        boxes = super().factors(feedback, num_points)
+        assert isinstance(feedback, Comparisons), "of a type in explains"
+        boxes = self._duel_factors(feedback, num_points)
         decided = boxes.upper.isinf()
         guess = torch.where(decided, self.lapse_rate / 2, 0.0)
-        return LapsingFactors(boxes, guess.to(boxes.lower), 1 - self.lapse_rate)
+        attention = 1 - self.lapse_rate
+        return LapsingFactors(boxes.rows, boxes, guess.to(boxes.lower), attention)
 
     @property
     def link(self) -> LapsingLink:  # type: ignore[override]

@@ -32,7 +32,11 @@ from botorch_pref.likelihoods.base import (
     register_positive,
     set_positive,
 )
-from botorch_pref.likelihoods.factors import BoxFactors, CorrelatedBoxFactors
+from botorch_pref.likelihoods.factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+    ScalarFactors,
+)
 from botorch_pref.linalg import SparseDesign, pair_rows, stack_rows
 from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.linalg.sparse_design import NoiseBlocks

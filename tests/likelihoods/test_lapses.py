@@ -85,7 +85,7 @@ def test_gradients_match_finite_differences(counted: bool) -> None:
         )
         guess = torch.tensor([0.05, 0.05, 0.0], dtype=DOUBLE)
         own = law.factors(answers, 3)
-        own = type(own)(boxes, guess, torch.tensor(0.9, dtype=DOUBLE))
+        own = type(own)(boxes.rows, boxes, guess, torch.tensor(0.9, dtype=DOUBLE))
         factors: Any = joint_factors([own], counts)
         third = factors.curvature_gradient(z, v)
         return (*factors.log_partition(z, v), *factors.log_prob(z), third)
@@ -136,6 +136,28 @@ def test_what_a_lapse_costs_is_bounded() -> None:
         ]
         deviations = [b.mean / b.variance.sqrt() for b in believed]
     assert deviations[1] > deviations[0]
+
+
+def test_answers_about_copies_of_points_are_about_the_points() -> None:
+    points = torch.rand(4, 1, generator=torch.Generator().manual_seed(0)).double()
+    once = torch.tensor([[0, 1], [2, 0], [3, 1]])
+    again = torch.tensor([[4, 5], [6, 4]])
+    copied = torch.cat([points, points[:3]])
+    counted = Comparisons(once, counts=torch.tensor([2, 2, 1]))
+    models = [
+        EPPreferenceGP(
+            at, feedback=[answers], likelihood=LapsingProbitLikelihood().double()
+        )
+        for at, answers in (
+            (copied, Comparisons(torch.cat([once, again]))),
+            (points, counted),
+        )
+    ]
+    with torch.no_grad():
+        copies, counts = (model.log_evidence() for model in models)
+        moments: Any = [model.posterior(points) for model in models]
+    torch.testing.assert_close(copies, counts)
+    torch.testing.assert_close(moments[0].mean, moments[1].mean)
 
 
 @in_turn("rate", [1e-9, 1e-4, 0.01, 0.03, 0.1, 0.4, 0.95])
