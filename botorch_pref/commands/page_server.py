@@ -148,10 +148,11 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
             f"--parameter {given!r} should be NAME=VALUES, as in 'dose=14.0:22.0' or "
             "'bean=a,b,c'."
         )
-    # Bounds with decimal commas are refused below: they would be odd choices.
-    number = r"-?\d+(,\d+)?"
-    are_bounds = re.fullmatch(rf"{number}(\s*:\s*{number}){{1,2}}", values)
-    if not are_bounds and (":" not in values or "," in values):
+    # Bounds with decimal commas, or a dash between them, are refused below: they would
+    # be odd choices.
+    number, real = r"-?\d+(,\d+)?", r"-?\d+(\.\d+)?"
+    bounds = rf"{number}(\s*:\s*{number}){{1,2}}|{real}\s*(-|\u2013|\.\.|to)\s*{real}"
+    if not re.fullmatch(bounds, values) and (":" not in values or "," in values):
         choices = [choice.strip() for choice in values.split(",")]
         if "" in choices:
             raise ExperimentError(

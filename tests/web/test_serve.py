@@ -351,6 +351,9 @@ WRONG = [
     ("--parameter leaf=nan:1.0", "two finite numbers"),
     ("--parameter leaf=0:inf", "two finite numbers"),
     ("--parameter leaf=0,5:12", "two finite numbers"),
+    ("--parameter leaf=14.0-22.0", "two finite numbers"),
+    ("--parameter leaf=14\u201322", "two finite numbers"),
+    ("--parameter leaf=14..22", "two finite numbers"),
     ("--parameter leaf=-0,5:1,5", "two finite numbers"),
     ("--parameter leaf=0.0:1e999", "finite"),
     ("--parameter leaf=black,,green", "empty choice"),
@@ -404,6 +407,11 @@ def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
     assert (whole.parameter_type, whole.bounds) == ("int", (-3, 3))
     assert (real.parameter_type, real.bounds) == ("float", (0, 1))
     assert small.bounds == (1e-4, 0.5)
+
+
+def test_choices_may_have_dashes_between_numbers() -> None:
+    assert given_parameter("crop=2019-20,2020-21").values == ["2019-20", "2020-21"]
+    assert given_parameter("crop=A-7").values == ["A-7"]
 
 
 def test_a_step_stands_behind_the_bounds() -> None:
