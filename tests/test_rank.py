@@ -646,6 +646,7 @@ def test_a_wrong_table_is_refused_by_line_and_column(
     [
         ("", "items.csv is empty"),
         ("id,size\na,1\n", "items.csv lacks the item 'b'"),
+        ("id,size\na,1\nb,2\na,3\n", "items.csv, line 4, column id: 'a' is there"),
         ("id,size\na,1\nB,2\n", "add it, or write 'B' for 'b'"),
         ("id,size\na,1\nb,1\n", "items.csv has no feature in which items differ"),
         ("id,size,size\na,1,2\nb,2,1\n", "items.csv has the column size twice"),

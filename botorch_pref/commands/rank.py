@@ -335,6 +335,10 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
             f"{path} lacks the item {name!r}, which an answer names: add it{instead}"
         )
     features = frame(index=names)
+    if (twice := features.index.duplicated()).any():
+        row = int(twice.argmax())
+        what = f"{names[row]!r} is there twice: remove one line"
+        raise table.error(row, table.header[0], what)
     for place, column in enumerate(table.header[1:], 1):
         if column:
             features[column] = table.numbers_or_words([column])
