@@ -60,6 +60,19 @@ PAGES = {
 }
 
 
+def test_no_page_makes_the_experiment_of_another() -> None:
+    """A reader who tries page after page in one folder meets no other's experiment."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    made = r'\.create\(\s*"([^"]+)".*?storage="([^"]+)"'
+    pairs = re.findall(r"serve (\S+) --name (\S+)", readme)
+    assert len(pairs) == 1
+    for page in (blocks(readme), *PAGES.values()):
+        found = re.findall(made, "\n".join(page), re.DOTALL)
+        pairs += {(storage, name) for name, storage in found}
+    assert {("brew.db", "brew"), ("espresso.db", "shared")} < {*pairs}
+    assert not [pair for pair in pairs if pairs.count(pair) > 1]
+
+
 def prefers_bean_b(*options: TParameterization) -> int:
     assert len(options) == 4
     return max(range(4), key=lambda place: options[place]["bean"] == "b")

@@ -442,14 +442,15 @@ def serve_commands(name: str) -> list[list[str]]:
     return [shlex.split(line) for line in found]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/web.md"])
-def test_the_command_serves_a_new_experiment(
-    name: str, tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
+def test_the_commands_of_all_pages_serve_one_experiment(
+    tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A reader who tries page after page in one folder goes on with it."""
     monkeypatch.chdir(tmp_path)
-    (arguments,) = serve_commands(name)
-    assert main([*arguments, "--port", "0"]) == 0
-    experiment = PreferenceExperiment.resume("espresso", storage="espresso.db")
+    for name in ("README.md", "docs/start.md", "docs/web.md"):
+        (arguments,) = serve_commands(name)
+        assert main([*arguments, "--port", "0"]) == 0
+    experiment = PreferenceExperiment.resume("tasting", storage="tasting.db")
     names = [*experiment.experiment.search_space.parameters]
     assert names == ["dose (g)", "shots", "bean"]
 
