@@ -160,8 +160,8 @@ def retold(
         if {p["name"] for p in target.parameters} == names:
             kept = "those questions alone whose designs are in its space"
         raise ExperimentError(
-            f"{error} To copy the answers all the same, create an experiment, and give "
-            f"record_table the table of answers() with {kept}."
+            f"{str(error).rstrip('.')}. To copy the answers all the same, create an "
+            f"experiment, and give record_table the table of answers() with {kept}."
         ) from error
     return copy
 

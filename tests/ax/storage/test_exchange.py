@@ -175,7 +175,7 @@ def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
     tell(copy, [(2.5, 2.5), A], winner=0)
     assert played.num_answers == 2
     narrow = [real(name, 0, 1) for name in ("a", "b")]
-    with pytest.raises(ExperimentError, match=r"Event 0 .*question 0.* search space"):
+    with pytest.raises(ExperimentError, match=r"Event 0 .* search space.*\)\. To copy"):
         played.copy(storage=tmp_path / "narrow.db", parameters=narrow)
     assert not (tmp_path / "narrow.db").exists()
     # What the error advises.
