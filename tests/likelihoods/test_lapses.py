@@ -143,7 +143,7 @@ def test_answers_about_copies_of_points_are_about_the_points() -> None:
     once = torch.tensor([[0, 1], [2, 0], [3, 1]])
     again = torch.tensor([[4, 5], [6, 4]])
     copied = torch.cat([points, points[:3]])
-    counted = Comparisons(once, counts=torch.tensor([2, 2, 1]))
+    counted = Comparisons(once, pair_counts=torch.tensor([2, 2, 1]))
     models = [
         EPPreferenceGP(
             at, feedback=[answers], likelihood=LapsingProbitLikelihood().double()
