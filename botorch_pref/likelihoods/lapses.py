@@ -9,13 +9,13 @@ that noise can be learned from few answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from botorch.utils.probability.utils import ndtr
-from gpytorch.priors import Prior
+from gpytorch.priors import LogNormalPrior, Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
 
@@ -26,6 +26,7 @@ from botorch_pref.likelihoods.base import (
     DuelLink,
     binary_entropy,
     register_likelihood,
+    register_prior,
 )
 from botorch_pref.likelihoods.factors import BoxFactors, GroupsOf
 from botorch_pref.likelihoods.probit import (
@@ -236,6 +237,16 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
                 "all elements of a batch."
             )
         self.register_buffer("lapse_rate", rate.clone())
+
+    @classmethod
+    def default_for(
+        cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
+    ) -> Self:
+        """See base class; the noise is learned too, from 1 on."""
+        made = super().default_for(feedback, kinds)
+        register_prior(made, "noise", LogNormalPrior(0.0, 1.0))
+        made.raw_noise.requires_grad_(True)
+        return made
 
     def factors(self, feedback: Feedback, num_points: int) -> LapsingFactors:
         """See base class.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from botorch.utils.probability.utils import ndtr
@@ -189,7 +189,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
     @classmethod
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
-    ) -> PairwiseProbitLikelihood:
+    ) -> Self:
         """See base class; with a tie threshold where there are ties.
 
         The fit learns it where duels were decided and nobody gave choices or rankings.
