@@ -18,8 +18,14 @@ from gpytorch.priors import Prior
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.likelihoods import LapsingProbitLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
-from botorch_pref.models import DuelKernel, PreferenceGP, rater_covar_module
+from botorch_pref.models import (
+    DuelKernel,
+    EPPreferenceGP,
+    PreferenceGP,
+    rater_covar_module,
+)
 from botorch_pref.models.answers import AnyLikelihood, registered_models
 from botorch_pref.models.data import FeedbackDataset
 
@@ -142,22 +148,36 @@ def model_arguments(
     """Constructor arguments of a model.
 
     Answers so far may say nothing of duels, such as levels or failures alone. The
-    questions to come are duels: such a model gets the likelihood of duels as well.
+    questions to come are duels: such a model gets the likelihood of duels as well. EP
+    learns the noise of a person who answers duels alone, and allows for her lapses.
     """
     arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
     kernel = arguments.get("covar_module")
     if isinstance(kernel, str | Mapping):
         made_kernel = kernel_named(kernel, dataset.X.shape[-1])
         arguments["covar_module"] = made_kernel.to(dataset.X)
-    blocks = arguments.get("feedback", ())
     given = arguments.get("likelihood") or {}
     if isinstance(given, Mapping) and Comparisons not in given:
-        kinds = {type(block) for block in blocks}
-        compare = kinds & {Comparisons, Choices, Rankings} or "comparisons" in arguments
-        if kinds and not compare and issubclass(model_class, PreferenceGP):
-            duels = model_class.default_likelihoods[Comparisons].default_for(None)
+        duels = _likelihood_of_duels(model_class, arguments, bool(given))
+        if duels is not None:
             arguments["likelihood"] = {Comparisons: duels, **given}
     return arguments
+
+
+def _likelihood_of_duels(
+    model_class: type[Any], arguments: Mapping[str, Any], is_given: bool
+) -> AnyLikelihood | None:
+    """That of duels where the model would have none, or a less forgiving one."""
+    blocks = {type(block): block for block in arguments.get("feedback", ())}
+    if blocks.keys() & {Choices, Rankings} or "comparisons" in arguments:
+        return None
+    duels = blocks.get(Comparisons)
+    if duels is not None:
+        learns = model_class is EPPreferenceGP and not is_given
+        return LapsingProbitLikelihood.default_for(duels, blocks) if learns else None
+    if not blocks or not issubclass(model_class, PreferenceGP):
+        return None
+    return model_class.default_likelihoods[Comparisons].default_for(None)
 
 
 OF_RATERS, RATER = "model of raters", "rater"

@@ -20,7 +20,7 @@ from ax.core.search_space import SearchSpace
 from ax.utils.common.constants import Keys
 from botorch.models.model import Model
 
-from botorch_pref.acquisition import DuelingExploringEIIG, DuelingJointKG
+from botorch_pref.acquisition import DuelingEUBO, DuelingExploringEIIG, DuelingJointKG
 from botorch_pref.ax.given import (
     finite_number,
     given_integer,
@@ -57,14 +57,16 @@ class Settings:
 
     Attributes:
         model: The name of a model.
-        acquisition: The name of an acquisition function. None for
-            `DuelingExploringEIIG` of two and three options, and `DuelingJointKG` of
-            more (`docs/benchmarks.md` compares them).
+        acquisition: The name of an acquisition function. None for two new points by
+            `DuelingEUBO`, two challengers of the incumbent by `DuelingExploringEIIG`,
+            and more options by `DuelingJointKG` (`docs/benchmarks.md` compares them).
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model. If there is no ``covar_module``
             among them, `create` takes a `DuelKernel`; of models that average over
-            hyper-parameters or share raters the kernel is theirs.
+            hyper-parameters or share raters the kernel is theirs. If there is no
+            ``likelihood``, EP takes a `LapsingProbitLikelihood` of duels that come
+            without choices and rankings.
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
@@ -137,7 +139,9 @@ class Settings:
 
     def acquisition_of(self, size: int) -> str:
         """The name of the acquisition function of questions with ``size`` options."""
-        usual = DuelingExploringEIIG if size < 4 else DuelingJointKG
+        usual: type = DuelingExploringEIIG if size < 4 else DuelingJointKG
+        if size == 2:
+            usual = DuelingEUBO
         return self.acquisition or usual.__name__
 
     @classmethod
