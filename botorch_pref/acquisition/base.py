@@ -30,7 +30,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink, ProbitLink
 from botorch_pref.models.answers import model_link
-from botorch_pref.models.base import DerivedModel
+from botorch_pref.models.base import DerivedModel, check_one_to_one
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import (
@@ -43,14 +43,14 @@ from botorch_pref.posteriors.gaussian import check_finite, check_points
 
 
 def single_output(model: Model) -> Model:
-    """The model, which has one output: the utility."""
+    """The model, which has one output, the utility, and one of it for each point."""
     # `PairwiseGP` knows their number only once it has points.
     if (outputs := getattr(model, "num_outputs", 1)) != 1:
         raise UnsupportedError(
             f"{type(model).__name__} has {outputs} outputs; give a model of one, the "
             "utility."
         )
-    return model
+    return check_one_to_one(model)
 
 
 @checked_arguments

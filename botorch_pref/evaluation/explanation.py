@@ -19,6 +19,7 @@ from torch.nn import Parameter
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.models.base import check_one_to_one
 from botorch_pref.posteriors.difference import central_interval
 
 QUANTILES = (0.05, 0.95)
@@ -74,7 +75,7 @@ def feature_effect(
     contrast = (averaging / num_background).repeat_interleave(num_background, dim=-1)
     with torch.no_grad():
         # Any: BoTorch's base class declares neither mean nor covariance.
-        posterior: Any = model.posterior(X.flatten(end_dim=1))
+        posterior: Any = check_one_to_one(model).posterior(X.flatten(end_dim=1))
         mean = (contrast @ posterior.mean).squeeze(-1)
         covariance = contrast @ posterior.covariance_matrix @ contrast.T
     variance = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0)

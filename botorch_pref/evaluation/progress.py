@@ -22,6 +22,7 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answers import check_unbatched, model_link
+from botorch_pref.models.base import check_one_to_one
 from botorch_pref.numerics.argument_ranges import check_count
 
 
@@ -136,7 +137,7 @@ def utility_samples(
 ) -> Tensor:
     """Joint posterior samples of utilities, ``num_samples x batch_shape x n``."""
     with torch.no_grad():
-        posterior = cast("TorchPosterior", model.posterior(points))
+        posterior = cast("TorchPosterior", check_one_to_one(model).posterior(points))
         sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
         samples: Tensor = sampler(posterior)
         return samples.squeeze(-1)

@@ -36,6 +36,7 @@ from botorch_pref.feedback.base import AnswerFold, answer_folds
 from botorch_pref.likelihoods import PreferenceLikelihood, ScalarFactors
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.models.base import check_one_to_one
 from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 
@@ -190,7 +191,7 @@ def _of_sets(
 def _likelihood_of(
     model: PreferenceGP, kind: type[Feedback]
 ) -> PreferenceLikelihood[Any]:
-    if not hasattr(model, "likelihoods"):
+    if not hasattr(check_one_to_one(model), "likelihoods"):
         return model.likelihood
     if kind.__name__ not in model.likelihoods:
         raise UnsupportedFeedbackError(

@@ -36,6 +36,7 @@ from botorch_pref.likelihoods.probit import (
     PairwiseProbitLikelihood,
 )
 from botorch_pref.linalg.sparse_design import take_places
+from botorch_pref.models.base import check_one_to_one
 from botorch_pref.models.data import DistinctPoints, MergedAnswers, TrainingSet
 from botorch_pref.numerics.argument_ranges import check_decorated, check_unused
 from botorch_pref.numerics.bend_quadrature import half_rise
@@ -216,7 +217,7 @@ def check_unbatched(model: Model) -> None:
 
 def checked_items(model: Model, X: Tensor | None) -> Tensor:
     """Two items or more, ``n x d``, of a model without batches: ``X`` or its points."""
-    check_unbatched(model)
+    check_unbatched(check_one_to_one(model))
     items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
     if items is None or items.dim() != 2 or len(items) < 2:
         given = "nothing" if items is None else f"shape {tuple(items.shape)}"

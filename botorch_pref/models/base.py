@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import FantasizeMixin, Model
-from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.input import ChainedInputTransform, InputTransform
+from botorch.models.utils.assorted import fantasize as fantasize_flag
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
 from botorch.sampling.pairwise_samplers import PairwiseMCSampler
@@ -42,6 +43,55 @@ from botorch_pref.posteriors.gaussian import (
     transformed_posterior,
     with_observation_noise,
 )
+
+ModelT = TypeVar("ModelT", bound=Model)
+
+
+def check_one_to_one(model: ModelT) -> ModelT:
+    """The model, which predicts one utility of each point.
+
+    Raises:
+        UnsupportedError: Its input transform makes several points of each.
+    """
+    transform = getattr(model, "input_transform", None)
+    several = None if transform is None else _makes_several(transform)
+    if several is not None:
+        raise UnsupportedError(
+            f"The {type(several).__name__} of this {type(model).__name__} makes "
+            "several points of each, which has no utility of its own then: take "
+            "posterior(X), which is of all of them, with an acquisition function and a "
+            "risk measure of BoTorch's, or a model without that transform."
+        )
+    return model
+
+
+def _makes_several(transform: InputTransform) -> InputTransform | None:
+    """The part of a transform that makes several points of each; None if none does."""
+    if isinstance(transform, ChainedInputTransform):
+        parts = (_makes_several(cast("InputTransform", t)) for t in transform.values())
+        return next(filter(None, parts), None)
+    given = getattr(transform, "feature_set", None)
+    given = getattr(transform, "perturbation_set", given)
+    is_one = isinstance(given, Tensor) and len(given) == 1
+    # Of the points of answers it makes as many: features made of others, mostly.
+    is_one |= transform.transform_on_train
+    several = transform.is_one_to_many and transform.transform_on_eval
+    return transform if several and not is_one else None
+
+
+def check_answered(points: Tensor, transformed: Tensor) -> Tensor:
+    """The transformed datapoints, which are as many as the answers are about.
+
+    Raises:
+        UnsupportedError: They are several of each.
+    """
+    if transformed.shape[-2] != points.shape[-2]:
+        raise UnsupportedError(
+            f"input_transform makes {transformed.shape[-2]} points of the "
+            f"{points.shape[-2]} that answers are about; pass it "
+            "transform_on_train=False."
+        )
+    return transformed
 
 
 class DuelPairs(NamedTuple):
@@ -208,6 +258,7 @@ class UtilityModel(Model, FantasizeMixin):
         self, names: tuple[str, str], X1: Tensor, X2: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Checks the two sides of duels, as :meth:`check_points`."""
+        check_one_to_one(self)
         return check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
 
     @property
@@ -272,7 +323,9 @@ class UtilityModel(Model, FantasizeMixin):
                 "points or more; use q=2."
             )
         noise: Any = True if observation_noise is None else observation_noise
-        duels = _fantasy_duels(sampler, self.posterior(X, observation_noise=noise))
+        with fantasize_flag():
+            posterior = self.posterior(X, observation_noise=noise)
+        duels = _fantasy_duels(sampler, posterior)
         return self.condition_on_observations(X, duels, **kwargs)
 
     @property
@@ -357,7 +410,8 @@ class UtilityModel(Model, FantasizeMixin):
         else:
             given = TrainingSet(self.datapoints, self.feedback)
             new = self._copy_with(given.followed_by(more))
-        new._go_on_from(self, more)
+        with fantasize_flag():  # new points are transformed as those before them
+            new._go_on_from(self, more)
         return new
 
     def _copy_with(self, data: TrainingSet) -> Self:

@@ -16,6 +16,7 @@ from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Rankings, Validity
 from botorch_pref.likelihoods import DuelLink, PreferenceLikelihood, ScalarFactors
 from botorch_pref.likelihoods.base import answer_correlation
+from botorch_pref.models.base import check_one_to_one
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
@@ -55,7 +56,7 @@ def choice_probability(
         UnsupportedFeedbackError: The model has no likelihood of sets.
     """
     check_count("num_samples", num_samples, at_least=1)
-    likelihood = _set_likelihood(model)
+    likelihood = _set_likelihood(check_one_to_one(model))
     posterior = cast("TorchPosterior", model.posterior(X))
     sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
     utilities = sampler(posterior).squeeze(-1)
@@ -105,7 +106,7 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
         UnsupportedFeedbackError: The model has no likelihood of validity, or one whose
             factors have no partition.
     """
-    X = model.check_points("X", X)
+    X = check_one_to_one(model).check_points("X", X)
     likelihood = model.likelihood_of(Validity)
     valid = Validity(torch.tensor([0]), torch.tensor([True]))
     factors = likelihood.factors(valid.map_tensors(lambda t: t.to(X.device)), 1)

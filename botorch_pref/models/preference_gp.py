@@ -53,7 +53,11 @@ from botorch_pref.models.answers import (
     answer_likelihoods,
     check_engine,
 )
-from botorch_pref.models.base import UtilityModel, duel_pairs
+from botorch_pref.models.base import (
+    UtilityModel,
+    check_answered,
+    duel_pairs,
+)
 from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.models.fitting import check_trainable, equal, fit
 from botorch_pref.numerics.argument_ranges import checked_arguments
@@ -135,7 +139,8 @@ class PreferenceGP(UtilityModel, GP):
             self.to(datapoints)
             with torch.no_grad():
                 # A transform that learns from the data does so in train mode only.
-                transformed = self.transform_inputs(datapoints)
+                given = self.transform_inputs(datapoints)
+                transformed = check_answered(datapoints, given)
             features = transformed.shape[-1]
             if covar_module is None:
                 kernels.warn_of_wide_ranges(transformed, "the default kernel")

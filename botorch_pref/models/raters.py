@@ -21,7 +21,7 @@ from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
 from botorch_pref.likelihoods.base import PositiveParameter, register_prior
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
-from botorch_pref.models.base import DerivedModel, duel_pairs
+from botorch_pref.models.base import DerivedModel, check_one_to_one, duel_pairs
 from botorch_pref.models.kernels import default_covar_module, in_spreads
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.argument_ranges import check_kind
@@ -330,7 +330,7 @@ class GroupUtility(DerivedModel):
                 f"Points have {model.dim} columns and raters {columns.shape[-1]}: none "
                 "is left for the stimulus."
             )
-        self.rater_model = model
+        self.rater_model = check_one_to_one(model)
         self.register_buffer("raters", columns.detach().clone())
 
     @property

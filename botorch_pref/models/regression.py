@@ -36,7 +36,7 @@ from botorch_pref.likelihoods.logit import PlackettLuceLikelihood
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.models.answers import register_model
-from botorch_pref.models.base import UtilityModel
+from botorch_pref.models.base import UtilityModel, check_answered
 from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.models.kernels import IN_LOGS
 from botorch_pref.numerics.argument_ranges import checked_arguments
@@ -215,7 +215,8 @@ class PlackettLuceRegression(UtilityModel, GP):
             self.input_transform = input_transform
         self.to(datapoints)
         with torch.no_grad():
-            self.transform_inputs(datapoints)  # learns from the data in train mode only
+            # Learns from the data in train mode only.
+            check_answered(datapoints, self.transform_inputs(datapoints))
 
     def check_feedback(self, feedback: Sequence[Feedback]) -> None:
         """See base class: choices of one out of a set, without ties."""

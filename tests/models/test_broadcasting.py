@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import (
     AppendFeatures,
     ChainedInputTransform,
+    InputPerturbation,
+    InteractionFeatures,
     Normalize,
     Round,
 )
@@ -16,7 +19,28 @@ from gpytorch.means import LinearMean
 from registry import ENGINES
 from torch import Tensor
 
-from botorch_pref import EPPreferenceGP, SkewPreferenceGP
+from botorch_pref import (
+    Comparisons,
+    DuelingEUBO,
+    DuelingThompson,
+    DuelSampler,
+    EPPreferenceGP,
+    PlackettLuceRegression,
+    SkewPreferenceGP,
+    champion,
+    choice_probability,
+    incumbent,
+    log_validity_probability,
+    recommend,
+)
+from botorch_pref.acquisition import likely_best
+from botorch_pref.evaluation import (
+    best_probability,
+    feature_effect,
+    leaderboard,
+    predictive_log_probability,
+)
+from botorch_pref.models.raters import GroupUtility
 
 DOUBLE = torch.float64
 # Many draws, because batches and single models draw other ones.
@@ -160,3 +184,98 @@ def test_a_transform_may_turn_a_point_into_several(cls: Any) -> None:
     plain = build(cls, both, PAIRS[0])
     stacked = torch.cat([x[:3].repeat_interleave(2, 0), added.repeat(3, 1)], dim=-1)
     torch.testing.assert_close(posterior.mean, plain.posterior(stacked).mean)
+
+
+MOVES = torch.tensor([[-0.1, 0.0], [0.1, 0.1], [0.0, 0.05]], dtype=DOUBLE)
+ONE = uniform(8, 2, seed=9)
+DUELS = Comparisons(torch.tensor([[0, 1], [2, 3], [4, 5]]))
+
+
+def robust(cls: Any = EPPreferenceGP, n: int = 6, pairs: Any = DUELS) -> Any:
+    unit = Normalize(2, bounds=torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double())
+    moved = ChainedInputTransform(unit=unit, moved=InputPerturbation(MOVES))
+    return build(cls, ONE[:n], pairs, input_transform=moved)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda m: m.duel_posterior(ONE[:2], ONE[2:3]),
+        lambda m: m.duel_probability(ONE[:2], ONE[2:3]),
+        champion,
+        incumbent,
+        lambda m: recommend(m, torch.tensor([[0.0, 0.0], [1.0, 1.0]])),
+        DuelingEUBO,
+        lambda m: DuelingThompson(m, ONE[:1]),
+        lambda m: likely_best(m, ONE),
+        leaderboard,
+        lambda m: best_probability(m, ONE[:2]),
+        lambda m: feature_effect(m, ONE, ("a", "b"), 0, torch.Generator()),
+        lambda m: predictive_log_probability(DUELS, m, ONE),
+        lambda m: choice_probability(m, ONE[:2]),
+        lambda m: log_validity_probability(m, ONE[:2]),
+        lambda m: GroupUtility(m, torch.arange(2.0)),
+    ],
+)
+def test_what_is_of_one_utility_a_point_refuses_several(ask: Any) -> None:
+    with pytest.raises(UnsupportedError, match="this EPPreferenceGP makes several"):
+        ask(robust())
+
+
+def test_the_linear_duels_of_several_points_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="InputPerturbation of this Plackett"):
+        PlackettLuceRegression(
+            ONE, DUELS, input_transform=InputPerturbation(MOVES)
+        ).duel_probability(ONE[:2], ONE[2:4])
+
+
+@pytest.mark.parametrize("model", [EPPreferenceGP, PlackettLuceRegression])
+def test_answers_are_about_points_as_they_are(model: Any) -> None:
+    transform = InputPerturbation(MOVES, transform_on_train=True)
+    with pytest.raises(UnsupportedError, match=r"24 points of the 8 .*on_train=False"):
+        model(ONE, DUELS, input_transform=transform)
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["of others", "one context"])
+def test_one_point_of_each_has_duels(cls: Any, made: bool) -> None:
+    """Features of other ones, or one context, are no several points."""
+    full = torch.cat([ONE[:6], ONE[:6].prod(-1, keepdim=True)], dim=-1)
+    plain, x = build(cls, full, DUELS), ONE[:2]
+    if made:
+        model = build(cls, ONE[:6], DUELS, input_transform=InteractionFeatures())
+        duels, wanted = (x, ONE[2:4]), (full[:2], full[2:4])
+    else:
+        transform = AppendFeatures(full[:1, -1:], transform_on_train=False)
+        model = build(cls, full, DUELS, input_transform=transform)
+        context = full[:1, -1:].expand(2, 1)
+        duels = x, ONE[2:4]
+        wanted = tuple(torch.cat([z, context], dim=-1) for z in duels)
+    expected = plain.duel_probability(*wanted)
+    torch.testing.assert_close(model.duel_probability(*duels), expected)
+
+
+def test_further_answers_are_about_points_as_they_are_too(cls: Any) -> None:
+    model, x = robust(cls), ONE[:3]
+    model.posterior(x)
+    more = torch.tensor([[1, 0]])
+    pairs = Comparisons(torch.cat([DUELS.pairs, more + 6]))
+    expected = robust(cls, 8, pairs).posterior(x)
+    for new in (
+        model.condition_on_observations(ONE[6:], more),
+        model.fantasize(ONE[6:], Always(torch.Size([1]), more)),
+    ):
+        gap = new.posterior(x).mean - expected.mean
+        assert gap.abs().max() < tolerance(cls) * expected.variance.max().sqrt()
+
+
+class Always(DuelSampler):
+    """Draws of two points that have the same answer always."""
+
+    def __init__(self, shape: torch.Size, answer: Tensor) -> None:
+        super().__init__(shape)
+        self.answer = answer
+
+    def forward(self, posterior: Any) -> Tensor:
+        """The answer, of a posterior of two points."""
+        assert posterior.mean.shape == (2, 1)
+        return self.answer.expand(*self.sample_shape, 1, 2)
