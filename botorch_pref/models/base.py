@@ -126,13 +126,13 @@ class DuelPairs(NamedTuple):
         return means, resolved_variance(variance, prior_variance.sum(-1))
 
 
-def duel_pairs(X1: Tensor, X2: Tensor, model: Model) -> DuelPairs:
+def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
     """Pairs of points, the one with the smaller first different coordinate first.
 
     Batches of pairs get as many dimensions as the model's at least, in front, for the
     model would take pairs for its batch. An ensemble's members are none of them.
     """
-    num_batch_dims = len(model.batch_shape) - is_ensemble(model)
+    num_batch_dims = model._num_batch_dims - is_ensemble(model)
     X1, X2 = torch.broadcast_tensors(X1, X2)
     gap = (X1 - X2).detach()
     decides = (gap != 0).to(torch.uint8).argmax(-1, keepdim=True)
@@ -519,6 +519,11 @@ class UtilityModel(Model, FantasizeMixin):
     def batch_shape(self) -> torch.Size:
         """The batch shape of the training data."""
         return torch.Size() if self._data is None else self._data.batch_shape
+
+    @property
+    def _num_batch_dims(self) -> int:
+        """The number of batch dimensions of predictions at points without any."""
+        return len(self.batch_shape)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

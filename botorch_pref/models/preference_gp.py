@@ -337,6 +337,15 @@ class PreferenceGP(UtilityModel, GP):
             return None
         return self._cache.solution_of(self._state(), self._solve_for_prediction)
 
+    @property
+    def _num_batch_dims(self) -> int:
+        """See base class: hyper-parameters may have a batch that the data have not."""
+        if self.training:
+            self.eval()
+        solution = self.solution()
+        own = 0 if solution is None else solution.terms.weights.dim() - 2
+        return max(own, super()._num_batch_dims)
+
     def posterior_terms(self) -> PosteriorTerms | None:
         """The part of the solution that prediction needs; None without answers.
 

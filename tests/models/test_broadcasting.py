@@ -140,6 +140,9 @@ def test_a_batch_of_prior_means_alone(cls: Any) -> None:
         torch.testing.assert_close(slope[i], own, rtol=1e-5, atol=1e-6)
         off = (posterior.mean[i] - alone.posterior(x).mean).abs()
         assert (off / posterior.variance[i].sqrt()).max() < tolerance(cls)
+        # As many duels as models, which are not each other's.
+        won, own = (m.duel_probability(x[:3], x[3:]) for m in (model, alone))
+        assert (won[i] - own).abs().max() < tolerance(cls)
 
 
 @pytest.mark.parametrize("learned", [False, True], ids=["round", "round a learned one"])
