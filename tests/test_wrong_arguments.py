@@ -14,11 +14,15 @@ from botorch_pref import (
     BotorchPrefError,
     Choices,
     DuelingEUBO,
+    DuelSampler,
     EPPreferenceGP,
+    FeedbackError,
     LaplacePreferenceGP,
     PlackettLuceLikelihood,
+    PlackettLuceRegression,
     Validity,
 )
+from botorch_pref.evaluation import best_probability, leaderboard, remaining_gain
 
 DOUBLE = torch.double
 POINTS = torch.tensor([[0.1, 0.3], [0.5, 0.2], [0.9, 0.8]], dtype=DOUBLE)
@@ -220,3 +224,56 @@ def test_an_argument_that_there_is_not_is_refused_with_who_refuses_it(made) -> N
     refused = rf"{made.__init__.__qualname__}.*'jitter'"
     with pytest.raises(TypeError, match=refused):
         made(**right_arguments(made.__name__), jitter=1e-4)
+
+
+LINEAR = PlackettLuceRegression(POINTS, PAIRS)
+SAMPLER = DuelSampler(torch.Size([2]))
+GENERATOR = torch.Generator()
+
+
+@pytest.mark.parametrize("model", [MODEL, LINEAR], ids=["process", "linear"])
+@pytest.mark.parametrize("key", ["X", "point", "points", "candidates", "feedback"])
+def test_methods_and_evaluations_refuse_by_name_too(model: Any, key: str) -> None:
+    given = {
+        "X": [
+            lambda X: model.fantasize(X, SAMPLER),
+            lambda X: leaderboard(model, X),
+        ],
+        "point": [lambda point: remaining_gain(model, point, POINTS)],
+        "points": [lambda points: best_probability(model, points)],
+        "candidates": [lambda own: remaining_gain(model, POINTS[:1], own)],
+        "feedback": [model.with_feedback],
+    }
+    wrong = {kind: THINGS[kind] for kind in ("text", "number", "list")}
+    if key != "feedback":
+        wrong |= {k: NO_POINTS[k] for k in ("integers", "nothing", "sparse")}
+    assert [
+        f"{kind} as {key} {said}"
+        for ask in given[key]
+        for kind, value in wrong.items()
+        if (said := complaint(lambda value, ask=ask: ask(value), key, value=value))
+    ] == []
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 1), (2,), (3, 3)])
+def test_noise_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(FeedbackError, match=r"observation_noise has shape .*q x 1"):
+        MODEL.posterior(POINTS, observation_noise=torch.ones(shape))
+
+
+@pytest.mark.parametrize("etas", [None, [1.0], torch.ones(0), torch.tensor([1.0, -1])])
+def test_etas_that_cannot_be_are_refused(etas: Any) -> None:
+    with pytest.raises(FeedbackError, match=r"etas is .* positive"):
+        LINEAR.cross_validate_eta(etas, generator=GENERATOR)
+
+
+def test_parameters_of_another_shape_are_refused() -> None:
+    with pytest.raises(FeedbackError, match=r"eta has shape \(2,\), .* shape \(\)"):
+        PlackettLuceRegression(POINTS, PAIRS, eta=torch.ones(2))
+
+
+def test_new_points_of_other_features_than_pending_ones_are_refused() -> None:
+    pairs = DuelingEUBO(MODEL)
+    pairs.set_X_pending(POINTS[:2])
+    with pytest.raises(FeedbackError, match=r"X has shape .*, expected .* x 2"):
+        pairs(POINTS[:2, :1])

@@ -265,6 +265,9 @@ def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
 
     @wraps(forward)
     def checked(self: FunctionT, X: Tensor) -> Tensor:
+        pending = getattr(self, "X_pending", None)
+        if pending is not None:
+            check_points("X", X, dim=pending.shape[-1])
         X = check_beside("X", X, getattr(self, "X_ref", None))
         if X.shape[-2] == 0:
             raise FeedbackError(

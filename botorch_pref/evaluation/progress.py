@@ -24,6 +24,7 @@ from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answers import check_unbatched, model_link
 from botorch_pref.models.base import check_one_to_one
 from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.posteriors.gaussian import check_points
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
@@ -124,7 +125,7 @@ def best_probability(
         seed: Of the samples.
     """
     distinct, point, copies = torch.unique(
-        points, dim=0, return_inverse=True, return_counts=True
+        check_points("points", points), dim=0, return_inverse=True, return_counts=True
     )
     utilities = utility_samples(model, distinct, num_samples, seed)
     wins = one_hot(utilities.argmax(-1), len(distinct)).to(points)
@@ -174,6 +175,8 @@ def remaining_gain(
         num_samples: Number of joint samples.
         seed: Of the samples.
     """
+    point = check_points("point", point)
+    candidates = check_points("candidates", candidates, point, point.shape[-1])
     points = torch.cat([point, candidates], dim=-2)
     utilities = utility_samples(model, points, num_samples, seed)
     gain = utilities.amax(-1) - utilities[..., 0]

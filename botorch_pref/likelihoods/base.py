@@ -119,7 +119,15 @@ def set_positive(module: Module, name: str, value: float | Tensor) -> None:
         raise FeedbackError(
             f"{type(module).__name__}: {name} must be positive and finite, got {value}."
         )
-    inverse = constraint.inverse_transform(tensor.expand_as(raw))
+    try:
+        tensor = tensor.expand_as(raw)
+    except RuntimeError as error:
+        raise FeedbackError(
+            f"{type(module).__name__}: {name} has shape {tuple(tensor.shape)}, and "
+            f"there are parameters of shape {tuple(raw.shape)}; give one number, or "
+            "that shape."
+        ) from error
+    inverse = constraint.inverse_transform(tensor)
     module.initialize(**{f"raw_{name}": inverse})
 
 

@@ -40,6 +40,7 @@ from botorch_pref.models.base import check_one_to_one
 from botorch_pref.models.data import DistinctPoints, MergedAnswers, TrainingSet
 from botorch_pref.numerics.argument_ranges import check_decorated, check_unused
 from botorch_pref.numerics.bend_quadrature import half_rise
+from botorch_pref.posteriors.gaussian import check_finite, check_points
 
 M = TypeVar("M", bound=Model)
 
@@ -219,6 +220,8 @@ def checked_items(model: Model, X: Tensor | None) -> Tensor:
     """Two items or more, ``n x d``, of a model without batches: ``X`` or its points."""
     check_unbatched(check_one_to_one(model))
     items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
+    if items is not None:
+        items = check_finite("X", check_points("X", items))
     if items is None or items.dim() != 2 or len(items) < 2:
         given = "nothing" if items is None else f"shape {tuple(items.shape)}"
         raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")

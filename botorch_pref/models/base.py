@@ -30,6 +30,7 @@ from botorch_pref.models.data import (
     DistinctPoints,
     TrainingSet,
     collect_answers,
+    collect_feedback,
     inputs_from_dataset,
     replaced_data,
 )
@@ -315,8 +316,9 @@ class UtilityModel(Model, FantasizeMixin):
             The new model, of batch shape ``sample_shape x batch_shape``.
 
         Raises:
-            FeedbackError: Fewer than two points.
+            FeedbackError: Fewer than two points, or no points of the model.
         """
+        X = self.check_points("X", X)
         if X.shape[-2] < 2:
             raise FeedbackError(
                 f"X has shape {tuple(X.shape)}: a fantasy is about a duel of two "
@@ -446,7 +448,8 @@ class UtilityModel(Model, FantasizeMixin):
         """
         if self.datapoints is None:
             raise FeedbackError("The model has no points that answers could be about.")
-        return self._copy_with(TrainingSet(self.datapoints, tuple(feedback)))
+        answers = collect_feedback(None, feedback)
+        return self._copy_with(TrainingSet(self.datapoints, answers))
 
     @classmethod
     def construct_inputs(

@@ -373,8 +373,14 @@ class PlackettLuceRegression(UtilityModel, GP):
 
         Returns:
             The losses of all candidates.
+
+        Raises:
+            FeedbackError: A candidate that is not positive and finite, or none.
         """
         self.eval()
+        usable = isinstance(etas, Tensor) and etas.numel() > 0
+        if not usable or not bool((etas.isfinite() & (etas > 0)).all()):
+            raise FeedbackError(f"etas is {etas}; give a tensor of positive numbers.")
         grid = etas.to(self.eta).reshape(-1, *[1] * len(self.batch_shape))
         folds = answer_folds(self.feedback, num_folds, generator)
         found = _held_out_losses(

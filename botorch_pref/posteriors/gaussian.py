@@ -329,18 +329,24 @@ def with_observation_noise(
             f"observation_noise is {observation_noise!r}; give True, False, or a "
             "tensor of variances, batch_shape x q x 1."
         )
-    noise = (
-        likelihood.observation_variance.unsqueeze(-1)
-        if observation_noise is True
-        else cast("Tensor", observation_noise).squeeze(-1)
-    )
+    # An input transform may turn one point into several.
+    num_points = moments.covariance.shape[-1]
+    if observation_noise is True:
+        noise = likelihood.observation_variance.unsqueeze(-1)
+    else:
+        given = cast("Tensor", observation_noise)
+        noise = given.squeeze(-1)
+        one = (), (1,)
+        if given.shape[-1:] not in one or noise.shape[-1:] not in (*one, (num_points,)):
+            raise FeedbackError(
+                f"observation_noise has shape {tuple(given.shape)} for {num_points} "
+                "points; give variances, batch_shape x q x 1."
+            )
     if not bool(((noise >= 0) & noise.isfinite()).all()):
         raise FeedbackError(
             "observation_noise holds variances that are negative or not finite; give "
             "variances of at least 0, batch_shape x q x 1."
         )
-    # An input transform may turn one point into several.
-    num_points = moments.covariance.shape[-1]
     diagonal = torch.diag_embed(noise.expand(*noise.shape[:-1], num_points))
     return moments.with_more_covariance(diagonal.to(moments.covariance))
 
