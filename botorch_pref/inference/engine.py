@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
+from operator import is_
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -515,6 +516,7 @@ class SolutionCache(Generic[SolutionT]):
     ) -> None:
         self.start = start
         self.state = tuple(state)
+        self.modules: tuple[object, ...] = ()
         self.solution: SolutionT | None = None
         self.tangent: PosteriorTangent | None = None
         self._factors: tuple[list[Tensor], Factors] | None = None
@@ -534,12 +536,18 @@ class SolutionCache(Generic[SolutionT]):
         return self._factors[1]
 
     def solution_of(
-        self, state: Sequence[Tensor], solve: Callable[[WarmStart | None], SolutionT]
+        self,
+        modules: Iterable[object],
+        state: Sequence[Tensor],
+        solve: Callable[[WarmStart | None], SolutionT],
     ) -> SolutionT:
-        """The solution for a state, found anew where it was found for another."""
-        unchanged = _equal(state, self.state)
-        if self.solution is not None and unchanged:
-            return self.solution
+        """The solution for modules and their state, found anew for other ones."""
+        unchanged, modules = _equal(state, self.state), tuple(modules)
+        if self.solution is not None:
+            known = self.modules
+            unchanged &= len(modules) == len(known) and all(map(is_, modules, known))
+            if unchanged:
+                return self.solution
         start = self.start
         if start is not None and not unchanged:
             start = start.at_other_parameters()
@@ -547,7 +555,7 @@ class SolutionCache(Generic[SolutionT]):
             solution = solve(start)
         self.solution, self.tangent = solution, None
         self.start = solution.warm_start()
-        self.state = tuple(t.clone() for t in state)
+        self.state, self.modules = tuple(t.clone() for t in state), modules
         return solution
 
     def terms_at(self, prior: UtilityPrior) -> PosteriorTerms:

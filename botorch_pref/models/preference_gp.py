@@ -335,7 +335,9 @@ class PreferenceGP(UtilityModel, GP):
         """
         if not self.feedback:
             return None
-        return self._cache.solution_of(self._state(), self._solve_for_prediction)
+        return self._cache.solution_of(
+            self.modules(), self._state(), self._solve_for_prediction
+        )
 
     @property
     def _num_batch_dims(self) -> int:

@@ -262,7 +262,7 @@ class PlackettLuceRegression(UtilityModel, GP):
             )
         # The mode of a few weights is found as fast from anywhere.
         return self._cache.solution_of(
-            self._state(), lambda start: self._solve(self.engine)
+            self.modules(), self._state(), lambda start: self._solve(self.engine)
         )
 
     @property

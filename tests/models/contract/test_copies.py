@@ -117,13 +117,17 @@ def test_another_engine_has_another_solution(engine: Engine) -> None:
     assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6)
 
 
+@pytest.mark.parametrize("inner", [False, True], ids=["outer", "inner"])
 def test_another_kernel_with_equal_parameters_has_another_solution(
-    engine: Engine,
+    engine: Engine, inner: bool
 ) -> None:
     rough, smooth = (ScaleKernel(MaternKernel(nu)).double() for nu in (0.5, 2.5))
     model = engine(POINTS, PAIRS, covar_module=smooth)
     before = model.posterior(NEW).mean
-    model.covar_module = rough
+    if inner:
+        smooth.base_kernel = rough.base_kernel
+    else:
+        model.covar_module = rough
     expected = engine(POINTS, PAIRS, covar_module=rough).posterior(NEW).mean
     torch.testing.assert_close(model.posterior(NEW).mean, expected)
     assert not torch.allclose(expected, before, rtol=1e-2)
