@@ -551,7 +551,8 @@ class SolutionCache(Generic[SolutionT]):
         start = self.start
         if start is not None and not unchanged:
             start = start.at_other_parameters()
-        with torch.no_grad():
+        # Who asks in inference mode is not the last one who asks.
+        with torch.inference_mode(False), torch.no_grad():
             solution = solve(start)
         self.solution, self.tangent = solution, None
         self.start = solution.warm_start()

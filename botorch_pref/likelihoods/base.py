@@ -199,7 +199,10 @@ class QuadratureLink(DuelLink):
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; of the automatic derivative of the link."""
         keep = torch.is_grad_enabled() and self._win(mean).requires_grad
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
+            # What was made in inference mode has no derivatives.
+            if mean.is_inference() or variance.is_inference():
+                mean, variance = mean.clone(), variance.clone()
             u, weights = self._nodes(mean, variance)
             u = u if u.requires_grad else u.requires_grad_()
             (slope,) = torch.autograd.grad(self._win(u).sum(), u, create_graph=keep)

@@ -363,6 +363,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         covariance = covariance - left @ precision @ left.mT
         return Moments(mean.unsqueeze(0), covariance)
 
+    @torch.inference_mode(False)
     @torch.no_grad()
     def _conditioned(self) -> tuple[Tensor, Tensor, _Tastes] | None:
         """Weights and precision of the items, and what is known of tastes."""

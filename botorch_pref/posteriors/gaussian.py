@@ -198,19 +198,19 @@ class WeightDraws:
     def mean(self) -> Tensor:
         """Mean over draws, ``batch_shape x n x 1``."""
         # The first caller may want no graph, and a later one does.
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             return self.values.mean(-1, keepdim=True)
 
     @cached_property
     def root(self) -> Tensor:
         """A root of the covariance over draws, ``batch_shape x n x min(n, s)``."""
         num_points, num_draws = self.values.shape[-2:]
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             deviations = (self.values - self.mean) / math.sqrt(num_draws)
-        # A triangular factor is no function of the draws where these are dependent.
-        if deviations.requires_grad or num_draws <= num_points:
-            return deviations
-        return torch.linalg.qr(deviations.mT, mode="r").R.mT
+            # A triangular factor is no function of the draws where these are dependent.
+            if deviations.requires_grad or num_draws <= num_points:
+                return deviations
+            return torch.linalg.qr(deviations.mT, mode="r").R.mT
 
 
 class WeightedMoments(Moments):

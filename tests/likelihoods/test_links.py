@@ -157,6 +157,16 @@ def test_nothing_is_recorded_where_no_gradient_is_wanted() -> None:
 
 
 @in_turn("name", LINKS)
+def test_values_are_known_in_inference_mode_too(name: str) -> None:
+    link, given = LINKS[name][0], torch.tensor([[-1.0, 0.3], [0.2, 2.0]], dtype=DOUBLE)
+    want = [getattr(link, method)(*given) for method in METHODS]
+    with torch.inference_mode():
+        own = 1 * given
+        for method, value in zip(METHODS, want, strict=True):
+            torch.testing.assert_close(getattr(link, method)(*own), value)
+
+
+@in_turn("name", LINKS)
 def test_float32_stays_float32(name: str) -> None:
     link = LINKS[name][0]
     mean, variance = torch.tensor([-30.0, -1.0, 0.0, 1.0, 30.0]), torch.tensor(2.0)

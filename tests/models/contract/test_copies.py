@@ -307,3 +307,24 @@ def test_global_random_numbers_are_neither_used_nor_touched(engine: Engine) -> N
         torch.manual_seed(2)
         second = used(fitted(engine))
     torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("transform", [None, Normalize(2)], ids=["plain", "normalised"])
+def test_who_asks_in_inference_mode_leaves_derivatives_to_others(
+    engine: Engine, transform: InputTransform | None
+) -> None:
+    asked, other = (
+        engine.with_draws(128)(POINTS, PAIRS, input_transform=copy.deepcopy(transform))
+        for _ in range(2)
+    )
+    with torch.inference_mode():
+        asked.posterior(NEW).variance.sum()
+        asked.log_evidence()
+    found = []
+    for model in (asked, other):
+        X = NEW.clone().requires_grad_()
+        posterior = model.posterior(X)
+        value = (posterior.mean + posterior.variance).sum() + model.log_evidence()
+        given = [X, *(p for p in model.parameters() if p.requires_grad)]
+        found.append(torch.autograd.grad(value, given))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)

@@ -118,6 +118,18 @@ def test_single_precision_is_near_double() -> None:
     torch.testing.assert_close(variance, expected.variance, rtol=0, atol=1e-3)
 
 
+def test_who_asks_in_inference_mode_leaves_derivatives_to_others() -> None:
+    asked, slopes = crowd(), []
+    with torch.inference_mode():
+        asked.posterior(NEW).variance.sum()
+    for model in (asked, crowd()):
+        X = NEW.clone().requires_grad_()
+        posterior = model.posterior(X)
+        value = (posterior.mean + posterior.variance).sum()
+        slopes.append(torch.autograd.grad(value, X)[0])
+    torch.testing.assert_close(*slopes)
+
+
 def test_tastes_much_wider_than_the_noise_keep_their_digits() -> None:
     """The dense model conditions on rows, whose digits do not depend on tastes."""
     model = crowd()
