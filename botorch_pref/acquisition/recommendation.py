@@ -20,7 +20,7 @@ from botorch_pref.acquisition.base import (
     incumbent,
     observed_points,
 )
-from botorch_pref.errors import BotorchPrefError, warn_caller
+from botorch_pref.errors import BotorchPrefError, FeedbackError, warn_caller
 from botorch_pref.models.answers import check_unbatched
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
@@ -82,7 +82,7 @@ def recommend(
 
     Raises:
         BotorchPrefError: The model is a batch, or bounds that are none of its points.
-        FeedbackError: The model has no training inputs.
+        FeedbackError: The model has no training inputs, or no answers.
 
     Warns:
         InputDataWarning: Every observed point is beyond the bounds of some column, as
@@ -90,6 +90,11 @@ def recommend(
     """
     check_unbatched(model)
     shown = champion(model)
+    if getattr(model, "feedback", None) == ():
+        raise FeedbackError(
+            "The model has no answers yet, by which one point would be better than "
+            "another; give it some, comparisons= or feedback=."
+        )
     bounds = _checked_bounds(bounds, shown)
     _warn_of_other_units(bounds, observed_points(model))
     equalities = _checked_constraints("equality_constraints", equality_constraints)

@@ -140,3 +140,5 @@ def test_what_cannot_be_is_named() -> None:
         recommend(batch, BOX)
     with pytest.raises(FeedbackError, match="without observed points"):
         recommend(EPPreferenceGP(None, None), BOX)
+    with pytest.raises(FeedbackError, match="no answers yet"):
+        recommend(EPPreferenceGP(torch.zeros(2, 2).double()), BOX)
