@@ -46,7 +46,7 @@ from benchmarks.suite.runs.batch_player import (
     models_of,
     uniform,
 )
-from benchmarks.suite.studies.rules import DEFAULT as RULE
+from benchmarks.suite.studies.rules import EXPLORING as RULE
 from botorch_pref import DuelKernel, EPPreferenceGP, PairwiseProbitLikelihood, incumbent
 from botorch_pref.acquisition import DistinctOptions
 from botorch_pref.commands.registry import HUMAN_NOISE, NOISE

@@ -28,7 +28,7 @@ from benchmarks.suite.pages.tables import (
 from benchmarks.suite.pages.targets import after_many, after_thirty, targets_section
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.studies.claim import Claim
-from benchmarks.suite.studies.rules import ADVISED, DEFAULT
+from benchmarks.suite.studies.rules import ADVISED, EXPLORING
 from benchmarks.suite.studies.study import Study
 
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
@@ -270,7 +270,7 @@ def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None
     long = runs.assign(acquisition=runs["acquisition"].replace("joint-kg", "eiig"))
     assert after_many([long]).empty
     duels = {"options": 2, "answer": "best", "regret_anywhere": 0.5}
-    long = runs.assign(**duels, acquisition=DEFAULT.acquisition)
+    long = runs.assign(**duels, acquisition=EXPLORING.acquisition)
     long.loc[runs["model"] == "optuna", "acquisition"] = OPTUNA.acquisition
     long.loc[long["seed"] == 1, "regret_recommended"] += 6.0 * (long["model"] == "ep")
     (found,) = after_many([long]).to_dict("records")

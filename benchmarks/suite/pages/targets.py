@@ -12,7 +12,7 @@ from benchmarks.suite.pages.claims import WRONG, ends_by_rule
 from benchmarks.suite.pages.tables import markdown, setting_title
 from benchmarks.suite.studies.own import DEFAULTS
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6
-from benchmarks.suite.studies.rules import ADVISED, DEFAULT
+from benchmarks.suite.studies.rules import ADVISED, EXPLORING
 
 TO_REACH: dict[Setting, tuple[float, ...]] = {
     Setting("hartmann6"): (0.03, 0.15),
@@ -77,7 +77,7 @@ def targets_section(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> 
     decided = int((held["so it"] != "is not decided").sum())
     return _SECTION.format(
         advised=ADVISED.title,
-        default=DEFAULT.title,
+        default=EXPLORING.title,
         thirty=markdown(thirty),
         long=markdown(long),
         known=len(held),
@@ -138,10 +138,10 @@ def after_many(records: list[pd.DataFrame]) -> pd.DataFrame:
     rows = []
     for runs in records:
         ends = ends_by_rule(runs, "regret_recommended")
-        cube = ends_by_rule(runs, "regret_anywhere").get(DEFAULT)
-        if not {DEFAULT, OPTUNA} <= ends.keys():
+        cube = ends_by_rule(runs, "regret_anywhere").get(EXPLORING)
+        if not {EXPLORING, OPTUNA} <= ends.keys():
             continue
-        both = {"ours": ends[DEFAULT], "theirs": ends[OPTUNA], "cube": cube}
+        both = {"ours": ends[EXPLORING], "theirs": ends[OPTUNA], "cube": cube}
         pairs = pd.concat(both, axis=1).dropna(subset=["ours", "theirs"])
         for problem, own in pairs.groupby(level="problem", sort=False):
             median = own.median()

@@ -9,7 +9,7 @@ from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import (
     ADVISED,
     BESIDE_PEERS,
-    DEFAULT,
+    EXPLORING,
     PEERS,
     all_rules,
 )
@@ -40,34 +40,35 @@ MORE_OPTIONS = (
 SHORTER = Claim(
     "Lengthscales should be shorter than those of `DuelKernel`.",
     Rule("ep-short", "exploring-eiig"),
-    DEFAULT,
+    EXPLORING,
 )
 
 LEARNED_NOISE = Claim(
     "The noise of a judge who errs should be learned.",
     Rule("ep-learned-noise", "exploring-eiig"),
-    DEFAULT,
+    EXPLORING,
     leads=True,
 )
 
 LEARNED_EIIG = Claim(
-    "EIIG with learned noise is better than the default.",
+    "EIIG with learned noise is better than the exploring rule.",
     Rule("ep-learned-noise", "eiig"),
-    DEFAULT,
+    EXPLORING,
     leads=True,
 )
 
 LAPSES = tuple(
     Claim(
-        f"{name} with learned noise and lapses {is_are} better than the default.",
+        f"{name}, with learned noise and lapses, {is_are} better than the exploring "
+        "rule.",
         Rule("ep-lapses", acquisition),
-        DEFAULT,
+        EXPLORING,
         leads=True,
     )
     for acquisition, name, is_are in (
         ("eubo-pair", "Two new points", "are"),
         ("eiig", "EIIG", "is"),
-        ("exploring-eiig", "The exploring rule", "is"),
+        ("exploring-eiig", "The same rule", "is"),
     )
 )
 
@@ -75,7 +76,7 @@ WIDE = (
     Claim(
         "The output scale of `DuelKernel` should have a wider prior.",
         Rule("ep-wide", "exploring-eiig"),
-        DEFAULT,
+        EXPLORING,
     ),
     Claim(
         "Rankings of four need a wider prior of the output scale.",
@@ -87,14 +88,14 @@ WIDE = (
 RANKED_FOUR = Claim(
     "To rank four that are chosen jointly is better than duels, question by question.",
     ADVISED,
-    DEFAULT,
+    EXPLORING,
     leads=True,
 )
 
 PAIRWISE_KERNEL = Claim(
     "The kernel of `PairwiseGP` is better than `DuelKernel`.",
     Rule("ep-pairwise-kernel", "exploring-eiig"),
-    DEFAULT,
+    EXPLORING,
 )
 
 DEFAULTS = Study(
@@ -125,7 +126,7 @@ DEFAULTS = Study(
         LAPSES[0].better,
         *PEERS,
     ),
-    reference=DEFAULT,
+    reference=EXPLORING,
     num_seeds=100,
     also=(Rule("ep", "thompson"), *MORE_OPTIONS),
     claims=(
@@ -133,7 +134,7 @@ DEFAULTS = Study(
         *(
             Claim(
                 f"The exploring rule is better than {name}.",
-                DEFAULT,
+                EXPLORING,
                 Rule("ep", acquisition),
                 leads=acquisition == "eiig",
             )
@@ -150,13 +151,13 @@ DEFAULTS = Study(
         ),
         Claim(
             "`DuelKernel` is better than BoTorch's kernel.",
-            DEFAULT,
+            EXPLORING,
             Rule("ep-default-prior", "exploring-eiig"),
             leads=True,
         ),
         Claim(
             "`DuelKernel` is better than optuna-dashboard's kernel.",
-            DEFAULT,
+            EXPLORING,
             Rule("ep-rival-prior", "exploring-eiig"),
         ),
         SHORTER,
@@ -177,7 +178,7 @@ OPTIONS = replace(
     name="options",
     asks="How many options should a question have, and what should its answer name?",
     rules=(
-        DEFAULT,
+        EXPLORING,
         *all_rules(("ep",), ("eubo", "hbei", "thompson", "eubo-pair", "random")),
         Rule("pairwise-gp", "qeubo"),
         Rule("optuna", "sampler"),
@@ -188,12 +189,12 @@ OPTIONS = replace(
         Claim(
             "The best of three is better than duels, question by question.",
             Rule("ep", "exploring-eiig", 3),
-            DEFAULT,
+            EXPLORING,
         ),
         Claim(
             "The best of four is better than duels, question by question.",
             Rule("ep", "exploring-eiig", 4),
-            DEFAULT,
+            EXPLORING,
             leads=True,
         ),
         Claim(
@@ -264,12 +265,12 @@ PAIRS = replace(
     DEFAULTS,
     name="pairs",
     asks="Should a duel show two new points, or the incumbent and a challenger?",
-    rules=(DEFAULT, *all_rules(("ep",), ("eubo-pair", "pair-or-challenger"))),
+    rules=(EXPLORING, *all_rules(("ep",), ("eubo-pair", "pair-or-challenger"))),
     also=(),
     claims=tuple(
         Claim(
             f"The exploring rule is better than {name}.",
-            DEFAULT,
+            EXPLORING,
             Rule("ep", ask),
             leads=ask == "eubo-pair",
         )
@@ -299,7 +300,10 @@ INFERENCE = replace(
                 Rule(worse, ask),
                 leads=ask == "exploring-eiig",
             )
-            for ask, rule in (("exploring-eiig", "the default"), ("eiig", "EIIG"))
+            for ask, rule in (
+                ("exploring-eiig", "the exploring rule"),
+                ("eiig", "EIIG"),
+            )
             for names, better, worse in (
                 ("EP is better than Laplace", "ep", "laplace"),
                 ("SkewGP is better than Laplace", "skew", "laplace"),
@@ -337,7 +341,7 @@ PEOPLE = Study(
         )
     ),
     rules=(
-        DEFAULT,
+        EXPLORING,
         *all_rules(("ep",), ("eiig", "eubo-pair", "hbei")),
         LEARNED_NOISE.better,
         LEARNED_EIIG.better,
@@ -347,13 +351,15 @@ PEOPLE = Study(
         *PEERS,
     ),
     without_ties=(LEARNED_NOISE.better, LEARNED_EIIG.better, WIDE[0].better),
-    reference=DEFAULT,
+    reference=EXPLORING,
     num_seeds=50,
     claims=(
         *BESIDE_PEERS,
         *(
             Claim(
-                f"The default is better than {name}.", DEFAULT, Rule("ep", acquisition)
+                f"The exploring rule is better than {name}.",
+                EXPLORING,
+                Rule("ep", acquisition),
             )
             for acquisition, name in (
                 ("eiig", "EIIG with k = 0.2"),
@@ -365,7 +371,7 @@ PEOPLE = Study(
         LEARNED_EIIG,
         *LAPSES,
         Claim(
-            "Two new points with learned noise and lapses are better than "
+            "Two new points, with learned noise and lapses, are better than "
             "optuna-dashboard's sampler.",
             LAPSES[0].better,
             OPTUNA,
@@ -396,7 +402,7 @@ MANY_DIMENSIONS = Study(
         Setting("styblinskitang64", "probit", 175.0),
     ),
     rules=(
-        DEFAULT,
+        EXPLORING,
         *all_rules(
             ("ep",),
             ("exploring-eiig-turbo", "exploring-eiig-local", "eubo-pair"),
@@ -414,7 +420,7 @@ MANY_DIMENSIONS = Study(
         ADVISED,
         *PEERS,
     ),
-    reference=DEFAULT,
+    reference=EXPLORING,
     num_seeds=50,
     num_random=10,
     num_chosen=40,
@@ -425,31 +431,31 @@ MANY_DIMENSIONS = Study(
         WIDE[0],
         Claim(
             "The output scale should fall with the dimension from six inputs on.",
-            DEFAULT,
+            EXPLORING,
             Rule("ep-large-scale", "exploring-eiig"),
             leads=True,
         ),
         PAIRWISE_KERNEL,
         Claim(
-            "The default is better than the expected best of two new points.",
-            DEFAULT,
+            "The exploring rule is better than the expected best of two new points.",
+            EXPLORING,
             Rule("ep", "eubo-pair"),
         ),
         Claim(
             "Lengthscales should not grow with the dimension from six inputs on.",
-            DEFAULT,
+            EXPLORING,
             Rule("ep-long", "exploring-eiig"),
             leads=True,
         ),
         Claim(
             "The exploring rule is better in a trust region of TuRBO's constants.",
             Rule("ep", "exploring-eiig-turbo"),
-            DEFAULT,
+            EXPLORING,
         ),
         Claim(
             "The exploring rule is better in a small trust region.",
             Rule("ep", "exploring-eiig-local"),
-            DEFAULT,
+            EXPLORING,
             leads=True,
         ),
     ),

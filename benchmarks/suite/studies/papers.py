@@ -7,7 +7,7 @@ from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import (
     BESIDE_PEERS,
     CHANCE,
-    DEFAULT,
+    EXPLORING,
     PEERS,
     all_rules,
 )
@@ -38,7 +38,7 @@ BENAVOLI = (
 ASKING = tuple(acquisition for acquisition, _ in BENAVOLI)
 
 NEW_POINTS = Rule("ep", "eubo-pair")
-"""Beside the default in long runs: two new points by their expected best."""
+"""Beside the exploring rule in long runs: two new points by their expected best."""
 
 FIGURE_5 = Study(
     "skewgp-figure-5",
@@ -50,7 +50,7 @@ FIGURE_5 = Study(
             ("laplace-known", "ep-known", "skew-known"),
             ASKING,
         ),
-        DEFAULT,
+        EXPLORING,
         NEW_POINTS,
         CHANCE,
         OPTUNA,
@@ -79,7 +79,7 @@ FIGURE_6 = Study(
     ),
     rules=(
         *all_rules(("laplace", "ep", "skew"), ASKING),
-        DEFAULT,
+        EXPLORING,
         NEW_POINTS,
         *PEERS,
     ),
@@ -172,7 +172,7 @@ TAKENO = Study(
         )
     ),
     rules=(
-        DEFAULT,
+        EXPLORING,
         *all_rules(
             ("ep",), ("eubo", "hbei", "hbucb", "muc", "eiig", "thompson", "eubo-pair")
         ),
@@ -222,7 +222,7 @@ def _qeubo_protocol(problem: str, dim: int, scale: float) -> Study:
         "Astudillo et al. (2023): their protocol, with logistic answers.",
         settings=(Setting(problem, "logistic", scale),),
         rules=(
-            DEFAULT,
+            EXPLORING,
             *all_rules(("ep",), ("eubo", "eubo-pair")),
             CHANCE,
         ),
@@ -244,8 +244,8 @@ def _qeubo_protocol(problem: str, dim: int, scale: float) -> Study:
                 "way",
             ),
             Claim(
-                "The default is better than qEUBO's pair.",
-                DEFAULT,
+                "The exploring rule is better than qEUBO's pair.",
+                EXPLORING,
                 Rule("ep", "eubo-pair"),
                 "way",
             ),

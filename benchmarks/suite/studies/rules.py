@@ -12,8 +12,8 @@ CHANCE = Rule("ep", "random")
 PEERS = (CHANCE, Rule("pairwise-gp", "qeubo"), OPTUNA)
 """What every table has: chance, BoTorch and optuna-dashboard."""
 
-DEFAULT = Rule("ep", "exploring-eiig")
-"""The duel that the library asks where nobody says otherwise."""
+EXPLORING = Rule("ep", "exploring-eiig")
+"""A duel of the incumbent and one challenger: what other duels are compared with."""
 
 ADVISED = Rule("ep", "joint-kg", 4, "order")
 """The question that it asks of a person who can look at four options at once."""
@@ -21,18 +21,18 @@ ADVISED = Rule("ep", "joint-kg", 4, "order")
 
 BESIDE_PEERS = (
     Claim(
-        "The default is better than optuna-dashboard's sampler.",
-        DEFAULT,
+        "The exploring rule is better than optuna-dashboard's sampler.",
+        EXPLORING,
         OPTUNA,
         leads=True,
     ),
     Claim(
-        "The default is better than `PairwiseGP` with qEUBO.",
-        DEFAULT,
+        "The exploring rule is better than `PairwiseGP` with qEUBO.",
+        EXPLORING,
         Rule("pairwise-gp", "qeubo"),
         leads=True,
     ),
-    Claim("The default is better than random challengers.", DEFAULT, CHANCE),
+    Claim("The exploring rule is better than random challengers.", EXPLORING, CHANCE),
 )
 
 
