@@ -28,7 +28,7 @@ from botorch_pref.likelihoods.base import (
     register_likelihood,
     register_prior,
 )
-from botorch_pref.likelihoods.factors import BoxFactors, GroupsOf
+from botorch_pref.likelihoods.factors import BoxFactors, GroupsOf, LogPartition
 from botorch_pref.likelihoods.probit import (
     PairwiseProbitLikelihood,
     ProbitLink,
@@ -80,12 +80,23 @@ class LapsingFactors(DensityFactors):
         own = self._boxes, self._guess, self._attention
         return type(self)(rows, *own, counts, groups)
 
-    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class; of rows with one answer in closed form."""
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class; in closed form where rows have one answer."""
         if self._counts is not None or self._groups is not None:
-            return super().tilted(mean, variance)
+            return LogPartition(*super().tilted(mean, variance)[:3])
         heard = self._boxes.variance + variance
-        value, first, second, _ = self._of_answers(mean, heard)
+        return LogPartition(*self._of_answers(mean, heard)[:3])
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class, but that no answer makes a row less certain.
+
+        A surprise, which is a lapse or not, may ask for a site of negative precision.
+        With several of them expectation propagation may go in circles (Jylanki et al.
+        2011, section 3). So the second derivative is at most 0 here: the mean is
+        matched, and the variance stays that of the cavity.
+        """
+        value, first, second = self.log_partition(mean, variance)
+        second = second.clamp_max(0.0)
         return TiltedMoments(value, first, second, 1 + variance * second)
 
     def _log_probability(self, z: Tensor) -> Tensor:
@@ -139,6 +150,11 @@ class LapsingLink(DuelLink):
 
     def __init__(self, attentive: ProbitLink, lapse_rate: Tensor) -> None:
         self._attentive, self._lapse_rate = attentive, lapse_rate
+
+    def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See base class; one half of equals to the last digit."""
+        attentive = self._attentive.win_probability(mean, variance)
+        return self._lapse_rate / 2 + (1 - self._lapse_rate) * attentive
 
     def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""

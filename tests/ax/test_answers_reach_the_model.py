@@ -10,6 +10,7 @@ from botorch_pref import (
     DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    LapsingProbitLikelihood,
     OrdinalRatings,
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
@@ -146,7 +147,8 @@ def test_an_answer_taken_back_leaves_the_model(tmp_path) -> None:
     experiment = PreferenceExperiment.resume("unit", storage=tmp_path / "unit.db")
     kept = points(asked[0], asked[2])
     feedback = [Comparisons(torch.tensor([[1, 0], [3, 2]]))]
-    check(experiment, EPPreferenceGP, kept, feedback)
+    law = LapsingProbitLikelihood.default_for(None)
+    check(experiment, EPPreferenceGP, kept, feedback, likelihood=law)
 
 
 @pytest.mark.slow

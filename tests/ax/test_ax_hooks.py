@@ -65,7 +65,10 @@ def test_a_strategy_that_was_stored_asks_on(played) -> None:
     assert run._generation_node_name == "model"
     assert len(run.arms) == 2
     known = {arm.signature for arm in played.experiment.arms_by_name.values()}
-    assert [arm.signature in known for arm in run.arms] == [True, False]
+    assert [arm.signature in known for arm in run.arms] == [False, False]
+    strategy = preference_generation_strategy(played.settings, size=3)
+    of_three = strategy.gen_single_trial(played.experiment, n=3)
+    assert [arm.signature in known for arm in of_three.arms] == [True, False, False]
 
 
 @pytest.mark.slow

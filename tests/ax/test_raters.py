@@ -13,6 +13,7 @@ from showing import A, B, C, D, triangle
 from botorch_pref import (
     DuelKernel,
     EPPreferenceGP,
+    LapsingProbitLikelihood,
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.ax import PreferenceExperiment
@@ -59,7 +60,11 @@ def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
     pairs = [[place[w, r], place[v, r]] for r, w, v in ANSWERS]
     kernel = rater_covar_module(2).double()
     kernel.load_state_dict(found.rater_model.covar_module.state_dict())
-    truth = EPPreferenceGP(X, torch.tensor(pairs), covar_module=kernel).eval()
+    law = LapsingProbitLikelihood.default_for(None)
+    law.load_state_dict(found.rater_model.likelihood.state_dict())
+    truth = EPPreferenceGP(
+        X, torch.tensor(pairs), covar_module=kernel, likelihood=law
+    ).eval()
     stimuli = torch.tensor(DESIGNS, dtype=torch.double) / 2
     for rater, number in numbers.items():
         one = judged.fitted_adapter(rater=rater).botorch_model

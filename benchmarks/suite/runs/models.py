@@ -15,7 +15,7 @@ from torch import Tensor
 from benchmarks.suite.runs.rivals import fit_pairwise_gp
 from botorch_pref.commands.registry import NOISE, fit_with_noise, make_fit
 from botorch_pref.feedback import Comparisons, Validity
-from botorch_pref.likelihoods import LapsingProbitLikelihood, PairwiseProbitLikelihood
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,
@@ -156,21 +156,6 @@ def fit_default_prior(datapoints: Tensor, comparisons: Comparisons) -> Model:
     return model
 
 
-def fit_lapses(datapoints: Tensor, comparisons: Comparisons) -> Model:
-    """EP with learned noise and lapses, and a threshold of ties where there are some.
-
-    Batches play it but where the judge may see no difference.
-    """
-    model = EPPreferenceGP(
-        datapoints,
-        comparisons,
-        covar_module=DuelKernel(datapoints.shape[-1]),
-        likelihood=LapsingProbitLikelihood.default_for(comparisons).double(),
-    )
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    return model
-
-
 LEARNING = ("ep", "laplace", "skew")
 
 MODELS: dict[str, Fit] = {
@@ -179,7 +164,6 @@ MODELS: dict[str, Fit] = {
     "laplace-little-noise": fit_with_noise(LaplacePreferenceGP, NOISE),
     "skew-known": known_fit(SkewPreferenceGP),
     "ep-default-prior": fit_default_prior,
-    "ep-lapses": fit_lapses,
     "ep-rival-prior": fit_rival_prior,
     "pairwise-gp": fit_pairwise_gp,
 }

@@ -350,7 +350,9 @@ PEOPLE = Study(
         *(claim.better for claim in WIDE),
         *PEERS,
     ),
-    without_ties=(LEARNED_NOISE.better, LEARNED_EIIG.better, WIDE[0].better),
+    without_ties=tuple(
+        claim.better for claim in (LEARNED_NOISE, LEARNED_EIIG, *LAPSES, WIDE[0])
+    ),
     reference=EXPLORING,
     num_seeds=50,
     claims=(

@@ -19,7 +19,12 @@ from espresso import QUICK_FIT
 from scipy.stats import norm
 from showing import A, B, C, D, E, show, tell, triangle
 
-from botorch_pref import DuelKernel, EPPreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref import (
+    DuelKernel,
+    EPPreferenceGP,
+    LapsingProbitLikelihood,
+    PreferenceMarginalLogLikelihood,
+)
 from botorch_pref.ax import PreferenceExperiment, Settings, registration
 from botorch_pref.ax.kept_log import KeptLog
 from botorch_pref.ax.log import Log
@@ -43,18 +48,21 @@ def duels(tmp_path_factory) -> PreferenceExperiment:
 
 
 def win_probability_by_hand(train, winner, loser) -> float:
-    """Of noise 1 an option, and hyper-parameters fitted to the other answers."""
+    """Under lapses, with noise and hyper-parameters fitted to the other answers."""
     points = list(dict.fromkeys(p for pair in train for p in reversed(pair)))
     X = torch.tensor(points, dtype=torch.float64) / 2
     index = torch.tensor([[points.index(p) for p in pair] for pair in train])
-    model = EPPreferenceGP(X, index, covar_module=DuelKernel(X.shape[-1]))
+    law = LapsingProbitLikelihood.default_for(None)
+    kernel = DuelKernel(X.shape[-1])
+    model = EPPreferenceGP(X, index, covar_module=kernel, likelihood=law)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     pair = torch.tensor([winner, loser], dtype=torch.float64) / 2
     with torch.no_grad():
         posterior = model.eval().posterior(pair)
     mean, covariance = posterior.mean.flatten(), posterior.covariance_matrix
     variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
-    return float(norm.cdf((mean[0] - mean[1]) / (2 + variance).sqrt()))
+    scale = (2 * law.noise.detach() + variance).sqrt()
+    return 0.025 + 0.95 * float(norm.cdf((mean[0] - mean[1]) / scale))
 
 
 @pytest.mark.slow
