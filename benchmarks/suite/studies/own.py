@@ -419,6 +419,7 @@ MANY_DIMENSIONS = Study(
             ),
             ("exploring-eiig",),
         ),
+        LAPSES[0].better,
         ADVISED,
         *PEERS,
     ),
@@ -429,6 +430,7 @@ MANY_DIMENSIONS = Study(
     claims=(
         *BESIDE_PEERS,
         RANKED_FOUR,
+        LAPSES[0],
         SHORTER,
         WIDE[0],
         Claim(
