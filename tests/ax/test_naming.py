@@ -11,17 +11,26 @@ from botorch_pref import (
     Choices,
     Comparisons,
     DuelKernel,
+    EPPreferenceGP,
+    LapsingProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
     Rankings,
     Ratings,
+    SkewPreferenceGP,
 )
-from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.naming import kernel_named, likelihoods_named, with_likelihoods
+from botorch_pref.ax import PreferenceExperiment, Settings
+from botorch_pref.ax.naming import (
+    kernel_named,
+    likelihoods_named,
+    model_arguments,
+    with_likelihoods,
+)
 from botorch_pref.errors import ExperimentError
 from botorch_pref.likelihoods import base as registry
 from botorch_pref.likelihoods import register_likelihood
+from botorch_pref.models.data import FeedbackDataset
 
 MATERN = {
     "MaternKernel": {
@@ -183,3 +192,52 @@ def test_a_registered_likelihood_has_its_name(monkeypatch: pytest.MonkeyPatch) -
         pass
 
     assert type(likelihoods_named("OwnLikelihood")[Comparisons]) is OwnLikelihood
+
+
+PAIR = torch.tensor([[0, 1]])
+DUELS, CHOICES = Comparisons(PAIR), Choices(torch.tensor([[0, 1, 2]]), PAIR[0, :1])
+RATED = Ratings(PAIR[0], torch.tensor([0.2, 0.7]))
+
+
+@in_turn(
+    ("model", "feedback", "options", "expected"),
+    [
+        (EPPreferenceGP, [DUELS], {}, LapsingProbitLikelihood),
+        (EPPreferenceGP, [DUELS, RATED], {}, LapsingProbitLikelihood),
+        # Choices share the noise of duels, which does not lapse then.
+        (EPPreferenceGP, [DUELS, CHOICES], {}, PairwiseProbitLikelihood),
+        (EPPreferenceGP, [RATED], {}, PairwiseProbitLikelihood),
+        (SkewPreferenceGP, [DUELS], {}, PairwiseProbitLikelihood),
+        (
+            EPPreferenceGP,
+            [DUELS],
+            {"likelihood": "PairwiseLogitLikelihood"},
+            PairwiseLogitLikelihood,
+        ),
+    ],
+)
+def test_the_likelihood_of_duels_follows_from_what_was_answered(
+    model, feedback, options, expected
+) -> None:
+    dataset = FeedbackDataset(
+        X, feedback, feature_names=[*"abc"], outcome_names=["utility"]
+    )
+    made = model(**model_arguments(model, dataset, options))
+    assert type(made.likelihoods["Comparisons"]) is expected
+    parameters = made.likelihoods["Comparisons"].parameters()
+    learned = any(parameter.requires_grad for parameter in parameters)
+    assert learned == (expected is LapsingProbitLikelihood)
+
+
+@in_turn(
+    ("size", "expected"),
+    [
+        (1, "DuelingExploringEIIG"),
+        (2, "DuelingEUBO"),
+        (3, "DuelingExploringEIIG"),
+        (4, "DuelingJointKG"),
+    ],
+)
+def test_the_acquisition_function_follows_from_the_size(size, expected) -> None:
+    assert Settings().acquisition_of(size) == expected
+    assert Settings(acquisition="DuelingUCB").acquisition_of(size) == "DuelingUCB"
