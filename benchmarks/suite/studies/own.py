@@ -173,6 +173,7 @@ OPTIONS = replace(
     rules=(
         EXPLORING,
         *all_rules(("ep",), ("eubo", "hbei", "thompson", "eubo-pair", "random")),
+        LAPSES.better,
         Rule("pairwise-gp", "qeubo"),
         Rule("optuna", "sampler"),
         *MORE_OPTIONS,
