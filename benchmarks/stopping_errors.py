@@ -1,6 +1,6 @@
 """How sure the advice to stop is, and how sure it should be.
 
-    python -m benchmarks.stopping_errors [--set judged|chosen] [--starts 24]
+    python -m benchmarks.stopping_errors [--set judged|chosen] [--starts 24] [--pairs]
         [--setting hartmann6:0.3] [--duels 60] [--every 20] [--record FILE.csv]
     python -m benchmarks.stopping_errors --read benchmarks/records/stopping_errors.csv
 
@@ -8,7 +8,9 @@ Loops of duels by `DuelingExploringEIIG` under EP and `DuelKernel`, five of them
 the suite plays all starts of a setting at once. So that many can be played, challengers
 are the best of some hundred points, the noise of a judge who never errs is fixed, and
 hyper-parameters are fitted after each of the first ten answers, the 15th and every
-tenth. After every so many duels `stopping_advice` is asked about the incumbent, with
+tenth. With ``--pairs`` the loops are those of experiments: two new points by
+`DuelingEUBO`, whose noise is learned and whose person may lapse. After every so many
+duels `stopping_advice` is asked about the incumbent, with
 the bounds of the cube.
 
 The set ``chosen`` has the settings on which the confidence and the tolerance of gains
@@ -43,11 +45,13 @@ from benchmarks.suite.runs.batch_player import (
     answers,
     exploring,
     fixed_noise,
+    lapsing_noise,
     models_of,
     uniform,
 )
-from benchmarks.suite.studies.rules import EXPLORING as RULE
-from botorch_pref import DuelKernel, EPPreferenceGP, PairwiseProbitLikelihood, incumbent
+from benchmarks.suite.studies.own import LAPSES
+from benchmarks.suite.studies.rules import EXPLORING
+from botorch_pref import DuelKernel, EPPreferenceGP, incumbent
 from botorch_pref.acquisition import DistinctOptions
 from botorch_pref.commands.registry import HUMAN_NOISE, NOISE
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
@@ -88,11 +92,17 @@ incumbent and then around the best so far."""
 
 
 def advices(
-    name: str, deviation: float, starts: int, num_duels: int, every: int
+    rule: Rule,
+    name: str,
+    deviation: float,
+    starts: int,
+    num_duels: int,
+    every: int,
 ) -> list[dict[str, object]]:
     """A row for each advice.
 
     Args:
+        rule: That asks: of one challenger, or of two new points.
         name: Of the problem that is optimised.
         deviation: Of the judge, per item.
         starts: How many runs.
@@ -114,7 +124,7 @@ def advices(
                 rows.extend(_asked(problem, self, told))
 
     setting = Setting(name, "probit" if deviation else "exact", deviation)
-    cell = Cell("stopping", setting, RULE, 0, NUM_RANDOM, num_duels)
+    cell = Cell("stopping", setting, rule, 0, NUM_RANDOM, num_duels)
     cells = [replace(cell, seed=seed) for seed in range(starts)]
     error = play_batch(cells, Advised)[0].error
     if error:
@@ -123,7 +133,7 @@ def advices(
 
 
 class QuickPlayer(BatchPlayer):
-    """The rule of the command line, at a fraction of its time.
+    """The rule of the command line or of experiments, at a fraction of its time.
 
     Args:
         rule: Its names.
@@ -136,9 +146,12 @@ class QuickPlayer(BatchPlayer):
         self, rule: Rule, dim: int, errs: bool, sources: Sequence[Generator]
     ) -> None:
         super().__init__(rule, dim, errs, sources)
-        noise = fixed_noise(HUMAN_NOISE if errs else NOISE)
+        # Experiments are not told that a person never errs.
+        noise, told = lapsing_noise, True
+        if rule == EXPLORING:
+            noise, told = fixed_noise(HUMAN_NOISE if errs else NOISE), errs
         make = models_of(EPPreferenceGP, DuelKernel, noise)
-        self.make_model = make(dim, errs, len(sources))
+        self.make_model = make(dim, told, len(sources))
 
     def learn(self, told: Tensor) -> None:
         """See base class."""
@@ -153,6 +166,9 @@ class QuickPlayer(BatchPlayer):
     @torch.no_grad()
     def ask(self) -> Tensor:
         """See base class."""
+        if self.rule != EXPLORING:
+            with torch.enable_grad():
+                return super().ask()
         value = DistinctOptions(exploring(self.model, self.best, self.sources))
         reference = value.X_ref
         assert reference is not None
@@ -220,7 +236,8 @@ def model_of_run(player: BatchPlayer, told: Tensor, run: int) -> EPPreferenceGP:
     kernel, found = DuelKernel(told.shape[-1]).to(points), player.model.covar_module
     kernel.outputscale = found.outputscale[run].detach()
     kernel.base_kernel.lengthscale = found.base_kernel.lengthscale[run].detach()
-    likelihood = PairwiseProbitLikelihood(float(player.model.likelihood.noise))
+    heard = player.model.likelihood
+    likelihood = type(heard)(heard.noise.detach().expand(len(told))[run])
     model = EPPreferenceGP(points, pairs, likelihood=likelihood, covar_module=kernel)
     return model.eval()
 
@@ -245,6 +262,7 @@ def main() -> None:
     parser.add_argument("--setting", action="append", help="PROBLEM:DEVIATION")
     parser.add_argument("--duels", type=int, default=60)
     parser.add_argument("--every", type=int, default=20)
+    parser.add_argument("--pairs", action="store_true", help="ask two new points")
     parser.add_argument("--record", type=Path, help="a table to add the advices to")
     parser.add_argument("--read", type=Path, help="a table of advices to print")
     options = parser.parse_args()
@@ -261,7 +279,8 @@ def main() -> None:
     tables = []
     for name, deviation in chosen_settings(options.setting, SETTINGS[options.set]):
         counts = options.starts, options.duels, options.every
-        found = advices(name, deviation, *counts)
+        rule = LAPSES.better if options.pairs else EXPLORING
+        found = advices(rule, name, deviation, *counts)
         told = pd.DataFrame(found).assign(problem=name, deviation=deviation)
         if options.record:
             _record(options.record, told[list(COLUMNS)])

@@ -146,7 +146,7 @@ TINY = {
         **{"NUM_RESTARTS": 1, "RAW_SAMPLES": 4},
     ),
     "stopping_errors": tiny(
-        "--starts 2 --setting sixhumpcamel-narrow:0.2 --duels 4 --every 2",
+        "--starts 2 --setting sixhumpcamel-narrow:0.2 --duels 4 --every 2 --pairs",
         "--record {folder}/advices.csv",
         **{"NUM_RANDOM": 2, "botorch_pref.evaluation.progress__NUM_PATHS": 4},
     ),

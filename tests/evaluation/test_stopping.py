@@ -486,13 +486,14 @@ def test_an_input_of_one_value_keeps_it() -> None:
     assert bool((stopping_candidates(bounds[:1], bounds)[:, 1] == 5).all())
 
 
-RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "stopping_errors.csv"
+RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
 CHOSEN_ON = {"levy", "hartmann3", "ackley6"}
 
 
-def test_on_record_nine_in_ten_of_those_told_to_stop_had_found_enough() -> None:
+@in_turn("name", ["stopping_errors", "stopping_errors_pairs"])
+def test_on_record_nine_in_ten_of_those_told_to_stop_had_found_enough(name) -> None:
     """The defaults, on problems on which they were not chosen."""
-    asked = pd.read_csv(RECORD)
+    asked = pd.read_csv(RECORDS / f"{name}.csv")
     asked = asked[~asked["problem"].isin(CHOSEN_ON)]
     run, options = ["problem", "deviation", "start"], inspect.signature(stopping_advice)
     default = {name: option.default for name, option in options.parameters.items()}
