@@ -181,7 +181,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
     def tie_threshold(self, value: float | Tensor) -> None:
         if not self._has_ties:
             raise FeedbackError(
-                "This PairwiseProbitLikelihood has no tie threshold to set; construct "
+                f"This {type(self).__name__} has no tie threshold to set; construct "
                 "it with tie_threshold=..."
             )
         set_positive(self, "tie_threshold", value)
@@ -223,7 +223,7 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         if feedback.ties is not None and not self._has_ties:
             raise FeedbackError(
                 "Comparisons has ties, but the likelihood has no tie threshold; pass "
-                "likelihood=PairwiseProbitLikelihood(tie_threshold=...), for example "
+                f"likelihood={type(self).__name__}(tie_threshold=...), for example "
                 "half the noise's deviation: it is learned from there."
             )
         threshold, noise = self.tie_threshold.unsqueeze(-1), self.noise.unsqueeze(-1)

@@ -181,6 +181,14 @@ def test_rates_of_a_batch_are_refused() -> None:
         LapsingProbitLikelihood(lapse_rate=torch.tensor([0.1, 0.2]))  # type: ignore[arg-type]
 
 
+def test_what_lacks_a_tie_threshold_goes_by_its_own_name() -> None:
+    law, tie = LapsingProbitLikelihood(), Comparisons(None, torch.tensor([[0, 1]]))
+    with pytest.raises(FeedbackError, match="=LapsingProbitLikelihood"):
+        law.factors(tie, 2)
+    with pytest.raises(FeedbackError, match="This LapsingProbitLikelihood"):
+        law.tie_threshold = 0.1
+
+
 def test_choices_keep_a_likelihood_of_their_own() -> None:
     points = torch.rand(3, 1, generator=torch.Generator().manual_seed(0)).double()
     model = EPPreferenceGP(
