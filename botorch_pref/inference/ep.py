@@ -27,6 +27,7 @@ from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import conditioning
+from botorch_pref.inference.conditioning import plus_identity
 from botorch_pref.inference.engine import (
     Array,
     Engine,
@@ -49,6 +50,7 @@ from botorch_pref.inference.gaussian import (
     matching_derivatives,
     matching_sites,
     prior_form,
+    site_equations,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
@@ -515,12 +517,56 @@ def _surrogate(
         # Again, for the graph of its parameters.
         tilted = factors.log_partition(state.cavity_mean, state.cavity_variance)
         form = form + tilted.value.sum(-1)
+        unmatched = 0.5 * (tilted.second.detach() - state.tilted.second)
+        if bool(unmatched.any()):
+            form = form + _unmatched_form(covar, mean, factors, state, unmatched)
     if factors.noise is None:
         return form
     with torch.no_grad():
         own = factors.noise.take(state.force.unsqueeze(-1))
         noise_gradient = own @ own.mT - state.posterior.noise_precision(factors.noise)
     return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
+
+
+def _unmatched_form(
+    covar: Tensor,
+    mean: Tensor,
+    factors: ScalarFactors,
+    state: EPState,
+    unmatched: Tensor,
+) -> Tensor:
+    r"""A linear form with the gradient of :math:`\sum_i c_i s_{-i}` at the fixed point.
+
+    Where a row keeps the variance of its cavity in place of that of its tilted factor
+    (see :meth:`.LapsingFactors.tilted`), its site is 0 and the evidence is stationary
+    but for the variances :math:`s_{-i}` of these cavities, in which it has the
+    derivative :math:`c_i` that nothing matches.
+    """
+    rows, noise = factors.rows, factors.noise
+    with torch.no_grad():
+        derivatives = partial(
+            matching_derivatives, factors, state.solver.resolved, state.variance
+        )
+        tau, nu = state.sites.chunk(2, dim=-1)
+        equations = site_equations(derivatives, state.posterior, state.mean, nu)
+        covariance, own, of_moments = equations
+        by_precision = -(covariance.square() @ unmatched.unsqueeze(-1))
+        by_sites = torch.cat([by_precision, torch.zeros_like(by_precision)], dim=-2)
+        pull = torch.linalg.solve(own.mT, by_sites)
+        in_mean, in_variance = (of_moments.mT @ pull).chunk(2, dim=-2)
+        in_variance = in_variance + unmatched.unsqueeze(-1)
+        # Of changes of the prior covariance and means of rows while sites stay.
+        left = plus_identity(-covariance * tau.unsqueeze(-2))
+        in_prior = left.mT @ in_mean
+        in_covar = left.mT @ (in_variance * left) + in_prior * state.force.unsqueeze(-2)
+    prior = rows.congruence(covar)
+    if noise is not None:
+        prior = prior + noise.dense()
+    form = (in_covar * prior).sum((-2, -1))
+    form = form + (in_prior.squeeze(-1) * rows.apply(mean)).sum(-1)
+    cavities = state.cavity_mean, state.cavity_variance
+    sites = matching_sites(state.cavity_mean, factors.tilted(*cavities))
+    return form + (pull.squeeze(-1) * sites).sum(-1)
 
 
 def _derivatives(

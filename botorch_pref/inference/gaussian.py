@@ -154,15 +154,19 @@ Both are ``batch_shape x 2 m x 2 m``, precisions before shifts and means before
 variances; None stands for zero."""
 
 
-def implicit_tangent(
+def site_equations(
     derivatives: Callable[[Tensor, Tensor, Tensor], Derivatives],
     posterior: SitePosterior,
     mean: Tensor,
     nu: Tensor,
-) -> SiteTangent:
-    """The tangent of sites that depend on moments, which the sites move in turn.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of sites that depend on moments, which the sites move in turn.
 
-    Solves ``2 m`` equations, once. The ``derivatives`` take means, variances and sites.
+    The ``derivatives`` take means, variances and sites.
+
+    Returns:
+        The posterior covariance of the rows, ``M`` and ``D`` of the ``2 m`` equations
+        ``M dz = D b``, with the change ``b`` of the moments while sites stay.
     """
     eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
     covariance = posterior.covariance_times(eye)
@@ -175,7 +179,18 @@ def implicit_tangent(
     feedback = torch.cat([by_precision, by_shift], dim=-1)
     if of_sites is not None:
         feedback = feedback + of_sites
-    change = torch.linalg.solve(plus_identity(-feedback), of_moments)
+    return covariance, plus_identity(-feedback), of_moments
+
+
+def implicit_tangent(
+    derivatives: Callable[[Tensor, Tensor, Tensor], Derivatives],
+    posterior: SitePosterior,
+    mean: Tensor,
+    nu: Tensor,
+) -> SiteTangent:
+    """The tangent of sites by their :func:`site_equations`, which it solves once."""
+    _, own, of_moments = site_equations(derivatives, posterior, mean, nu)
+    change = torch.linalg.solve(own, of_moments)
 
     def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
         both = torch.cat([of_mean, of_variance], dim=-1).unsqueeze(-1)

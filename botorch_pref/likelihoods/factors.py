@@ -717,6 +717,11 @@ class JointFactors(IntegratedFactors):
         )
         return gradient
 
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+        """See base class."""
+        found = self._of_blocks(lambda b, m, v: b.log_partition(m, v), mean, variance)
+        return LogPartition(*found)
+
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class."""
         found = self._of_blocks(lambda b, m, v: b.tilted(m, v), mean, variance)

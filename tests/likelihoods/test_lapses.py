@@ -138,6 +138,52 @@ def test_what_a_lapse_costs_is_bounded() -> None:
     assert deviations[1] > deviations[0]
 
 
+def surprised(kind: str) -> EPPreferenceGP:
+    """Answers in a circle, most of which are surprises."""
+    generator = torch.Generator().manual_seed(1)
+    points = torch.rand(6, 1, generator=generator).double()
+    pairs = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [0, 2]])
+    prior = LogNormalPrior(0.0, 1.0)
+    threshold = torch.tensor(0.1, dtype=DOUBLE) if kind == "ties" else None
+    law = lapsing(
+        0.02,
+        0.05,
+        noise_prior=prior,
+        tie_threshold=threshold,
+        tie_threshold_prior=None if threshold is None else prior,
+    )
+    ties = torch.tensor([[0, 5], [2, 4]]) if kind == "ties" else None
+    counts = torch.tensor([3, 1, 1, 1, 1, 1, 2]) if kind == "counts" else None
+    blocks: list[Any] = [Comparisons(pairs, ties, pair_counts=counts)]
+    if kind == "choices":
+        sets = torch.tensor([[0, 2, 4], [1, 3, 5]])
+        blocks.append(Choices(sets, torch.tensor([0, 3])))
+    return EPPreferenceGP(points, feedback=blocks, likelihood=law).eval()
+
+
+@in_turn("kind", ["duels", "counts", "ties", "choices"])
+def test_the_evidence_of_surprises_has_the_gradient_of_its_values(kind: str) -> None:
+    """A row that keeps the variance of its cavity moves it with all parameters."""
+    model = surprised(kind)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    found = torch.autograd.grad(model.log_evidence(), parameters)
+    solution: Any = model.solution()
+    assert bool((solution.sites.precision == 0).any())
+
+    def moved(parameter: Tensor, step: float) -> float:
+        parameter += step
+        value = float(model.log_evidence())
+        parameter -= step
+        return value
+
+    step = 1e-3
+    with torch.no_grad():
+        for parameter, slope in zip(parameters, found, strict=True):
+            ends = moved(parameter, step), moved(parameter, -step)
+            want = (ends[0] - ends[1]) / (2 * step)
+            assert float(slope) == pytest.approx(want, rel=1e-4, abs=1e-4)
+
+
 def test_answers_about_copies_of_points_are_about_the_points() -> None:
     points = torch.rand(4, 1, generator=torch.Generator().manual_seed(0)).double()
     once = torch.tensor([[0, 1], [2, 0], [3, 1]])
