@@ -31,6 +31,7 @@ from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
     DensityFactors,
     Factors,
+    LapsingProbitLikelihood,
     PairwiseBetaLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
@@ -69,7 +70,7 @@ class Problem:
         self.blocks, self.likelihoods = [], []
         for kind, block in blocks:
             module = kind().double()
-            if kind is PairwiseProbitLikelihood:
+            if issubclass(kind, PairwiseProbitLikelihood):
                 module = kind(tie_threshold=threshold).double()
                 module.tie_threshold = threshold
             if hasattr(module, "noise"):
@@ -163,6 +164,7 @@ PROBLEMS = {
         (PairwiseProbitLikelihood, WITH_TIES),
         (BetaRatingLikelihood, RATINGS),
     ],
+    "lapses": [(LapsingProbitLikelihood, WITH_TIES)],
     "blurred": [(PairwiseProbitLikelihood, WITH_TIES)],
 }
 # Rows of a set are coupled, which EP does not take.
