@@ -366,7 +366,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
         text = (
             f"did not converge: after {self.iterations} iterations the residual is "
             f"{self.residual:.1e} posterior standard deviations. Check for extreme "
-            "noise or output scale."
+            "noise or output scale, and for answers that contradict each other."
         )
         stopped = () if self.converged else (text,)
         lost = (

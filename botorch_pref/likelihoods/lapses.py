@@ -211,6 +211,8 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
     functions: Wichmann and Hill 2001, equation 1).
 
     It is not log-concave: an answer that contradicts all others is taken for a lapse.
+    Expectation propagation suits it; where noise is little Laplace's evidence is off by
+    nats.
     Learn its noise, ``noise_prior=LogNormalPrior(0.0, 1.0)``, to ask people whose
     precision nobody knows.
 
