@@ -51,6 +51,11 @@ SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
 walks that take twice the time of all that follows. Elsewhere it does not know them."""
 
 
+FEW_PARAMETERS = 6
+"""With so many, two new points find more than the incumbent and a challenger; with ten
+they are level, and with twenty they find less (`docs/benchmarks.md`)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Settings of the choice of questions.
@@ -58,8 +63,9 @@ class Settings:
     Attributes:
         model: The name of a model.
         acquisition: The name of an acquisition function. None for two new points by
-            `DuelingEUBO`, two challengers of the incumbent by `DuelingExploringEIIG`,
-            and more options by `DuelingJointKG` (`docs/benchmarks.md` compares them).
+            `DuelingEUBO` of up to `FEW_PARAMETERS` parameters, for one challenger of
+            the incumbent by `DuelingExploringEIIG` of more, for two by the same, and
+            for more options by `DuelingJointKG` (`docs/benchmarks.md` compares them).
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model. If there is no ``covar_module``
@@ -137,10 +143,10 @@ class Settings:
                 "the acquisition function that takes them."
             )
 
-    def acquisition_of(self, size: int) -> str:
+    def acquisition_of(self, size: int, num_parameters: int = 1) -> str:
         """The name of the acquisition function of questions with ``size`` options."""
         usual: type = DuelingExploringEIIG if size < 4 else DuelingJointKG
-        if size == 2:
+        if size == 2 and num_parameters <= FEW_PARAMETERS:
             usual = DuelingEUBO
         return self.acquisition or usual.__name__
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from ax.api.configs import RangeParameterConfig
 from cases import in_turn
 from gpytorch.kernels import AdditiveKernel, LinearKernel, MaternKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
@@ -230,14 +231,43 @@ def test_the_likelihood_of_duels_follows_from_what_was_answered(
 
 
 @in_turn(
-    ("size", "expected"),
+    ("size", "parameters", "expected"),
     [
-        (1, "DuelingExploringEIIG"),
-        (2, "DuelingEUBO"),
-        (3, "DuelingExploringEIIG"),
-        (4, "DuelingJointKG"),
+        (1, 3, "DuelingExploringEIIG"),
+        (2, 6, "DuelingEUBO"),
+        (2, 7, "DuelingExploringEIIG"),
+        (3, 3, "DuelingExploringEIIG"),
+        (4, 20, "DuelingJointKG"),
     ],
 )
-def test_the_acquisition_function_follows_from_the_size(size, expected) -> None:
-    assert Settings().acquisition_of(size) == expected
-    assert Settings(acquisition="DuelingUCB").acquisition_of(size) == "DuelingUCB"
+def test_the_acquisition_function_follows_from_the_question(
+    size, parameters, expected
+) -> None:
+    assert Settings().acquisition_of(size, parameters) == expected
+    own = Settings(acquisition="DuelingUCB")
+    assert own.acquisition_of(size, parameters) == "DuelingUCB"
+
+
+@pytest.mark.slow
+@in_turn(("parameters", "shown"), [(6, [False, False]), (7, [True, False])])
+def test_many_parameters_are_asked_about_beside_the_incumbent(
+    tmp_path, parameters, shown
+) -> None:
+    experiment = PreferenceExperiment.create(
+        f"of {parameters}",
+        parameters=[
+            RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
+            for name in "abcdefg"[:parameters]
+        ],
+        storage=tmp_path / f"{parameters}.db",
+        initial=2,
+        repeat_rate=0,
+        optimizer_options={"num_restarts": 1, "raw_samples": 8},
+    )
+    known = []
+    for _ in range(2):
+        question = experiment.ask(2)
+        known += question.options
+        experiment.tell(question, winner=0)
+    asked = experiment.ask(2).options
+    assert sorted((option in known for option in asked), reverse=True) == shown

@@ -25,8 +25,8 @@ hyper-parameters anew after each answer.
   it from {NOISE:g} on and `skew` has {NOISE:g}; that of `laplace` is always
   {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. The recorded runs
   of `takeno` from seed 0, of `skewgp-figure-5` but for `exploring-eiig` and
-  `eubo-pair`, of `-6` where a rule has one or two starts and SkewGP's from seeds 0 and
-  1, and of `-8` but for `eiig` from seed 4 on are older:
+  `eubo-pair`, SkewGP's of `-6` from seeds 0 and 1, and of `-8` those of `ep-apart`, and
+  of `eiig` from seeds 0 to 3, are older:
   `ep` had {NOISE:g} in them too, and options were kept a hundredth apart.
 - `ep-learned-noise`: `ep` that learns the noise of a judge who errs too, from
   {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.

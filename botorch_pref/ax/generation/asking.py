@@ -138,7 +138,8 @@ def next_run(
         run = spread_run(fitted_sobol_spec(experiment, settings, position), size)
         run._generation_node_name = SPREAD
         return run
-    spec = model_spec(settings, rater=rater, size=size)
+    num_parameters = len(experiment.search_space.tunable_parameters)
+    spec = model_spec(settings, None, rater, size, num_parameters)
     spec.fit(experiment)
     run = spec.gen(n=size)
     run._generation_node_name = MODEL
@@ -202,14 +203,15 @@ def model_spec(
     acquisition_class: type[AcquisitionFunction] | None = None,
     rater: int | None = None,
     size: int = 2,
+    num_parameters: int = 1,
 ) -> GeneratorSpec:
     """The model of an experiment, with an acquisition function.
 
     Without an ``acquisition_class``, which takes no options, it is the settings' own
-    for questions with ``size`` options.
+    for questions with ``size`` options of so many parameters.
     Where raters share, the utility of the ``rater`` of a number counts, or the mean.
     """
-    own = duel_classes()[settings.acquisition_of(size)]
+    own = duel_classes()[settings.acquisition_of(size, num_parameters)]
     is_own = acquisition_class in (None, own)
     model_class, options = model_classes()[settings.model], settings.model_options
     if settings.raters == SHARE:
