@@ -159,7 +159,7 @@ CELLS = [
     Cell(lambda: PairwiseBetaLikelihood(precision=6.0, noise=NOISE), STRENGTHS),
     Cell(lambda: BetaRatingLikelihood(precision=6.0, noise=NOISE), RATINGS),
     Cell(
-        lambda: LapsingProbitLikelihood(NOISE, tie_threshold=0.3),
+        lambda: LapsingProbitLikelihood(NOISE, tie_threshold=0.3, lapse_rate=0.2),
         Comparisons(PAIRS, TIES),
     ),
 ]

@@ -78,6 +78,8 @@ def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Ten
     is_probit, scale = hasattr(law, "noise"), math.sqrt(2 * noise)
     gaps = duels(f, answers.pairs) - threshold
     wins = log_ndtr(gaps / scale) if is_probit else logsigmoid(gaps)
+    rate = float(getattr(law, "lapse_rate", 0.0))
+    wins = (rate / 2 + (1 - rate) * wins.exp()).log() if rate else wins
     if answers.ties is None:
         return wins
     gaps = duels(f, answers.ties)
@@ -85,7 +87,7 @@ def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Ten
         ties = _interval((-threshold - gaps) / scale, (threshold - gaps) / scale)
     else:
         ties = ((gaps + threshold).sigmoid() - (gaps - threshold).sigmoid()).log()
-    return torch.cat([wins, ties], -1)
+    return torch.cat([wins, ties + math.log1p(-rate)], -1)
 
 
 def _choices(f: Tensor, answers: Choices, law: Any, noise: float) -> Tensor:
