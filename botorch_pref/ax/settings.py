@@ -52,8 +52,8 @@ walks that take twice the time of all that follows. Elsewhere it does not know t
 
 
 FEW_PARAMETERS = 6
-"""With so many, two new points find more than the incumbent and a challenger; with ten
-they are level, and with twenty they find less (`docs/benchmarks.md`)."""
+"""Up to so many, two new points find more than the incumbent and a challenger; with
+twenty they find less (`docs/benchmarks.md`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

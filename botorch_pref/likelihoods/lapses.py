@@ -92,7 +92,7 @@ class LapsingFactors(DensityFactors):
 
         A surprise, which is a lapse or not, may ask for a site of negative precision.
         With several of them expectation propagation may go in circles (Jylanki et al.
-        2011, section 3). So the second derivative is at most 0 here: the mean is
+        2011). So the second derivative is at most 0 here: the mean is
         matched, and the variance stays that of the cavity.
         """
         value, first, second = self.log_partition(mean, variance)
@@ -212,15 +212,14 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     It is not log-concave: an answer that contradicts all others is taken for a lapse.
     Expectation propagation suits it; where noise is little Laplace's evidence is off by
-    nats.
-    Learn its noise, ``noise_prior=LogNormalPrior(0.0, 1.0)``, to ask people whose
+    nats. Learn its noise, ``noise_prior=LogNormalPrior(0.0, 1.0)``, to ask people whose
     precision nobody knows.
 
     Args:
         noise: See :class:`PairwiseProbitLikelihood`.
         tie_threshold: See there.
         lapse_rate: :math:`\epsilon`, in (0, 1), fixed: a few tens of answers do not
-            tell it. Rates of 0.02 to 0.1 serve attentive and absent people alike.
+            tell it.
         noise_prior: See there.
         tie_threshold_prior: See there.
 
