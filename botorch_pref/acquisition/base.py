@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models.model import Model
+from botorch.models.model import Model, ModelList
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.pathwise.utils import get_train_inputs
 from botorch.utils.transforms import (
@@ -59,6 +59,11 @@ def observed_points(model: Model) -> Tensor:
 
     The members of an ensemble have the same points, which are returned once.
     """
+    if isinstance(model, ModelList):
+        raise UnsupportedError(
+            f"{type(model).__name__} keeps the training inputs of each model apart; "
+            "give its one model, models[0]."
+        )
     if not single_output(model).train_inputs:
         raise FeedbackError(
             "The best point so far is wanted of a model without observed points. Ask a "

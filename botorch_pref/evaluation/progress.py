@@ -18,7 +18,7 @@ from scipy.sparse import coo_array, csgraph
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from botorch_pref.errors import BotorchPrefError
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answers import check_unbatched, model_link
@@ -123,9 +123,18 @@ def best_probability(
         points: ``n x d``.
         num_samples: Number of joint samples.
         seed: Of the samples.
+
+    Raises:
+        FeedbackError: The points are none, or not ``n x d``.
     """
+    points = check_points("points", points)
+    if points.dim() != 2 or not len(points):
+        raise FeedbackError(
+            f"points has shape {tuple(points.shape)}, expected n x d with a point or "
+            "more; ask of one set of points at a time."
+        )
     distinct, point, copies = torch.unique(
-        check_points("points", points), dim=0, return_inverse=True, return_counts=True
+        points, dim=0, return_inverse=True, return_counts=True
     )
     utilities = utility_samples(model, distinct, num_samples, seed)
     wins = one_hot(utilities.argmax(-1), len(distinct)).to(points)

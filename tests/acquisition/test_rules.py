@@ -9,7 +9,7 @@ from botorch.acquisition.preference import (
     AnalyticExpectedUtilityOfBestOption,
 )
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models import SingleTaskGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from scipy.stats import norm
@@ -29,7 +29,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     Validity,
 )
-from botorch_pref.acquisition import champion
+from botorch_pref.acquisition import champion, incumbent
 from botorch_pref.likelihoods import DuelLink, LogitLink, ProbitLink
 
 # Of the closed form of the probit's expected entropy, in nats.
@@ -175,6 +175,14 @@ def test_a_model_of_several_outputs_is_refused() -> None:
             rule(model, X[:1])
     with pytest.raises(UnsupportedError, match="SingleTaskGP has 2 outputs"):
         champion(model)
+
+
+def test_a_list_of_one_model_is_refused_where_its_points_are_wanted() -> None:
+    X = points(3, 2).flatten(0, 1)
+    members = ModelListGP(SingleTaskGP(X, X[:, :1]))
+    for best in (champion, incumbent):
+        with pytest.raises(UnsupportedError, match=r"one model, models\[0\]"):
+            best(members)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,11 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     Ratings,
 )
-from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
+from botorch_pref.errors import (
+    BotorchPrefError,
+    FeedbackError,
+    UnsupportedFeedbackError,
+)
 from botorch_pref.evaluation import (
     answer_agreement,
     best_probability,
@@ -269,6 +273,13 @@ def test_members_of_an_ensemble_count_alike() -> None:
     gain = remaining_gain(members, points[:1], points).expected
     each = remaining_gain(batch, points[:1], points).expected
     torch.testing.assert_close(gain, each.mean())
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 1), (0, 1)])
+def test_chances_are_of_one_set_of_points(shape: tuple[int, ...]) -> None:
+    points = torch.zeros(shape, dtype=torch.double)
+    with pytest.raises(FeedbackError, match="expected n x d with a point or more"):
+        best_probability(Linear(), points)
 
 
 def test_seeds_and_the_global_state() -> None:
