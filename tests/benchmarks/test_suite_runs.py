@@ -16,7 +16,7 @@ from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.judges import judge_generator, make_judge
 from benchmarks.suite.runs.play import COLUMNS, Outcome, basin_regret, is_repeated, play
-from benchmarks.suite.runs.rivals import decided
+from benchmarks.suite.runs.rivals import ATTEMPTS, OptunaDashboard, decided
 from benchmarks.suite.runs.schedule import run_cells
 from benchmarks.suite.runs.store import (
     collect,
@@ -118,6 +118,27 @@ def test_rivals_start_like_everybody_and_come_out_again(
         row["distance"] for row in ours[:2]
     ]
     assert figures(cell) == mine
+
+
+def test_a_rival_that_fails_or_proposes_the_incumbent_is_asked_again() -> None:
+    pytest.importorskip("optuna_dashboard", reason="the rival is not installed")
+    rival = OptunaDashboard(1, 1, torch.Generator().manual_seed(3))
+    X, best = torch.tensor([[0.25], [0.75]]).double(), torch.tensor([0.75]).double()
+    model = rival.fit(X, Comparisons(torch.tensor([[1, 0]])))
+    found = iter([0.75, None, 0.75, 0.5])
+
+    def sampled(*_: object) -> dict[str, float]:
+        value = next(found, None)
+        if value is None:
+            raise torch.linalg.LinAlgError
+        return {"x000": value}
+
+    rival.sampler.sample_relative = sampled
+    rival.proposed = best
+    assert rival(1, model, best).challenger.tolist() == [0.5]
+    rival.proposed = best
+    with pytest.raises(SuiteError, match=f"no other point {ATTEMPTS} times"):
+        rival(2, model, best)
 
 
 @pytest.mark.slow

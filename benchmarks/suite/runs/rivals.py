@@ -19,6 +19,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
+from benchmarks.suite.errors import SuiteError
 from botorch_pref.acquisition import incumbent, recommend
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
@@ -29,6 +30,9 @@ from botorch_pref.simulation.duel_loop import (
     Proposal,
     index_pairs,
 )
+
+ATTEMPTS = 20
+"""How often optuna-dashboard is asked for a point before a run fails."""
 
 
 def decided(comparisons: Comparisons) -> Tensor:
@@ -63,7 +67,8 @@ class OptunaDashboard:
 
     After each answer the sampler learns its hyper-parameters and proposes a point. The
     point meets the incumbent of the sampler's own model: its kernel and its noise under
-    expectation propagation, by which it fits them.
+    expectation propagation, by which it fits them. Where the sampler fails, or proposes
+    the incumbent itself, it is asked again, as somebody at the dashboard would.
 
     Args:
         dim: Number of inputs `d`.
@@ -82,7 +87,7 @@ class OptunaDashboard:
         self.sampler = PreferentialGPSampler(seed=generator.initial_seed() % 2**32)
         unit = optuna.distributions.FloatDistribution(0.0, 1.0)
         self.space = {f"x{i:03d}": unit for i in range(dim)}
-        self.proposed = torch.empty(0)
+        self.proposed, self.study = torch.empty(0), None
 
     def __call__(
         self, number: int, model: Model | None, best: Tensor | None
@@ -92,6 +97,8 @@ class OptunaDashboard:
             shape = 2, len(self.space)
             points = torch.rand(shape, generator=self.generator, dtype=torch.double)
             return Proposal(points[0], points[1], "random")
+        if torch.equal(self.proposed, best):
+            self.proposed = self._sampled(best)
         return Proposal(self.proposed, best, "optuna")
 
     def fit(self, datapoints: Tensor, comparisons: Comparisons) -> Model:
@@ -99,9 +106,8 @@ class OptunaDashboard:
         pairs = decided(comparisons)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            study = self._told(datapoints, pairs)
-            found = self.sampler.sample_relative(study, study.trials[0], self.space)
-        self.proposed = torch.tensor([found[name] for name in self.space]).double()
+            self.study = self._told(datapoints, pairs)
+        self.proposed = self._sampled()
         gp = self.sampler._gp
         noise = float(gp.log_noise.detach().exp())
         return EPPreferenceGP(
@@ -111,6 +117,24 @@ class OptunaDashboard:
             # Its noise is that of the difference.
             likelihood=PairwiseProbitLikelihood(noise / 2),
         )
+
+    def _sampled(self, best: Tensor | None = None) -> Tensor:
+        """The sampler's point; drawn anew where it fails or proposes the best again."""
+        for _ in range(ATTEMPTS):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found = self.sampler.sample_relative(
+                        self.study, self.study.trials[0], self.space
+                    )
+            except torch.linalg.LinAlgError:
+                # As a dashboard that is started again.
+                self.sampler._gp = None
+                continue
+            point = torch.tensor([found[name] for name in self.space]).double()
+            if best is None or not torch.equal(point, best):
+                return point
+        raise SuiteError(f"optuna-dashboard proposed no other point {ATTEMPTS} times")
 
     def _told(self, datapoints: Tensor, pairs: Tensor) -> Any:
         """A study of optuna's in which these answers were given, in their order."""

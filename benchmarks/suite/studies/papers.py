@@ -56,7 +56,6 @@ FIGURE_5 = Study(
         OPTUNA,
     ),
     reference=Rule("laplace-known", "eiig-0.1"),
-    num_seeds=20,
     num_random=10,
     num_chosen=100,
     claims=(*_skew_against_laplace("-known", *BENAVOLI), BESIDE_PEERS[0]),
