@@ -306,6 +306,17 @@ class ReferenceAcquisition(AcquisitionFunction):
         super().set_X_pending(X_pending)
 
 
+def split_pending(
+    pending: Tensor | None, X_ref: Tensor | None, size: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """Pending options of the same question, and of open ones of that size."""
+    if pending is None or X_ref is not None or size == 1:
+        return pending, None
+    others = pending.shape[-2] // size * size
+    same, asked = pending[..., others:, :], pending[..., :others, :]
+    return same if same.shape[-2] else None, asked if others else None
+
+
 class DuelingAcquisition(ReferenceAcquisition):
     r"""Mean value of the duels that new points bring.
 
@@ -411,7 +422,7 @@ class DuelingAcquisition(ReferenceAcquisition):
         Members of an ensemble are a batch of the posterior.
         """
         size = X.shape[-2]
-        same, asked = self._split_pending(size)
+        same, asked = split_pending(self.X_pending, self.X_ref, size)
         points = with_others(X, same, self.X_ref)
         first, second = new_duels(size, points.shape[-2], X.device)
         if asked is None:
@@ -430,15 +441,6 @@ class DuelingAcquisition(ReferenceAcquisition):
             swapped = self.duel_values(posterior, second, first)
             values = torch.where(both_new, 0.5 * (values + swapped), values)
         return values.mean(0)
-
-    def _split_pending(self, size: int) -> tuple[Tensor | None, Tensor | None]:
-        """Pending options of the same question, and of open ones of that size."""
-        pending = self.X_pending
-        if pending is None or self.X_ref is not None or size == 1:
-            return pending, None
-        others = pending.shape[-2] // size * size
-        same, asked = pending[..., others:, :], pending[..., :others, :]
-        return same if same.shape[-2] else None, asked if others else None
 
     def _posterior(self, points: Tensor) -> Posterior:
         """Joint posterior of the points that may meet."""

@@ -176,7 +176,8 @@ def _mean(model: Model, items: Tensor) -> Tensor:
     parts = []
     for part in items.split(_WINDOW):
         posterior: Any = model.posterior(part.unsqueeze(-2))
-        parts.append(posterior.mean.reshape(-1, len(part)).mean(0))
+        # Members of an ensemble are a batch behind that of the items.
+        parts.append(posterior.mean.reshape(len(part), -1).mean(-1))
     return torch.cat(parts)
 
 

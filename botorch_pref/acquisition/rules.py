@@ -28,6 +28,7 @@ from botorch_pref.acquisition.base import (
     new_duels,
     observed_points,
     reference_point,
+    split_pending,
     takes_points,
     with_others,
 )
@@ -135,9 +136,10 @@ class DuelingJointEUBO(ReferenceAcquisition):
 
     the qEUBO of Astudillo et al. (2023) of a question that shows the reference beside
     ``q`` challengers, which are meant to be chosen jointly. It is an average over
-    `DRAWS` quasi-random draws of the utilities, which stay fixed: smooth, and off by a
-    few percent that another generator would change. Pending points are options of the
-    same question. The value of one challenger is that of `DuelingEUBO`, which is exact.
+    `DRAWS` quasi-random draws of the utilities, which stay fixed: smooth, and off, as
+    another generator shows, by up to a tenth at good points and by half at poor ones.
+    Pending points are options of the same question. The value of one challenger is what
+    `DuelingEUBO` has without draws.
 
     Args:
         model: Any BoTorch model with one output whose posterior BoTorch draws from; a
@@ -355,8 +357,33 @@ class DuelingTailedEI(DifferenceAcquisition):
         return mixtures.tailed_positive_part(means, variance)
 
 
+class WrappedAcquisition(AcquisitionFunction):
+    """Acquisition function that changes the value of another one.
+
+    The pending points of ``acquisition`` are the wrapper's, and so are its reference
+    point and its log space.
+    """
+
+    @checked_arguments
+    def __init__(self, acquisition: AcquisitionFunction) -> None:
+        super().__init__(model=acquisition.model)
+        self.acquisition = acquisition
+        self._log = acquisition._log
+        super().set_X_pending(getattr(acquisition, "X_pending", None))
+
+    @property
+    def X_ref(self) -> Tensor | None:
+        """The reference point of the acquisition function, if it has one."""
+        return getattr(self.acquisition, "X_ref", None)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Hands pending points, ``n x d`` or None, to the wrapped function."""
+        self.acquisition.set_X_pending(X_pending)
+        super().set_X_pending(X_pending)
+
+
 @register_acquisition("exploring-eiig", reference=incumbent)
-class DuelingExploringEIIG(AcquisitionFunction):
+class DuelingExploringEIIG(WrappedAcquisition):
     r"""`DuelingTailedEI` with probability :math:`\epsilon`, else `DuelingEIIG`.
 
     Which of the two is drawn once, when the instance is made:
@@ -395,57 +422,20 @@ class DuelingExploringEIIG(AcquisitionFunction):
     ) -> None:
         if not 0 <= epsilon <= 1:
             raise ValueError(f"epsilon is {epsilon}; give a probability.")
-        super().__init__(model=model)
         explores = float(torch.rand((), generator=generator)) < epsilon
         # Made in any case, for its checks.
         refining = DuelingEIIG(model, X_ref, k, link)
-        self.chosen = DuelingTailedEI(model, X_ref) if explores else refining
-        self.set_X_pending()
-
-    @property
-    def X_ref(self) -> Tensor | None:
-        """The reference point."""
-        return self.chosen.X_ref
+        super().__init__(DuelingTailedEI(model, X_ref) if explores else refining)
 
     @property
     def feasible_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
         """`feasible_value` of the function that was drawn; None where it has none."""
-        return getattr(self.chosen, "feasible_value", None)
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Hands pending points, ``n x d`` or None, to the function that was drawn."""
-        self.chosen.set_X_pending(X_pending)
-        super().set_X_pending(self.chosen.X_pending)
+        return getattr(self.acquisition, "feasible_value", None)
 
     def forward(self, X: Tensor) -> Tensor:
         """Value by the function that was drawn, see `DuelingAcquisition`."""
-        value: Tensor = self.chosen(X)
+        value: Tensor = self.acquisition(X)
         return value
-
-
-class WrappedAcquisition(AcquisitionFunction):
-    """Acquisition function that changes the value of another one.
-
-    The pending points of ``acquisition`` are the wrapper's, and so are its reference
-    point and its log space.
-    """
-
-    @checked_arguments
-    def __init__(self, acquisition: AcquisitionFunction) -> None:
-        super().__init__(model=acquisition.model)
-        self.acquisition = acquisition
-        self._log = acquisition._log
-        super().set_X_pending(getattr(acquisition, "X_pending", None))
-
-    @property
-    def X_ref(self) -> Tensor | None:
-        """The reference point of the acquisition function, if it has one."""
-        return getattr(self.acquisition, "X_ref", None)
-
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Hands pending points, ``n x d`` or None, to the wrapped function."""
-        self.acquisition.set_X_pending(X_pending)
-        super().set_X_pending(X_pending)
 
 
 def nearness(squared: Tensor, free: float = 1.0, full: float = 0.0) -> Tensor:
@@ -492,8 +482,8 @@ _UNRESOLVED = 64
 class DistinctOptions(WrappedAcquisition):
     r"""An acquisition function with a penalty on options that are nearly the same.
 
-    Each pair of a new point with another new point, a pending point or the reference
-    costs
+    Each pair of a new point with another new point, a pending point of the same
+    question (see `DuelingAcquisition`) or the reference costs
 
     .. math:: s \, \max(0, 1 - r^2)^2 ,
 
@@ -569,6 +559,14 @@ class DistinctOptions(WrappedAcquisition):
         self.register_buffer("weight", self._spread(points))
 
     @property
+    def feasible_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """`feasible_value` of the function less the penalty; None without one."""
+        own = getattr(self.acquisition, "feasible_value", None)
+        if own is None:
+            return None
+        return lambda X, log_valid: own(X, log_valid) - (self.acquisition(X) - self(X))
+
+    @property
     def optimizer_options(self) -> dict[str, Any]:
         """See `options_of_search`; the spread is that over observed points.
 
@@ -608,7 +606,9 @@ class DistinctOptions(WrappedAcquisition):
         """The acquisition function's value less the penalty, ``batch_shape``."""
         if self.smallest_square is None:
             return self.acquisition(X) - self.weight * self._nearness(X)
-        duels: Any = getattr(self.acquisition, "chosen", self.acquisition)
+        duels: Any = self.acquisition
+        if isinstance(duels, DuelingExploringEIIG):
+            duels = duels.acquisition
         if type(duels).forward is DuelingAcquisition.forward:
             # One posterior for both.
             question = duels.meetings(X)
@@ -623,7 +623,8 @@ class DistinctOptions(WrappedAcquisition):
 
     def _options(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """All options of the question, and the pairs of them that count."""
-        points = with_others(X, self.X_pending, self.X_ref)
+        same, _ = split_pending(self.X_pending, self.X_ref, X.shape[-2])
+        points = with_others(X, same, self.X_ref)
         return points, *new_duels(X.shape[-2], points.shape[-2], X.device)
 
     def _nearness(self, X: Tensor) -> Tensor:

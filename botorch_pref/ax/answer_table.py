@@ -19,9 +19,15 @@ from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
-from botorch_pref.ax.questions import answers_by_key, record
+from botorch_pref.ax.questions import answers_by_key, record, standing_answers
 from botorch_pref.ax.space.options import own_design
-from botorch_pref.datasets.tables import TRUTHS, decimal_point, number_of, separator_of
+from botorch_pref.datasets.tables import (
+    NULL_CHARACTERS,
+    TRUTHS,
+    decimal_point,
+    number_of,
+    separator_of,
+)
 from botorch_pref.errors import ExperimentError
 
 _SIDES = ("winner", "loser")
@@ -61,6 +67,8 @@ def record_table(
         name = Path(answers).name
         try:
             text = file_content(Path(answers)).decode("utf-8-sig")
+            if "\0" in text:
+                raise ValueError(NULL_CHARACTERS)
             table = _with_points(log, csv_table(text), separator_of(text), items)
         except (OSError, ValueError) as error:
             why = str(error).strip()
@@ -79,9 +87,10 @@ def record_table(
     rows = [(f"Row {label} of {name}", row) for label, row in records]
     read = _asked_of_options if _is_of_options(table) else _asked_of_duels
     known = Counter({key: len(same) for key, same in answers_by_key(log).items()})
+    standing = standing_answers(log)
     for where, options, said, time in read(log, table, rows, items, from_file):
         try:
-            record(log, [option for _, option in options], said, time, known)
+            record(log, [option for _, option in options], said, time, known, standing)
         except ExperimentError as error:
             for source, option in options:
                 try:

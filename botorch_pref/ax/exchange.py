@@ -22,7 +22,6 @@ from botorch_pref.ax.given import is_text, wrong
 from botorch_pref.ax.kept_log import Retelling
 from botorch_pref.ax.log import (
     COLUMNS,
-    TOLD,
     Definition,
     Event,
     Log,
@@ -258,14 +257,15 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
                 break
     found, answered = {here for here, _ in shared.values()}, answers_by_key(log)
     for key, there in answers_by_key(source).items():
-        unknown = [number for number in there if number not in shared]
-        same = [number for number in answered.get(key, []) if number not in found]
-        for number, place in zip(unknown, same, strict=False):
-            kinds = [event.kind for event in source.questions[number].events]
-            if log.questions[place].standing is not None:
-                # It may have been taken back there.
-                kinds = kinds[: len(kinds) - kinds[::-1].index(TOLD)]
-            shared[number] = (place, len(kinds))
+        unknown = [one for one in there[::-1] if one[0] not in shared]
+        same = [one for one in answered.get(key, [])[::-1] if one[0] not in found]
+        for (number, told), (place, here) in zip(unknown, same, strict=False):
+            whole = len(source.questions[number].events)
+            stands = here == len(log.questions[place].events)
+            if stands or told == whole or source.questions[number].standing is None:
+                # What followed there follows here, unless something else did here.
+                shared[number] = (place, told if stands else whole)
+                found.add(place)
     return shared
 
 

@@ -482,8 +482,8 @@ class PreferenceExperiment:
     @property
     def generation_strategy(self) -> GenerationStrategy:
         """Ax's generation strategy, which chooses the next question for Ax."""
-        size = self.default_size
-        return asking.preference_generation_strategy(self.settings, size=size)
+        known = self.settings, self.log.position, self.default_size
+        return asking.preference_generation_strategy(*known)
 
     @one_at_a_time
     def client(self) -> Client:

@@ -318,8 +318,6 @@ class Retelling:
             again = [self._option(each.parameters) for each in asked.as_chosen]
             chosen = Chosen(again, repeats=self._numbers.get(repeats), **what)
             told = self._log.ask(chosen, rater, event.time)
-        except StorageError:
-            raise
         # Damaged data fail in all kinds of ways.
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(f"its options cannot be shown here ({error})") from error

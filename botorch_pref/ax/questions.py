@@ -123,35 +123,64 @@ def record(
     given: Mapping[str, Any],
     time: str | None = None,
     known: Counter[str] | None = None,
+    standing: Mapping[str, dict[int, str]] | None = None,
 ) -> None:
     """Asks about designs of `own_options`, and adds the answer from elsewhere.
 
     With the ``time`` at which it was given, it is not added where it is one of the
-    `answers_by_key` that are ``known``, which has one less then.
+    `answers_by_key` that are ``known``, which has one less then. It is refused where
+    another one of its rater, time and options is left of those that are ``standing``
+    (see `standing_answers`): somebody edited it.
     """
     designs = own_options(log.space, log.catalogue, options)
     what = taken(log, len(designs), given)
-    if known and time is not None and known[key := _key(designs, what, time)] > 0:
-        known[key] -= 1
-        return
+    if known and time is not None:
+        others = (standing or {}).get(_key(designs, _of_rater(what), time), {})
+        if known[key := _key(designs, what, time)] > 0:
+            known[key] -= 1
+            others.pop(next((i for i, own in others.items() if own == key), -1), None)
+            return
+        for index in others:
+            said = dict(log.questions[index].events[-1].what)
+            raise ExperimentError(
+                f"Question {index} has another answer of this rater and time about "
+                f"these options: {said}. To change it, withdraw question {index}, and "
+                "give the table again; to add one beside it, leave out the time."
+            )
     asked = log.ask(Chosen(designs, elsewhere=True), what.get("rater"), time)
     log.add(asked.question, TOLD, what, time)
 
 
-def answers_by_key(log: Log) -> dict[str, list[int]]:
-    """Numbers of questions that were answered, by a text that tells the last answer.
+def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
+    """Questions that were answered, by a text that tells the answer, the latest first.
 
-    An answer has the same text in every log: of its time, its options, and what was
-    said. It may have been taken back since.
+    They have their number, and how many of their events there were then. An answer has
+    the same text in every log: of its time, its options, and what was said. It may have
+    been taken back since, and another one given.
     """
-    found: dict[str, list[int]] = {}
-    for question in log.questions:
-        told = next((e for e in reversed(question.events) if e.kind == TOLD), None)
-        if told is not None:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for told in reversed(log.events):
+        if told.kind == TOLD:
+            question = log.questions[told.question]
             options = [option.parameters for option in question.options]
-            key = _key(options, told.what, told.time)
-            found.setdefault(key, []).append(question.index)
+            place = question.index, question.events.index(told) + 1
+            found.setdefault(_key(options, told.what, told.time), []).append(place)
     return found
+
+
+def standing_answers(log: Log) -> dict[str, dict[int, str]]:
+    """Keys of answers that stand, by question, by a text of rater, time and options."""
+    found: dict[str, dict[int, str]] = {}
+    for told in log.answers():
+        options = [each.parameters for each in log.questions[told.question].options]
+        of_rater = _of_rater(told.what)
+        about, key = (_key(options, what, told.time) for what in (of_rater, told.what))
+        found.setdefault(about, {})[told.question] = key
+    return found
+
+
+def _of_rater(what: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"rater": what.get("rater")}
 
 
 def _key(

@@ -329,6 +329,9 @@ TRUTHS = {"true": True, "1": True, "1.0": True}
 TRUTHS |= {"": False, "false": False, "0": False, "0.0": False}
 """Texts that are true or false; tables with gaps elsewhere have 1 as 1.0."""
 
+NULL_CHARACTERS = "it has null characters, as UTF-16 has; save it as text in UTF-8"
+"""Why a file that was read as UTF-8 is none."""
+
 
 def separator_of(text: str) -> str:
     """What stands between the cells of a CSV file: a comma, a semicolon or a tab.
@@ -375,6 +378,8 @@ class CsvTable:
                 f"{path} cannot be read: {error}; save it as text in UTF-8, with "
                 "commas, semicolons or tabs between the cells"
             ) from error
+        if "\0" in text:
+            raise FeedbackError(f"{path} cannot be read: {NULL_CHARACTERS}")
         separator = separator_of(text)
         # Not strict, a quote that nobody closes makes one cell of all that follows.
         reader = csv.reader(

@@ -33,7 +33,11 @@ from botorch_pref.feedback import (
     Rankings,
 )
 from botorch_pref.feedback.base import AnswerFold, answer_folds
-from botorch_pref.likelihoods import PreferenceLikelihood, ScalarFactors
+from botorch_pref.likelihoods import (
+    PairwiseLogitLikelihood,
+    PreferenceLikelihood,
+    ScalarFactors,
+)
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.models.base import check_one_to_one
@@ -192,7 +196,14 @@ def _likelihood_of(
     model: PreferenceGP, kind: type[Feedback]
 ) -> PreferenceLikelihood[Any]:
     if not hasattr(check_one_to_one(model), "likelihoods"):
-        return model.likelihood
+        if kind in model.likelihood.explains:
+            return model.likelihood
+        if kind is Comparisons:
+            # Two options of Plackett-Luce are a logistic duel.
+            return PairwiseLogitLikelihood().to(model.datapoints)
+        raise UnsupportedFeedbackError(
+            f"{type(model).__name__} has no likelihood for {kind.__name__}."
+        )
     if kind.__name__ not in model.likelihoods:
         raise UnsupportedFeedbackError(
             f"The model has no likelihood for {kind.__name__}; build it with "

@@ -5,7 +5,6 @@ from botorch_pref.feedback.base import (
     Options,
     check_distinct,
     check_index_tensor,
-    check_same_shape,
 )
 from botorch_pref.feedback.kinds import (
     Choices,
@@ -29,5 +28,4 @@ __all__ = [
     "Validity",
     "check_distinct",
     "check_index_tensor",
-    "check_same_shape",
 ]

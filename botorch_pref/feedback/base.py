@@ -257,7 +257,11 @@ class Feedback(ABC):
         wide = of in self.wide_fields
         label = self._label(of) + (" without its last dimension" if wide else "")
         expected = rows.shape[:-1] if wide else rows.shape
-        check_same_shape(self._label(name), getattr(self, name), expected, label)
+        if (shape := getattr(self, name).shape) != expected:
+            raise FeedbackError(
+                f"{self._label(name)} has shape {tuple(shape)}, but {label} has "
+                f"{tuple(expected)}: one answer a row."
+            )
 
     def take(self, *rows: Tensor) -> Self:
         """Some of the answers, with their counts.
@@ -529,25 +533,6 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
             f"{name} has shape {tuple(value.shape)}, expected batch_shape x {shape}."
         )
     return value
-
-
-def check_same_shape(name: str, value: Tensor, expected: torch.Size, of: str) -> None:
-    """Checks that there is one answer for each row of indices.
-
-    Args:
-        name: The field of the answers, for example ``Ratings.ratings``.
-        value: The answers.
-        expected: The shape of the rows.
-        of: The field of the rows, for example ``Ratings.indices``.
-
-    Raises:
-        FeedbackError: The shapes differ.
-    """
-    if value.shape != expected:
-        raise FeedbackError(
-            f"{name} has shape {tuple(value.shape)}, but {of} has "
-            f"{tuple(expected)}: one answer a row."
-        )
 
 
 def check_distinct(name: str, pairs: Tensor) -> None:

@@ -156,13 +156,6 @@ class EPState:
         return self.solver.total((self.step * self.scale).abs().sum(-1))
 
 
-def _non_negative(state: EPState) -> Tensor:
-    """The sites, without negative precisions where these leave no posterior."""
-    tau, nu = state.sites.chunk(2, dim=-1)
-    positive = torch.where(state.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
-    return torch.cat([positive, nu], dim=-1)
-
-
 @dataclass(frozen=True)
 class EPProblem:
     """What stays as sites change; ``prior`` is the prior mean of the rows."""
@@ -209,13 +202,6 @@ class EPProblem:
             is_proper=is_proper,
         )
 
-    def state_if_any(self, sites: Tensor) -> EPState | None:
-        """The state of some sites; None where they are too precise for a posterior."""
-        try:
-            return self.state(sites)
-        except PrecisionError:
-            return None
-
     def first(self, initial: Sites | None) -> tuple[EPState, int]:
         """The state to start from, and the number of sweeps that led there.
 
@@ -248,7 +234,9 @@ class EPProblem:
         if state.is_proper:
             return state
         # Sites of other hyper-parameters, or all at once, may widen too much to start.
-        return self.state(_non_negative(state))
+        tau, nu = sites.chunk(2, dim=-1)
+        tau = torch.where(state.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
+        return self.state(torch.cat([tau, nu], dim=-1))
 
     def _prior_sites(self) -> Tensor:
         """The sites that the prior alone suggests, which need no factorisation.
@@ -439,9 +427,10 @@ def _iterate(problem: EPProblem, state: EPState) -> tuple[EPState, int]:
         sites = damping.next_sites(state, memory)
         if some_may_have:
             sites = torch.where(reached.unsqueeze(-1), state.sites, sites)
-        new = problem.state_if_any(sites)
-        if new is None:
-            # Nothing says which element of a batch it was.
+        try:
+            new = problem.state(sites)
+        except PrecisionError:
+            # Too precise for a posterior; nothing says which element of a batch it was.
             damping.judge(torch.zeros_like(state.proper), everywhere=False)
             memory, iterations = AndersonMemory(total), iterations + 1
             continue

@@ -48,7 +48,7 @@ from botorch_pref.inference.conditioning import (
 )
 from botorch_pref.inference.engine import UtilityPrior, in_double
 from botorch_pref.inference.solvers import OwnNoise
-from botorch_pref.likelihoods.factors import LogDerivatives, LogPartition, ScalarFactors
+from botorch_pref.likelihoods.factors import LogDerivatives, ScalarFactors
 from botorch_pref.linalg.covariance import block_diagonal, join_rows, psd_root
 from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign, take_places
 from botorch_pref.numerics.quadrature import TiltedMoments
@@ -372,7 +372,7 @@ class BlurredFactors(ScalarFactors):
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return LogDerivatives(*self.own.log_partition(z, self.blur.expand_as(z)))
+        return self.own.log_partition(z, self.blur.expand_as(z))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
@@ -383,7 +383,7 @@ class BlurredFactors(ScalarFactors):
             )
         return gradient
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class."""
         return self.own.log_partition(mean, variance + self.blur)
 

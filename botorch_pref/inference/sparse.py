@@ -69,7 +69,7 @@ from botorch_pref.inference.inducing import (
     SharedFeatureSolver,
     inverse_root,
 )
-from botorch_pref.likelihoods.factors import Factors, LogPartition, ScalarFactors
+from botorch_pref.likelihoods.factors import Factors, LogDerivatives, ScalarFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.quadrature import TiltedMoments
 
@@ -141,7 +141,7 @@ class FixedPoint:
     factors: BlurredFactors
     open_part: OpenPart
     state: ep.EPState
-    tilted: LogPartition
+    tilted: LogDerivatives
 
     @cached_property
     def whole(self) -> FeatureFactor:

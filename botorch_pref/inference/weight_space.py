@@ -34,22 +34,6 @@ from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_it
 from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 
 
-@dataclass(frozen=True)
-class WeightPosterior:
-    """A Gaussian posterior of the weights of features, ``batch_shape x d``.
-
-    The evidence, or its lower bound, carries the exact gradient in the precision of the
-    prior; the residual is in posterior standard deviations.
-    """
-
-    mean: Tensor
-    covariance: Tensor
-    log_evidence: Tensor
-    converged: bool
-    iterations: int
-    residual: float
-
-
 def _singular(like: Tensor) -> PrecisionError:
     return PrecisionError(
         f"The posterior precision of the weights is singular in {like.dtype}: features "
@@ -59,48 +43,56 @@ def _singular(like: Tensor) -> PrecisionError:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightSolution(Solution[WeightPosterior]):
-    """A Gaussian posterior of the weights of linear utilities."""
+class WeightSolution(Solution["WeightSolution"]):
+    """A Gaussian posterior of the weights of features, ``batch_shape x d``.
 
-    posterior: WeightPosterior
+    The evidence, or its lower bound, carries the exact gradient in the precision of the
+    prior; the residual is in posterior standard deviations.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    evidence: Tensor
+    converged: bool
+    iterations: int
+    residual: float
 
     @property
     def log_evidence(self) -> Tensor:
         """See base class; its gradient is in the precision of the prior."""
-        return self.posterior.log_evidence
+        return self.evidence
 
     @property
-    def terms(self) -> WeightPosterior:
+    def terms(self) -> WeightSolution:
         """See base class: mean and covariance of the weights."""
-        return self.posterior
+        return self
 
     def diagnostics(self) -> dict[str, Any]:
         """See base class."""
         return {
             "converged": not self.failures,
-            "iterations": self.posterior.iterations,
-            "residual": self.posterior.residual,
+            "iterations": self.iterations,
+            "residual": self.residual,
             "log_evidence": self.log_evidence,
         }
 
     @property
     def failures(self) -> tuple[str, ...]:
         """See base class."""
-        known = self.posterior
         text = (
-            f"did not converge: after {known.iterations} iterations the residual is "
-            f"{known.residual:.1e} posterior standard deviations. Check the scale of "
+            f"did not converge: after {self.iterations} iterations the residual is "
+            f"{self.residual:.1e} posterior standard deviations. Check the scale of "
             "the features and eta."
         )
-        stopped = () if known.converged else (text,)
-        return stopped + not_finite(self.log_evidence, known.mean)
+        stopped = () if self.converged else (text,)
+        return stopped + not_finite(self.evidence, self.mean)
 
 
 @dataclass(frozen=True)
 class WeightEngine:
     """A method of inference over weights; ``find`` takes what :meth:`solve` does."""
 
-    find: Callable[[Tensor, Tensor, Tensor, Tensor | None], WeightPosterior]
+    find: Callable[[Tensor, Tensor, Tensor, Tensor | None], WeightSolution]
 
     def solve(
         self,
@@ -118,11 +110,9 @@ class WeightEngine:
         """
         given = in_double((features, stages, precision, counts))
         found = self.find(*given)
-        parts = (found.mean, found.covariance, found.log_evidence)
+        parts = (found.mean, found.covariance, found.evidence)
         mean, covariance, evidence = (part.to(features) for part in parts)
-        return WeightSolution(
-            replace(found, mean=mean, covariance=covariance, log_evidence=evidence)
-        )
+        return replace(found, mean=mean, covariance=covariance, evidence=evidence)
 
 
 class _Model(NamedTuple):
@@ -196,7 +186,7 @@ class _Curvature(NamedTuple):
 
 def laplace_weights(
     features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
-) -> WeightPosterior:
+) -> WeightSolution:
     r"""The Laplace posterior of weights given choices, and its evidence.
 
     The mean is the mode (MAP). An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of
@@ -242,10 +232,10 @@ def laplace_weights(
         slope = d / eta - trace - mean.square().sum(-1) - turned.sum(-1)
         return 0.5 * slope * precision
 
-    return WeightPosterior(
+    return WeightSolution(
         mean=mean,
         covariance=covariance,
-        log_evidence=with_gradient_of(value, surrogate),
+        evidence=with_gradient_of(value, surrogate),
         converged=bool((residual <= TOLERANCE).all()),
         iterations=iterations,
         residual=float(residual.max()),
@@ -276,7 +266,7 @@ def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem
 
 def variational_weights(
     features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
-) -> WeightPosterior:
+) -> WeightSolution:
     r"""The variational posterior of weights given choices, and its lower bound.
 
     An iteration costs ``O(d^3 + n d^2)``, and ``O(d)`` for each pair and each item of a
@@ -304,10 +294,10 @@ def variational_weights(
         slope = 0.5 * (d / eta - trace - mean.square().sum(-1))
         return slope * precision
 
-    return WeightPosterior(
+    return WeightSolution(
         mean=mean,
         covariance=covariance,
-        log_evidence=with_gradient_of(step.value, surrogate),
+        evidence=with_gradient_of(step.value, surrogate),
         converged=converged,
         iterations=iterations,
         residual=float(step.residual.max()),

@@ -12,7 +12,6 @@ from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLike
 from botorch_pref.likelihoods.factors import (
     Factors,
     LogDerivatives,
-    LogPartition,
     ScalarFactors,
 )
 from botorch_pref.likelihoods.lapses import LapsingProbitLikelihood
@@ -37,7 +36,6 @@ __all__ = [
     "Factors",
     "LapsingProbitLikelihood",
     "LogDerivatives",
-    "LogPartition",
     "LogitLink",
     "OrdinalProbitLikelihood",
     "PairwiseBetaLikelihood",

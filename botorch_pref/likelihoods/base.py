@@ -439,6 +439,17 @@ LikelihoodT = TypeVar("LikelihoodT", bound=type[PreferenceLikelihood[Any]])
 _REGISTERED: dict[str, type[PreferenceLikelihood[Any]]] = {}
 
 
+class GaussianNoise(PreferenceLikelihood[FeedbackT]):
+    """Items are heard with Gaussian noise of a variance that may be learned."""
+
+    noise = PositiveParameter()
+
+    @property
+    def observation_variance(self) -> Tensor:
+        """The noise of one item."""
+        return self.noise
+
+
 def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
     """Registers a likelihood by its name; a decorator of its class.
 

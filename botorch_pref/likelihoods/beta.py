@@ -32,8 +32,8 @@ from torch.distributions import Beta
 from botorch_pref.feedback import Ratings, Strengths
 from botorch_pref.likelihoods.base import (
     FeedbackT,
+    GaussianNoise,
     PositiveParameter,
-    PreferenceLikelihood,
     register_likelihood,
     register_positive,
 )
@@ -203,7 +203,7 @@ class BetaFactors(IntegratedFactors):
 _FINEST_SCALE = 100
 
 
-class BetaAnswers(PreferenceLikelihood[FeedbackT]):
+class BetaAnswers(GaussianNoise[FeedbackT]):
     r"""Predictions of answers :math:`y \sim \mathrm{Beta}(\nu \mu, \nu (1 - \mu))`.
 
     The mean is :math:`\mu = \Phi(z / \sqrt{2 \sigma^2})`. All take the mean and the
@@ -212,7 +212,6 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
     """
 
     precision = PositiveParameter()
-    noise = PositiveParameter()
 
     def __init__(
         self,
@@ -227,11 +226,6 @@ class BetaAnswers(PreferenceLikelihood[FeedbackT]):
             precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
         register_positive(self, "precision", precision, precision_prior, learned=True)
         register_positive(self, "noise", noise, noise_prior)
-
-    @property
-    def observation_variance(self) -> Tensor:
-        r"""The :math:`\sigma^2` by which the mean answer is blurred."""
-        return self.noise
 
     def expected_answer(self, mean: Tensor, variance: Tensor) -> Tensor:
         r""":math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`, equation 53 of the paper."""

@@ -58,14 +58,6 @@ class LogDerivatives(NamedTuple):
     second: Tensor
 
 
-class LogPartition(NamedTuple):
-    """A log partition and two derivatives in the mean, each ``batch_shape x m``."""
-
-    value: Tensor
-    first: Tensor
-    second: Tensor
-
-
 class Factors(ABC):
     r"""Factors of the rows ``z = A f(X)``.
 
@@ -166,7 +158,7 @@ class ScalarFactors(Factors):
     r"""A factor :math:`p(y_i \mid z_i)` for each row."""
 
     @abstractmethod
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         r""":math:`\log \int p(y_i \mid z) N(z; \mu_i, s_i) dz` and its derivatives.
 
         With derivatives :math:`\partial, \partial^2` in the cavity mean, the tilted
@@ -191,9 +183,9 @@ class IntegratedFactors(ScalarFactors):
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class."""
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class; by quadrature."""
-        return LogPartition(*self.tilted(mean, variance)[:3])
+        return LogDerivatives(*self.tilted(mean, variance)[:3])
 
 
 # Sums of so many answers are drawn one by one.
@@ -300,9 +292,9 @@ class BoxFactors(ScalarFactors):
         """See base class."""
         return weights * self._shifted(z, self.variance)[3]
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class; closed form, since noise and cavity variances add."""
-        return LogPartition(*self._shifted(mean, self.variance + variance)[:3])
+        return LogDerivatives(*self._shifted(mean, self.variance + variance)[:3])
 
     @classmethod
     def stacked(cls, blocks: Sequence[Factors]) -> BoxFactors | None:
@@ -583,7 +575,7 @@ class _InLine:
         mean, variance = mean.flatten(line), variance.flatten(line)
         own = mean[..., self._alone], variance[..., self._alone]
         # A row that an element of the batch lacks says nothing.
-        closed = LogPartition(
+        closed = LogDerivatives(
             *(part * self._there for part in self._single.log_partition(*own))
         )
         moments = TiltedMoments(*closed, 1 + own[1] * closed.second)
@@ -717,10 +709,10 @@ class JointFactors(IntegratedFactors):
         )
         return gradient
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class."""
         found = self._of_blocks(lambda b, m, v: b.log_partition(m, v), mean, variance)
-        return LogPartition(*found)
+        return LogDerivatives(*found)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class."""

@@ -28,7 +28,7 @@ from botorch_pref.likelihoods.base import (
     register_likelihood,
     register_prior,
 )
-from botorch_pref.likelihoods.factors import BoxFactors, GroupsOf, LogPartition
+from botorch_pref.likelihoods.factors import BoxFactors, GroupsOf, LogDerivatives
 from botorch_pref.likelihoods.probit import (
     PairwiseProbitLikelihood,
     ProbitLink,
@@ -80,12 +80,12 @@ class LapsingFactors(DensityFactors):
         own = self._boxes, self._guess, self._attention
         return type(self)(rows, *own, counts, groups)
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogPartition:
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class; in closed form where rows have one answer."""
         if self._counts is not None or self._groups is not None:
-            return LogPartition(*super().tilted(mean, variance)[:3])
+            return LogDerivatives(*super().tilted(mean, variance)[:3])
         heard = self._boxes.variance + variance
-        return LogPartition(*self._of_answers(mean, heard)[:3])
+        return LogDerivatives(*self._of_answers(mean, heard)[:3])
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class, but that no answer makes a row less certain.

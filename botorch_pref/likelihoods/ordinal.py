@@ -26,7 +26,7 @@ _LOG_GAP_SPREAD, _FIRST_SPREAD = 1.0, 10.0
 
 
 @base.register_likelihood
-class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
+class OrdinalProbitLikelihood(base.GaussianNoise[OrdinalRatings]):
     r"""Ordinal probit likelihood: levels between cut points of a noisy utility.
 
     .. math::
@@ -54,7 +54,6 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
     """
 
     explains: ClassVar = {OrdinalRatings: BoxFactors}
-    noise = base.PositiveParameter()
 
     def __init__(
         self,
@@ -143,11 +142,6 @@ class OrdinalProbitLikelihood(base.PreferenceLikelihood[OrdinalRatings]):
             ends.gather(-1, levels + 1),
             width=width.gather(-1, levels),
         )
-
-    @property
-    def observation_variance(self) -> Tensor:
-        """The noise of one point."""
-        return self.noise
 
     def level_probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Probabilities ``... x K`` of the levels of a point with a Gaussian utility.

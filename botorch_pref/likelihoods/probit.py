@@ -26,8 +26,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.base import (
     DuelLink,
-    PositiveParameter,
-    PreferenceLikelihood,
+    GaussianNoise,
     register_likelihood,
     register_positive,
     set_positive,
@@ -116,7 +115,7 @@ def expected_gaussians(
 
 
 @register_likelihood
-class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
+class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
     r"""Each item's utility is heard with Gaussian noise; the larger one wins.
 
     .. math::
@@ -148,7 +147,6 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
         Choices: CorrelatedBoxFactors,
         Rankings: CorrelatedBoxFactors,
     }
-    noise = PositiveParameter()
 
     def __init__(
         self,
@@ -240,11 +238,6 @@ class PairwiseProbitLikelihood(PreferenceLikelihood[Feedback]):
             lower.append(-upper[-1])
         ends = torch.cat(lower, dim=-1), torch.cat(upper, dim=-1)
         return BoxFactors(stack_rows(blocks), (2 * noise).expand_as(ends[0]), *ends)
-
-    @property
-    def observation_variance(self) -> Tensor:
-        """The noise of one presented item."""
-        return self.noise
 
     @property
     def link(self) -> ProbitLink:
@@ -494,7 +487,7 @@ def _boxed(
 
 
 @register_likelihood
-class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
+class AffineProbitLikelihood(GaussianNoise[Validity]):
     r"""Probit likelihood of valid and failed trials: noisy utility above or below zero.
 
     .. math::
@@ -512,7 +505,6 @@ class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
     """
 
     explains: ClassVar = {Validity: BoxFactors}
-    noise = PositiveParameter()
 
     def __init__(
         self, noise: float | Tensor = 1.0, *, noise_prior: Prior | None = None
@@ -531,11 +523,6 @@ class AffineProbitLikelihood(PreferenceLikelihood[Validity]):
         variance = noise.expand(*batch, sign.shape[-1])
         lower = torch.zeros_like(variance)
         return BoxFactors(rows, variance, lower, torch.full_like(lower, torch.inf))
-
-    @property
-    def observation_variance(self) -> Tensor:
-        """The noise of one point."""
-        return self.noise
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that a trial is valid."""

@@ -37,7 +37,7 @@ from botorch_pref.likelihoods.probit import (
 )
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.base import check_one_to_one
-from botorch_pref.models.data import DistinctPoints, MergedAnswers, TrainingSet
+from botorch_pref.models.data import DistinctPoints, TrainingSet
 from botorch_pref.numerics.argument_ranges import check_decorated, check_unused
 from botorch_pref.numerics.bend_quadrature import half_rise
 from botorch_pref.posteriors.gaussian import check_finite, check_points
@@ -169,9 +169,10 @@ def noticeable_difference(model: Model) -> Tensor:
     r"""Difference of two utilities that is just noticeable, shaped as the parameters.
 
     There the probability of naming the better option is halfway between that for two
-    equal options and 1: 3/4 without ties, where it is :math:`0.954 \sigma` for a probit
-    with the noise :math:`\sigma^2`; under a tie threshold far above the noise, the
-    threshold. Without a link it raises as `model_link` does.
+    equal options and that for very different ones: 3/4 without ties and lapses, where
+    it is :math:`0.954 \sigma` for a probit with the noise :math:`\sigma^2`; under a tie
+    threshold far above the noise, the threshold. Without a link it raises as
+    `model_link` does.
     """
     likelihood, _ = _likelihood_and_link(model)
     zero = torch.zeros_like(likelihood._like)
@@ -368,59 +369,31 @@ class AnswerLikelihoods(ModuleDict):
         They are about the distinct points, or without these about all datapoints, and
         then about the weights of covariates.
         """
+        count, place = data.datapoints.shape[-2], data.first_copies
+        if distinct is not None:
+            count, place = len(distinct.first), distinct.inverse
         blocks, counts = [], []
         for answers in data.answers if distinct is None else data.distinct_answers:
             kind = type(answers.given)
             likelihood = self.of(kind, engine)
             takes_counts = likelihood.explains[kind].takes_counts
             if answers.given.covariates is None:
-                made = _of_points(likelihood, answers, takes_counts, data, distinct)
-                total = made.rows.num_points + num_covariates
-                made.rows = replace(made.rows, num_points=total)
+                told = answers.block if takes_counts else answers.repeated
+                made = _factors(likelihood, told, data.datapoints.shape[-2])
+                if distinct is not None:
+                    made.reindex(distinct.inverse, count)
+                elif place is not None:
+                    made.rows = made.rows.reindex(place, count)
+                made.rows = replace(made.rows, num_points=count + num_covariates)
             else:
-                made = _of_options(likelihood, answers, takes_counts, data, distinct)
+                options = answers.options if takes_counts else answers.repeated_options
+                own, points = likelihood._of_options(options.points), options.points
+                made = _factors(own, options.block, points.shape[-1])
+                points = points if place is None else take_places(place, points)
+                made.see_options(points, options.covariates, count)
             blocks.append(made)
             counts.append(answers.counts if takes_counts else None)
         return joint_factors(blocks, counts, data.equal_rows)
-
-
-def _of_points(
-    likelihood: AnyLikelihood,
-    answers: MergedAnswers,
-    takes_counts: bool,
-    data: TrainingSet,
-    distinct: DistinctPoints | None,
-) -> Factors:
-    """Factors of answers without covariates."""
-    told = answers.block if takes_counts else answers.repeated
-    n = data.datapoints.shape[-2]
-    made = _factors(likelihood, told, n)
-    if distinct is not None:
-        made.reindex(distinct.inverse, len(distinct.first))
-    elif data.first_copies is not None:
-        made.rows = made.rows.reindex(data.first_copies, n)
-    return made
-
-
-def _of_options(
-    likelihood: AnyLikelihood,
-    answers: MergedAnswers,
-    takes_counts: bool,
-    data: TrainingSet,
-    distinct: DistinctPoints | None,
-) -> Factors:
-    """Factors of answers with covariates, of which each option has its own."""
-    block, points, covariates = (
-        answers.options if takes_counts else answers.repeated_options
-    )
-    made = _factors(likelihood._of_options(points), block, points.shape[-1])
-    count, place = data.datapoints.shape[-2], data.first_copies
-    if distinct is not None:
-        count, place = len(distinct.first), distinct.inverse
-    if place is not None:
-        points = take_places(place, points)
-    made.see_options(points, covariates, count)
-    return made
 
 
 def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:

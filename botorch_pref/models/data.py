@@ -425,11 +425,26 @@ def _same(first: Any, second: Any) -> bool:
     )
 
 
+def _duels(indices: Tensor, ranks: Tensor) -> Tensor | Comparisons:
+    """Pairs, winner first; beside ties, which have equal ranks, where there are any."""
+    pairs = torch.gather(indices, dim=-1, index=ranks)
+    tied = ranks[..., 0] == ranks[..., 1]
+    if not bool(tied.any()):
+        return pairs
+    if tied.dim() > 1:
+        raise UnsupportedFeedbackError(
+            "Y has ties in a batch, of which each element may have other ones; make a "
+            "model of each, or pass a FeedbackDataset with Comparisons(pairs, ties)."
+        )
+    return Comparisons(None if bool(tied.all()) else pairs[~tied], indices[tied])
+
+
 def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
     """``datapoints``, and ``feedback`` or ``comparisons``, from a data set of answers.
 
     ``Y`` of a ``RankingDataset`` holds the rank of each item, 0 for the best: two items
-    give comparisons, more give one block of ``Rankings``.
+    give comparisons, a tie where their ranks are equal; more give one block of
+    ``Rankings``.
     """
     if isinstance(training_data, FeedbackDataset):
         return {"datapoints": training_data.points, "feedback": training_data.feedback}
@@ -442,8 +457,7 @@ def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
     items = training_data._X
     assert isinstance(items, SliceContainer)
     if ranks.shape[-1] == 2:
-        comparisons = torch.gather(items.indices, dim=-1, index=ranks)
-        return {"datapoints": items.values, "comparisons": comparisons}
+        return {"datapoints": items.values, "comparisons": _duels(items.indices, ranks)}
     tied = (ranks.sort(dim=-1).values.diff(dim=-1) == 0).any(dim=-1)
     if bool(tied.any()):
         where = tied.nonzero()[0].tolist()

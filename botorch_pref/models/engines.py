@@ -270,8 +270,11 @@ class SparsePreferenceGP(PreferenceGP):
 
     @property
     def num_data(self) -> int:
-        """The number of inducing points, which is the same in every process."""
-        return self.num_inducing
+        """The number of inducing points, which is the same in every process.
+
+        Without any, where every point is seen, it is the number of other models.
+        """
+        return super().num_data if self.inducing_points is None else self.num_inducing
 
     def _answered(self) -> TrainingSet:
         self._check_share()

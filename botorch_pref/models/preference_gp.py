@@ -188,6 +188,10 @@ class PreferenceGP(UtilityModel, GP):
             [*of.parameters(), *of.buffers()], self._made_factors
         )
 
+    def _state(self) -> list[Tensor]:
+        """Those of the likelihoods too: a lapse rate is a buffer."""
+        return [*super()._state(), *(t.detach() for t in self.likelihoods.buffers())]
+
     def _made_factors(self) -> Factors:
         return self.likelihoods.factors(
             self._answered(), self.engine, self._distinct, self.num_covariates

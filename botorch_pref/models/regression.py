@@ -26,7 +26,6 @@ from botorch_pref.feedback.base import AnswerFold, answer_folds
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.inference.weight_space import (
     WeightEngine,
-    WeightPosterior,
     WeightSolution,
     laplace_weights,
     variational_weights,
@@ -117,7 +116,7 @@ def _held_out_losses(
 
 
 def _log_win_probability(
-    features: Tensor, pairs: Tensor, weights: WeightPosterior
+    features: Tensor, pairs: Tensor, weights: WeightSolution
 ) -> Tensor:
     """Log probability that the first of each pair wins, ``E x batch_shape x m``."""
     first, second = pairs.clamp_min(0).unbind(-1)

@@ -31,11 +31,10 @@ from botorch_pref.web.rendering import STATIC, Media, NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
-    AnswerConflictError,
-    OtherExperimentError,
     PreferenceService,
     given_object,
     given_patience,
+    status_of,
 )
 
 MAX_BYTES = 64 * 1024
@@ -300,17 +299,10 @@ def _failed(request: Request, error: Exception) -> Response:
         # Nobody hears it: the client left while it was sending.
         return Response(status_code=400)
     if isinstance(error, BotorchPrefError):
-        statuses = {
-            OtherExperimentError: 404,
-            AnswerConflictError: 409,
-            ExperimentError: 400,
-            BotorchPrefError: 503,
-        }
-        status = next(n for kind, n in statuses.items() if isinstance(error, kind))
         details = getattr(error, "details", {})
         # A script may send halves of characters, which no reply can hold.
         said = str(error).encode(errors="replace").decode()
-        return JSONResponse({"error": said, **details}, status)
+        return JSONResponse({"error": said, **details}, status_of(error))
     said = (
         "Something failed where this page is served. Whoever runs the experiment finds "
         "the reason in the terminal there."

@@ -158,6 +158,9 @@ _UNIT = re.compile(r"(.*\S)\s*(?:\(([^()]+)\)|\[([^\[\]]+)\])")
 _STEPS = 1000
 """A number is written so finely that its bounds are about so many steps apart."""
 
+_MOST_MORE = 10
+"""Digits that are added at most where options would look the same."""
+
 
 class NumberTable:
     """Table of parameters, which options are shown as by default.
@@ -185,12 +188,13 @@ def number_tables(
     range the value lies; ``rank``, 1 for the largest and -1 for the smallest one.
     """
     tables: list[list[JSON]] = [[] for _ in options]
+    more = _further_digits(space, options)
     for parameter in space.parameters.values():
         if isinstance(parameter, FixedParameter):
             continue
         name, unit = named_unit(parameter.name)
         values = [option[parameter.name] for option in options]
-        texts = [written(parameter, value) for value in values]
+        texts = [written(parameter, value, more) for value in values]
         differs = len(set(texts)) > 1
         ranked = differs and number_range(parameter) is not None
         for table, text, value in zip(tables, texts, values, strict=True):
@@ -209,8 +213,8 @@ def named_unit(name: str) -> tuple[str, str]:
     return found[1].replace("_", " "), found[2] or found[3]
 
 
-def written(parameter: Parameter, value: Any) -> str:
-    """A value as fine as the bounds of its parameter need."""
+def written(parameter: Parameter, value: Any, more: int = 0) -> str:
+    """A value as fine as the bounds of its parameter need, or with more digits."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float):
@@ -218,7 +222,7 @@ def written(parameter: Parameter, value: Any) -> str:
     if not isinstance(parameter, RangeParameter):
         return str(value).removesuffix(".0")
     # Nobody is shown a negative zero.
-    return f"{value:z.{_decimals(parameter, value)}f}"
+    return f"{value:z.{_decimals(parameter, value) + more}f}"
 
 
 def step(parameter: RangeParameter) -> float:
@@ -381,13 +385,26 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
 
 def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
     """Checks that people can tell designs apart by what is written of them."""
-    chosen = _chosen(space)
-    looks = {tuple(written(p, design[p.name]) for p in chosen) for design in designs}
-    if len(looks) < len(designs):
+    if _looks(space, designs, 0) < len(designs):
         raise ExperimentError(
             "Two of these designs look the same. Change a value of one, so that they "
             "can be told apart."
         )
+
+
+def _further_digits(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> int:
+    """How many more digits tell designs apart; 0 where none do.
+
+    Rows of a catalogue and fine smallest differences need some.
+    """
+    counts = (_looks(space, designs, more) for more in range(_MOST_MORE))
+    return next((n for n, count in enumerate(counts) if count == len(designs)), 0)
+
+
+def _looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]], more: int) -> int:
+    """How many designs look different with so many more digits."""
+    chosen = _chosen(space)
+    return len({tuple(written(p, d[p.name], more) for p in chosen) for d in designs})
 
 
 def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:

@@ -116,6 +116,17 @@ class OtherExperimentError(rendering.AskError):
     """Call about another ``experiment`` than the one in its ``details``."""
 
 
+def status_of(error: BotorchPrefError) -> int:
+    """The status of HTTP that tells a client what became of its call."""
+    statuses = {
+        OtherExperimentError: 404,
+        AnswerConflictError: 409,
+        ExperimentError: 400,
+        BotorchPrefError: 503,
+    }
+    return next(status for kind, status in statuses.items() if isinstance(error, kind))
+
+
 # --- What the log says
 
 
@@ -281,6 +292,8 @@ class PreferenceService:
         space = experiment.experiment.search_space
         units = show.units if isinstance(show, rendering.NumberTable) else {}
         self.experiment, self.name = experiment, experiment.log.name
+        # One that was made anew under this name has other questions.
+        self._mark = f"{self.name} of {log.definition.created}"
         self._form = rendering.design_form(space, units)
         # Questions of a person's own may show another number of options.
         self._wanted = None if kinds is None else [*kinds]
@@ -462,7 +475,7 @@ class PreferenceService:
         taken for those of this one.
         """
         about = given.get("experiment", self.name)
-        if about != self.name:
+        if about not in (self.name, self._mark):
             raise OtherExperimentError(
                 f"This is about a question of the experiment {str(about)[:100]}. "
                 f"This page asks about {self.name} now.",
@@ -526,7 +539,7 @@ class PreferenceService:
             return {"question": None, "waited": round(waited, 1)}
         return {
             "question": question.index,
-            "experiment": self.name,
+            "experiment": self._mark,
             "options": list(question.options),
             "shown": shown,
             "kinds": self._kinds_of(question),

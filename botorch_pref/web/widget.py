@@ -13,7 +13,7 @@ import traitlets
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.rendering import STATIC, Media, NumberTable, Show
-from botorch_pref.web.service import READS, WRITES, PreferenceService
+from botorch_pref.web.service import READS, WRITES, PreferenceService, status_of
 
 
 class QuestionWidget(anywidget.AnyWidget):
@@ -66,10 +66,11 @@ class QuestionWidget(anywidget.AnyWidget):
             given = dict(message.get("given") or {})
             reply["found"] = getattr(self._service, call)(given)
         except BotorchPrefError as error:
-            reply |= {"error": str(error), **getattr(error, "details", {})}
+            reply |= {"error": str(error), "status": status_of(error)}
+            reply |= getattr(error, "details", {})
         # A script that hears nothing would wait for ever.
         except Exception as error:
-            reply["error"] = f"{type(error).__name__}: {error}"
+            reply |= {"error": f"{type(error).__name__}: {error}", "status": 500}
             raise
         finally:
             self.send(reply)

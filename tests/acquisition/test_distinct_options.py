@@ -94,6 +94,25 @@ def test_each_pair_costs_by_its_distance(model: Model) -> None:
     torch.testing.assert_close(distinct(far), plain(far), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("difference", [None, DIFFERENCE])
+def test_options_of_open_questions_cost_nothing(
+    model: Model, difference: Tensor | None
+) -> None:
+    """Of three pending points beside pairs two are a question; one is an option."""
+    best = incumbent(model)
+    pending = best + torch.tensor([[0.0, 0.0], [0.3, 0.3], [0.01, 0.01]], dtype=DOUBLE)
+    plain, kept = (DuelingEUBO(model) for _ in range(2))
+    distinct = DistinctOptions(kept, difference)
+    X = torch.stack([best, best + 0.4], dim=-2).expand(1, 2, 2)
+    costs = []
+    for number in (0, 2, 3):
+        for value in (plain, distinct):
+            value.set_X_pending(pending[:number] if number else None)
+        costs.append(float(((plain(X) - distinct(X)) / distinct.weight).detach()))
+    assert costs[0] == pytest.approx(costs[1], abs=1e-9)
+    assert costs[2] > costs[1] + 0.5
+
+
 NOTICEABLE = {
     # Where the better option is named three times in four; under ties halfway from
     # the share of equal options that are told apart, by the root of the definition.

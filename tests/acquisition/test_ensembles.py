@@ -20,6 +20,7 @@ from botorch_pref.acquisition import (
     DuelingJointKG,
     HallucinatedModel,
     informative_pairs,
+    knowledge_gradient,
     likely_best,
 )
 from botorch_pref.acquisition.base import better_probability
@@ -137,6 +138,17 @@ def test_win_rates_are_means_over_members() -> None:
     assert found.tolist() == pytest.approx((sum(alone) / 3).tolist(), abs=1e-5)
 
 
+def test_ranks_are_those_of_draws_of_all_members() -> None:
+    model = ensemble(spread=2.0)
+    alone = [leaderboard(one, top=2).sort_index() for one in members(model)]
+    found = leaderboard(model, top=2).sort_index()
+    for name in ("best", "top"):
+        each = [one[name].to_numpy() for one in alone]
+        mean = sum(each) / len(each)
+        assert found[name].tolist() == pytest.approx(mean.tolist(), abs=1e-3)
+        assert abs(each[0] - mean).max() > 0.01
+
+
 def test_a_group_of_raters_of_an_ensemble_is_an_ensemble() -> None:
     model, raters = ensemble(of_raters=True), points(2, seed=3)[:, 1]
     group = GroupUtility(model, raters)
@@ -146,6 +158,11 @@ def test_a_group_of_raters_of_an_ensemble_is_an_ensemble() -> None:
     actual = DuelingEUBO(group, reference)(X)
     torch.testing.assert_close(actual, sum(values) / 3, rtol=1e-4, atol=1e-5)
     items = X[:, 0]
+    for noisy in (False, True):
+        duels = items[:2], items[2:4]
+        each = [one.duel_probability(*duels, observation_noise=noisy) for one in alone]
+        won = group.duel_probability(*duels, observation_noise=noisy)
+        torch.testing.assert_close(won, sum(each) / 3, rtol=1e-4, atol=1e-5)
     chances = [best_probability(one, items) for one in alone]
     torch.testing.assert_close(
         best_probability(group, items), sum(chances) / 3, rtol=0, atol=2e-3
@@ -192,3 +209,20 @@ def test_likely_best_points_are_no_more_than_asked_for() -> None:
     model, X = ensemble(count=8), points(3, 60, seed=6)
     for number in (1, 2, 5, 12):
         assert likely_best(model, X, number).shape == (3, number, 2)
+
+
+def test_few_likely_best_points_are_those_of_members_far_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neighbours in a chain are alike: of eight members four are not the first four."""
+    model, X = ensemble(count=8), points(8, seed=6)
+    with torch.no_grad():
+        mean = int(model.posterior(X).mixture_mean.argmax())
+    # The point i is the best in the one draw of member i.
+    drawn = torch.eye(8, dtype=torch.double).unsqueeze(0)
+    monkeypatch.setattr(knowledge_gradient, "draw_utilities", lambda *_: drawn)
+    found = (likely_best(model, X, 5)[:, None] == X).all(-1).any(0)
+    chosen = {*found.nonzero().flatten().tolist()} - {mean}
+    assert len(chosen) >= 3
+    assert max(chosen) >= 6
+    assert min(chosen) <= 1

@@ -13,6 +13,7 @@ from torch import Tensor
 from botorch_pref import (
     BotorchPrefError,
     EPPreferenceGP,
+    FullyBayesianEPPreferenceGP,
     PairwiseProbitLikelihood,
     SkewPreferenceGP,
 )
@@ -157,6 +158,23 @@ def test_pending_answers_are_not_asked_for_again(engine: type[PreferenceGP]) -> 
     assert ends(informative_pairs(own, 15, pairs_pending=pending[:0])) == ends(
         informative_pairs(own, 15)
     )
+
+
+def test_items_of_an_ensemble_are_in_the_order_of_the_mean_of_all_members() -> None:
+    X, pairs = uniform(7, 2), torch.tensor([[0, 1], [2, 3], [4, 5], [6, 0]])
+    model = FullyBayesianEPPreferenceGP(X, pairs)
+    model.load_mcmc_samples(
+        {
+            name: value.detach() + torch.linspace(-1, 1, 3).view(3, *[1] * value.dim())
+            for name, value in model.named_parameters()
+            if value.requires_grad
+        }
+    )
+    with torch.no_grad():
+        each = model.eval().posterior(X).mean.squeeze(-1)
+        found = catalogue._mean(model, X)
+    assert each.shape == (3, 7)
+    torch.testing.assert_close(found, each.mean(0))
 
 
 def test_pending_pairs_need_not_be_in_one_window(

@@ -118,6 +118,22 @@ def test_no_point_of_a_grid_has_a_larger_mean(
     assert found.chance == pytest.approx(float(against), abs=1e-4)
 
 
+class Needle(Quadratic):
+    """A utility that is by 5 larger within a hundredth of the last observed point."""
+
+    def posterior(self, X: Tensor, *_: Any, **__: Any) -> GPyTorchPosterior:
+        plain = super().posterior(X).distribution
+        off = (X - self.train_inputs[0][-1]).square().sum(-1)
+        mean = plain.mean + 5 * (-off / 1e-4).exp()
+        return GPyTorchPosterior(MultivariateNormal(mean, plain.lazy_covariance_matrix))
+
+
+def test_the_champion_is_found_where_no_other_start_leads_to_it() -> None:
+    model = Needle(quadratic().train_inputs[0])
+    found = recommend(model, BOX, num_restarts=2, raw_samples=16)
+    assert found.mean >= float(model.posterior(champion(model)).mean) > 4
+
+
 def test_equal_seeds_give_equal_points_and_leave_the_global_state() -> None:
     model = pairs_of(EPPreferenceGP, torch.double)
     state = torch.random.get_rng_state()

@@ -240,7 +240,7 @@ def test_how_often_it_explores(linear_utility) -> None:
             DuelingExploringEIIG(model, X_REF, generator=generator)
             for _ in range(number)
         )
-        return [isinstance(one.chosen, DuelingTailedEI) for one in made]
+        return [isinstance(one.acquisition, DuelingTailedEI) for one in made]
 
     explores = drawn()
     error = (2 / 9 / number) ** 0.5

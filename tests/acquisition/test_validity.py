@@ -138,6 +138,24 @@ def test_pairs_need_two_valid_points(feasibility: Model) -> None:
     torch.testing.assert_close(weighted(X), p * pair(X) - 2 * (1 - p))
 
 
+@pytest.mark.parametrize("difference", [None, 0.01])
+def test_distinct_options_say_what_a_failure_is_worth(
+    feasibility: Model, difference: float | None
+) -> None:
+    """EIIG does, inside the penalty too: far apart nothing else is subtracted."""
+    X = uniform(5, 2, 2)
+    model = EPPreferenceGP(X[:, 0], torch.tensor([[0, 1], [2, 3], [1, 4]])).eval()
+    plain, kept = (DuelingEIIG(model, X_REF) for _ in range(2))
+    distinct = DistinctOptions(kept, difference)
+    weighted = FeasibilityWeighted(distinct, feasibility)
+    cost = plain(MANY) - distinct(MANY)
+    assert bool((cost == 0).any())
+    expected = FeasibilityWeighted(plain, feasibility)(MANY) - cost
+    torch.testing.assert_close(weighted(MANY), expected)
+    with pytest.raises(ValueError, match="says itself what a failure is worth"):
+        FeasibilityWeighted(distinct, feasibility, failure_value=-1.0)
+
+
 finite = st.floats(-1e6, 1e6)
 log_p = st.floats(-800.0, 0.0)
 

@@ -108,6 +108,9 @@ def test_the_report_compares_with_it(tmp_path) -> None:
     best = table.loc[tuple(experiment.recommend().values())]
     assert value["baseline"] == "1 A: a = 1, b = 0.5"
     assert value["its difference to the baseline"] == pytest.approx(best["difference"])
+    assert best["least"] < best["difference"] < best["most"]
+    assert value["from, with probability 0.95"] == pytest.approx(best["least"])
+    assert value["to"] == pytest.approx(best["most"])
     assert value["chance that it is preferred to it"] == pytest.approx(
         best["preferred"]
     )

@@ -209,8 +209,20 @@ def test_ids_among_the_features_are_warned_of() -> None:
     wines = pd.DataFrame({"id": [f"w{i}" for i in range(21)], "price": range(21)})
     with pytest.warns(InputDataWarning, match=r"'id' .* set_index\('id'\)"):
         catalogue_parameters(wines)
-    for silent in (wines.set_index("id"), wines[["id"]], wines.head()):
+    for silent in (wines.set_index("id"), wines[["id"]]):
         catalogue_parameters(silent)
+
+
+@pytest.mark.parametrize("ids", [[*"abc"], [0, 1, 2], [1, 2, 3]])
+def test_ids_of_a_table_without_an_index_are_warned_of(ids) -> None:
+    table = pd.DataFrame({"id": ids, "price": [3.0, 9.0, 5.0]})
+    with pytest.warns(InputDataWarning, match=r"'id' .* set_index\('id'\)"):
+        catalogue_parameters(table)
+    of_items = table.set_index(pd.Index([*"xyz"]))
+    later, apart = table[["price", "id"]], table.assign(id=[1, 2, 4])
+    silent = [of_items, apart, *([] if ids == [*"abc"] else [later])]
+    for table in silent:
+        catalogue_parameters(table)
 
 
 def test_a_catalogue_has_no_other_parameters(tmp_path) -> None:

@@ -54,6 +54,18 @@ def test_positions_are_those_of_the_display(judged) -> None:
     assert [float(of_places[place]) for place in shown] == [0.5, 0.0, -0.5]
 
 
+def test_positions_of_three_follow_a_display_that_turned(tmp_path) -> None:
+    made = triangle(tmp_path / "turned.db", position_bias=True, fit_options=QUICK_FIT)
+    made.record(options(A, B, C), best=0, order=[2, 0, 1])
+    adapter = made.fitted_adapter()
+    (chosen,) = adapter.feedback
+    places, found = chosen.sets[0].tolist(), chosen.covariates[0, :, 0].tolist()
+    designs = [tuple(arm.parameters.values()) for arm in adapter.arms]
+    at = {designs[i]: position for i, position in zip(places, found, strict=True)}
+    # C was the first on display, then A.
+    assert at == {C: 0.5, A: 0.0, B: -0.5}
+
+
 def test_positions_come_back_from_a_table(judged, tmp_path) -> None:
     judged.write_answers(tmp_path / "answers.csv")
     other = triangle(tmp_path / "other.db", position_bias=True)

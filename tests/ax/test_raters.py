@@ -16,6 +16,7 @@ from botorch_pref import (
     LapsingProbitLikelihood,
     PreferenceMarginalLogLikelihood,
 )
+from botorch_pref.acquisition import incumbent
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.naming import duel_classes
@@ -168,6 +169,36 @@ def test_every_acquisition_function_asks_one_rater(
     first, second = chosen.options
     assert first != second
     assert all(map(judged.log.space.check_membership, chosen.options))
+
+
+@pytest.mark.slow
+def test_a_challenger_meets_the_best_of_who_is_asked(judged, monkeypatch) -> None:
+    settings = replace(judged.settings, acquisition="DuelingEIIG", repeat_rate=0)
+    monkeypatch.setattr(judged.log, "settings", settings)
+    met = []
+    for rater in ("ann", "bob"):
+        model = judged.fitted_adapter(rater=rater).botorch_model
+        reference, _ = next_options(judged._kept.projection, 2, rater).options
+        met.append([*reference.values()])
+        # The space is the unit square to the model.
+        assert met[-1] == pytest.approx((2 * incumbent(model)[0]).tolist())
+    assert met[0][0] < met[1][0]
+
+
+def test_somebody_new_is_none_of_those_who_have_answered(judged) -> None:
+    found = [judged.log.number_of_rater(name) for name in ("ann", "bob", "new", None)]
+    assert found == [0, 1, 2, None]
+
+
+@pytest.mark.slow
+def test_raters_who_agree_stand_beside_each_other_in_the_report(tmp_path) -> None:
+    experiment = triangle(tmp_path / "four.db", initial=1, fit_options=QUICK_FIT)
+    for better, worse in ((A, B), (C, B), (A, D), (C, D), (C, A)):
+        for rater in ("ann", "bob", "cem", "dan"):
+            winner = 0 if rater in ("ann", "cem") else 1
+            experiment.record(options(better, worse), winner=winner, rater=rater)
+    place = experiment.report().raters.index.get_loc
+    assert abs(place("ann") - place("cem")) == abs(place("bob") - place("dan")) == 1
 
 
 @pytest.mark.slow

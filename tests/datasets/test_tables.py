@@ -241,6 +241,9 @@ def test_a_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
     path.write_bytes("winner_a,loser_a\nröd,blå\n".encode("latin-1"))
     with pytest.raises(FeedbackError, match=r"latin.csv cannot be read.*UTF-8"):
         load_csv(path)
+    path.write_bytes("winner_a,loser_a\nr,b\n".encode("utf-16-be"))
+    with pytest.raises(FeedbackError, match=r"null characters, as UTF-16 has; save"):
+        load_csv(path)
 
 
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:

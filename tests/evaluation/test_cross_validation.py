@@ -86,6 +86,16 @@ def test_answers_of_all_kinds_are_scored() -> None:
     )
 
 
+def test_the_deal_is_that_of_the_seed() -> None:
+    model = EPPreferenceGP(POINTS, PAIRS).eval()
+    losses = [
+        cross_validate_model(model, 2, fit=None, seed=seed).loc["duels", "log_loss"]
+        for seed in (0, 1, 2, 3, 0)
+    ]
+    assert losses[0] == losses[-1]
+    assert len({*losses}) > 1
+
+
 def test_what_cannot_be_left_out_is_refused() -> None:
     model = EPPreferenceGP(POINTS, PAIRS)
     with pytest.raises(BotorchPrefError, match="num_folds is 5, and there are 4"):

@@ -27,6 +27,7 @@ from botorch_pref.evaluation import (
     evidence_profile,
     feature_effect,
 )
+from botorch_pref.evaluation.explanation import Dimension
 from botorch_pref.models import FullyBayesianEPPreferenceGP, PreferenceGP
 
 DOUBLE = torch.float64
@@ -251,3 +252,13 @@ def test_the_effect_under_an_ensemble_is_that_of_the_mixture_of_its_members() ->
     second = (variances + means.square()).mean(0)
     want = second - means.mean(0).square()
     torch.testing.assert_close(variance, want, rtol=1e-5, atol=1e-7)
+
+
+def test_values_of_a_parameter_are_even_on_its_scale() -> None:
+    rate, dose = Dimension("rate", (0.01, 100.0), log=True), Dimension("dose", (14, 22))
+    assert rate.values(5) == pytest.approx([0.01, 0.1, 1, 10, 100])
+    assert dose.values(5) == pytest.approx([14, 16, 18, 20, 22])
+    # One's own value takes the place of one that is a thousandth of the range away.
+    assert rate.values(5, own=1.005) == pytest.approx([0.01, 0.1, 1.005, 10, 100])
+    assert rate.values(5, own=1.05) == pytest.approx([0.01, 0.1, 1, 1.05, 10, 100])
+    assert Dimension("shots", (1, 4), whole=True).values(9) == [1, 2, 3, 4]

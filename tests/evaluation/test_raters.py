@@ -9,7 +9,10 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
+from gpytorch.kernels import ProductKernel
+from scipy.stats import norm
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from botorch_pref import (
     BotorchPrefError,
@@ -21,7 +24,8 @@ from botorch_pref import (
     UnsupportedFeedbackError,
 )
 from botorch_pref.evaluation import rater_agreement, rater_reliability
-from botorch_pref.models import PreferenceGP, rater_covar_module
+from botorch_pref.evaluation import raters as module
+from botorch_pref.models import PreferenceGP, ReliabilityKernel, rater_covar_module
 from botorch_pref.models.raters import at_raters
 
 DOUBLE = torch.float64
@@ -132,6 +136,74 @@ def test_the_table_says_it_in_its_own_units() -> None:
     wins = [0.5 * (1 + math.erf(0.5 * math.exp(-0.5 * v))) for v in log_found.tolist()]
     assert table["names_better"].tolist() == pytest.approx(wins)
     assert table.index.tolist() == list("abcde")
+
+
+def small_crowd() -> EPPreferenceGP:
+    """Three raters, the last of whom answers otherwise; a prior of half the spread."""
+    stimulus, agreement = rater_covar_module(1).kernels
+    stimulus.base_kernel.requires_grad_(False)
+    agreement.requires_grad_(False)
+    agreement.agreement = 0.95
+    noise = ReliabilityKernel(torch.arange(3), spread=0.5, active_dims=(1,))
+    items = torch.linspace(0, 1, 5, dtype=DOUBLE).unsqueeze(-1)
+    points = at_raters(items, torch.arange(3)).reshape(5, 3, 2).transpose(0, 1)
+    up = torch.combinations(torch.arange(5)).flip(-1)
+    mixed = torch.where((torch.arange(10) % 2 == 0).unsqueeze(-1), up, up.flip(-1))
+    model = EPPreferenceGP(
+        points.reshape(-1, 2),
+        torch.cat([up, up[::2] + 5, mixed + 10, mixed.flip(-1)[::3] + 10]),
+        covar_module=ProductKernel(stimulus, agreement, noise).double(),
+    )
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def test_noises_under_ep_and_who_stands_out_by_values_of_the_objective_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The Hessian in all that is learned, and each rater's ratio of likelihoods."""
+    model = small_crowd()
+    table = rater_reliability(model)
+    objective = PreferenceMarginalLogLikelihood(model.likelihood, model.train())
+    learned = [p for p in model.parameters() if p.requires_grad]
+    best = parameters_to_vector(learned).detach()
+    kernel: Any = model.covar_module.kernels[2]
+    own = [torch.full_like(p, p is kernel.raw_noise) for p in learned]
+    places = parameters_to_vector(own).nonzero().flatten()
+    assert len(best) == 4
+
+    def loss(at: Tensor) -> float:
+        vector_to_parameters(at, learned)
+        return -float(objective.log_posterior().detach())
+
+    step = 0.05 * torch.eye(4, dtype=DOUBLE)
+    hessian = torch.zeros(4, 4, dtype=DOUBLE)
+    for i, j in torch.cartesian_prod(torch.arange(4), torch.arange(4)).tolist():
+        for s, t in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            hessian[i, j] += s * t * loss(best + s * step[i] + t * step[j]) / 0.1**2
+    covariance = hessian.inverse()
+    of_noises = covariance[places][:, places]
+    centred = torch.eye(3).double() - 1 / 3
+    # Raw noises are logarithms in spreads.
+    log_found = 0.5 * centred @ best[places]
+    deviation = 0.5 * (centred @ of_noises @ centred).diagonal().sqrt()
+    for end, sign in (("noise", 0), ("lower", -1), ("upper", 1)):
+        expected = (log_found + sign * 1.959964 * deviation).exp().tolist()
+        assert table[end].tolist() == pytest.approx(expected, rel=2e-3)
+    # Twice the log ratio, without the prior of the noises, which is standard normal.
+    contrast = torch.zeros(4, dtype=DOUBLE)
+    contrast[places] = torch.tensor([-0.5, -0.5, 1.0], dtype=DOUBLE)
+    along = covariance @ contrast
+    moved = best - along * (contrast @ best) / (contrast @ along)
+    squares = [float(at[places].square().sum()) for at in (best, moved)]
+    ratio = 2 * (loss(moved) - loss(best)) + squares[0] - squares[1]
+    vector_to_parameters(best, learned)
+    # One of three, so that a third of the rate is the level of each test.
+    level = float(norm.sf(ratio**0.5))
+    for factor, stands_out in ((1.1, True), (0.9, False)):
+        monkeypatch.setattr(module, "OUTLIER_RATE", 3 * factor * level)
+        found = rater_reliability(model)["outlier"].tolist()
+        assert found == [False, False, stands_out]
 
 
 def test_two_circles_of_raters_show() -> None:

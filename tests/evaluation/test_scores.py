@@ -26,17 +26,19 @@ from botorch_pref import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
     LaplacePreferenceGP,
+    OrdinalProbitLikelihood,
     OrdinalRatings,
     PairwiseLogitLikelihood,
     PlackettLuceLikelihood,
     PlackettLuceRegression,
     Rankings,
     Ratings,
+    SkewPreferenceGP,
     Strengths,
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.evaluation import predictive_log_probability
+from botorch_pref.evaluation import level_probabilities, predictive_log_probability
 from botorch_pref.evaluation import scores as module
 from botorch_pref.evaluation.scores import ordered_pairs
 
@@ -78,6 +80,24 @@ def test_sets_have_their_average_probability_under_weights() -> None:
     )
     for held_out in seen:
         check_scores(model, PlackettLuceLikelihood(), held_out)
+
+
+@pytest.mark.parametrize("kind", [EPPreferenceGP, SkewPreferenceGP])
+def test_levels_have_their_average_probability(kind) -> None:
+    """Within four standard errors of draws of the utility."""
+    cutpoints = torch.tensor([-0.6, 0.1, 0.9], dtype=torch.float64)
+    told = OrdinalRatings(torch.tensor([0, 2, 4, 4]), torch.tensor([0, 1, 3, 2]), 4)
+    likelihood = OrdinalProbitLikelihood(noise=0.3, cutpoints=cutpoints)
+    model = kind(POINTS, feedback=[told], likelihood=likelihood).eval()
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(3)
+        draws = model.posterior(POINTS).rsample(torch.Size([NUM]))
+    ends = torch.tensor([-math.inf, *cutpoints.tolist(), math.inf]).double()
+    each = torch.special.ndtr((ends - draws) / 0.3**0.5).diff(dim=-1)
+    found = level_probabilities(model, POINTS).detach()
+    assert found.shape == (len(POINTS), 4)
+    error = 4 * each.std(0) / NUM**0.5
+    assert bool(((found - each.mean(0)).abs() < error).all())
 
 
 def test_sets_may_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +168,18 @@ def test_ensembles_average_the_probabilities_of_their_members(name: str) -> None
         want = torch.stack(members).mean(0)
         got = score(ensemble.eval(), block).exp()
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_regression_scores_duels_and_names_what_it_cannot_say() -> None:
+    model = PlackettLuceRegression(POINTS, PAIRS).eval()
+    pairs = torch.tensor([[0, 4], [3, 1]])
+    won = model.duel_probability(
+        POINTS[pairs[:, :1]], POINTS[pairs[:, 1:]], observation_noise=True
+    )
+    found = score(model, Comparisons(pairs)).exp()
+    torch.testing.assert_close(found, won.detach().flatten(), rtol=1e-12, atol=0)
+    with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Validity"):
+        score(model, Validity(torch.tensor([0]), torch.tensor([True])))
 
 
 @in_turn("pair", [[0, -1], [0, 5]])

@@ -275,6 +275,16 @@ def test_members_of_an_ensemble_count_alike() -> None:
     torch.testing.assert_close(gain, each.mean())
 
 
+def test_members_of_an_ensemble_recommend_together() -> None:
+    """The first of three prefers the other point."""
+    points = column(0.1, 0.5)
+    pairs = torch.tensor([[0, 1], [1, 0], [1, 0]]).unsqueeze(-2)
+    members = Members(points, pairs).eval()
+    advice = stopping_advice(members, points)
+    assert advice == stopping_advice(members, points, recommended=points[1:])
+    assert advice != stopping_advice(members, points, recommended=points[:1])
+
+
 @pytest.mark.parametrize("shape", [(3, 4, 1), (0, 1)])
 def test_chances_are_of_one_set_of_points(shape: tuple[int, ...]) -> None:
     points = torch.zeros(shape, dtype=torch.double)

@@ -75,7 +75,7 @@ def test_thousands_of_answers_in_single_precision(engine) -> None:
     """As many wins as losses of one pair, and wins of another, under a wide prior."""
     stages = torch.tensor([[0, 1], [1, 0], [1, 2]]).repeat(1000, 1)
     x, eta = features(3, 2).float(), number(1e-4).float()
-    found = WeightEngine(engine).solve(x, stages, eta).posterior
+    found = WeightEngine(engine).solve(x, stages, eta)
     truth = engine(x.double(), stages, eta.double())
     assert found.converged
     assert found.mean.dtype == found.log_evidence.dtype == torch.float32

@@ -247,3 +247,17 @@ def test_choices_keep_a_likelihood_of_their_own() -> None:
     with torch.no_grad():
         posterior: Any = model.posterior(points[2:])
     assert float(posterior.mean) > 0
+
+
+def test_a_loaded_rate_is_seen() -> None:
+    """It is a buffer of the likelihood, no parameter."""
+    points = torch.linspace(0, 1, 4, dtype=DOUBLE).unsqueeze(-1)
+    pairs = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 0]])
+    model, other = (
+        EPPreferenceGP(points, pairs, likelihood=lapsing(0.3, rate)).eval()
+        for rate in (0.02, 0.5)
+    )
+    expected = other.posterior(points).mean
+    assert (model.posterior(points).mean - expected).abs().max() > 0.1
+    model.load_state_dict(other.state_dict())
+    torch.testing.assert_close(model.posterior(points).mean, expected)

@@ -106,6 +106,18 @@ def test_any_presentation_of_a_ranking_gives_that_ranking(order, size, data) -> 
     assert block.orders.tolist() == [best_first]
 
 
+@pytest.mark.parametrize("others", [[], [[0, 1]]])
+def test_two_equal_ranks_are_a_tie(others) -> None:
+    indices = [[3, 1], [0, 2]][: 1 + len(others)]
+    made = inputs_from_dataset(ranking_data_set(indices, [[0, 0], *others]))
+    block = made["comparisons"]
+    assert block.ties.tolist() == [[3, 1]]
+    assert (block.pairs is None) == (not others)
+    assert not others or block.pairs.tolist() == [[0, 2]]
+    model = EPPreferenceGP(made["datapoints"], block)
+    assert model.feedback == (block,)
+
+
 @pytest.mark.parametrize(("ranks", "pair"), [([0, 1], [3, 1]), ([1, 0], [1, 3])])
 def test_pairs_stay_comparisons(ranks, pair) -> None:
     inputs = inputs_from_dataset(ranking_data_set([[3, 1]], [ranks]))

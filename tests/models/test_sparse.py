@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths
@@ -25,6 +26,7 @@ from botorch_pref import (
     DuelKernel,
     EPPreferenceGP,
     FeedbackError,
+    PreferenceMarginalLogLikelihood,
     Rankings,
     Ratings,
     SparsePreferenceGP,
@@ -135,6 +137,16 @@ def projected(model: SparsePreferenceGP, a: Tensor, b: Tensor) -> Tensor:
     with torch.no_grad():
         left, right = kernel(a, z).to_dense(), kernel(z, b).to_dense()
         return left @ torch.linalg.solve(kernel(z).to_dense(), right)
+
+
+def test_a_fit_of_few_points_is_that_of_the_exact_model() -> None:
+    X = uniform(12, 2)
+    pairs = torch.stack([torch.arange(11), torch.arange(1, 12)], dim=-1)
+    sparse, exact = (kind(X, pairs) for kind in (SparsePreferenceGP, EPPreferenceGP))
+    for model in (sparse, exact):
+        fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    values = [[*model.state_dict().values()] for model in (sparse, exact)]
+    torch.testing.assert_close(*values, rtol=1e-9, atol=1e-9)
 
 
 def test_posterior_is_the_exact_one_under_the_prior_of_fitc() -> None:

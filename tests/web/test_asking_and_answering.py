@@ -288,6 +288,18 @@ def test_an_answer_about_another_experiment_is_refused(page: Page) -> None:
     page.post("answer", experiment=asked["experiment"], **calls["answer"])
 
 
+def test_an_answer_about_an_older_experiment_of_this_name_is_refused(
+    served: Serve, tmp_path: Path
+) -> None:
+    """The file was deleted after a trial; phones still show its questions."""
+    old = served(create(tmp_path / "old.db")).ask()
+    page = served(create(tmp_path / "new.db"))
+    page.ask()
+    given = {"question": old["question"], "experiment": old["experiment"]}
+    page.post("answer", 404, **given, winner=0)
+    assert page.log == []
+
+
 # --- Undo and skip
 
 

@@ -11,7 +11,7 @@ from tea import OWN, create, log, stored
 
 import botorch_pref
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.errors import InferenceWarning
+from botorch_pref.errors import InferenceWarning, StorageError
 from botorch_pref.web import QuestionWidget
 
 STATIC = Path(botorch_pref.__file__).parent / "web" / "static"
@@ -58,6 +58,21 @@ def test_questions_are_asked_answered_and_undone(
         "undone",
         "told",
     ]
+
+
+def test_a_script_hears_whether_an_answer_can_be_sent_again(
+    widget: QuestionWidget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(widget, monkeypatch)
+    number = script.call("question")["found"]["question"]
+    assert script.call("answer", question=number, winner=7)["status"] == 400
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(widget._service.experiment, "tell", full)
+    reply = script.call("answer", question=number, winner=0)
+    assert (reply["status"], reply["error"]) == (503, "the disk is full")
 
 
 def test_a_widget_shows_four_options(

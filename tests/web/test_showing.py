@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.figure
+import pandas as pd
 import pytest
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import ParameterType, RangeParameter
@@ -97,6 +98,19 @@ def test_tables_have_units_and_mark_what_differs(
     assert [row["cups"]["differs"] for row in rows] == [False] * 3
     assert [row["kind"]["value"] for row in rows] == ["green", "oolong", "oolong"]
     assert [row["kind"]["place"] for row in rows] == [None] * 3
+
+
+def test_options_that_differ_look_different(tmp_path: Path) -> None:
+    """Prices within a hundredth of their range."""
+    wines = pd.DataFrame({"price": [9.95, 10.2, 149.0]}, index=[*"abc"])
+    made = PreferenceExperiment.create("w", catalogue=wines, storage=tmp_path / "w.db")
+    space = made.experiment.search_space
+    prices = [{"price": 9.95}, {"price": 10.2}]
+    tables = number_tables(space, prices, {})
+    (first,), (second,) = (contents[0]["rows"] for contents in tables)
+    assert first["differs"]
+    assert first["value"] != second["value"]
+    assert abs(float(first["value"]) - 9.95) <= 0.05
 
 
 def test_numbers_are_as_fine_as_their_bounds_need() -> None:

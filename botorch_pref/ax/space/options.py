@@ -25,7 +25,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 from botorch.exceptions.warnings import InputDataWarning
-from pandas import CategoricalDtype, DataFrame, Index, Series
+from pandas import CategoricalDtype, DataFrame, Index, RangeIndex, Series
 from pandas.api import types
 from pandas.api.types import is_bool, is_scalar
 from torch import Tensor
@@ -109,21 +109,34 @@ def catalogue_parameters(
                 "every column; leave out one, or add a column in which they differ."
             )
     if len(names) > 1:
-        _warn_of_ids(parameters, len(ids))
+        _warn_of_ids(parameters, columns, type(table.index) is RangeIndex)
     _warn_of_outliers(parameters, columns)
     return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
 
 
 def _warn_of_ids(
-    parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig], rows: int
+    parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
+    columns: Mapping[str, Sequence[Any]],
+    numbered: bool,
 ) -> None:
-    """Ids and titles among the features make all rows equally unlike each other."""
-    for parameter in parameters:
-        if not isinstance(parameter, ChoiceParameterConfig) or parameter.is_ordered:
-            continue
-        if len(parameter.values) == rows > _MOST_UNIQUE:
+    """Ids and titles among the features make all rows equally unlike each other.
+
+    Where rows have no ids but are ``numbered``, fewer texts are ids, and so are numbers
+    of the rows in the first column.
+    """
+    for place, parameter in enumerate(parameters):
+        values = [*columns[parameter.name]]
+        if isinstance(parameter, ChoiceParameterConfig):
+            fewest = 2 if numbered else _MOST_UNIQUE
+            is_id = len(parameter.values) == len(values) > fewest
+            is_id &= not parameter.is_ordered
+        else:
+            first = numbered and place == 0 and isinstance(values[0], int)
+            is_id = first and values[0] in (0, 1)
+            is_id &= values == [values[0] + i for i in range(len(values))]
+        if is_id:
             warn_caller(
-                f"The column {parameter.name!r} of the catalogue has another text in "
+                f"The column {parameter.name!r} of the catalogue has another value in "
                 "each row: the model learns less of a row by others, and asks slowly. "
                 "If it names the rows, make it the index by "
                 f"set_index({parameter.name!r}); else leave it out.",

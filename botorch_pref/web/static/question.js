@@ -90,11 +90,11 @@ class WidgetTransport {
     this.model = model;
     this.open = new Map();
     this.last = 0;
-    model.on("msg:custom", ({ id, found, error, ...details }) => {
+    model.on("msg:custom", ({ id, found, error, status, ...details }) => {
       const waiting = this.open.get(id);
       this.open.delete(id);
       if (error === undefined) waiting?.done(found);
-      else waiting?.failed(new CallError(error, 400, details));
+      else waiting?.failed(new CallError(error, status, details));
     });
   }
 

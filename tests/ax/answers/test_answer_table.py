@@ -235,6 +235,9 @@ def test_a_table_of_another_coding_is_told_which_to_take(experiment, tmp_path) -
     (tmp_path / "t.csv").write_text(text, encoding="cp1252")
     with pytest.raises(ExperimentError, match=r"cannot be read: .*; save it .* UTF-8"):
         experiment.record_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text(text.replace("ö", "o"), encoding="utf-16-le")
+    with pytest.raises(ExperimentError, match=r"null characters, .*; save it .* UTF-8"):
+        experiment.record_table(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text(text, encoding="utf-8-sig")
     experiment.record_table(tmp_path / "t.csv")
     assert experiment.answers()["note"].tolist() == ["schön"] * 2

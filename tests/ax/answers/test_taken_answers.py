@@ -79,3 +79,11 @@ def test_a_refused_answer_is_not_kept(tmp_path) -> None:
     assert path.read_bytes() == before
     assert experiment.pending == [question]
     experiment.tell(question, winner=0)
+
+
+def test_what_a_model_takes_without_positions_it_may_not_take_with_them() -> None:
+    """Whatever another experiment took before."""
+    answer = checked_answer(2, 4, strength=0.7)
+    check_taken(Settings(), answer, 2, 4)
+    with pytest.raises(ExperimentError, match="position_bias adds to"):
+        check_taken(Settings(position_bias=True), answer, 2, 4)

@@ -105,4 +105,6 @@ def test_ties_alone_say_that_options_are_alike(tmp_path) -> None:
     likelihood = experiment.fitted_adapter().botorch_model.likelihood
     # Learned from ties alone it would grow without an end.
     assert float(likelihood.tie_threshold) == THRESHOLD
-    assert experiment.report().summary["value"]["chance of regret"] < 0.8
+    # It would be 0.98 then; 128 functions leave an error of 0.03, and instruction sets
+    # draw other ones.
+    assert experiment.report().summary["value"]["chance of regret"] < 0.9

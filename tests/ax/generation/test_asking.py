@@ -13,6 +13,7 @@ from espresso import QUICK, QUICK_FIT, create, play
 from parameters import choice, whole
 from showing import triangle
 
+from botorch_pref.acquisition import incumbent
 from botorch_pref.ax import PreferenceExperiment, Settings
 from botorch_pref.ax.generation import asking, search
 from botorch_pref.ax.generation.asking import (
@@ -264,6 +265,33 @@ def test_open_questions_are_whole_where_all_options_are_chosen(
     dose = adapter.parameters.index("dose")
     expected = [(option["dose"] - 14) / 8 for option in question.options]
     assert pending[:, dose].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_an_option_that_was_judged_is_not_pending(answered, tmp_path) -> None:
+    """Also where a question about it and another one is open."""
+    storage = shutil.copy(answered, tmp_path)
+    experiment = PreferenceExperiment.resume("espresso", storage=storage)
+    seen = experiment.experiment.trials[0].arms[0].parameters
+    experiment.ask(options=[seen, {**seen, "dose": 15.5}])
+    adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEIIG"])
+    adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
+    pending = adapter.generator._acquisition.acqf.X_pending
+    dose = adapter.parameters.index("dose")
+    assert pending[:, dose].tolist() == pytest.approx([1.5 / 8])
+
+
+@pytest.mark.slow
+def test_a_gain_is_over_choices_as_good_as_the_incumbent(answered, tmp_path) -> None:
+    storage = shutil.copy(answered, tmp_path)
+    experiment = PreferenceExperiment.resume("espresso", storage=storage)
+    joint = duel_classes()["DuelingJointKG"]
+    adapter = fitted_adapter(experiment._kept.projection, joint)
+    adapter.gen(4, model_gen_options={"optimizer_kwargs": QUICK})
+    model, choices = adapter.botorch_model, adapter.generator._acquisition.acqf.choices
+    assert len(choices) > 4
+    best = model.posterior(incumbent(model)).mean
+    assert model.posterior(choices).mean.max() >= best - 1e-9
 
 
 def test_options_of_the_optimizer_reach_it(tmp_path, monkeypatch) -> None:

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
+from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from cases import in_turn
 from pandas import DataFrame
@@ -14,7 +15,7 @@ from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
 from botorch_pref.ax import PreferenceExperiment, report
 from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import option_title
-from botorch_pref.ax.report import best_shown, candidate_points
+from botorch_pref.ax.report import best_anywhere, best_shown, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
 
@@ -295,6 +296,34 @@ def test_recommendations_are_in_words(judged, found) -> None:
     assert found.summary["value"]["recommended of those shown"] != text
 
 
+def test_what_the_search_finds_is_recommended_only_if_it_is_better(
+    judged, monkeypatch
+) -> None:
+    """Rounding can make it worse."""
+    adapter = judged.fitted_adapter()
+    means, _ = adapter.generator.predict(adapter.datapoints)
+    worst = adapter.arms[int(means.argmin())]
+    found = GeneratorRun([worst.clone(clear_name=True)])
+    monkeypatch.setattr(adapter, "gen", lambda *_, **__: found)
+    assert best_anywhere(judged.log, adapter) == best_shown(adapter)
+    assert best_shown(adapter) != worst.parameters
+
+
+def test_where_a_parameter_is_best_and_where_worst() -> None:
+    effects = DataFrame(
+        {
+            "parameter": [*"aaabb"],
+            "value": [1, 2, 3, "x", "y"],
+            "change": [-1.0, 0.0, 0.5, -3.0, 0.0],
+        }
+    )
+    table = report._by_parameter(effects)
+    columns = ["best at", "worst at", "difference"]
+    assert table.loc["a", columns].tolist() == [3, 1, 1.5]
+    assert table.loc["b", columns].tolist() == ["y", "x", 3.0]
+    assert table.index.tolist() == ["b", "a"]
+
+
 def test_recommendations_have_parameters_in_their_order(tmp_path) -> None:
     bean = choice("bean", ["a", "b", "c"], is_ordered=False)
     experiment = PreferenceExperiment.create(
@@ -427,6 +456,10 @@ def test_a_report_says_that_the_best_option_only_failed(tmp_path) -> None:
     tell(experiment, [A, B], winner=0)
     tell(experiment, [A, C], winner=0)
     assert "failed" not in experiment.report().advice
+    tied = triangle(tmp_path / "tied.db")
+    tell(tied, [A, B], invalid=[0, 1])
+    tell(tied, [A, B], tie=True)
+    assert "failed" not in tied.report().advice
 
 
 def test_a_report_says_that_nobody_saw_a_difference(tmp_path) -> None:

@@ -3,7 +3,9 @@
 import json
 import re
 import sqlite3
+import time
 import warnings
+from datetime import datetime, timedelta
 
 import pandas as pd
 import pytest
@@ -203,7 +205,7 @@ def test_a_copy_has_other_names_wherever_they_are(tmp_path) -> None:
                 name="d", parameter_type="float", expression_str="2 * a + b"
             ),
         ],
-        parameter_constraints=["a + b <= 2"],
+        parameter_constraints=["a + 2 * b <= 3"],
         storage=tmp_path / "names.db",
         baseline={"a": 0.5, "b": 1, "c": "x"},
         smallest_difference={"a": 0.1},
@@ -216,11 +218,37 @@ def test_a_copy_has_other_names_wherever_they_are(tmp_path) -> None:
     (question,) = [copy.question(0)]
     assert question.options[0] == {"b": 0.5, "a": 1.0, "c": "x", "d": 2.0}
     (constraint,) = copy.experiment.search_space.parameter_constraints
-    assert constraint.constraint_dict == {"b": 1.0, "a": 1.0}
+    assert constraint.constraint_dict == {"b": 1.0, "a": 2.0}
+    assert constraint.bound == 3.0
     assert copy.settings.baseline == {"b": 0.5, "a": 1.0, "c": "x", "d": 2.0}
     assert copy.settings.smallest_difference == {"b": 0.1}
     with pytest.raises(ExperimentError, match=r"rename has 'z'; .* a, b, c, d"):
         experiment.copy(storage=tmp_path / "z.db", rename={"z": "y"})
+
+
+def test_a_copy_of_a_catalogue_has_other_names_of_its_columns(tmp_path) -> None:
+    items = pd.DataFrame({"x": [0.0, 1.0, 2.0], "y": [3.0, 1.0, 2.0]}, index=[*"abc"])
+    experiment = PreferenceExperiment.create(
+        "items", catalogue=items, storage=tmp_path / "items.db"
+    )
+    experiment.record(["a", "b"], winner=1)
+    copy = experiment.copy(storage=tmp_path / "copy.db", rename={"x": "z"})
+    assert copy.question(0).options == ({"z": 0.0, "y": 3.0}, {"z": 1.0, "y": 1.0})
+    again = PreferenceExperiment.resume("items", storage=tmp_path / "copy.db")
+    assert again.ask(options=["c", "a"]).options[0] == {"z": 2.0, "y": 2.0}
+
+
+def test_a_question_asked_again_is_merged_as_that_of_its_question(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [B, C], winner=0)
+    other = triangle(tmp_path / "other.db", initial=1, repeat_rate=1.0)
+    tell(other, [A, B], winner=0)
+    tell(other, [A, C], winner=0)
+    assert other.log.questions[other.ask(2).index].asked["repeats"] == 0
+    added = experiment.merge(other)
+    assert [question.index for question in added] == [1, 2, 3]
+    assert experiment.log.questions[3].asked["repeats"] == 1
+    assert added[2].options == added[0].options[::-1]
 
 
 def test_merged_experiments_have_what_both_had(played, tmp_path) -> None:
@@ -313,6 +341,36 @@ def test_answers_of_a_table_are_not_merged_again(tmp_path) -> None:
     assert other.merge(experiment) == []
 
 
+def test_a_corrected_answer_does_not_come_back(tmp_path) -> None:
+    """From a table of before, or another experiment that has the table."""
+    experiment, other = (triangle(tmp_path / f"{name}.db") for name in "ab")
+    tell(experiment, [A, B], winner=0)
+    table = experiment.answers()
+    other.record_table(table)
+    experiment.undo(0)
+    experiment.tell(0, winner=1)
+    assert experiment.record_table(table) == experiment.merge(other) == []
+    assert experiment.answers()["winner"].tolist() == [0, 1]
+    # There it is corrected too, once.
+    assert other.merge(experiment) == other.merge(experiment) == []
+    assert other.answers()["winner"].tolist() == [0, 1]
+
+
+def test_an_answer_that_was_edited_in_a_table_is_refused(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    for winner in (0, 1):
+        tell(experiment, [A, B], winner=winner, rater="ann")
+    table = experiment.answers()
+    edited = table.assign(winner=[0, 1, 0, 1])
+    with pytest.raises(ExperimentError, match=r"Question 0 .* withdraw question 0"):
+        experiment.record_table(edited)
+    assert experiment.record_table(table) == []
+    experiment.withdraw(0)
+    assert len(experiment.record_table(edited)) == 1
+    assert experiment.record_table(edited) == []
+    assert experiment.answers()["winner"].tolist() == [0, 1, 0, 1]
+
+
 def test_each_of_two_equal_questions_has_its_own_events(tmp_path, monkeypatch) -> None:
     """As of a table that says a duel twice, and is recorded in one millisecond."""
     monkeypatch.setattr(log, "now", lambda: "2026-01-01T00:00:00.000+00:00")
@@ -369,3 +427,21 @@ def test_ax_reads_what_was_saved_to_its_storage(played, tmp_path) -> None:
     # An Ax experiment is no experiment of ours.
     with pytest.raises(StorageError, match="no experiment 'triangle'; it has none"):
         PreferenceExperiment.resume("triangle", storage=tmp_path / "ax.db")
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="The zone cannot be changed.")
+def test_ax_has_times_of_this_place(tmp_path, monkeypatch) -> None:
+    """Nine hours before those of the log, which are in UTC."""
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", "here-9")
+            time.tzset()
+            experiment = triangle(tmp_path / "triangle.db")
+            tell(experiment, [A, B], winner=0)
+            (trial,) = experiment.experiment.trials.values()
+    finally:
+        time.tzset()
+    found = trial.time_created, trial.time_completed
+    for local, event in zip(found, experiment.log.events, strict=True):
+        in_utc = datetime.fromisoformat(event.time).replace(tzinfo=None)
+        assert local - in_utc == timedelta(hours=9)

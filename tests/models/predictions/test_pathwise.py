@@ -173,6 +173,20 @@ def test_raters_have_the_draws_of_their_posterior(kind: Any, by_features: bool) 
     check_sample(values, posterior.mean, covariance_of(posterior))
 
 
+@pytest.mark.slow
+def test_groups_of_raters_with_noises_have_the_draws_of_their_posterior() -> None:
+    numbers = torch.arange(3.0, dtype=torch.double)
+    kernel = rater_covar_module(2, noisy_raters=numbers).double()
+    stimulus, rater, noise = kernel.kernels
+    stimulus.outputscale, stimulus.base_kernel.lengthscale = SCALE, 0.5
+    rater.agreement, noise.noise = 0.4, torch.tensor([0.3, 1.0, 6.0])
+    X = torch.cat([points(6, 1) / 10, numbers.repeat(2).unsqueeze(-1)], dim=-1)
+    model = EPPreferenceGP(X, PAIRS, covar_module=kernel).eval()
+    group, stimuli = GroupUtility(model, numbers), points(3, 3) / 10
+    values, posterior = samples(group, stimuli, sets=20), group.posterior(stimuli)
+    check_sample(values, posterior.mean, covariance_of(posterior))
+
+
 # --- The skewness of SkewGP, and what is exact
 
 

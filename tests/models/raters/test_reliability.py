@@ -199,3 +199,21 @@ def test_numbers_that_single_precision_would_round_are_known() -> None:
     kernel = ReliabilityKernel(numbers).double()
     kernel.noise = NOISE
     torch.testing.assert_close(kernel.deviations(numbers), NOISE.sqrt())
+
+
+def test_who_has_no_noise_of_his_own_has_no_part_in_the_curvature() -> None:
+    """By differences of the gradient, beside answers of a number that is not known."""
+    stranger = torch.cat([STIMULI, torch.full((3, 1), 9.0, dtype=DOUBLE)], dim=-1)
+    pairs = torch.cat([PAIRS, torch.tensor([[9, 10], [11, 10], [9, 11], [10, 9]])])
+    both = torch.cat([points(), stranger])
+    model = EPPreferenceGP(both, pairs, covar_module=kernel_of(NOISE))
+    kernel: Any = model.covar_module.kernels[2]
+    found, step = noise_curvature(model), 1e-3
+    assert found is not None
+    for rater in range(3):
+        ends = []
+        for sign in (1, -1):
+            kernel.noise = NOISE * (sign * step * torch.eye(3)[rater].double()).exp()
+            ends += torch.autograd.grad(model.log_evidence(), kernel.raw_noise)
+        expected = (ends[0] - ends[1]) / (2 * step)
+        torch.testing.assert_close(found[rater], expected, rtol=1e-3, atol=1e-4)

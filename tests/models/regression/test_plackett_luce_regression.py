@@ -1,6 +1,7 @@
 """Plackett-Luce in weight space behind BoTorch's interface."""
 
 import copy
+import itertools
 import pickle
 
 import pytest
@@ -187,6 +188,31 @@ def test_cross_validation_by_hand() -> None:
         # Folds of equal size.
         torch.testing.assert_close(got, torch.stack(losses).mean(), rtol=1e-5, atol=0)
     assert model.eta.item() == pytest.approx(etas[table.log_losses.argmin()].item())
+
+
+def test_folds_weigh_by_their_comparisons_and_counts() -> None:
+    """Of unequal size, and each ranking as often as it was given."""
+    x, answers = synthetic(num_sets=5)
+    told = Rankings(answers.orders, counts=torch.tensor([1, 7, 2, 1, 4]))
+    etas = torch.tensor([0.1, 3.0])
+    table = PlackettLuceRegression(x, feedback=[told]).cross_validate_eta(
+        etas, num_folds=2, generator=torch.Generator().manual_seed(5)
+    )
+    for eta, got in zip(etas.tolist(), table.log_losses.tolist(), strict=True):
+        total, number = 0.0, 0
+        for train, (held_out,) in answer_folds(
+            [told], 2, torch.Generator().manual_seed(5)
+        ):
+            model = PlackettLuceRegression(x, feedback=train, eta=eta)
+            counts = held_out.answer_counts.tolist()
+            for order, count in zip(held_out.orders.tolist(), counts, strict=True):
+                for first, second in itertools.combinations(order, 2):
+                    p = model.duel_probability(
+                        x[[first]], x[[second]], observation_noise=True
+                    )
+                    total -= count * float(p.detach().log())
+                    number += count
+        assert got == pytest.approx(total / number, rel=1e-5)
 
 
 def test_folds_hold_every_answer_out_once() -> None:
