@@ -259,9 +259,9 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
     for key, there in answers_by_key(source).items():
         unknown = [one for one in there[::-1] if one[0] not in shared]
         same = [one for one in answered.get(key, [])[::-1] if one[0] not in found]
-        for (number, told), (place, here) in zip(unknown, same, strict=False):
+        for (number, told), (place, said) in zip(unknown, same, strict=False):
             whole = len(source.questions[number].events)
-            stands = here == len(log.questions[place].events)
+            stands = said == len(log.questions[place].events)
             if stands or told == whole or source.questions[number].standing is None:
                 # What followed there follows here, unless something else did here.
                 shared[number] = (place, told if stands else whole)
