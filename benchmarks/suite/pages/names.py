@@ -24,9 +24,9 @@ hyper-parameters anew after each answer.
   noise is {HUMAN_NOISE:g} before a judge who errs. Before one who does not `ep` learns
   it from {NOISE:g} on and `skew` has {NOISE:g}; that of `laplace` is always
   {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. The recorded runs
-  of `takeno` from seed 0, of `skewgp-figure-5` but for `exploring-eiig` and
-  `eubo-pair`, SkewGP's of `-6` from seeds 0 and 1, and of `-8` those of `ep-apart`, and
-  of `eiig` from seeds 0 to 3, are older:
+  of `takeno` from seed 0, of `skewgp-figure-5` those from seeds 0 to 19 but for
+  `exploring-eiig` and `eubo-pair`, SkewGP's of `-6` from seeds 0 and 1, and of `-8`
+  those of `ep-apart`, and of `eiig` from seeds 0 to 3, are older:
   `ep` had {NOISE:g} in them too, and options were kept a hundredth apart.
 - `ep-learned-noise`: `ep` that learns the noise of a judge who errs too, from
   {HUMAN_NOISE:g} on under a log-normal prior whose logarithm has the deviation 1.
@@ -44,7 +44,8 @@ hyper-parameters anew after each answer.
   optuna-dashboard.
 - `-mixed`: hear which trials are valid, as one utility that is above zero there.
   `ep-apart` has a model of validity of its own. Others hear only of a very low utility.
-- `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`.
+- `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`,
+  which is asked again where it fails or proposes the recommended point itself.
 
 Acquisition functions choose challengers of the recommended point one after the other
 (`muc` of the point with the largest mean; `joint-eubo` and `joint-kg` all at once), or
