@@ -56,7 +56,7 @@ FIGURE_5 = Study(
         OPTUNA,
     ),
     reference=Rule("laplace-known", "eiig-0.1"),
-    # optuna-dashboard's sampler never returns in the runs from seeds 13 and 33.
+    # optuna-dashboard had not returned after ten minutes from seeds 13 and 33.
     num_seeds=52,
     num_random=10,
     num_chosen=100,
