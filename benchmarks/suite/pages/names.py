@@ -46,7 +46,7 @@ hyper-parameters anew after each answer.
   `ep-apart` has a model of validity of its own. Others hear only of a very low utility.
 - `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`,
   which is asked again where it fails or proposes the recommended point itself. In two
-  runs of `skewgp-figure-5`, from seeds 13 and 33, it had not returned after ten minutes.
+  runs of `skewgp-figure-5`, from seeds 13 and 33, it did not return in ten minutes.
 
 Acquisition functions choose challengers of the recommended point one after the other
 (`muc` of the point with the largest mean; `joint-eubo` and `joint-kg` all at once), or
