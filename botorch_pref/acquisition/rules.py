@@ -564,7 +564,7 @@ class DistinctOptions(WrappedAcquisition):
         own = getattr(self.acquisition, "feasible_value", None)
         if own is None:
             return None
-        return lambda X, log_valid: own(X, log_valid) - (self.acquisition(X) - self(X))
+        return lambda X, log_valid: own(X, log_valid) - self._penalty(X)
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
@@ -604,36 +604,29 @@ class DistinctOptions(WrappedAcquisition):
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """The acquisition function's value less the penalty, ``batch_shape``."""
-        if self.smallest_square is None:
-            return self.acquisition(X) - self.weight * self._nearness(X)
         duels: Any = self.acquisition
         if isinstance(duels, DuelingExploringEIIG):
             duels = duels.acquisition
-        if type(duels).forward is DuelingAcquisition.forward:
+        by_model = self.smallest_square is not None
+        if by_model and type(duels).forward is DuelingAcquisition.forward:
             # One posterior for both.
             question = duels.meetings(X)
             value = duels.mean_value(*question, X.shape[-2])
             return self._of_all_members(value) - self._price(*question)
-        value = self.acquisition(X)
-        points, first, second = self._options(X)
-        if len(first) == 0:
-            return value
-        price = self._price(self.model.posterior(points), first, second)
-        return value - price
+        return self.acquisition(X) - self._penalty(X)
 
-    def _options(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """All options of the question, and the pairs of them that count."""
+    def _penalty(self, X: Tensor) -> Tensor:
+        """Sum of the penalties of pairs, ``batch_shape``."""
         same, _ = split_pending(self.X_pending, self.X_ref, X.shape[-2])
         points = with_others(X, same, self.X_ref)
-        return points, *new_duels(X.shape[-2], points.shape[-2], X.device)
-
-    def _nearness(self, X: Tensor) -> Tensor:
-        """Sum of the penalties of pairs by distance, ``batch_shape``."""
-        assert self.smallest_difference is not None
-        points, first, second = self._options(X)
+        first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
+        if len(first) == 0:
+            return torch.zeros_like(self.weight)
+        if self.smallest_difference is None:
+            return self._price(self.model.posterior(points), first, second)
         scaled = points / self.smallest_difference
         square = (scaled[..., first, :] - scaled[..., second, :]).square().sum(-1)
-        return nearness(square).sum(-1)
+        return self.weight * nearness(square).sum(-1)
 
     def _of_all_members(self, value: Tensor) -> Tensor:
         """The mean over the members of an ensemble, which are the last batch."""

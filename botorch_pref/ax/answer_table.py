@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import MAXYEAR, MINYEAR, datetime
@@ -19,14 +18,14 @@ from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
-from botorch_pref.ax.questions import answers_by_key, record, standing_answers
+from botorch_pref.ax.questions import KnownAnswers, record
 from botorch_pref.ax.space.options import own_design
 from botorch_pref.datasets.tables import (
-    NULL_CHARACTERS,
     TRUTHS,
     decimal_point,
     number_of,
     separator_of,
+    text_of,
 )
 from botorch_pref.errors import ExperimentError
 
@@ -66,14 +65,10 @@ def record_table(
     if isinstance(answers, str | Path):
         name = Path(answers).name
         try:
-            text = file_content(Path(answers)).decode("utf-8-sig")
-            if "\0" in text:
-                raise ValueError(NULL_CHARACTERS)
+            text = text_of(file_content(Path(answers)))
             table = _with_points(log, csv_table(text), separator_of(text), items)
         except (OSError, ValueError) as error:
             why = str(error).strip()
-            if isinstance(error, UnicodeDecodeError):
-                why += "; save it as text in UTF-8"
             raise ExperimentError(f"{answers} cannot be read: {why}") from error
     if not isinstance(table, DataFrame):
         raise ExperimentError(
@@ -86,11 +81,10 @@ def record_table(
     records = zip(labels, table.to_dict("records"), strict=True)
     rows = [(f"Row {label} of {name}", row) for label, row in records]
     read = _asked_of_options if _is_of_options(table) else _asked_of_duels
-    known = Counter({key: len(same) for key, same in answers_by_key(log).items()})
-    standing = standing_answers(log)
+    known = KnownAnswers(log)
     for where, options, said, time in read(log, table, rows, items, from_file):
         try:
-            record(log, [option for _, option in options], said, time, known, standing)
+            record(log, [option for _, option in options], said, time, known)
         except ExperimentError as error:
             for source, option in options:
                 try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,33 +121,64 @@ def record(
     options: object,
     given: Mapping[str, Any],
     time: str | None = None,
-    known: Counter[str] | None = None,
-    standing: Mapping[str, dict[int, str]] | None = None,
+    known: KnownAnswers | None = None,
 ) -> None:
     """Asks about designs of `own_options`, and adds the answer from elsewhere.
 
-    With the ``time`` at which it was given, it is not added where it is one of the
-    `answers_by_key` that are ``known``, which has one less then. It is refused where
-    another one of its rater, time and options is left of those that are ``standing``
-    (see `standing_answers`): somebody edited it.
+    With the ``time`` at which it was given, it is not added where it is one of those
+    that are ``known``.
     """
     designs = own_options(log.space, log.catalogue, options)
     what = taken(log, len(designs), given)
-    if known and time is not None:
-        others = (standing or {}).get(_key(designs, _of_rater(what), time), {})
-        if known[key := _key(designs, what, time)] > 0:
-            known[key] -= 1
-            others.pop(next((i for i, own in others.items() if own == key), -1), None)
-            return
-        for index in others:
-            said = dict(log.questions[index].events[-1].what)
-            raise ExperimentError(
-                f"Question {index} has another answer of this rater and time about "
-                f"these options: {said}. To change it, withdraw question {index}, and "
-                "give the table again; to add one beside it, leave out the time."
-            )
+    if known and time is not None and known.has(designs, what, time):
+        return
     asked = log.ask(Chosen(designs, elsewhere=True), what.get("rater"), time)
     log.add(asked.question, TOLD, what, time)
+
+
+class KnownAnswers:
+    """Answers that a log has, or had, before a table is read; each is found once.
+
+    Args:
+        log: The log.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._numbers = {
+            key: [number for number, _ in places]
+            for key, places in answers_by_key(log).items()
+        }
+        self._standing: dict[str, dict[int, Mapping[str, Any]]] = {}
+        for told in log.answers():
+            options = [each.parameters for each in log.questions[told.question].options]
+            same = self._standing.setdefault(
+                _asked_key(options, told.what, told.time), {}
+            )
+            same[told.question] = told.what
+
+    def has(
+        self, options: Sequence[Mapping[str, Any]], what: Mapping[str, Any], time: str
+    ) -> bool:
+        """Whether an answer is one of them, which is not found again then.
+
+        Raises:
+            ExperimentError: Another answer of its rater and time about these options
+                stands, and was not found: somebody edited it.
+        """
+        standing = self._standing.get(_asked_key(options, what, time), {})
+        if numbers := self._numbers.get(_key(options, what, time)):
+            found = next((n for n in numbers if n in standing), numbers[0])
+            numbers.remove(found)
+            standing.pop(found, None)
+            return True
+        for number, said in standing.items():
+            raise ExperimentError(
+                f"Question {number} has another answer of this rater and time about "
+                f"these options: {dict(said)}. To change it, withdraw question "
+                f"{number}, and give the table again; to add one beside it, leave out "
+                "the time."
+            )
+        return False
 
 
 def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
@@ -168,19 +198,11 @@ def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-def standing_answers(log: Log) -> dict[str, dict[int, str]]:
-    """Keys of answers that stand, by question, by a text of rater, time and options."""
-    found: dict[str, dict[int, str]] = {}
-    for told in log.answers():
-        options = [each.parameters for each in log.questions[told.question].options]
-        of_rater = _of_rater(told.what)
-        about, key = (_key(options, what, told.time) for what in (of_rater, told.what))
-        found.setdefault(about, {})[told.question] = key
-    return found
-
-
-def _of_rater(what: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"rater": what.get("rater")}
+def _asked_key(
+    options: Sequence[Mapping[str, Any]], what: Mapping[str, Any], time: str
+) -> str:
+    """As `_key`, of who was asked and not of what was said."""
+    return _key(options, {"rater": what.get("rater")}, time)
 
 
 def _key(

@@ -329,8 +329,22 @@ TRUTHS = {"true": True, "1": True, "1.0": True}
 TRUTHS |= {"": False, "false": False, "0": False, "0.0": False}
 """Texts that are true or false; tables with gaps elsewhere have 1 as 1.0."""
 
-NULL_CHARACTERS = "it has null characters, as UTF-16 has; save it as text in UTF-8"
-"""Why a file that was read as UTF-8 is none."""
+
+def text_of(content: bytes) -> str:
+    """The text of a file in UTF-8, perhaps with a byte order mark.
+
+    Raises:
+        ValueError: It is of another encoding.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{error}; save it as text in UTF-8") from error
+    if "\0" in text:
+        raise ValueError(
+            "it has null characters, as UTF-16 has; save it as text in UTF-8"
+        )
+    return text
 
 
 def separator_of(text: str) -> str:
@@ -371,15 +385,12 @@ class CsvTable:
     def read(cls, path: Path) -> CsvTable:
         """Reads a file in UTF-8, separated as its header is: see `separator_of`."""
         try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                text = file.read()
-        except UnicodeDecodeError as error:
+            text = text_of(path.read_bytes())
+        except ValueError as error:
             raise FeedbackError(
-                f"{path} cannot be read: {error}; save it as text in UTF-8, with "
-                "commas, semicolons or tabs between the cells"
+                f"{path} cannot be read: {error}, with commas, semicolons or tabs "
+                "between the cells"
             ) from error
-        if "\0" in text:
-            raise FeedbackError(f"{path} cannot be read: {NULL_CHARACTERS}")
         separator = separator_of(text)
         # Not strict, a quote that nobody closes makes one cell of all that follows.
         reader = csv.reader(

@@ -323,3 +323,13 @@ def test_questions_are_those_of_the_strategy(initial, answered) -> None:
     assert ours._generation_node_name == theirs._generation_node_name
     assert ours._generator_key == theirs._generator_key
     assert ours._generator_state_after_gen == theirs._generator_state_after_gen
+
+
+def test_the_strategy_of_an_experiment_goes_on_where_it_stands(tmp_path) -> None:
+    experiment = create(tmp_path / "espresso.db", initial=100)
+    question = experiment.ask(2)
+    experiment.tell(question, winner=0)
+    ax, strategy = experiment.experiment, experiment.generation_strategy
+    theirs = [arm.parameters for arm in strategy.gen_single_trial(ax, n=2).arms]
+    known = [arm.parameters for arm in ax.arms_by_name.values()]
+    assert [design in known for design in theirs] == [False, False]

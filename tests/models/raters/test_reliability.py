@@ -104,15 +104,8 @@ def test_it_is_the_model_of_answers_heard_with_each_rater_s_noise(
         )
 
 
-def test_the_curvature_of_the_evidence_in_the_noises() -> None:
-    """By differences of the evidence's gradient, also where rows share noise."""
-    shown = torch.linspace(-1, 1, 11, dtype=DOUBLE).unsqueeze(-1)
-    answers = (
-        Comparisons(PAIRS, torch.tensor([[6, 7]]), covariates=shown),
-        Choices(torch.tensor([[0, 1, 2], [6, 7, 8]]), torch.tensor([1, 8])),
-        Rankings(torch.tensor([[3, 5, 4]])),
-    )
-    model = EPPreferenceGP(points(), feedback=answers, covar_module=kernel_of(NOISE))
+def assert_curvature_is_that_of_the_gradient(model: EPPreferenceGP) -> None:
+    """By differences of the evidence's gradient in each raw noise."""
     kernel: Any = model.covar_module.kernels[2]
     found, step = noise_curvature(model), 1e-3
     assert found is not None
@@ -121,11 +114,21 @@ def test_the_curvature_of_the_evidence_in_the_noises() -> None:
         for sign in (1, -1):
             kernel.noise = NOISE * (sign * step * torch.eye(3)[rater].double()).exp()
             # The raw noise is the log noise in spreads, of 1 here.
-            slope = torch.autograd.grad(model.log_evidence(), kernel.raw_noise)
-            ends += slope
+            ends += torch.autograd.grad(model.log_evidence(), kernel.raw_noise)
         expected = (ends[0] - ends[1]) / (2 * step)
         torch.testing.assert_close(found[rater], expected, rtol=1e-3, atol=1e-4)
-    kernel.noise = NOISE
+
+
+def test_the_curvature_of_the_evidence_in_the_noises() -> None:
+    """Also where rows share noise."""
+    shown = torch.linspace(-1, 1, 11, dtype=DOUBLE).unsqueeze(-1)
+    answers = (
+        Comparisons(PAIRS, torch.tensor([[6, 7]]), covariates=shown),
+        Choices(torch.tensor([[0, 1, 2], [6, 7, 8]]), torch.tensor([1, 8])),
+        Rankings(torch.tensor([[3, 5, 4]])),
+    )
+    model = EPPreferenceGP(points(), feedback=answers, covar_module=kernel_of(NOISE))
+    assert_curvature_is_that_of_the_gradient(model)
     for unlike in (
         LaplacePreferenceGP(points(), PAIRS, covar_module=kernel_of(NOISE)),
         EPPreferenceGP(points(), PAIRS, covar_module=kernel_of(NOISE) + LinearKernel()),
@@ -202,18 +205,9 @@ def test_numbers_that_single_precision_would_round_are_known() -> None:
 
 
 def test_who_has_no_noise_of_his_own_has_no_part_in_the_curvature() -> None:
-    """By differences of the gradient, beside answers of a number that is not known."""
+    """Beside answers of a number that is not known."""
     stranger = torch.cat([STIMULI, torch.full((3, 1), 9.0, dtype=DOUBLE)], dim=-1)
     pairs = torch.cat([PAIRS, torch.tensor([[9, 10], [11, 10], [9, 11], [10, 9]])])
     both = torch.cat([points(), stranger])
     model = EPPreferenceGP(both, pairs, covar_module=kernel_of(NOISE))
-    kernel: Any = model.covar_module.kernels[2]
-    found, step = noise_curvature(model), 1e-3
-    assert found is not None
-    for rater in range(3):
-        ends = []
-        for sign in (1, -1):
-            kernel.noise = NOISE * (sign * step * torch.eye(3)[rater].double()).exp()
-            ends += torch.autograd.grad(model.log_evidence(), kernel.raw_noise)
-        expected = (ends[0] - ends[1]) / (2 * step)
-        torch.testing.assert_close(found[rater], expected, rtol=1e-3, atol=1e-4)
+    assert_curvature_is_that_of_the_gradient(model)
