@@ -265,7 +265,6 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
             if stands or told == whole or source.questions[number].standing is None:
                 # What followed there follows here, unless something else did here.
                 shared[number] = (place, told if stands else whole)
-                found.add(place)
     return shared
 
 

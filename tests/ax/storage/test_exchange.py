@@ -356,6 +356,39 @@ def test_a_corrected_answer_does_not_come_back(tmp_path) -> None:
     assert other.answers()["winner"].tolist() == [0, 1]
 
 
+def test_two_corrections_of_one_answer_are_two_answers(tmp_path) -> None:
+    """And an answer that was corrected is none, also where both are recorded."""
+    experiment, other, third = (triangle(tmp_path / f"{name}.db") for name in "abc")
+    tell(experiment, [A, B], winner=0)
+    tables = [experiment.answers()]
+    other.record_table(tables[0])
+    for one, said in ((experiment, {"winner": 1}), (other, {"tie": True})):
+        one.undo(0)
+        one.tell(0, **said)
+    tables.append(experiment.answers())
+    for table in tables:
+        third.record_table(table)
+    assert experiment.merge(third) == []
+    assert [question.index for question in experiment.merge(other)] == [1]
+    assert experiment.answers()["winner"].dropna().tolist() == [0, 1]
+    assert experiment.answers()["tie"].tolist() == [False, False, True, True]
+
+
+def test_each_row_is_one_answer_however_many_have_its_moment(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(log, "now", lambda: "2026-01-01T00:00:00.000+00:00")
+    experiment = triangle(tmp_path / "triangle.db")
+    for winner in (0, 1):
+        tell(experiment, [A, B], winner=winner)
+    table = experiment.answers()
+    assert experiment.record_table(table) == []
+    # What nobody edited stands for itself: a row more is an answer more.
+    again = table.assign(question=table["question"] + 2)
+    assert len(experiment.record_table(pd.concat([table, again[:2]]))) == 1
+    assert len(experiment.answers()) == 6
+
+
 def test_an_answer_that_was_edited_in_a_table_is_refused(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db")
     for winner in (0, 1):
