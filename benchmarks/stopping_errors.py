@@ -14,22 +14,25 @@ duels `stopping_advice` is asked about the incumbent, with
 the bounds of the cube.
 
 The set ``chosen`` has the settings on which the confidence and the tolerance of gains
-were chosen, ``judged`` those on which they are judged. Of each, three tables are
+were chosen, ``judged`` those on which they are judged. Of each, four tables are
 printed: what is left to gain, stated and true, as shares of the range of utilities
-shown; at several confidences, how many runs are told to stop, by the first advice that
-says so, and how many of these wrongly, because neither is the true chance of regret, by
-the judge's own noise, below its tolerance, nor the true share below that of gains; and
-how often what the probabilities are of is so. ``--read`` prints the tables of a record.
+shown; how many runs are told to stop by when, as `docs/evaluation.md` has it, and how
+many had found enough at the end; at several confidences, how many runs are told to
+stop, by the first advice that says so, and how many of these wrongly, because neither
+is the true chance of regret, by the judge's own noise, below its tolerance, nor the
+true share below that of gains; and how often what the probabilities are of is so.
+``--read`` prints the tables of a record.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,6 +84,7 @@ SETTINGS = {
 CONFIDENCES = 0.0, 0.25, 0.5, 0.75, 0.9, 1.01
 AT = 0.6, 0.7, CONFIDENCE, 0.8, 0.9
 WHICH = "problem", "deviation"
+FATES = "wrongly", "found enough", "and not told"
 SAID = (
     *("stop", "confidence", "chance", "gain_share", "gain_confidence"),
     *("regret", "regret_share"),
@@ -298,6 +302,12 @@ def _print_tables(table: pd.DataFrame) -> None:
         for duel, told in found.groupby("duel")
     ]
     print_table([*WHICH, *header, "median regret"], gains)
+    print("runs that are told to stop by when, wrongly, and that had found enough")
+    duels = sorted(table["duel"].unique())
+    print_table(
+        [*WHICH, *(f"by {duel}" for duel in duels), *FATES],
+        [*fates(settings, duels)],
+    )
     print("runs that are told to stop, and that had found less than promised")
     stops = [
         [*setting, *line]
@@ -324,6 +334,34 @@ def _gains(told: pd.DataFrame) -> list[float]:
     return [*map(float, means), float(told["regret"].median())]
 
 
+def fates(settings: Any, duels: Sequence[int]) -> Iterator[list[object]]:
+    """Of each setting and all: runs told to stop, and those that had found enough."""
+    total = np.zeros(len(duels) + len(FATES), int)
+    for setting, found in settings:
+        first, last = _first_told(found, CONFIDENCE), found[found["duel"] == duels[-1]]
+        wrong, enough = ~_enough(first, setting[1]), _enough(last, setting[1])
+        counts = (
+            *(int((first["duel"] <= duel).sum()) for duel in duels),
+            int(wrong.sum()),
+            int(enough.sum()),
+            int((enough & ~last["start"].isin(first["start"])).sum()),
+        )
+        total += counts
+        yield [*setting, *counts]
+    yield ["all", "", *total.tolist()]
+
+
+def _first_told(told: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """The first advice of each run that is as sure as this."""
+    sure = told[["confidence", "gain_confidence"]].max(axis=1)
+    return told[sure >= confidence].sort_values("duel").drop_duplicates("start")
+
+
+def _enough(told: pd.DataFrame, deviation: float) -> np.ndarray:
+    """Whether as much had been found as the advice to stop promises."""
+    return np.logical_or(*_little(told, deviation).values())
+
+
 def _little(told: pd.DataFrame, deviation: float) -> dict[str, np.ndarray]:
     """Whether there is little regret in preference, and in utility."""
     chance = true_chance(torch.tensor(told["regret"].to_numpy()), deviation)
@@ -335,12 +373,11 @@ def _little(told: pd.DataFrame, deviation: float) -> dict[str, np.ndarray]:
 
 def _stops(told: pd.DataFrame, deviation: float) -> list[list[float]]:
     """At each confidence: runs, those told to stop, and those told so wrongly."""
-    sure, lines = told[["confidence", "gain_confidence"]].max(axis=1), []
+    lines = []
     for confidence in AT:
-        stop = told[sure >= confidence].sort_values("duel")
-        first = stop.drop_duplicates("start")
-        right = np.logical_or(*_little(first, deviation).values())
-        counts = told["start"].nunique(), len(first), int((~right).sum())
+        first = _first_told(told, confidence)
+        wrong = ~_enough(first, deviation)
+        counts = told["start"].nunique(), len(first), int(wrong.sum())
         lines.append([confidence, *counts])
     return lines
 

@@ -1,0 +1,42 @@
+"""What `docs/evaluation.md` says of the advice to stop is what the script prints."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.stopping_errors import SETTINGS, fates
+
+ROOT = Path(__file__).parents[2]
+ROW = re.compile(
+    r"^\| [^|]+ \| [^|]+ \| (\d+), (\d+), (\d+) of 50 \| ([\d-]+) \| (\d+) \|", re.M
+)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[list[int]]:
+    text = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    return [
+        [int(number.replace("-", "0")) for number in row] for row in ROW.findall(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "part"),
+    [("stopping_errors", slice(0, 8)), ("stopping_errors_pairs", slice(8, 16))],
+)
+def test_the_page_has_the_fates_of_the_runs_on_record(
+    rows: list[list[int]], record: str, part: slice
+) -> None:
+    read = pd.read_csv(ROOT / "benchmarks" / "records" / f"{record}.csv")
+    pairs = pd.Series(list(zip(read["problem"], read["deviation"], strict=True)))
+    judged = read[pairs.isin(SETTINGS["judged"])]
+    settings = judged.groupby(["problem", "deviation"], sort=False)
+    *found, total = (fate[2:] for fate in fates(settings, [20, 40, 60]))
+    assert [fate[:5] for fate in found] == rows[part]
+    text = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    told, wrong, enough, untold = total[2:]
+    for number in (told, wrong, enough, untold):
+        assert f" {number} " in text
+    assert f"{wrong / told:.1%}".replace("%", " %") in text
