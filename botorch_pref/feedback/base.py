@@ -32,6 +32,12 @@ class Feedback(ABC):
     ``datapoints`` of a model. The tensors are copies, of integers as ``long``: what
     happens later to those that were given changes nothing here.
 
+    Fields that have a row for each of the same answers are a table. Comparisons have
+    two, either of which may be absent: ``pairs`` with ``pair_counts``, and ``ties``
+    with ``tie_counts``; choices and rankings have one. What is about all answers goes
+    table by table: :attr:`answer_counts`, the covariates of duels, and the places that
+    :meth:`take` is given.
+
     Attributes:
         relative: Whether only differences of utilities are seen.
         padded: Whether rows of indices may end in -1, for sets of unequal size.

@@ -386,6 +386,15 @@ def _in_any_element(chosen: Tensor) -> Tensor:
     return places
 
 
+# Places of what follows, in the order in which one comes from the other:
+# answer  M, of the boxes before equal rows are one; counts, signs and `groups.group`
+# row     m, of `groups`, which `MergedBoxFactors.rows` and z have; `groups.first` is an
+#         answer of each
+# line    the rows, or answers, of all elements of a batch one after the other, in
+#         `_InLine`; its rows are `_alone` with one answer, or `_merged` with several
+# part    of the rows of `_merged`, or `m`, in `_product`: 0, 1, ... in their order
+
+
 @dataclass(frozen=True, eq=False)
 class _Answers:
     """Answers of all rows, and how often each was given, ``batch_shape x M``.

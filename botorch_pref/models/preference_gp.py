@@ -499,7 +499,13 @@ class PreferenceGP(UtilityModel, GP):
         self._cache = before._cache.followed_by(before.engine, further, predict)
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
-        """The places of the rows of sites in a model of further answers too."""
+        """The places of the rows of sites in a model of further answers too.
+
+        Rows of the three, of this model, of ``further`` answers and of ``new``, are
+        made to see the same columns before they are compared: the distinct points of
+        ``new``, and the weights of covariates behind them. Points of this model are the
+        first of those of ``new``, and each may be equal to an earlier one.
+        """
         before, after = self.factors(), new.factors()
         points, every = self._answered().datapoints, new._distinct
         n, p = points.shape[-2], self.num_covariates
