@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
+from unicodedata import normalize
 
 import torch
 from botorch.utils.transforms import is_fully_bayesian
@@ -154,12 +155,13 @@ def checked_told(
 
 
 def checked_rater(given: object) -> str | None:
-    """The name of a rater; None for nobody in particular."""
+    """The name of a rater, with single blanks; None for nobody in particular."""
     if given is None:
         return None
     if not isinstance(given, str) or not is_text(given) or not given.strip():
         raise wrong("rater", given, "a name or leave it out")
-    return given
+    # Phones and tables differ in how they write an accent, and names in their blanks.
+    return " ".join(normalize("NFC", given).split())
 
 
 _TAKEN: set[tuple[str, ...]] = set()

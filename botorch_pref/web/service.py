@@ -19,6 +19,7 @@ from threading import Condition
 from typing import Any, TypeVar
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
+from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event, Log
@@ -79,8 +80,7 @@ def given_rater(given: Mapping[str, Any]) -> str | None:
         wrong = "has characters that cannot be printed; enter it without them."
     if wrong:
         raise rendering.AskError(f"The rater's name {wrong}", needs="name")
-    # Phones differ in how they write an accent, and names in their blanks.
-    return " ".join(unicodedata.normalize("NFC", rater).split()) or None
+    return checked_rater(rater if rater.strip() else None)
 
 
 def given_patience(given: Mapping[str, Any]) -> float:

@@ -3,6 +3,7 @@
 import csv
 import json
 
+import pandas as pd
 import pytest
 from ax.core.trial_status import TrialStatus
 from espresso import better, create
@@ -214,6 +215,20 @@ def test_each_rater_undoes_answers_of_her_own(tmp_path) -> None:
     with pytest.raises(ExperimentError, match="rater is 7"):
         experiment.undo(rater=7)
     assert [question.rater for question in experiment.pending] == ["ann", "bob"]
+
+
+def test_a_rater_has_one_name_however_an_accent_is_written(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    composed, decomposed = "Jos\u00e9 Sol", " Jose\u0301   Sol "
+    question = experiment.ask(
+        options=[{"a": a, "b": b} for a, b in (A, B)], rater=decomposed
+    )
+    experiment.tell(question, winner=0, rater=composed)
+    row = {"winner_a": B[0], "winner_b": B[1], "loser_a": C[0], "loser_b": C[1]}
+    experiment.record_table(pd.DataFrame([{**row, "rater": decomposed}]))
+    assert experiment.raters == [composed]
+    assert experiment.undo(rater=decomposed).index == 1
+    assert experiment.undo(question, rater=decomposed).rater == composed
 
 
 def test_the_answer_to_a_question_is_undone(tmp_path) -> None:
