@@ -180,10 +180,10 @@ class DuelingJointKG(DuelingJointEUBO):
     .. math:: \alpha(x_1, \dots, x_q) = E_y\big[
         \max_{x \in C \cup \{x_1, \dots, x_q, x_r\}} E[f(x) \mid D, y]\big]
         - \max_{x \in C \cup \{x_r\}} E[f(x) \mid D],
-        \qquad y_i = f(x_i) + e_i, \quad y_r = f(x_r) + e_r,
+        \qquad y_i = f(x_i) + e_i - f(x_r) - e_r,
 
-    the knowledge gradient of a question whose options are heard with the noise of the
-    likelihood, each by itself. A ranking says nearly as much, so that the value is a
+    the knowledge gradient of a question of which the differences of options to the
+    reference are heard, each option with noise of the likelihood by itself. A ranking says nearly as much, so that the value is a
     little too large. One chooses in the end from a set ``choices`` :math:`C` and the
     options. What the noise hides counts for nothing, so that options too near to be
     told apart are worth little. `DuelingJointEUBO` is the limit without noise and

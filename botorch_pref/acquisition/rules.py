@@ -18,6 +18,7 @@ from botorch.utils.transforms import (
     t_batch_mode_transform,
 )
 from torch import Generator, Tensor
+from torch.quasirandom import SobolEngine
 
 from botorch_pref.acquisition.base import (
     DifferenceAcquisition,
@@ -470,10 +471,14 @@ def options_of_search(spread: float) -> dict[str, Any]:
     SciPy's default, are then too few, and `optimize_acqf` warns and begins again.
 
     Args:
-        spread: Of the acquisition function, positive.
+        spread: Of the acquisition function; where it is 0, BoTorch's default stays.
     """
-    return {"factr": _NEGLIGIBLE * spread / torch.finfo(torch.float64).eps, "maxls": 60}
+    factr = _NEGLIGIBLE * spread / torch.finfo(torch.float64).eps
+    return {"maxls": 60} | ({"factr": factr} if factr > 0 else {})
 
+
+_NUM_AMONG = 32
+"""Points among the observed ones: improvement may be sure to be 0 at all of those."""
 
 _UNRESOLVED = 64
 """Roundings of the prior variance of a difference that count as no difference."""
@@ -488,9 +493,9 @@ class DistinctOptions(WrappedAcquisition):
     .. math:: s \, \max(0, 1 - r^2)^2 ,
 
     with :math:`s` the range of the acquisition function's values over the points that
-    the model has observed: 0 where options are distinct, :math:`r \ge 1`, continuously
-    differentiable, and as much as lies between the best and the worst question where
-    they are the same.
+    the model has observed and 32 quasi-random ones among them, in their box: 0 where
+    options are distinct, :math:`r \ge 1`, continuously differentiable, and as much as
+    lies between the best and the worst question where they are the same.
 
     By default the model says which options a person tells apart. Let :math:`u` be the
     difference of two utilities, and :math:`A(u)` how much more often than its opponent
@@ -568,20 +573,21 @@ class DistinctOptions(WrappedAcquisition):
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """See `options_of_search`; the spread is that over observed points.
+        """See `options_of_search`; the spread is that of the penalty's :math:`s`.
 
         Of a batch of models it is the largest.
         """
         return options_of_search(float(self.weight.max()))
 
     def _spread(self, points: Tensor) -> Tensor:
-        """Largest less smallest value over observed points, or over pairs of them."""
+        """Largest less smallest value over observed and further points, or pairs."""
         if points.shape[-2] < 2:
             raise FeedbackError(
                 "DistinctOptions measures the acquisition function at the points that "
                 f"the model has observed, which are {points.shape[-2]}; ask a first "
                 "duel of two points of your choice."
             )
+        points = torch.cat([points, _among(points)], dim=-2)
         with torch.no_grad():
             if self.X_ref is None:
                 paired = torch.stack([points, points.roll(1, -2)], dim=-2)
@@ -608,8 +614,11 @@ class DistinctOptions(WrappedAcquisition):
         if isinstance(duels, DuelingExploringEIIG):
             duels = duels.acquisition
         by_model = self.smallest_square is not None
-        if by_model and type(duels).forward is DuelingAcquisition.forward:
-            # One posterior for both.
+        _, asked = split_pending(self.X_pending, self.X_ref, X.shape[-2])
+        known = type(duels).forward is DuelingAcquisition.forward
+        if by_model and known and asked is None:
+            # One posterior for both. That of open questions has lost the part of the
+            # mean square that their answers will move to the mean.
             question = duels.meetings(X)
             value = duels.mean_value(*question, X.shape[-2])
             return self._of_all_members(value) - self._price(*question)
@@ -639,6 +648,14 @@ class DistinctOptions(WrappedAcquisition):
         square = means.square().mean(0) + variance
         close = nearness(square / self.smallest_square.unsqueeze(-1)).sum(-1)
         return self.weight * self._of_all_members(close)
+
+
+def _among(points: Tensor) -> Tensor:
+    """Points in the box of others, where improvement may be; ``... x 32 x d``."""
+    engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
+    shares = engine.draw(_NUM_AMONG, dtype=torch.float64).to(points)
+    least, most = points.amin(-2, keepdim=True), points.amax(-2, keepdim=True)
+    return least + shares * (most - least)
 
 
 def _told_apart(model: Model, points: Tensor) -> Tensor | None:

@@ -13,11 +13,14 @@ from draws import uniform
 from scipy.optimize import brentq
 from scipy.stats import norm
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from botorch_pref import (
+    Comparisons,
     DistinctOptions,
     DuelingEIIG,
     DuelingEUBO,
+    DuelingJointKG,
     DuelingThompson,
     DuelingUCB,
     EPPreferenceGP,
@@ -78,7 +81,10 @@ def test_each_pair_costs_by_its_distance(model: Model) -> None:
     pending = best + torch.tensor([[0.08, 0.0]], dtype=DOUBLE)
     plain, kept = (DuelingUCB(model, best) for _ in range(2))
     distinct = DistinctOptions(kept, DIFFERENCE)
-    values = plain(model.train_inputs[0].unsqueeze(-2))
+    points = model.train_inputs[0]
+    least, most = points.amin(0), points.amax(0)
+    shares = SobolEngine(2, scramble=True, seed=0).draw(32, dtype=DOUBLE)
+    values = plain(torch.cat([points, least + shares * (most - least)]).unsqueeze(-2))
     weight = values.amax() - values.amin()
     torch.testing.assert_close(distinct.weight, weight)
     for number in (1, 2):
@@ -103,7 +109,8 @@ def test_options_of_open_questions_cost_nothing(
     pending = best + torch.tensor([[0.0, 0.0], [0.3, 0.3], [0.01, 0.01]], dtype=DOUBLE)
     plain, kept = (DuelingEUBO(model) for _ in range(2))
     distinct = DistinctOptions(kept, difference)
-    X = torch.stack([best, best + 0.4], dim=-2).expand(1, 2, 2)
+    # So near that they may look alike, and as near to the open question.
+    X = torch.stack([best, best + 0.03], dim=-2).expand(1, 2, 2)
     costs = []
     for number in (0, 2, 3):
         for value in (plain, distinct):
@@ -294,6 +301,40 @@ def test_a_function_that_knows_no_duels_is_priced_alike(model: Model) -> None:
     torch.testing.assert_close(price, other, rtol=1e-6, atol=1e-6)
 
 
+def test_two_new_points_keep_apart_where_one_duel_was_answered() -> None:
+    """Both orders of its points are worth the same: nothing spreads over observed."""
+    X = torch.tensor([[0.2, 0.3], [0.7, 0.6]], dtype=DOUBLE)
+    model = EPPreferenceGP(X, torch.tensor([[0, 1]])).eval()
+    distinct = DistinctOptions(DuelingEUBO(model))
+    same = torch.full((1, 2, 2), 0.5, dtype=DOUBLE)
+    pairs = uniform(500, 2, 2)
+    with torch.no_grad():
+        assert float(distinct(same)) < float(distinct(pairs).amin())
+
+
+@pytest.mark.parametrize("count", [5, 20, 50])
+def test_challengers_keep_apart_where_no_observed_point_can_be_better(count) -> None:
+    """Each pair of six points was answered often: improvement on the best is 0."""
+    X = uniform(6, 2, seed=1)
+    order = torch.combinations((-((X - 0.4) ** 2).sum(-1)).argsort(descending=True))
+    answers = Comparisons(order, pair_counts=torch.full((15,), count))
+    model = EPPreferenceGP(X, feedback=[answers]).eval()
+    best = incumbent(model)
+    for rule in (
+        DuelingEUBO(model, best),
+        DuelingJointKG(model, best, generator=torch.Generator().manual_seed(0)),
+    ):
+        distinct = DistinctOptions(rule, 0.1)
+        new = uniform(2_000, 2, 2, seed=2)
+        with torch.no_grad():
+            apart = (new[:, 0] - new[:, 1]).norm(dim=-1) > 0.1
+            far = ((new - best).norm(dim=-1) > 0.1).all(-1)
+            largest = float(rule(new[apart & far]).amax())
+            # The same point twice costs what its pair is worth, or most of it.
+            twice = new[far][:, :1].expand(-1, 2, -1)
+            assert float(distinct(twice).amax()) < 0.5 * largest
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("difference", [0.1, 2 * DIFFERENCE])
 def test_the_reference_itself_is_not_asked(
@@ -307,7 +348,9 @@ def test_the_reference_itself_is_not_asked(
     same, _ = optimize_acqf(eiig, BOUNDS, q=1, **options)
     assert float((same - best).norm()) < 1e-3
     distinct = DistinctOptions(eiig, difference)
-    candidate, _ = optimize_acqf(distinct, BOUNDS, q=1, **options)
+    candidate, _ = optimize_acqf(
+        distinct, BOUNDS, q=1, **options, options=distinct.optimizer_options
+    )
     assert float(((candidate - best) / difference).norm()) > 0.95
 
 
