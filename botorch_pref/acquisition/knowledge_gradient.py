@@ -183,10 +183,11 @@ class DuelingJointKG(DuelingJointEUBO):
         \qquad y_i = f(x_i) + e_i - f(x_r) - e_r,
 
     the knowledge gradient of a question of which the differences of options to the
-    reference are heard, each option with noise of the likelihood by itself. A ranking says nearly as much, so that the value is a
-    little too large. One chooses in the end from a set ``choices`` :math:`C` and the
-    options. What the noise hides counts for nothing, so that options too near to be
-    told apart are worth little. `DuelingJointEUBO` is the limit without noise and
+    reference are heard, each option with noise of the likelihood by itself. A ranking
+    says nearly as much, so that the value is a little too large. One chooses in the end
+    from a set ``choices`` :math:`C` and the options. What the noise hides counts for
+    nothing, so that options too near to be told apart are worth little.
+    `DuelingJointEUBO` is the limit without noise and
     choices. With :math:`u_x = f(x) - f(x_r)` of mean :math:`m` and covariance :math:`S`
     at choices and options, the part :math:`S_o` of it at the options, and the noise
     :math:`N = \sigma^2 (I + 1 1^T)` of their differences,

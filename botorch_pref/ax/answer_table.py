@@ -21,8 +21,10 @@ from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import KnownAnswers, record
 from botorch_pref.ax.space.options import own_design
 from botorch_pref.datasets.tables import (
+    AMBIGUOUS,
     TRUTHS,
     decimal_point,
+    grouped,
     number_of,
     separator_of,
     text_of,
@@ -106,13 +108,16 @@ def _with_points(
     parameters = log.space.parameters.items()
     kinds = {name: parameter.parameter_type for name, parameter in parameters}
     words = [name for name, kind in kinds.items() if kind is ParameterType.STRING]
+    whole = [name for name, kind in kinds.items() if kind is ParameterType.INT]
     texts = {"rater", "note"}
     if _is_of_options(table):
         columns, of_ids = parameter_columns(kinds), {"name"}
         texts |= {columns[name] for name in words}
+        integers = {columns[name] for name in whole}
     else:
         of_ids = {*_SIDES}
         texts |= {f"{side}_{name}" for side in _SIDES for name in words}
+        integers = {f"{side}_{name}" for side in _SIDES for name in whole}
     ids = set() if log.catalogue is None else {*log.catalogue.rows}
     if isinstance(items, DataFrame):
         ids = {*map(str, items.index)}
@@ -121,6 +126,14 @@ def _with_points(
         if column.name in texts:
             return column
         kept = ids if column.name in of_ids else ()
+        if column.name not in of_ids:
+            cells = [*map(str, column)]
+            place = grouped(cells, separator, column.name in integers)
+            if place is not None:
+                raise ExperimentError(
+                    f"Row {column.index[place]} has {cells[place]!r} in the column "
+                    f"{column.name!r}, which {AMBIGUOUS}."
+                )
         return column.map(
             lambda cell: cell if cell in kept else decimal_point(cell, separator)
         )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, normalize
@@ -79,6 +80,11 @@ class ItemTable:
             raise FeedbackError(
                 f"The items have the column {twice[0]!r} twice; drop one."
             )
+        if items.index.nlevels > 1:
+            raise FeedbackError(
+                f"The index of the items has {items.index.nlevels} levels; make one id "
+                "an item of them, or give reset_index() and set_index() another."
+            )
         if items.index.hasnans:
             raise FeedbackError("An item has no id; give each row of the index one.")
         names = tuple(items.index.tolist())
@@ -88,7 +94,13 @@ class ItemTable:
             return cls(names, ids, tuple(map(str, names)))
         features: dict[str, list[float]] = {}
         for column in items.columns:
-            features |= _features(items[column])
+            found = _features(items[column])
+            if both := [*(found.keys() & features.keys())]:
+                raise FeedbackError(
+                    f"Two columns of the items make the feature {both[0]!r}; rename "
+                    f"the column {column!r}."
+                )
+            features |= found
         values = [torch.tensor(c, dtype=torch.float64) for c in features.values()]
         points = torch.stack(values, -1) if values else torch.zeros(len(names), 0)
         return cls(names, points, tuple(features))
@@ -293,23 +305,29 @@ def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]
     levels = sorted(set(values), key=str)
     if len(levels) == 1:
         return {}
+    texts = [*map(str, levels)]
+    if twice := [text for text in texts if texts.count(text) > 1]:
+        raise FeedbackError(
+            f"The column {name} has {twice[0]!r} in two types, as 1 and '1' are; write "
+            "all values in one."
+        )
     return {f"{name}={lv}": [float(v == lv) for v in values] for lv in levels}
 
 
 def _features(column: Series[Any]) -> dict[str, list[float]]:
     """Features of a column, by name."""
     from pandas import CategoricalDtype
-    from pandas.api import types
 
     name = str(column.name)
     if column.isna().any():
         row = column.index[int(column.isna().argmax())]
         raise FeedbackError(f"The item {row!r} has no {name}; fill it in.")
     values, dtype = column.tolist(), column.dtype
-    if isinstance(dtype, CategoricalDtype) and dtype.ordered:
+    is_category = isinstance(dtype, CategoricalDtype)
+    if is_category and dtype.ordered:
         order = dtype.categories.tolist()
         values = [order.index(value) for value in values]
-    elif not types.is_numeric_dtype(column) or isinstance(dtype, CategoricalDtype):
+    elif is_category or not all(isinstance(value, Real) for value in values):
         if not all(isinstance(value, str | int | bool) for value in values):
             raise FeedbackError(
                 f"The column {name} of the items holds {dtype}; give numbers, texts or "
@@ -365,6 +383,36 @@ def decimal_point(cell: str, separator: str) -> str:
     if separator != "," and re.fullmatch(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*", cell):
         return cell.replace(",", ".")
     return cell
+
+
+def grouped(cells: Sequence[str], separator: str, whole: bool) -> int | None:
+    """The place of the first cell whose mark may be one of thousands; None for none.
+
+    Between semicolons a comma is that of decimals. Between tabs it is where another
+    cell of the column cannot be read otherwise. Whole numbers have neither mark.
+
+    Args:
+        cells: Of a column.
+        separator: Between the cells of a row.
+        whole: Whether they are whole numbers.
+    """
+    if separator == "," or (separator == ";" and not whole):
+        return None
+    found = [i for i, cell in enumerate(cells) if _THOUSANDS.fullmatch(cell)]
+    if whole:
+        return found[0] if found else None
+    decimal = any(
+        decimal_point(cell, separator) != cell and not _THOUSANDS.fullmatch(cell)
+        for cell in cells
+    )
+    commas = [i for i in found if "," in cells[i]]
+    return commas[0] if commas and not decimal else None
+
+
+_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}([,.]\d{3})+\s*")
+
+AMBIGUOUS = "may be in thousands or have decimals: write it without a mark of thousands"
+"""What is wrong with a cell that `grouped` finds."""
 
 
 @dataclass(frozen=True)
@@ -456,6 +504,10 @@ class CsvTable:
         One misspelt number would otherwise turn every number into a category.
         """
         cells = [(c, *cell) for c in columns for cell in enumerate(self.texts(c))]
+        place = grouped([cell for *_, cell in cells], self.separator, whole=False)
+        if place is not None:
+            column, row, cell = cells[place]
+            raise self.error(row, column, f"{cell!r} {AMBIGUOUS}")
         texts = [decimal_point(cell, self.separator) for *_, cell in cells]
         numbers = [*map(number_of, texts)]
         if not any(number is not None for number in numbers):
@@ -470,8 +522,10 @@ class CsvTable:
 
     def integers(self, column: str, low: int, high: int = MOST_COUNTED) -> list[int]:
         """A column as integers of a range."""
-        values = []
-        for row, cell in enumerate(self.texts(column)):
+        values, texts = [], self.texts(column)
+        if (place := grouped(texts, self.separator, whole=True)) is not None:
+            raise self.error(place, column, f"{texts[place]!r} {AMBIGUOUS}")
+        for row, cell in enumerate(texts):
             # Tables with gaps elsewhere have 12 as 12.0 or 12,0.
             whole = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
             # Python refuses to read integers of thousands of digits.

@@ -72,6 +72,12 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
     assert all(name == title for name, title in experiment.titles.items())
 
 
+def test_numbers_are_numbers_whatever_pandas_keeps_them_in() -> None:
+    """As of a table whose rows were its columns before."""
+    kept = catalogue_parameters(WINES.astype({"price": object, "year": object}))
+    assert kept == catalogue_parameters(WINES)
+
+
 def test_what_is_spread_are_rows_and_ids_name_them(tmp_path) -> None:
     experiment = cellar(tmp_path / "cellar.db")
     for _ in range(4):

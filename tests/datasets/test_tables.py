@@ -10,6 +10,7 @@ from pandas.testing import assert_frame_equal
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.datasets import ItemTable, load_csv
+from botorch_pref.datasets.tables import CsvTable
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import leaderboard
 
@@ -49,6 +50,8 @@ def test_features_are_scaled_and_categories_one_hot() -> None:
     assert table.feature_names == tuple(expected)
     columns = torch.tensor([*expected.values()], dtype=torch.double)
     assert table.points.equal(columns.T)
+    # Rows that became columns, or were mixed, hold numbers as objects.
+    assert ItemTable.from_frame(ITEMS.astype({"price": object})).points.equal(columns.T)
 
 
 def test_ids_that_look_alike_are_items_of_their_own() -> None:
@@ -121,6 +124,16 @@ def test_ids_that_are_numbers_alone_make_a_leaderboard() -> None:
         (lambda t: t.assign(price=[1.0, None, 2.0, 3.0]), "'w2' has no price"),
         (lambda t: t.assign(price=[1.0, float("inf"), 2.0, 3.0]), "not finite"),
         (lambda t: t.assign(year=pd.to_datetime(["2020"] * 4)), "holds datetime"),
+        (lambda t: t.assign(year=[1j, 2.0, 3.0, 4.0]), "year of the items holds compl"),
+        (lambda t: t.set_index(["price", "year"]), "has 2 levels; make one id"),
+        (
+            lambda t: t.assign(**{"grape=merlot": [1, 2, 3, 4]}),
+            "feature 'grape=merlot'",
+        ),
+        (
+            lambda t: t.assign(year=pd.Series([1, "1", 2, 3], t.index, dtype=object)),
+            "year has '1' in two types",
+        ),
     ],
 )
 def test_what_is_no_table_of_items(change, message) -> None:
@@ -234,6 +247,38 @@ def test_spreadsheets_with_decimal_commas_are_read(
     assert data.feature_names == ("price, EUR", "seat=aisle, left", "seat=window")
     assert data.winners.tolist() == [[1.5, 1, 0], [2, 0, 1]]
     assert data.losers.tolist() == [[-0.25, 0, 1], [12.5, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["950\t1,200", "1,100\t980"], "'1,[12]00' may be in"),
+        (["950\t1,200", "1,5\t980"], None),
+        (["950;1,200", "1,100;980"], None),
+        (["950\t1.200"], None),
+    ],
+)
+def test_a_mark_of_thousands_is_no_decimal_comma(tmp_path, rows, message) -> None:
+    """Between tabs, where no other cell shows which it is."""
+    separator = ";" if ";" in rows[0] else "\t"
+    text = "\n".join([f"winner_p{separator}loser_p", *rows])
+    if message:
+        with pytest.raises(FeedbackError, match=message):
+            load_csv(write(tmp_path, text))
+        return
+    assert load_csv(write(tmp_path, text)).losers[0].tolist() == [1.2]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("count", ["1,000", "1.000", "12.000", "2.500.000"])
+def test_no_count_is_divided_by_a_thousand(tmp_path, separator, count) -> None:
+    text = f"winner|loser|count\na|b|{count}\nb|c|12,0\n".replace("|", separator)
+    table = CsvTable.read(write(tmp_path, text))
+    with pytest.raises(FeedbackError, match=f"line 2, column count: '{count}' may be"):
+        table.integers("count", 1)
+    assert CsvTable.read(write(tmp_path, text.replace(count, "7"))).integers(
+        "count", 1
+    ) == [7, 12]
 
 
 def test_a_file_of_another_encoding_is_refused(tmp_path: Path) -> None:

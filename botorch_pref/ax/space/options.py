@@ -213,11 +213,12 @@ def _parameter(
     name, kind = str(column.name), type(values[0])
     low, high = min(values), max(values)
     known: dict[str, Any] = {"name": name, "parameter_type": kind.__name__}
-    if kind in (int, float) and types.is_numeric_dtype(column) and low < high:
+    is_category = isinstance(column.dtype, CategoricalDtype)
+    if kind in (int, float) and not is_category and low < high:
         return RangeParameterConfig(**known, bounds=(low, high))
     used, ordered = set(values), False
     levels = sorted(used)
-    if isinstance(column.dtype, CategoricalDtype):
+    if is_category:
         levels = [v for v in column.dtype.categories.tolist() if v in used]
         ordered = bool(column.dtype.ordered)
     if len(levels) > _MOST_CATEGORIES:

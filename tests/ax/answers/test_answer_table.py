@@ -4,7 +4,7 @@ import pytest
 from cases import in_turn
 from espresso import create
 from pandas import DataFrame
-from parameters import choice, real
+from parameters import choice, real, whole
 from showing import A, B, C, triangle
 
 from botorch_pref.ax import PreferenceExperiment
@@ -228,6 +228,31 @@ def test_what_is_wrong_in_a_file_is_found_by_its_row(
     with pytest.raises(ExperimentError, match=match):
         experiment.record_table(tmp_path / "t.csv")
     assert experiment.log.events == []
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (
+            "950\t1,200\t2\t1",
+            r"Row 2 has '1,200' in the column 'loser_p', which",
+        ),
+        ("950\t1,5\t1,000\t1", "Row 2 has '1,000' in the column 'winner_n'"),
+        ("950;1,200;1.000;1", "Row 2 has '1.000' in the column 'winner_n'"),
+    ],
+)
+def test_a_mark_of_thousands_is_no_decimal_comma(text, match, tmp_path) -> None:
+    made = PreferenceExperiment.create(
+        "thousands",
+        parameters=[real("p", 1, 5000), whole("n", 1, 5000)],
+        storage=tmp_path / "thousands.db",
+    )
+    separator = ";" if ";" in text else "\t"
+    header = separator.join(["winner_p", "loser_p", "winner_n", "loser_n"])
+    (tmp_path / "t.csv").write_text(f"{header}\n{text}\n", encoding="utf-8")
+    with pytest.raises(ExperimentError, match=match):
+        made.record_table(tmp_path / "t.csv")
+    assert made.log.events == []
 
 
 def test_a_table_of_another_coding_is_told_which_to_take(experiment, tmp_path) -> None:
