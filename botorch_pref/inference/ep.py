@@ -586,7 +586,9 @@ def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
     .. math:: \tfrac{1}{12} \sum_{i \ne j} \gamma_i \gamma_j \rho_{ij}^3
 
     (Opper, Paquet and Winther 2013: the second order, to the third cumulants). Of
-    answers that say much the same it is half of the error or all of it.
+    answers that say much the same it is half of the error or all of it. It knows
+    nothing of rows whose variance is not matched, as where an answer may be a lapse and
+    surprises: there neither its size nor its sign is sure.
     """
     with torch.enable_grad():
         mean = state.cavity_mean.detach().requires_grad_()

@@ -298,7 +298,7 @@ class UtilityModel(Model, FantasizeMixin):
         """The model conditioned on answers to the duels of some points.
 
         Utilities are drawn with the noise of the answers, and of each pair the larger
-        one wins. The answers are no differentiable function of ``X``; the posterior
+        one wins; neither ties nor lapses are drawn. The answers are no differentiable function of ``X``; the posterior
         given them is.
 
         Args:

@@ -47,6 +47,7 @@ class EPPreferenceGP(PreferenceGP):
     that were already asked, near 0 and 1. :class:`SkewPreferenceGP` is exact.
     ``diagnostics()["evidence_error"]`` is about how far the log evidence is below the
     exact one, in nats: much where many answers say nearly the same with little noise.
+    Where answers may be lapses and some surprise, it says little.
 
     The arguments are those of :class:`PreferenceGP`.
     """
