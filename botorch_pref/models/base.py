@@ -298,8 +298,8 @@ class UtilityModel(Model, FantasizeMixin):
         """The model conditioned on answers to the duels of some points.
 
         Utilities are drawn with the noise of the answers, and of each pair the larger
-        one wins; neither ties nor lapses are drawn. The answers are no differentiable function of ``X``; the posterior
-        given them is.
+        one wins; neither ties nor lapses are drawn. The answers are no differentiable
+        function of ``X``; the posterior given them is.
 
         Args:
             X: ``batch_shape x q x d``, at least two points.
