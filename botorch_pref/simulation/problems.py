@@ -156,7 +156,7 @@ _PROBLEMS: dict[str, Callable[[], Problem]] = {
     ),
     **{
         f"{name}{dim}": partial(_of_many_inputs, name, dim)
-        for dim in (20, 32, 64)
+        for dim in (8, 12, 20, 32, 64)
         for name in ("levy", "rosenbrock", "styblinskitang")
     },
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.suite.studies.own import (
     DEFAULTS,
+    EIGHT_AND_TWELVE,
     INFERENCE,
     MANY_DIMENSIONS,
     OPTIONS,
@@ -20,6 +21,7 @@ STUDIES = {
         PAIRS,
         INFERENCE,
         PEOPLE,
+        EIGHT_AND_TWELVE,
         MANY_DIMENSIONS,
         FIGURE_5,
         FIGURE_6,

@@ -8,7 +8,9 @@ from benchmarks.suite.cell import OPTUNA, Rule, Setting
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import (
     ADVISED,
+    BESIDE_CHANCE,
     BESIDE_PEERS,
+    CHANCE,
     EXPLORING,
     PEERS,
     all_rules,
@@ -63,6 +65,12 @@ LAPSES = Claim(
     Rule("ep-lapses", "eubo-pair"),
     EXPLORING,
     leads=True,
+)
+
+LAPSING_CHALLENGER = Claim(
+    "The exploring rule is better with learned noise and lapses.",
+    Rule("ep-lapses", "exploring-eiig"),
+    EXPLORING,
 )
 
 WIDE = (
@@ -340,12 +348,20 @@ PEOPLE = Study(
         LEARNED_NOISE.better,
         LEARNED_EIIG.better,
         LAPSES.better,
+        LAPSING_CHALLENGER.better,
         ADVISED,
         *(claim.better for claim in WIDE),
         *PEERS,
     ),
     without_ties=tuple(
-        claim.better for claim in (LEARNED_NOISE, LEARNED_EIIG, LAPSES, WIDE[0])
+        claim.better
+        for claim in (
+            LEARNED_NOISE,
+            LEARNED_EIIG,
+            LAPSES,
+            LAPSING_CHALLENGER,
+            WIDE[0],
+        )
     ),
     reference=EXPLORING,
     num_seeds=50,
@@ -366,6 +382,7 @@ PEOPLE = Study(
         LEARNED_NOISE,
         LEARNED_EIIG,
         LAPSES,
+        LAPSING_CHALLENGER,
         Claim(
             "Two new points, with learned noise and lapses, are better than "
             "optuna-dashboard's sampler.",
@@ -381,6 +398,44 @@ PEOPLE = Study(
             ADVISED,
             OPTUNA,
             leads=True,
+        ),
+    ),
+)
+
+EIGHT_AND_TWELVE = Study(
+    "eight-and-twelve",
+    "Up to how many parameters should a duel show two new points?",
+    # Deviations of a tenth of the range that 4,096 quasi-random points have.
+    settings=(
+        Setting("levy8", "probit", 27.0),
+        Setting("rosenbrock8", "probit", 324_000.0),
+        Setting("styblinskitang8", "probit", 65.0),
+        Setting("levy12", "probit", 38.0),
+        Setting("rosenbrock12", "probit", 487_000.0),
+        Setting("styblinskitang12", "probit", 85.0),
+    ),
+    rules=(
+        EXPLORING,
+        Rule("ep", "eubo-pair"),
+        LAPSES.better,
+        LAPSING_CHALLENGER.better,
+        ADVISED,
+        CHANCE,
+    ),
+    reference=EXPLORING,
+    num_seeds=50,
+    num_random=10,
+    num_chosen=40,
+    claims=(
+        BESIDE_CHANCE,
+        RANKED_FOUR,
+        LAPSES,
+        LAPSING_CHALLENGER,
+        Claim(
+            "With learned noise and lapses, two new points are better than a "
+            "challenger.",
+            LAPSES.better,
+            LAPSING_CHALLENGER.better,
         ),
     ),
 )
@@ -414,6 +469,7 @@ MANY_DIMENSIONS = Study(
             ("exploring-eiig",),
         ),
         LAPSES.better,
+        LAPSING_CHALLENGER.better,
         ADVISED,
         *PEERS,
     ),
@@ -425,6 +481,7 @@ MANY_DIMENSIONS = Study(
         *BESIDE_PEERS,
         RANKED_FOUR,
         LAPSES,
+        LAPSING_CHALLENGER,
         SHORTER,
         WIDE[0],
         Claim(

@@ -18,6 +18,9 @@ EXPLORING = Rule("ep", "exploring-eiig")
 ADVISED = Rule("ep", "joint-kg", 4, "order")
 """The question that it asks of a person who can look at four options at once."""
 
+BESIDE_CHANCE = Claim(
+    "The exploring rule is better than random challengers.", EXPLORING, CHANCE
+)
 
 BESIDE_PEERS = (
     Claim(
@@ -32,7 +35,7 @@ BESIDE_PEERS = (
         Rule("pairwise-gp", "qeubo"),
         leads=True,
     ),
-    Claim("The exploring rule is better than random challengers.", EXPLORING, CHANCE),
+    BESIDE_CHANCE,
 )
 
 
