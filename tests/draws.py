@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -26,3 +27,11 @@ def global_states() -> tuple[Any, ...]:
     """What every global source of random numbers would draw next."""
     numpy_state = np.random.get_state()  # noqa: NPY002
     return torch.get_rng_state().tolist(), list(numpy_state[1]), random.getstate()
+
+
+def with_points_among(points: Tensor) -> Tensor:
+    """Points, ``n x d``, and those among them by which `DistinctOptions` weighs."""
+    least, most = points.amin(0), points.amax(0)
+    engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
+    shares = engine.draw(32, dtype=torch.float64)
+    return torch.cat([points, least + shares * (most - least)])

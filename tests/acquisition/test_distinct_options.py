@@ -9,11 +9,10 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import PosteriorMean
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
-from draws import uniform
+from draws import uniform, with_points_among
 from scipy.optimize import brentq
 from scipy.stats import norm
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from botorch_pref import (
     Comparisons,
@@ -81,10 +80,8 @@ def test_each_pair_costs_by_its_distance(model: Model) -> None:
     pending = best + torch.tensor([[0.08, 0.0]], dtype=DOUBLE)
     plain, kept = (DuelingUCB(model, best) for _ in range(2))
     distinct = DistinctOptions(kept, DIFFERENCE)
-    points = model.train_inputs[0]
-    least, most = points.amin(0), points.amax(0)
-    shares = SobolEngine(2, scramble=True, seed=0).draw(32, dtype=DOUBLE)
-    values = plain(torch.cat([points, least + shares * (most - least)]).unsqueeze(-2))
+    points = with_points_among(model.train_inputs[0])
+    values = plain(points.unsqueeze(-2))
     weight = values.amax() - values.amin()
     torch.testing.assert_close(distinct.weight, weight)
     for number in (1, 2):
