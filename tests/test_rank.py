@@ -544,6 +544,11 @@ def test_names_that_may_be_misspelt_are_told(
     # A space without a width, as web pages have them.
     run(tmp_path, "winner,loser\nOslo\u200b,Bergen\nBergen,Oslo\n")
     assert r"'Oslo' and 'Oslo\u200b'" in capsys.readouterr().out
+    # Ids of a column with gaps, as pandas writes them beside one without.
+    run(tmp_path, "winner,loser\n25,3.0\n3,10.0\n025,100\n2.5,25.0\n")
+    told = capsys.readouterr().out
+    assert "differ only in capitals, spaces, zeros or coding" in told
+    assert "of their own: '025' and '25' and '25.0'; '3' and '3.0'." in told
     run(tmp_path, as_arena(played(3)))
     told = capsys.readouterr().out
     assert "of their own" not in told

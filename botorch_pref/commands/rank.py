@@ -577,7 +577,9 @@ def _names_alike(names: Iterable[str], what: str) -> list[str]:
         return []
     told = "; ".join(" and ".join(map(ascii, found)) for found in same[:5])
     more = _how_many_more(same, 5)
-    note = "These names differ only in capitals, spaces or the coding of letters, and "
+    note = (
+        "These names differ only in capitals, spaces, zeros or coding of letters, and "
+    )
     return [f"{note}are {what} of their own: {told}{more}."]
 
 

@@ -139,7 +139,7 @@ class ItemTable:
         # Their codes, for some differ in nothing that can be seen.
         return (
             f"There is no item {name!a}, but {same[0]!a}, which differs in "
-            "its type, capitals, spaces or the coding of letters; write one for both."
+            "type, capitals, spaces, zeros or coding of letters; write one for both."
         )
 
     def comparisons(self, answers: DataFrame) -> Comparisons:
@@ -172,7 +172,7 @@ class ItemTable:
         if (itself := pairs[:, 0] == pairs[:, 1]).any():
             row = int(itself.nonzero()[0])
             raise FeedbackError(
-                f"The answer {answers.index[row]!r} compares "
+                f"The answer {answers.index.tolist()[row]!r} compares "
                 f"{answers[WINNER].iloc[row]!r} with itself; drop it."
             )
         return pairs
@@ -538,11 +538,17 @@ class CsvTable:
 
 
 def as_read(name: Hashable) -> str:
-    """A name as it looks, without capitals and the coding of its letters."""
+    """A name as it looks, without capitals and the coding of its letters.
+
+    Of one that is a whole number without the zeros that programs put before and behind:
+    of a column with gaps pandas writes 25 as 25.0.
+    """
     text = normalize("NFKC", str(name)).casefold()
     # Controls, and formats: copies from web pages have spaces without a width.
     seen = (one for one in text if one.isspace() or category(one) not in ("Cc", "Cf"))
-    return " ".join("".join(seen).split())
+    look = " ".join("".join(seen).split())
+    whole = re.fullmatch(r"0*([0-9]+)(\.0+)?", look)
+    return whole[1] if whole else look
 
 
 def number_of(cell: str) -> float | None:
