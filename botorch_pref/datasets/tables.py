@@ -82,8 +82,8 @@ class ItemTable:
             )
         if items.index.nlevels > 1:
             raise FeedbackError(
-                f"The index of the items has {items.index.nlevels} levels; make one id "
-                "an item of them, or give reset_index() and set_index() another."
+                f"The index of the items has {items.index.nlevels} levels; join them to "
+                "one id an item."
             )
         if items.index.hasnans:
             raise FeedbackError("An item has no id; give each row of the index one.")
@@ -388,8 +388,8 @@ def decimal_point(cell: str, separator: str) -> str:
 def grouped(cells: Sequence[str], separator: str, whole: bool) -> int | None:
     """The place of the first cell whose mark may be one of thousands; None for none.
 
-    Between semicolons a comma is that of decimals. Between tabs it is where another
-    cell of the column cannot be read otherwise. Whole numbers have neither mark.
+    Between semicolons a comma begins decimals. Between tabs it does where another cell
+    of the column shows it, as 1,5 does. Whole numbers should have no mark.
 
     Args:
         cells: Of a column.
@@ -540,8 +540,8 @@ class CsvTable:
 def as_read(name: Hashable) -> str:
     """A name as it looks, without capitals and the coding of its letters.
 
-    Of one that is a whole number without the zeros that programs put before and behind:
-    of a column with gaps pandas writes 25 as 25.0.
+    A whole number loses its leading zeros and a decimal part of zeros: pandas writes 25
+    as 25.0 where its column has gaps.
     """
     text = normalize("NFKC", str(name)).casefold()
     # Controls, and formats: copies from web pages have spaces without a width.
