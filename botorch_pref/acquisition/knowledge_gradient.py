@@ -188,7 +188,8 @@ class DuelingJointKG(DuelingJointEUBO):
     from a set ``choices`` :math:`C` and the options. What the noise hides counts for
     nothing, so that options too near to be told apart are worth little.
     `DuelingJointEUBO` is the limit without noise and choices. With :math:`u_x = f(x) -
-    f(x_r)` of mean :math:`m` and covariance :math:`S` at choices and options, the part :math:`S_o` of it at the options, and the noise
+    f(x_r)` of mean :math:`m` and covariance :math:`S` at choices and options, the part
+    :math:`S_o` of it at the options, and the noise
     :math:`N = \sigma^2 (I + 1 1^T)` of their differences,
 
     .. math:: E[u \mid D, y] \sim

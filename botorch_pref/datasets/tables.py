@@ -82,8 +82,8 @@ class ItemTable:
             )
         if items.index.nlevels > 1:
             raise FeedbackError(
-                f"The index of the items has {items.index.nlevels} levels; join them to "
-                "one id an item."
+                f"The index of the items has {items.index.nlevels} levels; join them "
+                "to one id an item."
             )
         if items.index.hasnans:
             raise FeedbackError("An item has no id; give each row of the index one.")

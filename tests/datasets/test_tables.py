@@ -125,7 +125,7 @@ def test_ids_that_are_numbers_alone_make_a_leaderboard() -> None:
         (lambda t: t.assign(price=[1.0, float("inf"), 2.0, 3.0]), "not finite"),
         (lambda t: t.assign(year=pd.to_datetime(["2020"] * 4)), "holds datetime"),
         (lambda t: t.assign(year=[1j, 2.0, 3.0, 4.0]), "year of the items holds compl"),
-        (lambda t: t.set_index(["price", "year"]), "has 2 levels; join them"),
+        (lambda t: t.set_index(["price", "year"]), "has 2 levels; join"),
         (
             lambda t: t.assign(**{"grape=merlot": [1, 2, 3, 4]}),
             "feature 'grape=merlot'",
