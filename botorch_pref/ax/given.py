@@ -63,8 +63,11 @@ def given_path(argument: str, given: object) -> Path:
 
 def is_text(given: object) -> bool:
     """Whether something is a text that files and databases can keep."""
-    # Halves of characters, which have no encoding, are lost.
-    return isinstance(given, str) and given.encode(errors="ignore").decode() == given
+    # Halves of characters have no encoding. A null character ends texts in C, and a
+    # table that holds one is taken for UTF-16.
+    if not isinstance(given, str) or "\0" in given:
+        return False
+    return given.encode(errors="ignore").decode() == given
 
 
 def is_missing(given: Any) -> bool:

@@ -194,6 +194,7 @@ def test_an_experiment_without_the_rows_of_its_table_is_read(tmp_path) -> None:
         (pd.concat([WINES, WINES.iloc[:1]]), "a different id"),
         (WINES.rename(index={"wine 0": None}), "a different id"),
         (pd.DataFrame({"x": [1, 2]}, index=[1, "1"]), "the same as texts"),
+        (pd.DataFrame({"x": [1, 2]}, index=["a", "b\0"]), "a text that files"),
         (pd.DataFrame({"x": [1, 2, 1]}, index=["a", "b", "c"]), "'a' and 'c'"),
         (pd.DataFrame({"x": [1.0, None]}, index=["a", "b"]), "no 'x' of 'b'"),
         (pd.DataFrame({"x": [1.0, np.inf]}), "'x' .*has inf for '1'"),

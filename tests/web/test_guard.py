@@ -65,6 +65,8 @@ WRONG: list[tuple[int, Any, str]] = [
     (400, {"question": 0, "winner": 0, "seconds": -1}, "seconds"),
     (400, {"question": 0, "winner": 0, "note": "x" * 2001}, "note"),
     (400, {"question": 0, "winner": 0, "note": "half \ud800"}, "note"),
+    (400, {"question": 0, "winner": 0, "note": "null \0"}, "note"),
+    (400, {"question": 0, "winner": 0, "rater": "null \0"}, "rater"),
     (404, {"question": 0, "winner": 0, "experiment": "half \ud800"}, "half ?"),
     (400, {"question": 0, "winner": 0, "half \ud800": 1}, "half ?"),
     (400, {"question": 0, "winner": 0, "seconds": 10**400}, "seconds"),

@@ -29,7 +29,7 @@ from scipy import optimize
 from scipy.optimize import linprog
 from torch import Tensor
 
-from botorch_pref.ax.given import finite_number, written, wrong
+from botorch_pref.ax.given import finite_number, is_text, written, wrong
 from botorch_pref.errors import ExperimentError
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -202,6 +202,8 @@ def check_config(config: Any) -> None:
         for value in values:
             if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
                 _checked_size(where, value)
+            elif isinstance(value, str) and not is_text(value):
+                raise wrong(where, value, "a text that files can keep")
         # Ax takes several values that are one, and fails later.
         if len(values) > 1 and all(value == values[0] for value in values):
             raise wrong(where, values, "different ones")

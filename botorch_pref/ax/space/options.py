@@ -32,7 +32,13 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
-from botorch_pref.ax.given import finite_number, is_missing, written, wrong
+from botorch_pref.ax.given import (
+    finite_number,
+    is_missing,
+    is_text,
+    written,
+    wrong,
+)
 from botorch_pref.ax.space.constraints import most_shares, shown_constraint
 from botorch_pref.datasets.tables import unread_index
 from botorch_pref.errors import ExperimentError, warn_caller
@@ -179,6 +185,9 @@ def _ids(index: Index) -> list[str]:
     if len(set(ids)) < len(ids):
         alike = "Some ids of the catalogue are the same as texts; give others."
         raise ExperimentError(alike)
+    for name in ids:
+        if not is_text(name):
+            raise wrong("An id of the catalogue", name, "a text that files can keep")
     return ids
 
 

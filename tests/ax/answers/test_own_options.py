@@ -189,6 +189,8 @@ def asked(path) -> PreferenceExperiment:
         ({"rater": " "}, "rater is ' '"),
         ({"rater": "half \ud800"}, "rater is 'half"),
         ({"note": "half \ud800"}, "note is 'half"),
+        ({"rater": "null \0"}, "rater is 'null"),
+        ({"note": "null \0"}, "note is 'null"),
         ({"seconds": -1}, "seconds is -1"),
         ({"order": [0]}, r"order is \[0\]; name each of the 2 options"),
         ({"order": [0, 2]}, "order names option 2"),
