@@ -13,10 +13,15 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import checked_names, table_of
-from botorch_pref.models.answers import checked_items, duel_share
+from botorch_pref.models.answers import checked_items, duel_share, knows_duels
+from botorch_pref.models.base import DerivedModel
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.difference import central_interval, duel_mixtures
+from botorch_pref.posteriors.difference import (
+    central_interval,
+    duel_mixtures,
+    moments_of,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -49,6 +54,11 @@ def leaderboard(
     the share of duels that the item would win against a random other one, half of a tie
     counted as a win.
 
+    Items share a ``rank`` where the posterior means of their utilities differ from that
+    of the first of them by less than these are known: the deviation of the difference
+    times the engine's error (see :attr:`.Solution.mean_error`), or times 1.5e-8, closer
+    than which no fit finds its scales.
+
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
             which members count alike.
@@ -65,11 +75,11 @@ def leaderboard(
         A row for each item, by name, its ``rank`` from 1, with the interval
         ``rank_lower`` to ``rank_upper``; ``utility``, the posterior mean, with
         ``lower`` to ``upper``; ``best``, the probability to have the largest utility,
-        which copies share; ``top``, that to be among the best ``k``; and ``win_rate``.
+        which copies share; ``top``, that to be among the best ``k``; and ``win_rate``,
+        which is left out where the model's likelihood says nothing of duels.
 
     Raises:
         BotorchPrefError: Items or names that cannot be, or pandas is not installed.
-        UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
     if raters is not None:
         model = GroupUtility(cast("Any", model), raters)
@@ -82,13 +92,11 @@ def leaderboard(
     with torch.no_grad():
         posterior: Any = cast("TorchPosterior", model.posterior(items))
         mean, lower, upper = central_interval(posterior, level)
-        wins = win_probabilities(model, posterior, len(items))
-    # Without the half of each item against itself.
-    win_rate = (wins.sum(-1) - 0.5) / (len(items) - 1)
+        shared = _shared_ranks(mean, _resolution(model, posterior))
     first, last = _interval(ranks, level)
     order = torch.argsort(mean, descending=True, stable=True)
     columns = {
-        "rank": 1 + (mean.unsqueeze(-1) > mean).sum(0),
+        "rank": shared,
         "rank_lower": first,
         "rank_upper": last,
         "utility": mean,
@@ -96,8 +104,12 @@ def leaderboard(
         "upper": upper,
         "best": best,
         "top": (ranks <= top).double().mean(0),
-        "win_rate": win_rate,
     }
+    if knows_duels(model):
+        with torch.no_grad():
+            wins = win_probabilities(model, posterior, len(items))
+        # Without the half of each item against itself.
+        columns["win_rate"] = (wins.sum(-1) - 0.5) / (len(items) - 1)
     data = {name: column[order] for name, column in columns.items()}
     return table_of(data, [labels[i] for i in order.tolist()])
 
@@ -141,6 +153,52 @@ def _drawn_ranks(
     ranks = 1 + torch.empty_like(above).scatter_(-1, order, above)
     best = (ranks == 1).to(items).mean(0) / copies
     return ranks[:, item], best[item]
+
+
+_DIGITS = torch.finfo(torch.float64).eps ** 0.5
+"""Relative accuracy of an optimum: the objective is flat within."""
+
+
+def _resolution(model: Model, posterior: TorchPosterior) -> Tensor:
+    """Differences of posterior means of items that are no more than error, ``n x n``.
+
+    The error of the engine is a share of the posterior deviation of a difference; means
+    are rounded besides.
+    """
+    while isinstance(model, DerivedModel):
+        model = model._source
+    solve = getattr(model, "solution", None)
+    solution = None if solve is None else solve()
+    error = _DIGITS if solution is None else max(_DIGITS, solution.mean_error)
+    moments = moments_of(posterior)
+    means, spread = moments.mean, moments.spread
+    covariance = moments.covariance + spread @ spread.mT
+    # Members of an ensemble count alike.
+    covariance = covariance.reshape(-1, *covariance.shape[-2:]).mean(0)
+    variance = covariance.diagonal()
+    squares = variance + variance.unsqueeze(-1) - 2 * covariance
+    rounding = 8 * torch.finfo(means.dtype).eps * means.abs().amax()
+    return rounding + error * squares.clamp_min(0.0).sqrt()
+
+
+def _shared_ranks(mean: Tensor, resolution: Tensor) -> Tensor:
+    """Ranks of items by their means, ``n``, the same for those that are not resolved.
+
+    An item shares the rank of the first one before it that is not resolved from it and
+    has no longer the rank of another: a row of small steps is not one large rank.
+    """
+    order = mean.argsort(descending=True, stable=True)
+    ordered = mean[order]
+    apart = ordered.unsqueeze(-1) - ordered > resolution[order][:, order]
+    count = len(mean)
+    # Where the first resolved item stands behind each one; past the end where none is.
+    ends = torch.where(apart.any(-1), apart.int().argmax(-1), count).tolist()
+    place = torch.empty_like(order)
+    start = 0
+    while start < count:
+        place[order[start : ends[start]]] = 1 + start
+        start = ends[start]
+    return place
 
 
 def _interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:

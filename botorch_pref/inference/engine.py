@@ -385,6 +385,15 @@ class Solution(ABC, Generic[TermsT]):
         """
 
     @property
+    def mean_error(self) -> float:
+        """Error of posterior means of utilities, in posterior standard deviations.
+
+        By what iterations leave out, by rounding and by draws, not by the approximation
+        itself; 0 where the engine does not know it.
+        """
+        return 0.0
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """Sentences on all that did not converge, of what was computed so far."""
         return ()

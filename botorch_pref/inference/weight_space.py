@@ -77,6 +77,11 @@ class WeightSolution(Solution["WeightSolution"]):
         }
 
     @property
+    def mean_error(self) -> float:
+        """See base class."""
+        return 10 * self.residual
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """See base class."""
         text = (

@@ -151,6 +151,15 @@ def model_link(model: Model) -> DuelLink:
     return _likelihood_and_link(model)[1]
 
 
+def knows_duels(model: Model) -> bool:
+    """Whether the model's likelihood says how a duel is answered."""
+    try:
+        _likelihood_and_link(model)
+    except UnsupportedFeedbackError:
+        return False
+    return True
+
+
 def duel_share(model: Model, mean: Tensor, variance: Tensor) -> Tensor:
     """Probability that the first of two options wins, and half of that of a tie.
 
@@ -186,10 +195,9 @@ def noticeable_difference(model: Model) -> Tensor:
 @torch.no_grad()
 def item_noise(model: Model) -> Tensor:
     """Variance of the noise of one option; 0 where the likelihood knows no duels."""
-    try:
-        likelihood, _ = _likelihood_and_link(model)
-    except UnsupportedFeedbackError:
+    if not knows_duels(model):
         return torch.zeros(())
+    likelihood, _ = _likelihood_and_link(model)
     return likelihood.observation_variance.clone()
 
 
@@ -203,8 +211,8 @@ def _likelihood_and_link(model: Model) -> tuple[AnyLikelihood, DuelLink]:
         reason = str(error)
     raise UnsupportedFeedbackError(
         f"The answer to a duel under {type(likelihood).__name__} is not known "
-        f"({reason}); give link=ProbitLink(noise) or link=LogitLink(), or use a "
-        "pairwise likelihood."
+        f"({reason}); give the model a likelihood of comparisons too, or, where there "
+        "is an argument link, a ProbitLink or LogitLink of botorch_pref.likelihoods."
     )
 
 

@@ -7,19 +7,27 @@ import torch
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import LinearKernel
 from scipy import stats
 from torch import Tensor
 
 from botorch_pref import (
+    Comparisons,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
+    RaoKupperLikelihood,
+    Ratings,
     SkewPreferenceGP,
+    VariationalPreferenceGP,
 )
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation import leaderboard
-from botorch_pref.evaluation.leaderboard import _interval
+from botorch_pref.evaluation.leaderboard import _drawn_ranks, _interval, _shared_ranks
+from botorch_pref.evaluation.progress import NUM_SAMPLES
 from botorch_pref.models import GroupUtility, rater_covar_module
+from botorch_pref.plotting import plot_probabilities
 from botorch_pref.simulation.duel_loop import predict_win
 
 
@@ -165,8 +173,74 @@ def test_what_cannot_be_ranked_is_refused(arguments, match) -> None:
         leaderboard(Independent(), **arguments)
 
 
-def test_a_model_that_knows_no_duels_is_refused() -> None:
-    model = Independent()
-    model.likelihood = None
-    with pytest.raises(UnsupportedFeedbackError, match="is not known"):
-        leaderboard(model, column(0.0, 1.0))
+def test_a_model_of_ratings_has_a_board_without_win_rates() -> None:
+    """Ranks, utilities and intervals need no link."""
+    X = column(0.0, 0.4, 1.0)
+    ratings = Ratings(torch.arange(3), torch.tensor([0.2, 0.5, 0.9]).double())
+    model = LaplacePreferenceGP(X, feedback=[ratings]).eval()
+    found = leaderboard(model, X, "abc")
+    assert found.index.tolist() == list("cba")
+    assert found["rank"].tolist() == [1, 2, 3]
+    with torch.no_grad():
+        mean = model.posterior(X).mean.squeeze(-1)
+    assert found["utility"].tolist() == pytest.approx(mean.flip(0).tolist())
+    assert "win_rate" not in found.columns
+    assert found["best"].sum() == pytest.approx(1)
+    with pytest.raises(UnsupportedFeedbackError, match="a likelihood of comparisons"):
+        plot_probabilities(model, X)
+
+
+# One first, one last, and three between them that beat each other in a circle.
+MIDDLE = [[0, i] for i in range(1, 5)] + [[i, 4] for i in range(1, 4)]
+MIDDLE += [[1, 2], [2, 3], [3, 1]]
+
+
+@pytest.mark.parametrize("kind", [*ENGINES, VariationalPreferenceGP])
+def test_equals_share_a_rank_under_every_engine(kind) -> None:
+    logistic = kind is VariationalPreferenceGP
+    likelihood = PairwiseLogitLikelihood() if logistic else PairwiseProbitLikelihood()
+    for pairs, ranks in (
+        ([[0, 1], [1, 2], [2, 0]], [1, 1, 1]),
+        (MIDDLE, [1, 2, 2, 2, 5]),
+    ):
+        X = torch.eye(len(ranks), dtype=torch.double)
+        kernel = LinearKernel().double()
+        kernel.variance = 4.0
+        model = kind(X, torch.tensor(pairs), likelihood=likelihood, covar_module=kernel)
+        found = leaderboard(model.eval())
+        assert found["rank"].tolist() == ranks
+        # Intervals are those of draws, in which no two are equal.
+        drawn = _interval(_drawn_ranks(model, X, NUM_SAMPLES, 0)[0], 0.95)
+        ends = found.sort_index()[["rank_lower", "rank_upper"]].to_numpy().T
+        assert ends.tolist() == [end.tolist() for end in drawn]
+
+
+def test_ties_of_everybody_with_everybody_share_the_first_rank() -> None:
+    X = torch.eye(5, dtype=torch.double)
+    ties = Comparisons(None, ties=torch.combinations(torch.arange(5)))
+    likelihood = RaoKupperLikelihood(items=torch.arange(5))
+    model = EPPreferenceGP(
+        X, ties, likelihood=likelihood, covar_module=LinearKernel().double()
+    )
+    assert leaderboard(model.eval())["rank"].tolist() == [1] * 5
+
+
+def test_small_steps_do_not_add_up_to_one_rank() -> None:
+    """Each item is not resolved from the next one, but from the next but one."""
+    mean = column(4.0, 3.0, 2.0, 1.0, -7.0).squeeze(-1)
+    found = _shared_ranks(mean, torch.full((5, 5), 1.5).double())
+    assert found.tolist() == [1, 1, 3, 3, 5]
+    # In any order of the items.
+    shuffled = torch.tensor([3, 0, 4, 2, 1])
+    found = _shared_ranks(mean[shuffled], torch.full((5, 5), 1.5).double())
+    assert found.tolist() == [3, 1, 5, 3, 1]
+
+
+def test_utilities_that_an_engine_resolves_have_ranks_of_their_own() -> None:
+    """A thousandth of a deviation is more than any error of these engines."""
+    step = 1e-3
+    found = leaderboard(Independent(), column(0.0, step, 2 * step))
+    assert found["rank"].tolist() == [1, 2, 3]
+    # Means are known to half of their digits, in deviations of their difference.
+    found = leaderboard(Independent(), column(0.0, 1e-9, 2e-9))
+    assert found["rank"].tolist() == [1, 1, 1]

@@ -532,6 +532,12 @@ class SkewSolution(Solution[PosteriorTerms]):
         }
 
     @property
+    def mean_error(self) -> float:
+        """See base class."""
+        of_draws = float(self.mixture.effective_sample_size.min()) ** -0.5
+        return self.approximation.mean_error + of_draws
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """See base class."""
         failures = () if self.found is None else self.found.failures
