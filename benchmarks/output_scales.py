@@ -29,7 +29,7 @@ from benchmarks.suite.runs.batch_player import (
     pairwise_kernel,
     uniform,
 )
-from benchmarks.suite.runs.judges import make_judge, order_of
+from benchmarks.suite.runs.judges import make_judge
 from benchmarks.suite.studies.own import MANY_DIMENSIONS
 from botorch_pref import (
     Comparisons,
@@ -93,7 +93,7 @@ def fitted(setting: Setting, sets: int) -> list[list[object]]:
     told = torch.empty_like(shown)
     for seed, duels in enumerate(shown):
         judge = make_judge(setting, problem.utility, seed)
-        told[seed] = torch.stack([duel[order_of(judge, duel)] for duel in duels])
+        told[seed] = torch.stack([duel[judge.order(duel)] for duel in duels])
     feedback = Comparisons(torch.arange(2 * DUELS).view(DUELS, 2))
     truth, rows = problem.utility(new.flatten(0, 1)).view(sets, NEW), []
     for kernel, make_kernel in KERNELS.items():

@@ -60,7 +60,8 @@ from botorch_pref.commands.registry import HUMAN_NOISE, NOISE
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
 from botorch_pref.evaluation.progress import CONFIDENCE, GAIN_TOLERANCE, TOLERANCE
 from botorch_pref.simulation.duel_loop import index_pairs
-from botorch_pref.simulation.problems import Problem, make_problem
+from botorch_pref.simulation.problem import Problem
+from botorch_pref.simulation.problems import make_problem
 
 NUM_RANDOM = 5
 SETTINGS = {

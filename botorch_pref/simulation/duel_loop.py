@@ -96,8 +96,8 @@ def run_duels(
         answers.append((proposal, challenger_won))
         model = fit_answers(answers, fit)
         best = None if model is None else incumbent(model).reshape(-1)
-        shown = first if best is None else best
-        yield Duel(number, proposal, probability, challenger_won, shown)
+        recommended = first if best is None else best
+        yield Duel(number, proposal, probability, challenger_won, recommended)
 
 
 def fit_answers(

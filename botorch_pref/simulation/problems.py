@@ -1,9 +1,9 @@
-"""Test functions as utilities on the unit cube, to be maximised."""
+"""Problems by name: test functions as utilities to be maximised, and tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -11,6 +11,8 @@ from botorch.test_functions import synthetic
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.simulation.problem import Problem
+from botorch_pref.simulation.tasks import TASKS
 
 
 def alpine1(X: Tensor) -> Tensor:
@@ -57,35 +59,12 @@ def sasena_constraint(X: Tensor) -> Tensor:
     return -(X[..., 0] - X[..., 1] - torch.pi / 8).sin()
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A utility on the unit cube whose largest value is known.
-
-    Attributes:
-        name: Name among `PROBLEM_NAMES`.
-        dim: Number of inputs `d`.
-        best: The largest utility on the cube, of valid points where not all are.
-        utility: Maps `batch_shape x d` points of the unit cube to `batch_shape`.
-        valid: Maps them to `batch_shape` truths; None where all are valid.
-    """
-
-    name: str
-    dim: int
-    best: float
-    utility: Callable[[Tensor], Tensor]
-    valid: Callable[[Tensor], Tensor] | None = None
-
-    def regret(self, X: Tensor) -> Tensor:
-        """Simple regret `best - utility(X)` of `batch_shape x d` points."""
-        return self.best - self.utility(X)
-
-
 def _on_cube(
-    cost: Callable[[Tensor], Tensor], least: float, *bounds: tuple[float, float]
+    cost: Callable[[Tensor], Tensor], minimum: float, *bounds: tuple[float, float]
 ) -> Problem:
     """A cost on a box, to be minimised, as a utility on the unit cube."""
     unit = _to_box(*bounds)
-    return Problem("", len(bounds), 0.0 - least, lambda X: -cost(unit(X)))
+    return Problem("", len(bounds), 0.0 - minimum, lambda X: -cost(unit(X)))
 
 
 def _to_box(*bounds: tuple[float, float]) -> Callable[[Tensor], Tensor]:
@@ -96,16 +75,16 @@ def _to_box(*bounds: tuple[float, float]) -> Callable[[Tensor], Tensor]:
 def _botorch(
     function: synthetic.SyntheticTestFunction,
     bounds: list[tuple[float, float]] | None = None,
-    least: float | None = None,
+    minimum: float | None = None,
 ) -> Problem:
     """BoTorch's function, with its optimum to more digits where they are given."""
     box = function._bounds if bounds is None else bounds
-    known = function.optimal_value if least is None else least
-    return _on_cube(function.evaluate_true, known, *box)
+    value = function.optimal_value if minimum is None else minimum
+    return _on_cube(function.evaluate_true, value, *box)
 
 
 def _six_hump_camel(*bounds: tuple[float, float]) -> Problem:
-    return _botorch(synthetic.SixHumpCamel(), [*bounds], least=-1.0316284534898774)
+    return _botorch(synthetic.SixHumpCamel(), [*bounds], minimum=-1.0316284534898774)
 
 
 def _sasena() -> Problem:
@@ -124,7 +103,7 @@ def _sasena() -> Problem:
 
 def _of_many_inputs(name: str, dim: int) -> Problem:
     if name == "styblinskitang":
-        return _botorch(synthetic.StyblinskiTang(dim), least=-39.16616570377142 * dim)
+        return _botorch(synthetic.StyblinskiTang(dim), minimum=-39.16616570377142 * dim)
     functions = {"levy": synthetic.Levy, "rosenbrock": synthetic.Rosenbrock}
     return _botorch(functions[name](dim))
 
@@ -135,37 +114,49 @@ _PROBLEMS: dict[str, Callable[[], Problem]] = {
     "ackley6": lambda: _botorch(synthetic.Ackley(dim=6), [(-2.0, 2.0)] * 6),
     "alpine7": lambda: _on_cube(alpine1, 0.0, *[(-10.0, 10.0)] * 7),
     "beale": lambda: _botorch(synthetic.Beale()),
-    "branin": lambda: _botorch(synthetic.Branin(), least=0.39788735772973816),
+    "branin": lambda: _botorch(synthetic.Branin(), minimum=0.39788735772973816),
     "cosinebump": lambda: _on_cube(cosine_bump, -2.0, (-2.6, 2.6)),
     "dropwave": lambda: _botorch(synthetic.DropWave()),
     "forrester": lambda: _on_cube(forrester, -6.020740055767083, (0.0, 1.0)),
     "goldsteinprice": lambda: _on_cube(goldstein_price, 3.0, *[(-2.0, 2.0)] * 2),
     "griewank": lambda: _botorch(synthetic.Griewank(dim=2)),
-    "hartmann3": lambda: _botorch(synthetic.Hartmann(dim=3), least=-3.862779860974306),
-    "hartmann6": lambda: _botorch(synthetic.Hartmann(dim=6), least=-3.322368004440186),
+    "hartmann3": lambda: _botorch(
+        synthetic.Hartmann(dim=3), minimum=-3.862779860974306
+    ),
+    "hartmann6": lambda: _botorch(
+        synthetic.Hartmann(dim=6), minimum=-3.322368004440186
+    ),
     "levy": lambda: _botorch(synthetic.Levy(dim=2)),
     "rastrigin": lambda: _botorch(synthetic.Rastrigin(dim=2)),
     "rosenbrock": lambda: _botorch(synthetic.Rosenbrock(dim=2)),
     "rosenbrock5": lambda: _botorch(synthetic.Rosenbrock(dim=5)),
     "sasena": _sasena,
-    "shekel": lambda: _botorch(synthetic.Shekel(), least=-10.536443153052808),
+    "shekel": lambda: _botorch(synthetic.Shekel(), minimum=-10.536443153052808),
     "sixhumpcamel": lambda: _six_hump_camel((-3.0, 3.0), (-2.0, 2.0)),
     "sixhumpcamel-narrow": lambda: _six_hump_camel((-2.0, 2.0), (-1.0, 1.0)),
     "styblinskitang": lambda: _botorch(
-        synthetic.StyblinskiTang(dim=2), least=-78.33233140754282
+        synthetic.StyblinskiTang(dim=2), minimum=-78.33233140754282
     ),
     **{
         f"{name}{dim}": partial(_of_many_inputs, name, dim)
         for dim in (8, 12, 20, 32, 64)
         for name in ("levy", "rosenbrock", "styblinskitang")
     },
+    **TASKS,
 }
 
 PROBLEM_NAMES = tuple(_PROBLEMS)
 
 
 def make_problem(name: str) -> Problem:
-    """The negated test function of a ``name`` of `PROBLEM_NAMES`, on the unit cube."""
+    """Makes the problem of a ``name`` of `PROBLEM_NAMES`.
+
+    Args:
+        name: Of a test function, whose negative is the utility, or of a task.
+
+    Raises:
+        BotorchPrefError: There is no problem of this name.
+    """
     if name not in _PROBLEMS:
         raise BotorchPrefError(
             f"unknown problem {name!r}: choose one of {', '.join(PROBLEM_NAMES)}"

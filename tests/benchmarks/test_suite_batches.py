@@ -11,7 +11,6 @@ from torch import Generator, Tensor
 from torch.quasirandom import SobolEngine
 
 from benchmarks.suite.cell import Cell, Rule, Setting
-from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs import batch_player
 from benchmarks.suite.runs.batch import batches, play_batch, play_together
 from benchmarks.suite.runs.batch_player import (
@@ -23,7 +22,7 @@ from benchmarks.suite.runs.batch_player import (
     pairwise_kernel,
     uniform,
 )
-from benchmarks.suite.runs.judges import errs, make_judge, order_of
+from benchmarks.suite.runs.judges import errs, make_judge
 from benchmarks.suite.runs.play import COLUMNS, Outcome, play
 from benchmarks.suite.runs.rivals import RivalOfMany
 from botorch_pref.acquisition import (
@@ -33,6 +32,7 @@ from botorch_pref.acquisition import (
     incumbent,
 )
 from botorch_pref.commands.registry import make_fit
+from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.simulation import make_problem
 from botorch_pref.simulation.duel_loop import index_pairs
@@ -181,7 +181,7 @@ def test_a_judge_orders_several_options_as_she_perceives_them() -> None:
     """Thurstone's first places, by shares of many orders and by long sampling."""
     options = torch.tensor([[0.0], [0.3], [1.0]]).double()
     judge = make_judge(Setting("branin", "probit", 0.5), lambda X: X[..., 0], 3)
-    first = torch.stack([order_of(judge, options)[0] for _ in range(4000)])
+    first = torch.stack([judge.order(options)[0] for _ in range(4000)])
     shares = torch.bincount(first, minlength=3) / 4000
     draws = torch.randn(200_000, 3, generator=Generator().manual_seed(0))
     heard = (options[:, 0] + 0.5 * draws).argmax(-1)
@@ -189,19 +189,19 @@ def test_a_judge_orders_several_options_as_she_perceives_them() -> None:
     # A share of 4,000 has a deviation of at most 0.008.
     torch.testing.assert_close(shares, known, rtol=0, atol=0.032)
     never = make_judge(Setting("branin"), lambda X: X[..., 0], 0)
-    assert order_of(never, options).tolist() == [2, 1, 0]
+    assert never.order(options).tolist() == [2, 1, 0]
     shrugs = make_judge(Setting("branin", "ties", 0.5), lambda X: X[..., 0], 0)
-    with pytest.raises(SuiteError, match="cannot order options"):
-        order_of(shrugs, options[:2])
+    with pytest.raises(BotorchPrefError, match="cannot order options"):
+        shrugs.order(options[:2])
     logistic = make_judge(Setting("branin", "logistic", 0.5), lambda X: X[..., 0], 0)
-    with pytest.raises(SuiteError, match="LogisticJudge cannot order 3 options"):
-        order_of(logistic, options)
+    with pytest.raises(BotorchPrefError, match="LogisticJudge cannot order 3 options"):
+        logistic.order(options)
 
 
 def test_a_judge_who_lapses_gives_any_order() -> None:
     options = torch.tensor([[0.0], [0.3], [1.0]]).double()
     judge = make_judge(Setting("branin", "lapses", 0.4), lambda X: X[..., 0], 3)
-    orders = torch.stack([order_of(judge, options) for _ in range(3000)])
+    orders = torch.stack([judge.order(options) for _ in range(3000)])
     # Any of six orders where she lapses, and the true one otherwise.
     _, counts = orders.unique(dim=0, return_counts=True)
     expected = torch.full((6,), 0.4 / 6)
@@ -215,12 +215,12 @@ def test_a_judge_who_sees_no_difference_orders_by_coins() -> None:
     """Two alike are in either order, and neither crosses one that is far from both."""
     options = torch.tensor([[0.3], [1.0], [0.2]]).double()
     judge = make_judge(Setting("branin", "ties", 0.15), lambda X: X[..., 0], 3)
-    orders = torch.stack([order_of(judge, options) for _ in range(2000)])
+    orders = torch.stack([judge.order(options) for _ in range(2000)])
     assert set(map(tuple, orders.tolist())) == {(1, 0, 2), (1, 2, 0)}
     # A share of 2,000 has a deviation of 0.011.
     assert abs((orders[:, 1] == 0).double().mean() - 0.5) < 0.045
     apart = torch.tensor([[0.3], [1.0], [0.1]]).double()
-    assert order_of(judge, apart).tolist() == [1, 0, 2]
+    assert judge.order(apart).tolist() == [1, 0, 2]
 
 
 def test_rankings_of_who_sees_no_difference_are_of_a_judge_who_errs() -> None:

@@ -7,9 +7,13 @@ import torch
 from cases import in_turn
 from scipy.stats import norm
 
-from benchmarks.suite.runs.judges import LapsingJudge, LogisticJudge
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.simulation import Judge, ProbitJudge
+from botorch_pref.simulation import (
+    Judge,
+    LapsingJudge,
+    LogisticJudge,
+    ProbitJudge,
+)
 from botorch_pref.simulation.problems import PROBLEM_NAMES, make_problem
 
 

@@ -18,7 +18,7 @@ from benchmarks.suite.runs.batch_player import (
     BatchPlayer,
     uniform,
 )
-from benchmarks.suite.runs.judges import errs, make_judge, order_of
+from benchmarks.suite.runs.judges import errs, make_judge
 from benchmarks.suite.runs.play import Outcome, Report, play
 from benchmarks.suite.runs.rivals import RivalOfMany
 from botorch_pref.simulation.problems import make_problem
@@ -137,7 +137,7 @@ def _reports(
         else:
             question = player.ask()
         orders = torch.stack(
-            [order_of(judge, q) for judge, q in zip(judges, question, strict=True)]
+            [judge.order(q) for judge, q in zip(judges, question, strict=True)]
         )
         ordered = question.gather(1, orders.unsqueeze(-1).expand_as(question))
         told = torch.cat([told, ordered.unsqueeze(1)], 1)

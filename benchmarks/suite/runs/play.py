@@ -22,7 +22,8 @@ from benchmarks.suite.runs.models import with_validity
 from benchmarks.suite.runs.players import make_player
 from botorch_pref.simulation.duel_loop import run_duels
 from botorch_pref.simulation.judges import Judge
-from botorch_pref.simulation.problems import Problem, make_problem
+from botorch_pref.simulation.problem import Problem
+from botorch_pref.simulation.problems import make_problem
 
 SAME = 1e-3
 """Questions whose points are this near, in the unit cube, are the same question."""
