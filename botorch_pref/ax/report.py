@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +31,17 @@ from scipy.stats import binomtest
 from torch import Tensor
 
 from botorch_pref.ax.answer_table import parameter_columns
+from botorch_pref.ax.findings import (
+    LEVEL,
+    OPTION_COLUMNS,
+    advice_in_words,
+    exact,
+    printed_effects,
+    printed_options,
+)
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.generation.numbers import has_digits, readable
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
@@ -122,11 +131,8 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     return {name: feasible[best][name] for name in log.space.parameters}
 
 
-LEVEL, NUM_CANDIDATES = 0.95, 256
-"""Probability of the intervals; how many points stand for all of the search space."""
-
-DECIMALS = {"best": 3, "preferred": 3}
-"""Of the probabilities of options where people read them: they are shares of draws."""
+NUM_CANDIDATES = 256
+"""How many points stand for all of the search space."""
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
@@ -146,12 +152,6 @@ MEANINGS = {
 
 _MOST_PRINTED = 30
 """Options of a printed report."""
-
-OPTION_COLUMNS = (
-    *("name", "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"),
-    *("copy_of", "part", "difference", "least", "most", "preferred"),
-)
-"""Columns of the table of options beside those of parameters, and of its page."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,11 @@ class Report:
             to be better than (``wins``), worse than (``losses``) and equal to
             (``ties``); how often it ``failed``; and the ``part`` of the comparison
             graph that it is in. Of options that nobody could tell apart one has an
-            entry in ``best``, which ``copy_of`` names. With a baseline also its
-            ``difference`` to that, from ``least`` to ``most``, and the probability that
-            it is ``preferred`` to it.
+            entry in ``best``, which ``copy_of`` names; they are printed as one. Then
+            its ``difference`` to the ``reference``, with a 95 % interval from ``least``
+            to ``most``; the probability that its utility is ``better``; and with a
+            baseline the probability that it is ``preferred`` in an answer. These are
+            printed, for comparisons say nothing of the level of utilities.
         raters: A row for each rater, those who agree beside each other: the table of
             :func:`.rater_reliability`. None unless two to 40 people with names compared
             options, three or more of them.
@@ -194,9 +196,17 @@ class Report:
             ``change`` of utility from that option and its 95 % interval from ``lower``
             to ``upper``. None of a catalogue, whose rows are all there is, and of a
             model that averages over its hyper-parameters. Printed is where each
-            parameter is best and worst, and the ``difference``, the largest one first.
+            parameter is best and worst, and the ``difference``, the largest one first;
+            or that its effect is not known, where no interval excludes 0.
         advice: How sure it is that the best option shown is the best design, and so
-            whether to go on asking, in words.
+            whether to go on asking, in words. It names an option that is the best with
+            a larger probability, and raters who part from the others.
+        reference: The design to which differences of ``options`` are: the baseline, or
+            the best option shown.
+        favourites: A row for each rater, where raters share: the name of the
+            ``favourite``, the option with the largest mean of that rater's utility, and
+            the probabilities that it is ``better`` to the rater than the best option
+            shown, and ``preferred`` to it. None where raters do not share.
     """
 
     summary: DataFrame
@@ -206,6 +216,8 @@ class Report:
     checks: DataFrame | None = None
     effects: DataFrame | None = None
     advice: str = ""
+    reference: str = "the best"
+    favourites: DataFrame | None = None
 
     def to_markdown(self) -> str:
         """What to take and how sure it is, then all tables in Markdown.
@@ -213,7 +225,8 @@ class Report:
         Of many options it has the best; agreements are a square, effects a row for each
         parameter; the summary is last.
         """
-        parts, tables = [], [self.options.head(_MOST_PRINTED).round(DECIMALS)]
+        options = printed_options(self.options, self.reference)
+        parts, tables = [], [options.head(_MOST_PRINTED)]
         if self.advice:
             values = self.summary["value"]
             best = values["recommended of those shown"]
@@ -221,11 +234,13 @@ class Report:
                 _short(f"The best option shown is {best}."),
                 f"{'Stop' if values['stop'] else 'Go on'}. {self.advice}",
             ]
-        if len(self.options) > _MOST_PRINTED:
-            count = f"{_MOST_PRINTED} of {len(self.options)}"
+        if len(options) > _MOST_PRINTED:
+            count = f"{_MOST_PRINTED} of {len(options)}"
             parts.append(f"The best {count} options; `report.options` has all of them.")
         if self.effects is not None:
-            tables.insert(0, _by_parameter(self.effects))
+            tables.insert(0, printed_effects(self.effects))
+        if self.favourites is not None:
+            tables.append(self.favourites)
         if self.raters is not None and self.agreement is not None:
             tables += [self.raters, _square(self.agreement, [*self.raters.index])]
         if self.checks is not None:
@@ -272,58 +287,28 @@ def preference_report(projection: Projection) -> Report:
         "parts of the comparison graph": len(sizes),
         "options that stand alone": ", ".join(alone) or "none",
     }
+    designs = [arm.parameters for arm in arms]
     options = _options(log, adapter, arms)
     options["part"] = part.numpy()
-    baseline = log.settings.baseline
-    if baseline is not None:
-        designs = [arm.parameters for arm in arms]
-        differences = _differences(log, adapter, designs, baseline)
-        options = options.join(differences.set_axis(titles))
+    best, baseline = titles[designs.index(shown)], log.settings.baseline
+    differences = _differences(log, adapter, designs, baseline or shown)
+    if baseline is None:
+        differences = differences.drop(columns="preferred")
+    options = options.join(differences.set_axis(titles))
+    options = options.sort_values("mean", ascending=False, kind="stable")
+    favourites = _favourites(log, adapter)
     summary = DataFrame({"value": values}, dtype=object)
     meaning = [MEANINGS.get(row, "") for row in summary.index]
     return Report(
         summary.assign(meaning=meaning),
-        options.sort_values("mean", ascending=False, kind="stable"),
+        options,
         raters,
         pairs,
         rater_checks(log),
         _effects(log, adapter),
-        _failures(options, arms, shown) + _only_ties(values) + _advice(values),
-    )
-
-
-def _failures(options: DataFrame, arms: Sequence[Arm], best: TParameterization) -> str:
-    """That the best option failed, where in no answer it won or tied."""
-    row = options.iloc[[arm.parameters for arm in arms].index(best)]
-    if not row.failed or row.wins or row.ties:
-        return ""
-    times = "once" if row.failed == 1 else f"{int(row.failed)} times"
-    return f"This option failed {times}, and no answer prefers it to another. "
-
-
-def _only_ties(values: Mapping[str, Any]) -> str:
-    """That nobody saw a difference, where no answer says anything else of options."""
-    said = {row.removeprefix("that say ") for row in values if "that say " in row}
-    if "tie" not in said or said - {"tie", "invalid", "cannot_compare"}:
-        return ""
-    return (
-        "Nobody has seen a difference so far, and all that is said here is a guess: "
-        "ask about options that differ more, in wider ranges, or take any. "
-    )
-
-
-def _advice(values: Mapping[str, Any]) -> str:
-    """What the rows of the summary on regret and gain say, in words."""
-    chance, share = values["chance of regret"], values["gain as a share of the range"]
-    worth = ""
-    if not math.isnan(share):
-        percent = "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
-        better = f" It would be better by {percent} of the step from the worst option"
-        worth = f"{better} so far to the best."
-    return (
-        f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
-        f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
-        f"comparisons, where 50 means as good as equal.{worth}"
+        advice_in_words(values, options, best, favourites),
+        "the baseline" if baseline else best,
+        favourites,
     )
 
 
@@ -459,17 +444,46 @@ def _differences(
     log: Log,
     adapter: PreferenceAdapter,
     options: Sequence[TParameterization],
-    baseline: TParameterization,
+    reference: TParameterization,
 ) -> DataFrame:
-    """Differences of options to the baseline, as `Report` has them, a row each."""
+    """Differences of options to another one, as `Report` has them, a row each."""
     designs = designs_of_experiment(log.space, adapter)
-    mean, least, most = designs.intervals(options, LEVEL, reference=baseline)
-    model: Any = adapter.botorch_model
-    points, against = adapter.points_of(options), adapter.points_of([baseline])
+    mean, lower, upper = designs.intervals(options, LEVEL, reference=reference)
+    points, against = adapter.points_of(options), adapter.points_of([reference])
+    columns = {"difference": mean, "least": lower, "most": upper}
+    return table_of(columns | _chances(adapter.botorch_model, points, against))
+
+
+def _chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
+    """Chances of points to be better than another, and to be preferred in an answer."""
     with torch.no_grad():
-        chance = model.duel_probability(points, against, observation_noise=True)
-    columns = {"difference": mean, "least": least, "most": most, "preferred": chance}
-    return table_of(columns)
+        return {
+            "better": model.duel_probability(points, against),
+            "preferred": model.duel_probability(
+                points, against, observation_noise=True
+            ),
+        }
+
+
+def _favourites(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
+    """The best option of each rater beside the best of all, as `Report` has them."""
+    model = adapter.botorch_model
+    if not isinstance(model, GroupUtility) or len(log.raters) < 2:
+        return None
+    points = adapter.datapoints
+    shown = adapter.points_of([best_shown(adapter)])
+    rows = {}
+    for rater, number in log.raters.items():
+        utility = GroupUtility(model.rater_model, torch.tensor([float(number)]))
+        with torch.no_grad():
+            posterior: Any = utility.posterior(points)
+        place = int(posterior.mean.squeeze(-1).argmax())
+        chances = _chances(utility, points[[place]], shown)
+        title = log.titles[adapter.arms[place].name]
+        rows[rater] = [title, *(float(chance) for chance in chances.values())]
+    return DataFrame.from_dict(
+        rows, "index", columns=["favourite", "better", "preferred"]
+    )
 
 
 MOST_RATERS, MOST_POINTS = 40, 1_000
@@ -599,23 +613,16 @@ def _effects(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
     for dimension in designs.dimensions:
         values, intervals = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
         changes = torch.stack(intervals, dim=-1).tolist()
+        parameter = log.space.parameters[dimension.name]
+        if has_digits(parameter):
+            best = designs.best[dimension.name]
+            values = [x if x == best else readable(parameter, x) for x in values]
         rows += [
             (dimension.name, value, *change)
             for value, change in zip(values, changes, strict=True)
             if not math.isnan(change[0])
         ]
     return DataFrame(rows, columns=["parameter", "value", "change", "lower", "upper"])
-
-
-def _by_parameter(effects: DataFrame) -> DataFrame:
-    """Where each parameter is best and worst, and the difference in utility."""
-    changes = effects.groupby("parameter", sort=False)["change"]
-    ends = changes.idxmax(), changes.idxmin()
-    best, worst = (effects.loc[at].set_index("parameter") for at in ends)
-    values = {"best at": best.value, "worst at": worst.value}
-    found = DataFrame({**values, "difference": best.change - worst.change})
-    found = found.rename_axis("effect of")
-    return found.sort_values("difference", ascending=False, kind="stable")
 
 
 def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame:
@@ -679,9 +686,7 @@ def _text(log: Log, option: TParameterization) -> str:
     """An option as people know it: the id of a row, or its values and its title."""
     if log.catalogue is not None and (name := log.catalogue.id_of(option)) is not None:
         return name
-    # Few digits would be another design than the one that was valued.
-    values = {k: f"{v:.12g}" if isinstance(v, float) else v for k, v in option.items()}
-    text = ", ".join(f"{name} = {value}" for name, value in values.items())
+    text = ", ".join(f"{name} = {exact(value)}" for name, value in option.items())
     shown_as = log.name_of(option)
     return text if shown_as is None else f"{log.titles[shown_as]}: {text}"
 

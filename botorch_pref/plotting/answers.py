@@ -353,10 +353,10 @@ def plot_progress(
 ) -> Axes:
     """Draws what came of the questions, one after the other.
 
-    Of an experiment: the utility, as the model of all answers has it, of each option in
-    the order in which they were asked about (dots), and of the best one so far by the
-    mean (the line, with its interval). Of a simulated run: the simple regret of the
-    incumbent after each duel.
+    Of an experiment: how far the utility of each option, in the order in which they
+    were asked about, is from that of the best option shown (dots), as the model of all
+    answers has it, and how far the best one so far by the mean (the line, with its
+    interval). Of a simulated run: the simple regret of the incumbent after each duel.
 
     Args:
         run: A `PreferenceExperiment` with answers, or the duels of a run.
@@ -378,14 +378,15 @@ def plot_progress(
 
 
 def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) -> None:
-    """Utilities of options by the numbers of their questions, from 1, and the best."""
+    """Options by the numbers of their questions, from 1, beside the best of them."""
+    # An experiment comes with Ax, which figures of models do without.
+    from botorch_pref.ax.report import best_shown, designs_of_experiment
+
     adapter = experiment.fitted_adapter()
+    designs = designs_of_experiment(experiment.log.space, adapter)
     asked = [q for q in experiment.log.questions if q.standing is not None]
-    designs = [dict(option.parameters) for q in asked for option in q.options]
-    with torch.no_grad():
-        posterior: Any = adapter.botorch_model.posterior(adapter.points_of(designs))
-        intervals = central_interval(posterior, level)
-    mean, lower, upper = (part.cpu().double() for part in intervals)
+    options = [dict(option.parameters) for q in asked for option in q.options]
+    mean, lower, upper = designs.intervals(options, level, best_shown(adapter))
     sizes = torch.tensor([len(question.options) for question in asked])
     x = [question.index + 1.0 for question in asked]
     numbers = torch.tensor(x).repeat_interleave(sizes)
@@ -394,7 +395,7 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     drawing.draw_intervals(axes, x, mean[best], lower[best], upper[best])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("question")
-    axes.set_ylabel(f"utility, {100 * level:g} % interval")
+    axes.set_ylabel(f"utility beside the best option's, {100 * level:g} % interval")
 
 
 def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:

@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
@@ -20,13 +20,20 @@ from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_table import parameter_columns
+from botorch_pref.ax.findings import (
+    DECIMALS,
+    OPTION_COLUMNS,
+    distinct_options,
+    is_known,
+    representatives,
+)
 from botorch_pref.ax.generation.asking import chosen_question
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.report import DECIMALS, OPTION_COLUMNS, preference_report
+from botorch_pref.ax.report import preference_report
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
@@ -44,11 +51,9 @@ def findings_of(state: bytes) -> JSON:
     """The report of an experiment with one answer at least, and its duels, as JSON."""
     projection: Projection = pickle.loads(state)
     report, log = preference_report(projection), projection.log
-    options, parameters = report.options, log.space.parameters
-    judged = options["best"].notna()
-    if "copy_of" in options:
-        judged |= options["copy_of"] != ""
-    best = options.index[judged][0]
+    options, parameters = distinct_options(report.options), log.space.parameters
+    stands_for = representatives(report.options).to_dict()
+    best = options.index[options["best"].notna()][0]
     # The name of the best judged option, and where it was first shown.
     recommended = next(
         {"name": str(best), "question": question.index, "place": place}
@@ -65,6 +70,7 @@ def findings_of(state: bytes) -> JSON:
             {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
             for name, row in options.round(DECIMALS).to_dict(orient="index").items()
         ],
+        "reference": report.reference,
         "recommended": recommended,
         "advice": report.advice,
         "effects": [
@@ -72,6 +78,7 @@ def findings_of(state: bytes) -> JSON:
                 "parameter": name,
                 "is_choice": number_range(parameters[name]) is None,
                 "log": getattr(parameters[name], "log_scale", False),
+                "is_known": is_known(table),
                 "rows": _records(table[["value", "change", "lower", "upper"]]),
             }
             for name, table in by_parameter
@@ -79,11 +86,14 @@ def findings_of(state: bytes) -> JSON:
         "parameters": [*parameter_columns(parameters, OPTION_COLUMNS).values()],
         # The options of each answered question, which has a number from 1.
         "asked": [
-            {"question": question.index + 1, "options": log.titles_of(question)}
+            {
+                "question": question.index + 1,
+                "options": [stands_for[title] for title in log.titles_of(question)],
+            }
             for question in log.questions
             if question.standing is not None
         ],
-        "duels": _duels(log),
+        "duels": _duels(log, stands_for),
         "raters": _records(report.raters, "rater"),
         "agreement": _records(report.agreement),
     }
@@ -106,21 +116,32 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-def _duels(log: Log) -> list[JSON]:
-    """How often each pair was decided (``better``, ``worse``), and how often tied."""
+def _duels(log: Log, stands_for: Mapping[str, str]) -> list[JSON]:
+    """How often each pair was decided (``better``, ``worse``), and how often tied.
+
+    Options that nobody could tell apart are one, by the name that ``stands_for`` has.
+    """
     decided: Counter[tuple[str, str]] = Counter()
     equal: Counter[tuple[str, ...]] = Counter()
     # In the order of the questions.
     for question in log.questions:
         if question.standing is not None:
-            titles = log.titles_of(question)
+            titles = [stands_for[title] for title in log.titles_of(question)]
             won, tied = preferred(question.standing.said, len(titles))
             decided.update((titles[better], titles[worse]) for better, worse in won)
             # A tie has no first one.
             equal.update(tuple(sorted((titles[i], titles[j]))) for i, j in tied)
     return [
-        *({"better": b, "worse": w, "times": n} for (b, w), n in decided.items()),
-        *({"tied": [*pair], "times": n} for pair, n in equal.items()),
+        *(
+            {"better": better, "worse": worse, "times": times}
+            for (better, worse), times in decided.items()
+            if better != worse
+        ),
+        *(
+            {"tied": [*pair], "times": times}
+            for pair, times in equal.items()
+            if len({*pair}) > 1
+        ),
     ]
 
 

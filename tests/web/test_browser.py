@@ -749,7 +749,7 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     visit: Open, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rater = {"answers": 1234, "lower": 0.241, "upper": 13.4, "outlier": True}
-    option = {"leaf (g)": 2.0, "mean": 0, "lower": -1, "upper": 1}
+    option = {"leaf (g)": 2.0, "difference": 0, "least": -1, "most": 1}
     names = ["1 A", "1 B", "an id of a row that is longer than there is room", "12 D"]
     found = {
         "summary": [
@@ -760,8 +760,9 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         "meanings": {"answered alike": "0.5 is guessing"},
         "options": [{**option, "name": name} for name in names],
         "recommended": {"question": 0, "place": 0, "name": "1 A"},
+        "reference": "1 A",
         "effects": [
-            {"parameter": name, "is_choice": choice, "log": False}
+            {"parameter": name, "is_choice": choice, "log": False, "is_known": choice}
             | {"rows": [{"value": v, "change": 0, "lower": -1, "upper": 1} for v in of]}
             for name, choice, of in (
                 ("leaf (g)", False, [1.5, 2.5, 4.0]),
@@ -830,6 +831,8 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     name, row = one.all(".bp-summary dt")[0], one.all(".bp-summary")[0]
     assert name.size["width"] >= row.size["width"] // 2
     assert "1 A is option A of question 1, where it was first shown" in one.text()
+    assert "Differences to 1 A, and who was better than whom" in one.text()
+    assert one.text().count("not known from these answers") == 1
     # Of a catalogue, whose rows have ids, nothing is named so.
     rows = [{**option, "name": name} for name in ("w1", "w2")]
     found |= {"options": rows, "asked": [], "duels": []}

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import product
 from math import ceil, floor, log10
-from typing import Any
+from typing import Any, TypeGuard
 
 from ax.adapter.registry import Cont_X_trans
 from ax.adapter.transforms.base import Transform
@@ -14,7 +14,7 @@ from ax.adapter.transforms.choice_encode import OrderedChoiceToIntegerRange
 from ax.adapter.transforms.int_to_float import IntToFloat
 from ax.adapter.transforms.unit_x import UnitX
 from ax.core.observation import ObservationFeatures
-from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.parameter import Parameter, ParameterType, RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
@@ -71,6 +71,23 @@ _DIGITS = 5
 """How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
 
 
+def has_digits(parameter: Parameter) -> TypeGuard[RangeParameter]:
+    """Whether values of a parameter are numbers whose digits have no end."""
+    if not isinstance(parameter, RangeParameter) or parameter.logit_scale:
+        return False
+    return parameter.parameter_type is ParameterType.FLOAT
+
+
+def readable(parameter: RangeParameter, value: float) -> float:
+    """A number of a parameter with the digits that people are shown."""
+    lower, upper = float(parameter.lower), float(parameter.upper)
+    scale = abs(value) if parameter.log_scale else upper - lower
+    if scale > 0:
+        value = round(value, _DIGITS - 1 - floor(log10(scale)))
+    # Zero is added so that nobody is shown a negative zero.
+    return min(max(value, lower), upper) + 0.0
+
+
 class ReadableNumbers(_ShownDesigns):
     """Numbers rounded to a ten-thousandth of their range, and kept within it.
 
@@ -86,16 +103,9 @@ class ReadableNumbers(_ShownDesigns):
         if self._rows:
             return numbers
         for name, parameter in space.parameters.items():
-            if not isinstance(parameter, RangeParameter) or parameter.logit_scale:
-                continue
-            if parameter.parameter_type is ParameterType.FLOAT and name in given:
+            if name in given and has_digits(parameter):
                 value = float(given[name])  # type: ignore[arg-type]
-                lower, upper = float(parameter.lower), float(parameter.upper)
-                scale = abs(value) if parameter.log_scale else upper - lower
-                if scale > 0:
-                    value = round(value, _DIGITS - 1 - floor(log10(scale)))
-                # Zero is added so that nobody is shown a negative zero.
-                numbers[name] = min(max(value, lower), upper) + 0.0
+                numbers[name] = readable(parameter, value)
         if _is_member(space, {**given, **numbers}):
             return numbers
         constrained = constrained_names(space)

@@ -1181,7 +1181,7 @@ class ReportView {
     const legend = make("p", { class: "bp-legend" }, "Change of utility from the best option shown as one parameter moves and the others stay: below the line is worse. The truth is expected in the band, or on the bar, 19 times in 20. The dot is the option itself. All have the same scale, so a flat line says that the parameter matters little here.");
     const rows = effects.flatMap((effect) => effect.rows);
     const low = Math.min(0, ...rows.map((row) => row.lower)), high = Math.max(0, ...rows.map((row) => row.upper));
-    const panels = effects.map((effect) => make("figure", { class: "bp-effect" }, make("figcaption", {}, effect.parameter), this.#effect(effect, low, high)));
+    const panels = effects.map((effect) => make("figure", { class: "bp-effect" }, make("figcaption", {}, effect.parameter, effect.is_known ? null : make("small", {}, " not known from these answers")), this.#effect(effect, low, high)));
     return [make("section", {}, make("h2", {}, "What each parameter does"), make("div", { class: "bp-effects" }, ...panels), legend)];
   }
 
@@ -1223,31 +1223,31 @@ class ReportView {
     return figure;
   }
 
-  /** The utility of the options of each question, and of the best one so far. */
-  #progress({ asked, options }) {
+  /** How far the options of each question are from the reference, and the best one so far. */
+  #progress({ asked, options, reference }) {
     const known = new Map(options.map((o) => [o.name, o]));
     const steps = asked.map(({ question, options: names }) => ({ question, shown: names.map((name) => known.get(name)).filter(Boolean) }));
     if (steps.length < 2) return [];
     const best = [];
     for (const { shown } of steps) best.push([...best.slice(-1), ...shown].reduce((a, b) => (b.mean > a.mean ? b : a)));
-    const legend = make("p", { class: "bp-legend" }, "Dots are the options of each question, the line is the best one so far with its 95 % interval, all in utilities of the model that has every answer. Where the line has long been flat, more questions bring little.");
+    const legend = make("p", { class: "bp-legend" }, `Dots are the options of each question, the line is the best one so far with its 95 % interval, all as differences of utility to ${reference}, by the model that has every answer. Where the line has long been flat, more questions bring little.`);
     const place = make("div");
     new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#steps(steps, best, contentRect.width))).observe(place);
     return [make("section", {}, make("h2", {}, "Progress over questions"), place, legend)];
   }
 
   #steps(steps, best, width) {
-    const height = 180, bottom = 22, all = steps.flatMap(({ shown }) => shown.map((o) => o.mean));
-    const low = Math.min(...all, ...best.map((o) => o.lower)), high = Math.max(...all, ...best.map((o) => o.upper));
+    const height = 180, bottom = 22, all = steps.flatMap(({ shown }) => shown.map((o) => o.difference));
+    const low = Math.min(...all, ...best.map((o) => o.least)), high = Math.max(...all, ...best.map((o) => o.most));
     const first = steps[0].question, last = steps.at(-1).question;
     const x = (question) => 8 + ((question - first) / (last - first)) * (width - 16);
     const y = (v) => 6 + ((high - v) / (high - low || 1)) * (height - bottom - 12);
     const figure = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", class: "bp-figure" }, draw("title"));
-    figure.firstChild.textContent = "Utilities of the options of each question, and of the best one so far.";
+    figure.firstChild.textContent = "Differences of the options of each question, and of the best one so far.";
     const points = (key) => best.map((o, i) => `${x(steps[i].question)} ${y(o[key])}`);
-    figure.append(draw("path", { d: `M${[...points("lower"), ...points("upper").reverse()].join(" L")} Z`, class: "bp-band" }));
-    for (const { question, shown } of steps) figure.append(...shown.map((o) => draw("circle", { cx: x(question), cy: y(o.mean), r: 3, class: "bp-option" })));
-    figure.append(draw("path", { d: `M${points("mean").join(" L")}`, class: "bp-line" }));
+    figure.append(draw("path", { d: `M${[...points("least"), ...points("most").reverse()].join(" L")} Z`, class: "bp-band" }));
+    for (const { question, shown } of steps) figure.append(...shown.map((o) => draw("circle", { cx: x(question), cy: y(o.difference), r: 3, class: "bp-option" })));
+    figure.append(draw("path", { d: `M${points("difference").join(" L")}`, class: "bp-line" }));
     for (const [question, at, where] of [[first, 0, "bp-start"], [last, width, "bp-end"]]) {
       const text = draw("text", { x: at, y: height - 4, class: `bp-axis ${where}` });
       text.textContent = `question ${question}`;
@@ -1271,16 +1271,16 @@ class ReportView {
     return make("section", {}, title, make("ul", { class: "bp-warnings" }, ...rows), make("p", { class: "bp-legend" }, when));
   }
 
-  /** Utilities with their intervals, and beside them who was better than whom. */
-  #figure({ options, duels }) {
+  /** Differences with their intervals, and beside them who was better than whom. */
+  #figure({ options, duels, reference }) {
     const legend = make("p", { class: "bp-legend" }, make("span", { class: "bp-agrees" }, "as the model has it"), make("span", { class: "bp-upset" }, "the other way round"), make("span", { class: "bp-tied" }, "no difference"));
     const place = make("div");
     // As wide as there is room, so that it is whole on a phone and can be read there.
-    new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#utilities(options, duels, contentRect.width))).observe(place);
-    return make("section", {}, make("h2", {}, "Utilities, and who was better than whom"), place, legend);
+    new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#differences(options, duels, contentRect.width))).observe(place);
+    return make("section", {}, make("h2", {}, `Differences to ${reference}, and who was better than whom`), place, legend);
   }
 
-  #utilities(options, duels, whole) {
+  #differences(options, duels, whole) {
     const top = 12, letterWidth = 7;
     const beside = letterWidth * Math.max(...options.map((o) => o.name.length)) + 16;
     // Long names, as of rows of a table, stand above their intervals.
@@ -1288,19 +1288,19 @@ class ReportView {
     const arcs = Math.max(92, Math.min(200, 0.25 * whole)), width = whole - left - arcs;
     const room = Math.floor(whole / letterWidth);
     const height = top + rowHeight * options.length + 26;
-    const low = Math.min(...options.map((o) => o.lower)), high = Math.max(...options.map((o) => o.upper));
+    const low = Math.min(...options.map((o) => o.least)), high = Math.max(...options.map((o) => o.most));
     const x = (v) => left + 12 + ((v - low) / (high - low || 1)) * (width - 24);
     const y = new Map(options.map((o, i) => [o.name, top + rowHeight * (i + 0.5)]));
     const figure = draw("svg", { viewBox: `0 0 ${whole} ${height}`, width: whole, role: "img", class: "bp-figure" }, draw("title"));
-    figure.firstChild.textContent = "Utilities with 95 % intervals, the best first; arcs join options that were compared.";
+    figure.firstChild.textContent = "Differences of utility with 95 % intervals, the best first; arcs join options that were compared.";
     const text = (props, words) => { const t = draw("text", props); t.textContent = words; return t; };
     for (const option of options) {
       const at = y.get(option.name);
       figure.append(
         text(above ? { x: 0, y: at - 12, class: "bp-name bp-start" } : { x: left - 8, y: at + 4, class: "bp-name" }, option.name.length > room ? `${option.name.slice(0, room - 1)}…` : option.name),
         draw("line", { x1: left, x2: left + width, y1: at, y2: at, class: "bp-grid" }),
-        draw("line", { x1: x(option.lower), x2: x(option.upper), y1: at, y2: at, class: "bp-interval" }),
-        draw("circle", { cx: x(option.mean), cy: at, r: 5, class: "bp-mean" }));
+        draw("line", { x1: x(option.least), x2: x(option.most), y1: at, y2: at, class: "bp-interval" }),
+        draw("circle", { cx: x(option.difference), cy: at, r: 5, class: "bp-mean" }));
     }
     for (const duel of duels) {
       const [from, to] = (duel.tied ?? [duel.better, duel.worse]).map((name) => y.get(name));
@@ -1311,17 +1311,17 @@ class ReportView {
       const start = left + width + 10;
       figure.append(draw("path", { d: `M${start} ${from} C${start + reach} ${from} ${start + reach} ${to} ${start} ${to}`, class: `bp-arc ${kind}`, "stroke-width": 1 + Math.min(duel.times, 4) / 2 }));
     }
-    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, width < 200 ? "utility" : "utility, 95 % intervals"), text({ x: left + width + 10, y: height - 4, class: "bp-axis bp-start" }, "comparisons"));
+    figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, width < 200 ? "difference" : "difference, 95 % intervals"), text({ x: left + width + 10, y: height - 4, class: "bp-axis bp-start" }, "comparisons"));
     return figure;
   }
 
-  #table({ options, parameters }) {
-    const columns = ["name", ...parameters, "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
+  #table({ options, parameters, reference }) {
+    const columns = ["name", ...parameters, "difference", "least", "most", "better", "preferred", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
     // Rows of a catalogue have ids of their own.
     const [name, question, place] = /^(\d+) ([A-Z]|\d+)$/.exec(options[0]?.name) ?? [];
     const named = name ? `${name} is option ${place} of question ${question}, where it was first shown. ` : "";
-    const legend = make("p", { class: "bp-legend" }, `${named}Mean: how good the option is, with the ends of a 95 % interval; only differences count. P(best): the probability that it is the best of all here. Options that are too close to tell apart have one, at the first of them.`);
-    return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)" }), legend);
+    const legend = make("p", { class: "bp-legend" }, `${named}Difference: how much better than ${reference} the option is, with the ends of a 95 % interval. P(better): the probability that it is better at all. P(best): the probability that it is the best of all here. Options that are too close to tell apart are one row.`);
+    return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)", better: "P(better)", least: "from", most: "to" }), legend);
   }
 
   #rows(rows, columns, heads) {

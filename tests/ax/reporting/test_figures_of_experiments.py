@@ -131,6 +131,8 @@ def test_progress_has_each_option_and_the_best_so_far(
     mean, _, _ = intervals(
         fitted_once, [dict(o.parameters) for q in options for o in q]
     )
+    # Beside the best of them, for comparisons say nothing of the level.
+    mean = mean - mean.max()
     dots, line = axes.lines
     assert list(dots.get_xdata()) == [1, 1, 2, 2, 3, 3, 4, 4]
     torch.testing.assert_close(torch.as_tensor(dots.get_ydata()), mean)

@@ -180,9 +180,8 @@ def test_effects_are_differences_of_the_joint_posterior(judged, found) -> None:
     for column, quantile in (("change", 0.0), ("lower", -1.96), ("upper", 1.96)):
         expected = (mean + quantile * deviation).tolist()
         assert effects[column].tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
-    printed = str(found).split("effect of")[1]
-    spans = effects.groupby("parameter")["change"].agg(lambda c: c.max() - c.min())
-    assert printed.index(f"| {spans.idxmax()} ") < printed.index(f"| {spans.idxmin()} ")
+    # Five answers say nothing of either.
+    assert str(found).count("not known from these answers") == 2
 
 
 @pytest.mark.slow
@@ -307,21 +306,6 @@ def test_what_the_search_finds_is_recommended_only_if_it_is_better(
     monkeypatch.setattr(adapter, "gen", lambda *_, **__: found)
     assert best_anywhere(judged.log, adapter) == best_shown(adapter)
     assert best_shown(adapter) != worst.parameters
-
-
-def test_where_a_parameter_is_best_and_where_worst() -> None:
-    effects = DataFrame(
-        {
-            "parameter": [*"aaabb"],
-            "value": [1, 2, 3, "x", "y"],
-            "change": [-1.0, 0.0, 0.5, -3.0, 0.0],
-        }
-    )
-    table = report._by_parameter(effects)
-    columns = ["best at", "worst at", "difference"]
-    assert table.loc["a", columns].tolist() == [3, 1, 1.5]
-    assert table.loc["b", columns].tolist() == ["y", "x", 3.0]
-    assert table.index.tolist() == ["b", "a"]
 
 
 def test_recommendations_have_parameters_in_their_order(tmp_path) -> None:

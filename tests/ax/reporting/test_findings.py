@@ -1,0 +1,152 @@
+"""Tables and sentences of findings, beside what was counted by hand."""
+
+import pytest
+import torch
+from pandas import DataFrame
+from showing import A, B, C, tell, triangle
+
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.findings import (
+    NOT_KNOWN,
+    advice_in_words,
+    distinct_options,
+    printed_effects,
+    printed_options,
+)
+from botorch_pref.web.worker import findings_of, packed_state
+
+OPTIONS = DataFrame(
+    {
+        "dose": [17.1934, 17.19, 20.0],
+        "mean": [1.0, 0.9, -2.0],
+        "lower": [-1.0, -1.1, -4.0],
+        "upper": [3.0, 2.9, 0.0],
+        "best": [0.7, float("nan"), 0.3],
+        "wins": [2, 3, 0],
+        "losses": [0, 1, 4],
+        "ties": [1, 1, 0],
+        "failed": [0, 0, 1],
+        "copy_of": ["", "1 A", ""],
+        "part": [0, 0, 0],
+        "difference": [0.0, -0.1, -3.0],
+        "least": [0.0, -0.3, -4.0],
+        "most": [0.0, 0.1, -2.0],
+        "better": [0.5, 0.2, 0.00012],
+        "preferred": [0.5, 0.49, 0.1],
+    },
+    index=["1 A", "2 A", "1 B"],
+)
+VALUES = {
+    "chance of regret": 0.6,
+    "gain as a share of the range": 0.2,
+    "stop": False,
+}
+
+
+def test_options_that_nobody_can_tell_apart_are_one_row() -> None:
+    table = distinct_options(OPTIONS)
+    assert table.index.to_list() == ["1 A", "1 B"]
+    counts = table[["wins", "losses", "ties", "failed"]]
+    assert counts.to_numpy().tolist() == [[5, 1, 2, 0], [0, 4, 0, 1]]
+    alone = OPTIONS.drop(columns="copy_of")
+    assert distinct_options(alone) is alone
+
+
+def test_options_are_printed_beside_the_best() -> None:
+    table = printed_options(OPTIONS, "1 A")
+    assert table["dose"].to_list() == ["17.1934", "20"]
+    beside = table[["beside 1 A", "P(better)", "preferred", "P(best)"]]
+    assert beside.to_numpy().tolist() == [
+        ["", 0.5, 0.5, 0.7],
+        ["-3 (-4 to -2)", 0.0, 0.1, 0.3],
+    ]
+    # The level of utilities, and one part of all, say nothing.
+    assert not {"mean", "lower", "upper", "part"} & {*table.columns}
+
+
+def test_a_parameter_is_best_somewhere_only_if_an_interval_excludes_zero() -> None:
+    effects = DataFrame(
+        {
+            "parameter": [*"aaabbcc"],
+            "value": [1, 2, 3, "x", "y", 0.1, 1 / 3],
+            "change": [-1.0, 0.0, 0.5, -3.0, 0.0, 0.0, 2.0],
+            "lower": [-2.0, 0.0, 0.1, -7.0, 0.0, 0.0, 0.5],
+            "upper": [0.5, 0.0, 0.9, 1.0, 0.0, 0.0, 3.5],
+        }
+    )
+    table = printed_effects(effects)
+    assert table.index.to_list() == ["c", "a", "b"]
+    assert table.loc["c"].to_list() == ["0.333333333333", "0.1", 2.0]
+    assert table.loc["a"].to_list() == [3, 1, 1.5]
+    # It has the largest change of all, and may have none.
+    assert table.loc["b"].to_list() == ["", "", NOT_KNOWN]
+
+
+def test_it_is_said_which_option_is_the_best_more_probably() -> None:
+    assert "of all" not in advice_in_words(VALUES, OPTIONS, "1 A")
+    chances = OPTIONS.assign(best=[0.22, float("nan"), 0.31])
+    said = advice_in_words(VALUES, chances, "1 A")
+    assert "1 B is the best of all with a larger probability than 1 A (0.31, 0.22)" in (
+        said
+    )
+
+
+def test_it_is_said_who_parts_from_the_others() -> None:
+    columns = {"favourite": ["1 A", "1 B"], "better": [0.5, 0.96]}
+    favourites = DataFrame(columns, index=["ann", "bob"])
+    said = advice_in_words(VALUES, OPTIONS, "1 A", favourites)
+    assert "bob parts from the others: for bob 1 B is better than 1 A, with a" in said
+    assert "ann" not in said
+    unsure = favourites.assign(better=[0.5, 0.94])
+    assert "parts" not in advice_in_words(VALUES, OPTIONS, "1 A", unsure)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> PreferenceExperiment:
+    """Ann prefers a small `a` in all answers, and Bob a large one."""
+    folder = tmp_path_factory.mktemp("shared")
+    experiment = triangle(folder / "triangle.db", raters="share", initial=1)
+    for _ in range(3):
+        for rater, better, worse in (("ann", A, B), ("bob", B, A), ("bob", B, C)):
+            designs = [{"a": a, "b": b} for a, b in (better, worse)]
+            experiment.record(designs, winner=0, rater=rater)
+    return experiment
+
+
+@pytest.mark.slow
+def test_raters_who_share_have_a_favourite_each(shared: PreferenceExperiment) -> None:
+    favourites = shared.report().favourites
+    assert favourites is not None
+    best = shared.recommend()
+    for rater, row in favourites.iterrows():
+        arms = {title: name for name, title in shared.titles.items()}
+        favourite = shared.experiment.arms_by_name[arms[row.favourite]].parameters
+        assert favourite == shared.recommend(rater=rater)
+        model = shared.fitted_adapter(rater=rater).botorch_model
+        points = shared.fitted_adapter().points_of([favourite, best])
+        if favourite == best:
+            assert row.better == pytest.approx(0.5)
+            continue
+        posterior = model.posterior(points)
+        mean = posterior.mean[0, 0] - posterior.mean[1, 0]
+        contrast = torch.tensor([1.0, -1.0], dtype=torch.double)
+        variance = contrast @ posterior.covariance_matrix @ contrast
+        expected = torch.special.ndtr(mean / variance.sqrt())
+        assert row.better == pytest.approx(expected.item(), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_the_page_has_one_row_of_near_copies(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db", smallest_difference=0.02)
+    near = (A[0] + 0.01, A[1])
+    for better, worse in ((A, B), (near, B), (A, near)):
+        tell(experiment, [better, worse], winner=0)
+    findings = findings_of(packed_state(experiment))
+    names = [option["name"] for option in findings["options"]]
+    assert len(names) == 2
+    assert "1 B" in names
+    (name,) = {*names} - {"1 B"}
+    assert findings["asked"][1]["options"] == [name, "1 B"]
+    # The duel of the copies is none.
+    assert findings["duels"] == [{"better": name, "worse": "1 B", "times": 2}]
+    assert findings["reference"] == name
