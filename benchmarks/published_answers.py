@@ -138,23 +138,20 @@ def _places_of(answers: CsvTable, column: str, items: CsvTable) -> Tensor:
     """Places in the file of items of the items in a column, ``m`` long."""
     place = {item: index for index, item in enumerate(items.texts("Item_ID"))}
     said = answers.texts(column)
-    for row, item in enumerate(said):
-        if item not in place:
-            what = f"{items.path} has no item {item!r}: add it"
-            raise answers.error(row, column, what)
+    unknown = [(row, item) for row, item in enumerate(said) if item not in place]
+    what = f"{items.path} has no item"
+    answers.refuse(column, ((row, f"{what} {item!r}: add it") for row, item in unknown))
     return torch.tensor([place[item] for item in said])
 
 
 def numbers(table: CsvTable, column: str) -> list[float]:
     """A column as numbers."""
-    values = []
-    for row, cell in enumerate(table.texts(column)):
-        value = number_of(cell)
-        if value is None:
-            what = f"{cell!r} is not a number: correct the file"
-            raise table.error(row, column, what)
-        values.append(value)
-    return values
+    cells = table.texts(column)
+    values = [number_of(cell) for cell in cells]
+    what = "is not a number: correct the file"
+    wrong = [row for row, value in enumerate(values) if value is None]
+    table.refuse(column, ((row, f"{cells[row]!r} {what}") for row in wrong))
+    return [value for value in values if value is not None]
 
 
 def load_car_task() -> FeedbackData[Ratings]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+NOBODY_READS = 141
+"""What shells say of a command that a closed pipe ended, as that to ``head``."""
 
 DEFAULTS: dict[str, Any] = {
     "problem": "hartmann6",
@@ -55,10 +59,14 @@ def _command(arguments: list[str]) -> None:
 def _guarded(run: Callable[[T], None], given: T) -> int:
     try:
         run(given)
+        # Else Python finds at its end that nobody reads.
+        sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
         # What shells say of a command that Ctrl-C ended.
         return 130
+    except BrokenPipeError:
+        return NOBODY_READS
     except Exception as error:
         if not isinstance(error, OSError):
             from botorch_pref.errors import BotorchPrefError
@@ -151,4 +159,7 @@ if __name__ == "__main__":
     status = main()
     # Threads may still be drawing what nobody will see: Ctrl-C ends them in silence.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if status == NOBODY_READS:
+        # What is still to be printed goes nowhere, in silence.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)

@@ -79,7 +79,7 @@ PARTS = (
         "held-out scores and what they mean",
         (
             *("numerics", "linalg", "feedback", "posteriors", "likelihoods"),
-            "models",
+            *("models", "datasets"),
         ),
         frozenset({"pandas"}),
     ),

@@ -3,7 +3,9 @@
 import errno
 import io
 import itertools
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,26 +14,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 from cases import in_turn
-from gpytorch.kernels import LinearKernel
-from gpytorch.priors import GammaPrior
 from matplotlib.figure import Figure
 from torch import Generator
 
-from botorch_pref import (
-    EPPreferenceGP,
-    LaplacePreferenceGP,
-    PairwiseLogitLikelihood,
-    PreferenceMarginalLogLikelihood,
-)
 from botorch_pref.__main__ import main
 from botorch_pref.commands import boards
 from botorch_pref.commands import rank as command
-from botorch_pref.datasets import ItemTable
 from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation import rank_items
 from botorch_pref.evaluation.leaderboard import PositionBias
-from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.plotting import plot_leaderboard
 
 NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
@@ -89,42 +81,28 @@ def test_ranks_are_those_of_the_judge(board: pd.DataFrame) -> None:
     assert (deviation < 0.2).all()
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
-    said = {"winner": list("aaba"), "loser": list("bccb")}
-    answers = pd.DataFrame(said).assign(tie=False, count=1)
-    sizes = {"size": [0.0, 0.1, 1.0]} if known else {}
-    items = ItemTable.from_frame(pd.DataFrame(sizes, index=list("abc")))
-    boards = command.rank_items(items, answers, known=known, each=False).boards
-    kernel, points = LinearKernel(variance_prior=GammaPrior(2.0, 0.15)), items.points
-    if known:
-        # What the feature says, and something of each item's own.
-        points = torch.cat([points, torch.eye(3).double()], dim=-1)
-        of_feature = default_covar_module(1, torch.Size())
-        of_feature.active_dims = torch.tensor([0])
-        own = LinearKernel(variance_prior=GammaPrior(1.5, 1.0), active_dims=(1, 2, 3))
-        kernel = own + of_feature
-    options = {"covar_module": kernel, "likelihood": PairwiseLogitLikelihood()}
-    data = points, items.comparisons(answers)
-    scales = LaplacePreferenceGP(*data, **options)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(scales.likelihood, scales))
-    with torch.no_grad():
-        posterior = EPPreferenceGP(*data, **options).eval().posterior(points)
-    contrasts = torch.eye(3).double() - 1 / 3
-    covariance = contrasts @ posterior.distribution.covariance_matrix @ contrasts
-    half = 1.959964 * covariance.diagonal().sqrt()
-    mean = contrasts @ posterior.mean.squeeze(-1)
-    table = boards[None].loc[list("abc")]
-    expected = {"utility": mean, "lower": mean - half, "upper": mean + half}
-    for name, values in expected.items():
-        assert table[name].tolist() == pytest.approx(values.tolist(), abs=1e-6)
-
-
 def test_counts_and_columns_are_other_words_for_the_same(
     board: pd.DataFrame, tmp_path: Path
 ) -> None:
     counted = run(tmp_path, as_counts(played(40)), "--tie", "drawn")
     pd.testing.assert_frame_equal(counted, board, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("column", [None, "host", "who"])
+def test_the_table_in_python_has_the_numbers_of_the_command(
+    tmp_path: Path, column: str | None
+) -> None:
+    lines = ["winner,loser,tie,count,host,who", "Kenya,Java,false,12,Kenya,x"]
+    lines += ["Java,Kenya,false,4,Java,x", "Kenya,Sidamo,no,9,,y"]
+    lines += ["Sidamo,Java,true,3,Java,y", "Kenya,Java,false,2,Kenya,x"]
+    option = {None: (), "host": ("--home", "host"), "who": ("--rater", "who")}[column]
+    told = run(tmp_path, "\n".join(lines), *option)
+    answers = pd.read_csv(tmp_path / "answers.csv")
+    answers["tie"] = answers["tie"] == "true"
+    names = {"host": "home", "who": "rater"}
+    kept = ["winner", "loser", "tie", "count", *([column] if column else [])]
+    board = rank_items(answers[kept].rename(columns=names)).board()
+    pd.testing.assert_frame_equal(board, told, check_names=False, rtol=1e-9)
 
 
 def test_columns_that_say_nothing_are_named(
@@ -275,10 +253,102 @@ def test_files_are_written_where_nobody_reads_what_is_printed(
 
     monkeypatch.setattr(command, "print_boards", closed)
     table = str(tmp_path / "answers.csv")
-    assert main(["rank", table, "--out", str(tmp_path / "out")]) == 2
-    assert "Broken pipe" in capsys.readouterr().err
+    assert main(["rank", table, "--out", str(tmp_path / "out")]) == 141
+    assert not capsys.readouterr().err
     after = pd.read_csv(tmp_path / "out" / "leaderboard.csv").set_index("item")
     pd.testing.assert_frame_equal(after, before)
+
+
+def test_a_closed_pipe_ends_it_in_silence(tmp_path: Path) -> None:
+    table = tmp_path / "answers.csv"
+    table.write_text("winner,loser\na,b\n")
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "botorch_pref", "rank", str(table)]
+    with os.fdopen(write, "w") as pipe:
+        ended = subprocess.run(
+            [*command, "--out", str(tmp_path / "out")],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=300,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (141, b"")
+    assert (tmp_path / "out" / "leaderboard.csv").exists()
+
+
+def test_all_faults_of_a_file_are_named_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["a,b,Model_C,0,x", "a,b,model_a,2,", "b,a,B,one,y", "c,a,tie,3,y"]
+    text = "model_a,model_b,winner,count,who\n" + "\n".join(rows)
+    told = refused(tmp_path, capsys, text, "--rater", "who").splitlines()
+    assert told[0].endswith("answers.csv has 5 faults:")
+    assert [line.split(": ")[0] for line in told[1:]] == [
+        "  line 2, column count",
+        "  line 2, column winner",
+        "  line 3, column who",
+        "  line 4, column count",
+        "  line 4, column winner",
+    ]
+    # As it stands in the file.
+    assert "'Model_C' is none of" in told[2]
+    many = "winner,loser,count\n" + 30 * "a,b,0\n"
+    told = refused(tmp_path, capsys, many).splitlines()
+    assert len(told) == 22
+    assert told[-1] == "  and 10 more"
+    both = refused(tmp_path, capsys, "sieger,verlierer\na,b\n")
+    assert "lacks the column loser" in both
+    assert "lacks the column winner" in both
+
+
+def test_rows_that_say_nothing_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "model_a,model_b,winner,note,note"
+    rows = ["a,b,model_a,,", "b,b,model_a,,", "a,c,,,", head, "b,c,draw,,", "c,c,,,"]
+    lines = ["# voted in May", "# by everybody", head, *rows]
+    table = run(tmp_path, "\n".join(lines))
+    assert table["answers"].to_dict() == {"a": 1, "b": 2, "c": 1}
+    told = capsys.readouterr().out
+    assert "Left out: 1 row of names of columns (line 7)." in told
+    assert "Left out: 1 row in which an item meets itself (line 5)." in told
+    assert "Left out: 2 rows without an item or a winner (lines 6, 9)." in told
+    assert "Columns that were not read: note." in told
+    plain = run(tmp_path, "winner,loser,tie\na,b,No\nb,c,YES\n,c,no\n")
+    told = capsys.readouterr().out
+    assert plain["answers"].to_dict() == {"a": 1, "b": 2, "c": 1}
+    assert "2 answers about 3 items, 1 of them ties." in told
+
+
+def test_names_that_stand_for_nothing_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, "winner,loser,who\nNaN,b,NA\nb,NA,NA\nNaN,b,x\n", "--rater", "who")
+    told = capsys.readouterr().out
+    assert "'NA' and 'NaN' are among the items: where that stands for" in told
+    assert "'NA' is among the groups" in told
+    run(tmp_path, "winner,loser\nNanna,b\n")
+    assert "among the items" not in capsys.readouterr().out
+
+
+def test_a_board_is_no_wider_than_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    name = "begin" + 300 * " long" + " end"
+    run(tmp_path, f"winner,loser\n{name},b\n")
+    rows = capsys.readouterr().out.split("rank  95 %")[1].splitlines()[:3]
+    # Names often differ in their ends alone.
+    assert re.search("  begin long.*….* end  ", rows[1])
+    assert max(map(len, rows)) <= 100
+
+
+def test_a_file_is_no_folder_for_boards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_text("")
+    assert "out, a file: give a folder" in refused(tmp_path, capsys, PLAIN)
 
 
 def test_an_interrupt_ends_it_in_silence(
@@ -604,22 +674,29 @@ PLAIN = "winner,loser\na,b\n"
 @in_turn(
     ("text", "options", "wrong"),
     [
-        ("winner,loser\na,a\n", "", "line 2, column loser: 'a' meets itself"),
-        ("winner,loser\na,\n", "", "line 2, column loser: empty"),
+        ("winner,loser\na,a\n", "", "no answer. Left out: 1 row in which an item"),
+        ("winner,loser\na,\n", "", "1 row without an item or a winner (line 2)"),
         (
             "winner,lost\na,b\n",
             "",
             "loser: add it, or rename one; the header is winner, lost",
         ),
         ("", "", "the header is empty"),
-        ("winner,loser,tie\na,b,so\n", "", "column tie: 'so' is neither"),
+        ("winner,loser,tie\na,b,So\n", "", "column tie: 'So' is neither"),
         ("winner,loser,count\na,b,0\n", "", "column count: '0' is not"),
         (f"winner,loser,count\na,b,{5000 * '9'}\n", "", "999' is not an integer"),
         (PLAIN, "--rater who", "lacks the column who"),
-        ("model_a,model_b,winner\na,b,a\n", "", "line 2, column winner: 'a' is none"),
+        ("model_a,model_b,winner\na,b,c\n", "", "line 2, column winner: 'c' is none"),
+        (
+            "model_a,model_b,winner\na,B,B\n",
+            "",
+            "winner: 'B' is the name of the winner: write its column, model_b",
+        ),
         ("model_a,model_b,winner,d\na,b,tie,1\n", "--tie d", "leave out --tie"),
-        ("home,away,winner\na,b,a\n", "", "'a' is none of home, away, tie"),
-        ("home,away,winner\na,a,draw\n", "", "line 2, column away: 'a' meets"),
+        ("home,away,winner\na,b,C\n", "", "'C' is none of home, away, tie"),
+        ("home,away,winner\na,b,0.7\n", "", "botorch_pref.Strengths"),
+        ("winner,loser,count\na,b,0.7\n", "", "botorch_pref.Strengths"),
+        ("home,away,winner\na,a,draw\n", "", "1 row in which an item meets itself"),
         (PLAIN, "--home winner", "who won, not who was at home"),
         (
             "winner,loser,at\na,b,\na,b,c\n",

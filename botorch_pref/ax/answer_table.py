@@ -128,8 +128,8 @@ def _with_points(
         kept = ids if column.name in of_ids else ()
         if column.name not in of_ids:
             cells = [*map(str, column)]
-            place = grouped(cells, separator, column.name in integers)
-            if place is not None:
+            if places := grouped(cells, separator, column.name in integers):
+                place = places[0]
                 raise ExperimentError(
                     f"Row {column.index[place]} has {cells[place]!r} in the column "
                     f"{column.name!r}, which {AMBIGUOUS}."

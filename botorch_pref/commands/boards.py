@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,11 +55,29 @@ def _terminal_width(text: str) -> int:
     return len(joined) + sum(east_asian_width(one) in "WF" for one in joined)
 
 
+def _cut(text: str, columns: int) -> str:
+    """A text that is no wider, without its middle where it was."""
+    if _terminal_width(text) <= columns:
+        return text
+    start, end = text, text
+    while _terminal_width(start) > columns - 1 - columns // 3:
+        start = start[:-1]
+    while _terminal_width(end) > columns // 3:
+        end = end[1:]
+    return f"{start}…{end}"
+
+
+_WIDTH_OF_NUMBERS, _LEAST_WIDTH = 68, 12
+"""Columns of a terminal that a row takes beside its name, and the fewest for that."""
+
+
 def print_boards(boards: Boards) -> None:
     """Prints the head of the first board, and how many others there are."""
     table = boards[None]
+    columns = shutil.get_terminal_size(fallback=(120, 24)).columns
+    room = max(columns - _WIDTH_OF_NUMBERS, _LEAST_WIDTH)
     # A cell of a spreadsheet may have several lines.
-    names = [" ".join(str(name).split()) for name in table.index[:PRINTED]]
+    names = [_cut(" ".join(str(name).split()), room) for name in table.index[:PRINTED]]
     width = max(*map(_terminal_width, names), len("item"))
     print(
         f"rank  95 %     {'item':{width}s}  utility  95 %            win rate  answers"

@@ -1,6 +1,7 @@
 """Data sets of answers with features of the items, from files and packages."""
 
 from botorch_pref.datasets.data import ComparisonData, FeedbackData, assign_folds
+from botorch_pref.datasets.items import ItemTable
 from botorch_pref.datasets.loaders import (
     load_car,
     load_sushi,
@@ -8,7 +9,7 @@ from botorch_pref.datasets.loaders import (
     load_travel_mode,
     load_wine,
 )
-from botorch_pref.datasets.tables import ItemTable, load_csv
+from botorch_pref.datasets.tables import load_csv
 
 __all__ = [
     "ComparisonData",

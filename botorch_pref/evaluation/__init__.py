@@ -6,6 +6,7 @@ from botorch_pref.evaluation.explanation import (
     evidence_profile,
     feature_effect,
 )
+from botorch_pref.evaluation.item_ranking import ItemRanking, rank_items
 from botorch_pref.evaluation.leaderboard import leaderboard
 from botorch_pref.evaluation.progress import (
     AnswerAgreement,
@@ -29,6 +30,7 @@ __all__ = [
     "AnswerAgreement",
     "EvidenceProfile",
     "FeatureEffect",
+    "ItemRanking",
     "RemainingGain",
     "StoppingAdvice",
     "answer_agreement",
@@ -40,6 +42,7 @@ __all__ = [
     "leaderboard",
     "level_probabilities",
     "predictive_log_probability",
+    "rank_items",
     "rater_agreement",
     "rater_reliability",
     "remaining_gain",

@@ -40,7 +40,7 @@ from botorch_pref.ax.given import (
     wrong,
 )
 from botorch_pref.ax.space.constraints import most_shares, shown_constraint
-from botorch_pref.datasets.tables import unread_index
+from botorch_pref.datasets.items import unread_index
 from botorch_pref.errors import ExperimentError, warn_caller
 
 PROPERTY = "preference_catalogue"

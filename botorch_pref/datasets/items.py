@@ -1,0 +1,380 @@
+"""Items with ids and features, and answers that name them, in tables of pandas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+from unicodedata import category, normalize
+
+import torch
+from torch import Tensor
+
+from botorch_pref.datasets.data import distinct_items, pairs_and_ties
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import Comparisons
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
+HOME = "home"
+"""The columns of a table of answers."""
+
+MOST_COUNTED = 2**53
+"""Double precision, in which counts are multiplied, has no larger whole numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemTable:
+    """Items with ids and features, as models take them.
+
+    Attributes:
+        names: The ids of the ``n`` items.
+        points: ``n x d``, float64, each of the ``feature_names`` from 0 to 1.
+
+    Raises:
+        FeedbackError: An id is there twice, or names and points do not fit.
+    """
+
+    names: tuple[Hashable, ...]
+    points: Tensor
+    feature_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Checks that ids, points and names of features fit."""
+        if len(set(self.names)) < len(self.names):
+            twice = next(n for n in self.names if self.names.count(n) > 1)
+            raise FeedbackError(f"The item {twice!r} is there twice; name each once.")
+        shape = (len(self.names), len(self.feature_names))
+        if self.points.shape != shape:
+            raise FeedbackError(
+                f"points is {tuple(self.points.shape)} for {shape[0]} names and "
+                f"{shape[1]} feature_names; give a row a name and a column a feature."
+            )
+
+    @classmethod
+    def from_frame(cls, items: DataFrame) -> ItemTable:
+        """Items of a pandas table, with its index for ids.
+
+        Numbers are scaled from 0 to 1 over the items; true and false are 1 and 0;
+        ordered categories are scaled by their places; texts and other categories are
+        one-hot. A column that is the same for all items is left out. Without any
+        column, the ids are one-hot: items are known by their answers alone.
+
+        Raises:
+            FeedbackError: An id that is missing or there twice, or a column with a gap,
+                of another kind or without a name.
+        """
+        if said := unread_index(items.columns):
+            raise FeedbackError(said)
+        columns = [*map(str, items.columns)]
+        if twice := [name for name in columns if columns.count(name) > 1]:
+            raise FeedbackError(
+                f"The items have the column {twice[0]!r} twice; drop one."
+            )
+        if items.index.nlevels > 1:
+            raise FeedbackError(
+                f"The index of the items has {items.index.nlevels} levels; join them "
+                "to one id an item."
+            )
+        if items.index.hasnans:
+            raise FeedbackError("An item has no id; give each row of the index one.")
+        names = tuple(items.index.tolist())
+        if not items.shape[1]:
+            # Of ids as 1 and "1" the names look alike.
+            ids = torch.eye(len(names), dtype=torch.float64)
+            return cls(names, ids, tuple(map(str, names)))
+        features: dict[str, list[float]] = {}
+        for column in items.columns:
+            found = _features(items[column])
+            if both := [*(found.keys() & features.keys())]:
+                raise FeedbackError(
+                    f"Two columns of the items make the feature {both[0]!r}; rename "
+                    f"the column {column!r}."
+                )
+            features |= found
+        values = [torch.tensor(c, dtype=torch.float64) for c in features.values()]
+        points = torch.stack(values, -1) if values else torch.zeros(len(names), 0)
+        return cls(names, points, tuple(features))
+
+    @classmethod
+    def from_answers(cls, answers: DataFrame) -> ItemTable:
+        """Items that answers name, in the order of their texts, known by ids alone.
+
+        Args:
+            answers: With the ids ``winner`` and ``loser``.
+
+        Raises:
+            FeedbackError: A column or an id is missing, or there is no answer.
+        """
+        from pandas import DataFrame
+
+        sides = (_column(answers, side).tolist() for side in (WINNER, LOSER))
+        named = {name for side in sides for name in side}
+        if not named:
+            raise FeedbackError("There are no answers, which name items; give some.")
+        return cls.from_frame(DataFrame(index=sorted(named, key=str)))
+
+    @property
+    def is_ids(self) -> bool:
+        """Whether the points are nothing but ids, one-hot."""
+        return self.feature_names == tuple(map(str, self.names))
+
+    @property
+    def has_features(self) -> bool:
+        """Whether items differ in anything but their ids."""
+        return bool(self.feature_names) and not self.is_ids
+
+    def with_ids(self) -> ItemTable:
+        """The items with their ids, one-hot, behind their features.
+
+        A kernel of features plus a linear one of the last ``n`` columns, which is the
+        identity, gives each item something of its own beside what its features say:
+        items with the same features then differ by their answers.
+        """
+        ids = torch.eye(len(self.names), dtype=self.points.dtype)
+        points = torch.cat([self.points, ids], dim=-1)
+        features = *self.feature_names, *map(str, self.names)
+        return ItemTable(self.names, points, features)
+
+    def places(self, names: Sequence[Hashable]) -> Tensor:
+        """Rows of items in `points`, by their ids.
+
+        Raises:
+            FeedbackError: There is no such item.
+        """
+        place = {name: i for i, name in enumerate(self.names)}
+        if unknown := [name for name in names if name not in place]:
+            raise FeedbackError(self._no_item(unknown[0]))
+        return torch.tensor([place[name] for name in names], dtype=torch.long)
+
+    def _no_item(self, name: Hashable) -> str:
+        """What to say of a name that no item has, and which one looks like it."""
+        same = [item for item in self.names if as_read(item) == as_read(name)]
+        if not same:
+            return (
+                f"There is no item {name!r}; give ids as the table of items has them, "
+                "as texts or as numbers."
+            )
+        # Their codes, for some differ in nothing that can be seen.
+        return (
+            f"There is no item {name!a}, but {same[0]!a}, which differs in "
+            "type, capitals, spaces, zeros or coding of letters; write one for both."
+        )
+
+    def comparisons(self, answers: DataFrame) -> Comparisons:
+        """Answers about `points`, whoever gave them.
+
+        Args:
+            answers: A row each answer, with the ids ``winner`` and ``loser``. Where
+                ``tie`` is true the two are in any order; ``count`` says how often the
+                answer was given, once without it; ``home`` has the id of the one that
+                was at home or shown first, and nothing where neither was. It becomes a
+                covariate: 1 for a winner at home, -1 for a loser. Other columns are
+                not read.
+
+        Raises:
+            FeedbackError: A column or an item is missing, an item meets itself, or
+                another one was at home.
+        """
+        return _comparisons(self._compared(answers), answers)
+
+    def _compared(self, answers: DataFrame) -> Tensor:
+        """Rows of the two items of each answer, the winner first."""
+        known = set(self.names)
+        for column in (WINNER, LOSER):
+            for row, name in _column(answers, column).items():
+                if name not in known:
+                    what = self._no_item(name)
+                    raise FeedbackError(f"The {column} of the answer {row!r}: {what}")
+        sides = [self.places(answers[column].tolist()) for column in (WINNER, LOSER)]
+        pairs = torch.stack(sides, dim=-1)
+        if (itself := pairs[:, 0] == pairs[:, 1]).any():
+            row = int(itself.nonzero()[0])
+            raise FeedbackError(
+                f"The answer {answers.index.tolist()[row]!r} compares "
+                f"{answers[WINNER].iloc[row]!r} with itself; drop it."
+            )
+        return pairs
+
+    def comparisons_by_rater(
+        self, answers: DataFrame
+    ) -> tuple[Tensor, Comparisons, tuple[Hashable, ...]]:
+        """Answers about items as raters see them, for `rater_covar_module`.
+
+        The answers, see `comparisons`, have the names ``rater`` too.
+
+        Returns:
+            Points of the items that each rater judged, ``k x (d + 1)`` with the number
+            of the rater in the last column; the answers about them; and the names of
+            the raters in the order of their numbers.
+        """
+        raters = _column(answers, RATER).tolist()
+        names = tuple(sorted(set(raters), key=str))
+        number = {name: i for i, name in enumerate(names)}
+        items = self._compared(answers)
+        said = torch.tensor([number[name] for name in raters]).unsqueeze(-1)
+        seen = torch.stack([items, said.expand_as(items)], dim=-1)
+        distinct, pairs = distinct_items(seen)
+        points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
+        return points, _comparisons(pairs, answers), names
+
+    def answers(self, comparisons: Comparisons) -> DataFrame:
+        """Table of answers about `points`, as `comparisons` reads it.
+
+        Args:
+            comparisons: Without batch dimensions; the ties come last. An answer with a
+                count is as many rows. Covariates are left out.
+
+        Raises:
+            FeedbackError: They are about other points.
+        """
+        from pandas import DataFrame
+
+        comparisons.check_indices(len(self.names))
+        single = comparisons.repeated(int(comparisons.answer_counts.sum()))
+        rows = [
+            (*(self.names[item] for item in pair), tie)
+            for block, tie in ((single.pairs, False), (single.ties, True))
+            for pair in (() if block is None else block.tolist())
+        ]
+        return DataFrame(rows, columns=[WINNER, LOSER, TIE])
+
+
+def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
+    """Answers about `m x 2` pairs of points, winners first."""
+    return pairs_and_ties(pairs, _ties(answers), _counts(answers), _at_home(answers))
+
+
+def _column(answers: DataFrame, name: str) -> Series[Any]:
+    if name not in answers.columns:
+        raise FeedbackError(
+            f"The answers have no column {name!r}, but {[*answers.columns]}; add it."
+        )
+    column = answers[name]
+    if column.isna().any():
+        row = answers.index[int(column.isna().argmax())]
+        raise FeedbackError(f"The answer {row!r} has no {name}; name it or drop it.")
+    return column
+
+
+def _ties(answers: DataFrame) -> Tensor:
+    """Truth of whether answers are ties, ``m``."""
+    if TIE not in answers.columns:
+        return torch.zeros(len(answers), dtype=torch.bool)
+    said = answers[TIE].tolist()
+    gaps = answers[TIE].isna()
+    for label, tie, gap in zip(answers.index, said, gaps, strict=True):
+        # What nullable columns have in gaps is neither equal to a truth nor not.
+        if gap or tie not in (True, False):
+            raise FeedbackError(
+                f"The answer {label!r} has the tie {tie!r}; say True or False."
+            )
+    return torch.tensor([bool(tie) for tie in said])
+
+
+def _counts(answers: DataFrame) -> Tensor | None:
+    """How often answers were given, ``m``; None where the table does not say."""
+    if COUNT not in answers.columns:
+        return None
+    said = answers[COUNT].tolist()
+    for label, count in zip(answers.index, said, strict=True):
+        if not isinstance(count, int) or not 1 <= count <= MOST_COUNTED:
+            raise FeedbackError(
+                f"The answer {label!r} has the count {count!r}; give a whole number "
+                f"from 1 to {MOST_COUNTED}."
+            )
+    return torch.tensor(said)
+
+
+def _at_home(answers: DataFrame) -> Tensor | None:
+    """1 where the winner was at home and -1 where the loser was, ``m x 1``."""
+    if HOME not in answers.columns:
+        return None
+    # One by one: pandas compares neither gaps of nullable columns nor categories.
+    sides = (answers[name].tolist() for name in (HOME, WINNER, LOSER))
+    rows = zip(answers.index, answers[HOME].notna(), *sides, strict=True)
+    signs = []
+    for label, there, home, *both in rows:
+        if there and home not in both:
+            raise FeedbackError(
+                f"The answer {label!r} has {home!r} at home, which is "
+                "neither its winner nor its loser; name one of them, or None."
+            )
+        signs.append(1.0 - 2.0 * both.index(home) if there else 0.0)
+    return torch.tensor(signs, dtype=torch.double).unsqueeze(-1)
+
+
+def unread_index(columns: Iterable[Hashable]) -> str:
+    """A sentence on a column of ids that was read as a feature; empty without one.
+
+    An index without a name is written as a column that has none.
+    """
+    found = [name for name in map(str, columns) if name.startswith("Unnamed: ")]
+    if not found:
+        return ""
+    return (
+        f"The table has the column {found[0]!r}, which pandas makes of one without a "
+        "name: drop it, or read the file with pandas.read_csv(path, index_col=0) where "
+        "it has the ids."
+    )
+
+
+def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:
+    """One-hot features ``name=level`` of a column; none where all values are equal."""
+    levels = sorted(set(values), key=str)
+    if len(levels) == 1:
+        return {}
+    texts = [*map(str, levels)]
+    if twice := [text for text in texts if texts.count(text) > 1]:
+        raise FeedbackError(
+            f"The column {name} has {twice[0]!r} in two types, as 1 and '1' are; write "
+            "all values in one."
+        )
+    return {f"{name}={lv}": [float(v == lv) for v in values] for lv in levels}
+
+
+def _features(column: Series[Any]) -> dict[str, list[float]]:
+    """Features of a column, by name."""
+    from pandas import CategoricalDtype
+
+    name = str(column.name)
+    if column.isna().any():
+        row = column.index[int(column.isna().argmax())]
+        raise FeedbackError(f"The item {row!r} has no {name}; fill it in.")
+    values, dtype = column.tolist(), column.dtype
+    is_category = isinstance(dtype, CategoricalDtype)
+    if is_category and dtype.ordered:
+        order = dtype.categories.tolist()
+        values = [order.index(value) for value in values]
+    elif is_category or not all(isinstance(value, Real) for value in values):
+        if not all(isinstance(value, str | int | bool) for value in values):
+            raise FeedbackError(
+                f"The column {name} of the items holds {dtype}; give numbers, texts or "
+                "categories, and leave out what is no feature."
+            )
+        return category_features(name, values)
+    numbers = [float(value) for value in values]
+    lower, upper = min(numbers), max(numbers)
+    if not upper - lower < torch.inf:
+        raise FeedbackError(f"The column {name} of the items is not finite.")
+    if lower == upper:
+        return {}
+    return {name: [(number - lower) / (upper - lower) for number in numbers]}
+
+
+def as_read(name: Hashable) -> str:
+    """A name as it looks, without capitals and the coding of its letters.
+
+    A whole number loses its leading zeros and a decimal part of zeros: pandas writes 25
+    as 25.0 where its column has gaps.
+    """
+    text = normalize("NFKC", str(name)).casefold()
+    # Controls, and formats: copies from web pages have spaces without a width.
+    seen = (one for one in text if one.isspace() or category(one) not in ("Cc", "Cf"))
+    look = " ".join("".join(seen).split())
+    whole = re.fullmatch(r"0*([0-9]+)(\.0+)?", look)
+    return whole[1] if whole else look

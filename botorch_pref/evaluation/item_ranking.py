@@ -1,0 +1,263 @@
+"""Ranking of items by a table of answers: one model of all, and its boards."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
+from gpytorch.priors import GammaPrior
+from torch import Tensor
+
+from botorch_pref.datasets.items import (
+    COUNT,
+    HOME,
+    LOSER,
+    RATER,
+    TIE,
+    WINNER,
+    ItemTable,
+)
+from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation.leaderboard import (
+    PositionBias,
+    leaderboard,
+    position_bias,
+)
+from botorch_pref.evaluation.raters import rater_reliability
+from botorch_pref.evaluation.scores import fit_by_evidence
+from botorch_pref.feedback import Comparisons
+from botorch_pref.likelihoods import PairwiseLogitLikelihood, RaoKupperLikelihood
+from botorch_pref.models import (
+    AgreementKernel,
+    EPPreferenceGP,
+    GroupUtility,
+    LaplacePreferenceGP,
+    ReliabilityKernel,
+)
+from botorch_pref.models.kernels import default_covar_module
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+MOST_ANSWERS = 30_000
+"""Different answers with which a fit of a tie threshold for each item takes seconds."""
+
+LEVEL = 0.95
+"""Probability of the intervals."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemRanking:
+    """Items that one fitted model ranks, see :func:`rank_items`.
+
+    Attributes:
+        items: With their ids behind their features: ``items.points`` are the points of
+            the utility.
+        answers: The different ones, each with its ``count``.
+        model: Expectation propagation, with the scales of ``evidence_model``.
+        evidence_model: Laplace's approximation, whose evidence chose the scales.
+        raters: In the order of their numbers, which are the last column of the model's
+            points; none where answers name none.
+    """
+
+    items: ItemTable
+    answers: DataFrame
+    model: EPPreferenceGP
+    evidence_model: LaplacePreferenceGP
+    raters: tuple[Hashable, ...] = ()
+
+    def utility(self, rater: Hashable | None = None) -> EPPreferenceGP | GroupUtility:
+        """Model of the utility over ``items.points``, of one rater or the mean of all.
+
+        Raises:
+            FeedbackError: There is no such rater.
+        """
+        if not self.raters and rater is None:
+            return self.model
+        if rater is not None and rater not in self.raters:
+            raise FeedbackError(
+                f"There is no rater {rater!r}; the answers name "
+                f"{', '.join(map(repr, self.raters)) or 'none'}."
+            )
+        numbers = range(len(self.raters))
+        chosen = [*numbers] if rater is None else [self.raters.index(rater)]
+        return GroupUtility(self.model, torch.tensor(chosen))
+
+    def board(
+        self, rater: Hashable | None = None, *, top: int = 5, level: float = LEVEL
+    ) -> DataFrame:
+        """Leaderboard of the mean utility of all raters, or of one.
+
+        Args:
+            rater: By name; all by default.
+            top: ``k`` of the probability to be among the best ``k``.
+            level: Probability of the intervals, in (0, 1).
+
+        Returns:
+            The table of :func:`.leaderboard`, with utilities above the mean of all
+            items, of which duels say nothing, and with the number of ``answers`` about
+            each item, of that rater alone where one is named.
+        """
+        utility, points = self.utility(rater), self.items.points
+        table = leaderboard(utility, points, self.items.names, top=top, level=level)
+        ends, order = (
+            _above_mean(utility, points, level),
+            self.items.places(table.index),
+        )
+        table = table.assign(**{name: end[order].numpy() for name, end in ends.items()})
+        answers = self.answers
+        if rater is not None:
+            answers = answers[answers[RATER] == rater]
+        number = answers_about(answers, answers[COUNT])
+        return table.assign(
+            answers=number.reindex(table.index, fill_value=0).astype(int)
+        )
+
+    def position_bias(self, level: float = LEVEL) -> PositionBias | None:
+        """What being at home or shown first adds; None where answers do not say it."""
+        if HOME not in self.answers.columns:
+            return None
+        return position_bias(self.model, level)
+
+    def reliability(self) -> DataFrame:
+        """The table of :func:`.rater_reliability`, of a ranking with noises of raters.
+
+        Raises:
+            BotorchPrefError: The ranking has no noise of each rater.
+        """
+        return rater_reliability(self.evidence_model, self.raters)
+
+
+def rank_items(
+    answers: DataFrame,
+    items: DataFrame | ItemTable | None = None,
+    *,
+    reliability: bool = False,
+) -> ItemRanking:
+    r"""Fits one model to all answers about items, which it ranks.
+
+    Items without features have independent utilities of one variance, which the
+    evidence chooses under the models' prior. With features, the utility is what these
+    say, under the default kernel of the models, and something of each item itself: two
+    items with the same features differ. With raters, the kernel times
+    :class:`.AgreementKernel`: what all share, and something of each one.
+    Answers are Bradley and Terry's; where there are ties, Rao and Kupper's with a
+    threshold for each item (:class:`.RaoKupperLikelihood`), or one for all where more
+    than 30,000 different answers would make the fit slow. The scales are those of
+    Laplace's evidence, the posterior is that of expectation propagation. With the
+    column ``home`` there is one weight of being there, and the ranks are those of
+    neutral ground.
+
+    Args:
+        answers: A row each, with the columns ``winner`` and ``loser`` and perhaps
+            ``tie``, ``count``, ``home`` and ``rater``, see
+            :meth:`.ItemTable.comparisons`. Equal ones are merged.
+        items: Their features, with the ids in the index; by default the items that
+            answers name, known by their answers alone.
+        reliability: Whether each rater has a noise, which is learned.
+
+    Raises:
+        FeedbackError: A column or an item is missing, an answer or a feature is not as
+            it has to be, or noises are wanted of fewer than two raters.
+    """
+    if items is None:
+        items = ItemTable.from_answers(answers)
+    elif not isinstance(items, ItemTable):
+        items = ItemTable.from_frame(items)
+    num_features = len(items.feature_names) if items.has_features else 0
+    if not items.is_ids:
+        items = items.with_ids()
+    points, kernel = items.points, _item_kernel(num_features, len(items.names))
+    raters: tuple[Hashable, ...] = ()
+    column = (points.shape[-1],)
+    # First of the rows as they are, so that errors name them.
+    if RATER in answers.columns:
+        items.comparisons_by_rater(answers)
+        points, feedback, raters = items.comparisons_by_rater(_merged(answers))
+        kernel = ProductKernel(kernel, AgreementKernel(active_dims=column))
+    else:
+        items.comparisons(answers)
+        feedback = items.comparisons(_merged(answers))
+    if reliability:
+        if len(raters) < 2:
+            raise FeedbackError(
+                f"reliability compares raters, and the answers name {len(raters)}; "
+                "give a column rater with two or more, or leave reliability out."
+            )
+        noises = ReliabilityKernel(torch.arange(len(raters)), active_dims=column)
+        kernel = ProductKernel(*kernel.kernels, noises)
+    likelihood = _likelihood(points[:, : items.points.shape[-1]], feedback)
+    options: dict[str, Any] = {"likelihood": likelihood, "covar_module": kernel}
+    # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
+    quick = LaplacePreferenceGP(points, feedback, **options)
+    fit_by_evidence(quick)
+    model = EPPreferenceGP(points, feedback, **options).eval()
+    model.covariate_module = quick.covariate_module
+    # Who pickles the model takes its posterior along.
+    model.solution()
+    return ItemRanking(items, _merged(answers), model, quick, raters)
+
+
+def _merged(answers: DataFrame) -> DataFrame:
+    """The different answers, with their counts, in the order of their texts."""
+    counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
+    columns = [c for c in (WINNER, LOSER, TIE, RATER, HOME) if c in counted.columns]
+    groups = counted.groupby(columns, sort=False, dropna=False, observed=True)
+    merged = groups[COUNT].sum().reset_index()
+    return merged.sort_values(
+        columns, ignore_index=True, key=lambda column: column.astype(str)
+    )
+
+
+def _item_kernel(num_features: int, num_items: int) -> Kernel:
+    """Kernel of features, if there are some, and of the one-hot ids behind them."""
+    # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
+    # that of the models' output scale: few answers say nothing of a scale. Beside
+    # features, which mostly say less than all, zero is unlikely, and little likeliest.
+    prior = GammaPrior(1.5, 1.0) if num_features else GammaPrior(2.0, 0.15)
+    places = range(num_features, num_features + num_items)
+    ids = LinearKernel(variance_prior=prior, active_dims=tuple(places))
+    if not num_features:
+        return ids
+    kernel = default_covar_module(num_features, torch.Size())
+    kernel.active_dims = torch.arange(num_features)
+    # In the other order a sum with a product of two matrices is decomposed for nothing.
+    return ids + kernel
+
+
+def _likelihood(
+    points: Tensor, feedback: Comparisons
+) -> PairwiseLogitLikelihood | RaoKupperLikelihood:
+    """Bradley and Terry's, or Rao and Kupper's where there are ties."""
+    if feedback.ties is None:
+        return PairwiseLogitLikelihood()
+    item = None
+    if feedback.num_rows <= MOST_ANSWERS:
+        # An item has one threshold, whichever rater a point is of.
+        item = points.unique(dim=0, return_inverse=True)[1]
+    return RaoKupperLikelihood(items=item)
+
+
+def _above_mean(
+    utility: EPPreferenceGP | GroupUtility, points: Tensor, level: float
+) -> dict[str, Tensor]:
+    """Utilities above the mean of all items, with the ends of their intervals."""
+    with torch.no_grad():
+        posterior: Any = utility.posterior(points)
+        utilities = posterior.distribution
+        covariance = utilities.covariance_matrix
+        covariance = covariance - covariance.mean(0)
+        deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()
+        mean = utilities.mean - utilities.mean.mean()
+    tail = torch.tensor(0.5 + 0.5 * level, dtype=mean.dtype)
+    half = torch.special.ndtri(tail) * deviation
+    return {"utility": mean, "lower": mean - half, "upper": mean + half}
+
+
+def answers_about(answers: DataFrame, number: Series[int]) -> Series[float]:
+    """Sums of a ``number`` of each answer over the answers about each item."""
+    won, lost = (number.groupby(answers[side]).sum() for side in (WINNER, LOSER))
+    return won.add(lost, fill_value=0)

@@ -1,0 +1,142 @@
+"""Rankings of items by one fitted model against engines and counts by hand."""
+
+import itertools
+
+import pandas as pd
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import LinearKernel
+from gpytorch.priors import GammaPrior
+
+from botorch_pref import (
+    EPPreferenceGP,
+    LaplacePreferenceGP,
+    PairwiseLogitLikelihood,
+    PreferenceMarginalLogLikelihood,
+)
+from botorch_pref.acquisition import informative_pairs
+from botorch_pref.datasets import ItemTable
+from botorch_pref.errors import BotorchPrefError, FeedbackError
+from botorch_pref.evaluation import rank_items
+from botorch_pref.models.kernels import default_covar_module
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
+    said = {"winner": list("aaba"), "loser": list("bccb")}
+    answers = pd.DataFrame(said)
+    sizes = {"size": [0.0, 0.1, 1.0]} if known else {}
+    items = ItemTable.from_frame(pd.DataFrame(sizes, index=list("abc")))
+    board = rank_items(answers, items if known else None).board()
+    kernel, points = LinearKernel(variance_prior=GammaPrior(2.0, 0.15)), items.points
+    if known:
+        # What the feature says, and something of each item's own.
+        points = torch.cat([points, torch.eye(3).double()], dim=-1)
+        of_feature = default_covar_module(1, torch.Size())
+        of_feature.active_dims = torch.tensor([0])
+        own = LinearKernel(variance_prior=GammaPrior(1.5, 1.0), active_dims=(1, 2, 3))
+        kernel = own + of_feature
+    options = {"covar_module": kernel, "likelihood": PairwiseLogitLikelihood()}
+    data = points, items.comparisons(answers)
+    scales = LaplacePreferenceGP(*data, **options)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(scales.likelihood, scales))
+    with torch.no_grad():
+        posterior = EPPreferenceGP(*data, **options).eval().posterior(points)
+    contrasts = torch.eye(3).double() - 1 / 3
+    covariance = contrasts @ posterior.distribution.covariance_matrix @ contrasts
+    half = 1.959964 * covariance.diagonal().sqrt()
+    mean = contrasts @ posterior.mean.squeeze(-1)
+    table = board.loc[list("abc")]
+    expected = {"utility": mean, "lower": mean - half, "upper": mean + half}
+    for name, values in expected.items():
+        assert table[name].tolist() == pytest.approx(values.tolist(), abs=1e-6)
+
+
+def said(*rows: tuple[str, str, bool]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["winner", "loser", "tie"])
+
+
+def test_few_answers_do_not_lose_their_scale() -> None:
+    """Without a prior of the variance, A over B over C ended at zero."""
+    ranking = rank_items(said(("A", "B", False), ("B", "C", False)))
+    board = ranking.board()
+    assert board.index.tolist() == ["A", "B", "C"]
+    assert board["rank"].tolist() == [1, 2, 3]
+    assert board["utility"].tolist() == pytest.approx([1.64, 0, -1.64], abs=0.01)
+    points = ranking.items.points
+    with torch.no_grad():
+        assert float(ranking.model.duel_probability(points[:1], points[1:2])) > 0.75
+
+
+def test_five_in_order_with_ties_stay_on_the_ground() -> None:
+    """Without a prior of the variance, utilities ended at 596."""
+    names = "abcde"
+    rows = [(a, b, False) for i, a in enumerate(names) for b in names[i + 2 :]]
+    rows += [(a, b, True) for a, b in itertools.pairwise(names)]
+    board = rank_items(said(*rows)).board()
+    assert board.index.tolist() == list(names)
+    assert board["utility"].abs().max() < 15
+
+
+def test_equal_answers_are_merged_and_those_of_equals_share_a_rank() -> None:
+    rows = [("a", "b", False), ("b", "c", False), ("c", "a", False)]
+    thrice = rank_items(said(*3 * rows))
+    assert thrice.answers["count"].tolist() == [3, 3, 3]
+    counted = rank_items(said(*rows).assign(count=3))
+    pd.testing.assert_frame_equal(thrice.board(), counted.board())
+    assert thrice.board()["rank"].tolist() == [1, 1, 1]
+    assert thrice.board()["answers"].tolist() == [6, 6, 6]
+
+
+def test_raters_have_boards_and_noises() -> None:
+    rows = pd.DataFrame(
+        [("a", "b", "ann"), ("b", "c", "ann"), ("a", "c", "ann")] * 4
+        + [("c", "b", "bob"), ("b", "a", "bob"), ("c", "a", "bob")] * 3,
+        columns=["winner", "loser", "rater"],
+    )
+    ranking = rank_items(rows, reliability=True)
+    assert ranking.raters == ("ann", "bob")
+    assert ranking.board("bob").index.tolist() == list("cba")
+    assert ranking.board("bob")["answers"].tolist() == [6, 6, 6]
+    assert ranking.board()["answers"].tolist() == [14, 14, 14]
+    assert ranking.reliability()["answers"].to_dict() == {"ann": 12, "bob": 9}
+    assert ranking.position_bias() is None
+    with pytest.raises(FeedbackError, match="no rater 'cem'; the answers name 'ann'"):
+        ranking.board("cem")
+    pairs = informative_pairs(ranking.utility(), X=ranking.items.points)
+    assert pairs.shape == (2, 2)
+
+
+def test_home_is_a_bias_and_features_leave_something_to_each_item() -> None:
+    rows = pd.DataFrame({"winner": list("aabb"), "loser": list("bbaa")})
+    rows["home"] = rows["winner"]
+    items = pd.DataFrame({"size": [1.0, 2.0, 2.0]}, index=list("abc"))
+    ranking = rank_items(rows, items)
+    bias = ranking.position_bias()
+    assert bias is not None
+    # All four were won at home, two by each.
+    assert bias.utility[0] > 0.5
+    assert ranking.items.feature_names == ("size", "a", "b", "c")
+    assert ranking.board()["answers"].to_dict() == {"a": 4, "b": 4, "c": 0}
+    level = ranking.board(level=0.5)
+    assert (level["upper"] < ranking.board()["upper"].loc[level.index]).all()
+
+
+@pytest.mark.parametrize(
+    ("answers", "options", "match"),
+    [
+        (said(("a", "a", False)), {}, "compares 'a' with itself"),
+        (pd.DataFrame({"winner": ["a"]}), {}, "no column 'loser'"),
+        (said(), {}, "There are no answers"),
+        (said(("a", "b", False)), {"reliability": True}, "the answers name 0"),
+        (
+            said(("a", "b", False), ("a", "c", False)).set_axis([7, 8]),
+            {"items": pd.DataFrame(index=["a", "b"])},
+            "answer 8: There is no item 'c'",
+        ),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(answers, options, match) -> None:
+    with pytest.raises(BotorchPrefError, match=match):
+        rank_items(answers, **options)
