@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import math
 import os
@@ -11,6 +12,7 @@ import secrets
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
@@ -61,17 +63,38 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
         PageServer(config).run(sockets=[listening])
 
 
-class PageServer(uvicorn.Server):
-    """Server that stops when it is told to, and at once when it is told again.
+HANG_UP_SECONDS, STOP_SECONDS = 1.0, 2.0
+"""How long after the signal to stop clients are hung up on, and the process ends."""
 
-    What was answered is on the disk by then, however this process ends. See
-    `uvicorn.Server`, which would cancel what is under way, and print where.
+
+class PageServer(uvicorn.Server):
+    """Server that stops within `STOP_SECONDS`, and at once when it is told again.
+
+    Clients that stall, fits and drawings do not hold it up: what was answered is on the
+    disk by then, however this process ends. `uvicorn.Server` would wait for all of them
+    or cancel them, and print where.
     """
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to stop; the next Ctrl-C ends the process as it does any other."""
+        """Begins to stop; the next signal ends the process as it does any other."""
         super().handle_exit(sig, frame)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for handled in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(handled, signal.SIG_DFL)
+        end = threading.Timer(STOP_SECONDS, signal.raise_signal, [sig])
+        # Where all is done before, the process need not wait for its end.
+        end.daemon = True
+        end.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See base class."""
+        asyncio.get_running_loop().call_later(HANG_UP_SECONDS, self._hang_up)
+        await super().shutdown(sockets)
+
+    def _hang_up(self) -> None:
+        """Ends the connections that are still open, as if their clients had left."""
+        for connection in [*self.server_state.connections]:
+            if (transport := connection.transport) is not None:
+                transport.abort()
 
 
 def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | NumberTable:

@@ -40,6 +40,9 @@ from botorch_pref.web.service import (
 MAX_BYTES = 64 * 1024
 """Of the body of a request: an answer has some hundred."""
 
+BODY_SECONDS = 10.0
+"""In which all of a body has to come: one that stalls would be waited for for ever."""
+
 RATE, BURST = 100.0, 400.0
 """Requests a second of one address, and how many at once."""
 
@@ -261,7 +264,7 @@ async def _call(service: PreferenceService, name: str, request: Request) -> Resp
     while True:
         found = await run_in_threadpool(getattr(service, name), given)
         is_there = found.get("question", 0) is not None
-        if is_there or time.monotonic() >= until:
+        if is_there or time.monotonic() >= until or await request.is_disconnected():
             return JSONResponse(found, 200 if is_there else 202)
         await asyncio.sleep(_PAUSE)
 
@@ -272,10 +275,17 @@ async def _body(request: Request) -> bytearray:
     if kind != "application/json":
         raise HTTPException(415, "Send JSON, as Content-Type: application/json.")
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise HTTPException(413, f"A request has at most {MAX_BYTES} bytes.")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BYTES:
+                    raise HTTPException(
+                        413, f"A request has at most {MAX_BYTES} bytes."
+                    )
+    except TimeoutError as error:
+        why = f"The body did not come within {BODY_SECONDS:g} seconds; send it again."
+        raise HTTPException(408, why, {"Connection": "close"}) from error
     return body
 
 

@@ -117,6 +117,23 @@ def test_a_body_of_unknown_length_is_cut_off(page: Page) -> None:
     page.send("answer", endless(), 413)
 
 
+def test_a_body_that_stalls_is_waited_for_no_longer_than_its_time(
+    experiment: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
+    with serving(make_app(experiment)) as address:
+        place = urlsplit(address)
+        head = (
+            f"POST /api/answer HTTP/1.1\r\nHost: {place.netloc}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+        )
+        with socket.create_connection((place.hostname, place.port), 60) as phone:
+            phone.sendall(f'{head}{{"question": '.encode())
+            reply = b"".join(iter(lambda: phone.recv(4096), b""))
+    assert reply.startswith(b"HTTP/1.1 408 ")
+    assert b"The body did not come within 0.1 seconds" in reply
+
+
 KNOWN = [
     *("localhost", "LOCALHOST:80", "localhost.", "127.0.0.1:8000", "192.168.0.7"),
     *("[::1]:8000", "[::ffff:127.0.0.1]", "tea.example", "TEA.example.:443"),

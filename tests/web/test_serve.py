@@ -169,8 +169,14 @@ def test_stopping_it_is_no_error(
 
 
 @pytest.mark.slow
-def test_a_second_interrupt_ends_it_at_once_and_in_silence(tmp_path: Path) -> None:
-    """While a page waits for a question whose options are drawn for an hour."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_it_in_silence_whoever_stalls(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Half a body, options that are drawn for an hour, and a page that waits for them.
+
+    It was alive for as long as the client was.
+    """
     create(tmp_path / "tea.db")
     drawing = "import time\n\n\ndef draw(option):\n    time.sleep(3600)\n"
     (tmp_path / "slowly.py").write_text(drawing)
@@ -187,25 +193,23 @@ def test_a_second_interrupt_ends_it_at_once_and_in_silence(tmp_path: Path) -> No
         try:
             line = next(one for one in server.stdout if one.startswith("questions: "))
             place = urlsplit(line.split()[1])
-            with closing(HTTPConnection(place.netloc, timeout=60)) as page:
+            with (
+                closing(HTTPConnection(place.netloc, timeout=60)) as page,
+                socket.create_connection((place.hostname, place.port)) as stalled,
+            ):
+                head = f"POST /api/answer?{place.query} HTTP/1.1\r\nHost: localhost\r\n"
+                kind = "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+                stalled.sendall(f"{head}{kind}{{".encode())
                 for patience in (0, 8):
                     asks = f"/api/question?patience={patience}&{place.query}"
                     page.request("GET", asks)
                     if not patience:
                         assert b"waited" in page.getresponse().read()
-                server.send_signal(signal.SIGINT)
-                while is_open(place.port):
-                    pass
-                server.send_signal(signal.SIGINT)
-                _, said = server.communicate(timeout=60)
+                server.send_signal(number)
+                _, told = server.communicate(timeout=60)
         finally:
             server.kill()
-    assert (server.returncode, said) == (-signal.SIGINT, "")
-
-
-def is_open(port: int | None) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port or 0)) == 0
+    assert (server.returncode, told) == (-number, "")
 
 
 def test_what_is_left_to_do_when_it_has_stopped_is_interrupted_in_silence(

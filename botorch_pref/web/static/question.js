@@ -51,7 +51,7 @@ class CallError extends Error {
 
   /** Whether the same call can succeed later. */
   get passes() {
-    return this.status === 0 || this.status === 429 || this.status >= 500;
+    return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
   }
 }
 
