@@ -10,6 +10,7 @@ from botorch_pref.inference.inducing import BlurredFactors
 from botorch_pref.likelihoods import DensityFactors, Factors, PreferenceLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.likelihoods.factors import JointFactors, MergedBoxFactors
+from botorch_pref.likelihoods.lapses import LapsingBoxes, MergedLapsingFactors
 from botorch_pref.models.answers import engines
 
 
@@ -50,7 +51,9 @@ def test_every_kind_of_factors_is_covered() -> None:
         BlurredFactors,
         JointFactors,
         DensityFactors,
+        LapsingBoxes,
         MergedBoxFactors,
+        MergedLapsingFactors,
     }
     assert covered | {case.factors for case in SET_CASES} == concrete(Factors)
 

@@ -47,6 +47,7 @@ L^{-T}`, :math:`W = W_1 - V V'`. Shifts ``s`` which ``T1`` alone turns into forc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -158,6 +159,14 @@ class SitePosterior(ABC):
     def covariance_times(self, values: Tensor) -> Tensor:
         """``Sigma values``, both ``batch_shape x m x k``."""
         return self.solve(values).moved
+
+    def squared_covariance(self) -> Callable[[Tensor], Tensor]:
+        r"""Makes the product of :math:`\Sigma \circ \Sigma` with values of rows.
+
+        Both are ``batch_shape x m``.
+        """
+        h = self.row_root()
+        return lambda x: ((h @ (h.mT @ (x.unsqueeze(-1) * h))) * h).sum(-1)
 
     def mean(self, nu: Tensor) -> Tensor:
         """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""

@@ -27,7 +27,6 @@ from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import conditioning
-from botorch_pref.inference.conditioning import plus_identity
 from botorch_pref.inference.engine import (
     Array,
     Engine,
@@ -50,12 +49,15 @@ from botorch_pref.inference.gaussian import (
     matching_derivatives,
     matching_sites,
     prior_form,
-    site_equations,
+    pulled_back,
+    site_adjoint,
+    site_slopes,
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel
+from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.quadrature import TiltedMoments
 from botorch_pref.posteriors.gaussian import Moments
 
@@ -506,15 +508,18 @@ def _surrogate(
         # Again, for the graph of its parameters.
         tilted = factors.log_partition(state.cavity_mean, state.cavity_variance)
         form = form + tilted.value.sum(-1)
-        unmatched = 0.5 * (tilted.second.detach() - state.tilted.second)
+        kept = state.tilted.second == 0
+        unmatched = torch.where(kept, 0.5 * tilted.second.detach(), 0.0)
         if bool(unmatched.any()):
             form = form + _unmatched_form(covar, mean, factors, state, unmatched)
     if factors.noise is None:
         return form
-    with torch.no_grad():
-        own = factors.noise.take(state.force.unsqueeze(-1))
-        noise_gradient = own @ own.mT - state.posterior.noise_precision(factors.noise)
-    return form + 0.5 * (noise_gradient * factors.noise.covariance).sum((-3, -2, -1))
+    for part in factors.noise.parts:
+        with torch.no_grad():
+            own = part.take(state.force.unsqueeze(-1))
+            gradient = own @ own.mT - state.posterior.noise_precision(part)
+        form = form + 0.5 * (gradient * part.covariance).sum((-3, -2, -1))
+    return form
 
 
 def _unmatched_form(
@@ -531,31 +536,49 @@ def _unmatched_form(
     but for the variances :math:`s_{-i}` of these cavities, in which it has the
     derivative :math:`c_i` that nothing matches.
     """
-    rows, noise = factors.rows, factors.noise
+    noise, posterior = factors.noise, state.posterior
+    given = state.mean, state.variance, *state.sites.chunk(2, dim=-1)
+    slopes = site_slopes(factors.tilted, state.solver.resolved, *given)
     with torch.no_grad():
-        derivatives = partial(
-            matching_derivatives, factors, state.solver.resolved, state.variance
+        by_precision = -posterior.squared_covariance()(unmatched)
+        by_sites = torch.cat([by_precision, torch.zeros_like(by_precision)], dim=-1)
+        pull = site_adjoint(slopes, posterior, state.mean, state.scale, by_sites)
+        at_mean, at_variance = pulled_back(slopes[:2], pull)
+        at_variance = at_variance + unmatched
+        # Of changes of the prior covariance and means of points while sites stay.
+        influence = posterior.influence()
+        in_prior = (influence.mT @ at_mean.unsqueeze(-1)).squeeze(-1)
+        in_covar = influence.mT @ (at_variance.unsqueeze(-1) * influence)
+        in_covar = in_covar + in_prior.unsqueeze(-1) * state.balance.weights.unsqueeze(
+            -2
         )
-        tau, nu = state.sites.chunk(2, dim=-1)
-        equations = site_equations(derivatives, state.posterior, state.mean, nu)
-        covariance, own, of_moments = equations
-        by_precision = -(covariance.square() @ unmatched.unsqueeze(-1))
-        by_sites = torch.cat([by_precision, torch.zeros_like(by_precision)], dim=-2)
-        pull = torch.linalg.solve(own.mT, by_sites)
-        in_mean, in_variance = (of_moments.mT @ pull).chunk(2, dim=-2)
-        in_variance = in_variance + unmatched.unsqueeze(-1)
-        # Of changes of the prior covariance and means of rows while sites stay.
-        left = plus_identity(-covariance * tau.unsqueeze(-2))
-        in_prior = left.mT @ in_mean
-        in_covar = left.mT @ (in_variance * left) + in_prior * state.force.unsqueeze(-2)
-    prior = rows.congruence(covar)
+    form = (in_covar * covar).sum((-2, -1)) + (in_prior * mean).sum(-1)
     if noise is not None:
-        prior = prior + noise.dense()
-    form = (in_covar * prior).sum((-2, -1))
-    form = form + (in_prior.squeeze(-1) * rows.apply(mean)).sum(-1)
+        form = form + _noise_form(noise, state, at_mean, at_variance)
     cavities = state.cavity_mean, state.cavity_variance
     sites = matching_sites(state.cavity_mean, factors.tilted(*cavities))
-    return form + (pull.squeeze(-1) * sites).sum(-1)
+    return form + (pull * sites).sum(-1)
+
+
+def _noise_form(
+    noise: NoiseBlocks, state: EPState, at_mean: Tensor, at_variance: Tensor
+) -> Tensor:
+    """A linear form with the gradient of moments of rows in the noise that they share.
+
+    Pulls at means and variances are ``batch_shape x m``.
+    """
+    with torch.no_grad():
+        eye = torch.eye(noise.num_rows, dtype=at_mean.dtype, device=at_mean.device)
+        back = state.posterior.kept(eye, state.variance).mT
+        pull, force = back @ at_mean.unsqueeze(-1), state.force.unsqueeze(-1)
+    form = at_mean.new_zeros(())
+    for part in noise.parts:
+        with torch.no_grad():
+            own = part.take(back)
+            gradient = (own * at_variance[..., None, None, :]) @ own.mT
+            gradient = gradient + part.take(pull) @ part.take(force).mT
+        form = form + (gradient * part.covariance).sum((-3, -2, -1))
+    return form
 
 
 def _derivatives(

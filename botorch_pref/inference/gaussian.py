@@ -33,7 +33,7 @@ derivatives, no higher ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from botorch_pref.errors import InferenceWarning, warn_caller
 from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.inference.engine import (
     Engine,
@@ -58,6 +59,7 @@ from botorch_pref.inference.engine import (
 )
 from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel, differentiated_once
+from botorch_pref.linalg.krylov import krylov_solution
 from botorch_pref.numerics.quadrature import TiltedMoments
 
 
@@ -147,6 +149,11 @@ SiteTangent = Callable[[Tensor, Tensor], SiteChange]
 stay, each ``batch_shape x m``, to the change of the sites."""
 
 
+Slopes = tuple[Tensor, ...]
+"""Derivatives of the new precision of each row and of its new shift, each in one
+quantity of the same row, ``batch_shape x m``."""
+
+
 Derivatives = tuple[Tensor, Tensor | None]
 """Derivatives of sites in the moments of their rows and in the former sites.
 
@@ -212,7 +219,7 @@ def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
 
 def site_slopes(
     tilted: Callable[..., TiltedMoments], resolved: Tensor, *given: Tensor
-) -> list[tuple[Tensor, ...]]:
+) -> list[Slopes]:
     """Derivatives of matching sites, each of which depends on its own row alone.
 
     Sites of rows that are not ``resolved`` stay. The ``given`` are the posterior means
@@ -248,6 +255,59 @@ def matching_derivatives(
     columns = [torch.cat([*map(torch.diag_embed, own)], dim=-2) for own in slopes]
     of_moments, of_sites = torch.cat(columns, dim=-1).chunk(2, dim=-1)
     return of_moments, of_sites
+
+
+# Of the norm of what is solved for, in posterior deviations.
+_TOLERANCE, _DISAGREEMENT, _MOST_PRODUCTS = 1e-11, 1e-6, 1000
+
+
+def pulled_back(slopes: Sequence[Slopes], pull: Tensor) -> list[Tensor]:
+    """Sums pulls at sites, ``batch_shape x 2 m``, to those at what the sites see."""
+    at_precision, at_shift = pull.chunk(2, dim=-1)
+    return [a * at_precision + b * at_shift for a, b in slopes]
+
+
+@torch.no_grad()
+def site_adjoint(
+    slopes: Sequence[Slopes],
+    posterior: SitePosterior,
+    mean: Tensor,
+    scale: Tensor,
+    gradient: Tensor,
+) -> Tensor:
+    r"""Solves the transpose of the :func:`site_equations` by products with it alone.
+
+    Args:
+        slopes: The :func:`site_slopes`, of which the first four count.
+        posterior: That of the sites.
+        mean: The posterior means of the rows, ``batch_shape x m``.
+        scale: Units in which changes of sites compare, ``batch_shape x 2 m``.
+        gradient: ``b``, that of a function in the sites, ``batch_shape x 2 m``.
+
+    Returns:
+        :math:`p = F' p + b` with the derivatives ``F`` of new sites in former ones. It
+        warns where rounding leaves no such ``p``.
+    """
+    squared = posterior.squared_covariance()
+
+    def lacking(scaled: Tensor) -> Tensor:
+        at_mean, at_variance, *at_sites = pulled_back(slopes[:4], scale * scaled)
+        moved = posterior.mean(at_mean)
+        by_precision = -mean * moved - squared(at_variance) + at_sites[0]
+        back = torch.cat([by_precision, moved + at_sites[1]], dim=-1)
+        return scaled - back / scale
+
+    solution, residual = krylov_solution(
+        lacking, gradient / scale, _TOLERANCE, _MOST_PRODUCTS
+    )
+    if bool((residual > _DISAGREEMENT).any()):
+        warn_caller(
+            f"Derivatives are known within {float(residual.max()):.1e} of themselves "
+            "only: answers contradict each other so that two posteriors are nearly as "
+            "good. Check for extreme noise or output scale.",
+            InferenceWarning,
+        )
+    return scale * solution
 
 
 # In posterior standard deviations, of which a hundredth is never missed.

@@ -21,6 +21,7 @@ noise ``P`` is ``T``, ``Q`` is ``I`` and ``M`` is zero.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import cast
 
@@ -189,19 +190,13 @@ def _num_turns(largest: float, eps: float) -> int:
     return math.ceil(math.log(largest) / -math.log(eps * largest))
 
 
-class OwnNoise:
-    """The noise of each answer conditioned on its sites: ``P``, ``Q`` and ``M``.
+class _ConditionedBlocks:
+    """The noise of blocks of one width, conditioned on their sites."""
 
-    Without noise, None, ``P`` is that of the sites, and ``M`` is zero.
-    """
-
-    def __init__(self, noise: NoiseBlocks | None, tau: Tensor) -> None:
-        self._blocks, self._tau = noise, tau.unsqueeze(-1)
-        self.log_det = tau.new_zeros(())
-        if noise is None:
-            return
-        scale = noise.take(self._tau).sqrt()
-        heard = scale * noise.covariance * scale.mT
+    def __init__(self, blocks: NoiseBlocks, tau: Tensor) -> None:
+        self.blocks = blocks
+        scale = blocks.take(tau).sqrt()
+        heard = scale * blocks.covariance * scale.mT
         inner = site_cholesky(plus_identity(heard))
         half = torch.linalg.solve_triangular(
             inner, torch.diag_embed(scale.squeeze(-1)), upper=False
@@ -211,57 +206,93 @@ class OwnNoise:
         precise = heard.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) > 1
         solved = torch.cholesky_inverse(inner) * scale.mT
         solved = solved / torch.where(precise, scale, 1.0)
-        difference = plus_identity(-noise.covariance @ self.precision)
-        self._softening = torch.where(precise, solved, difference)
-        self.covariance = self._softening @ noise.covariance
+        difference = plus_identity(-blocks.covariance @ self.precision)
+        self.softening = torch.where(precise, solved, difference)
+        self.covariance = self.softening @ blocks.covariance
         self.log_det = log_det(inner).sum(-1)
-
-    def oppose(self, values: Tensor) -> Tensor:
-        """``P values`` of rows."""
-        if self._blocks is None:
-            return self._tau * values
-        inner = self.precision @ self._blocks.take(values)
-        return self._blocks.put(inner, self._tau * values)
-
-    def soften(self, values: Tensor, transposed: bool = False) -> Tensor:
-        """``Q values`` of rows, or ``Q' values``."""
-        if self._blocks is None:
-            return values
-        taken = self._blocks.take(values)
-        q = self._softening.mT if transposed else self._softening
-        return self._blocks.put(q @ taken, values)
 
     def softened(self, covariance: Tensor) -> Tensor:
         """``Q C Q'`` of covariances of blocks, ``batch_shape x b x k x k``."""
-        return self._softening @ covariance @ self._softening.mT
+        return self.softening @ covariance @ self.softening.mT
 
-    def moved(self, seen: Tensor, shifts: Tensor) -> Tensor:
-        """``Q seen + M shifts`` of rows."""
-        if self._blocks is None:
-            return seen
-        inner = self.covariance @ self._blocks.take(shifts)
-        spread = self._blocks.put(inner, torch.zeros_like(shifts))
-        return self.soften(seen) + spread
-
-    def energy(self, forces: Tensor) -> Tensor:
-        """``a' N a`` of forces, ``batch_shape x k``."""
-        if self._blocks is None:
-            return torch.zeros_like(forces[..., 0, :])
-        return (forces * self._blocks.times(forces)).sum(-2)
-
-    def with_root(self, seen: Tensor) -> Tensor:
-        """``Q seen`` and ``H`` with ``M = H H'``, whose blocks have their columns."""
-        noise = self._blocks
-        if noise is None:
-            return seen
-        own, t = psd_root(noise.covariance), noise.take(self._tau)
+    def root_columns(self, tau: Tensor) -> Tensor:
+        """``H`` with ``M = H H'``, a column for each row of the blocks."""
+        noise = self.blocks
+        own, t = psd_root(noise.covariance), noise.take(tau)
         inner = site_cholesky(plus_identity(own.mT @ (t * own)))
         own = torch.linalg.solve_triangular(inner, own.mT, upper=False).mT
         blocks, _, k = own.shape[-3:]
         columns = torch.eye(blocks, dtype=own.dtype, device=own.device)
         wide = (own.unsqueeze(-2) * columns.view(blocks, 1, blocks, 1)).flatten(-2)
         zeros = wide.new_zeros(*wide.shape[:-3], noise.num_rows, blocks * k)
-        return join_rows([self.soften(seen), noise.put(wide, zeros)])
+        return noise.put(wide, zeros)
+
+
+class OwnNoise:
+    """The noise of each answer conditioned on its sites: ``P``, ``Q`` and ``M``.
+
+    Without noise, None, ``P`` is that of the sites, and ``M`` is zero.
+    """
+
+    def __init__(self, noise: NoiseBlocks | None, tau: Tensor) -> None:
+        self._tau = tau.unsqueeze(-1)
+        parts = () if noise is None else noise.parts
+        self.parts = [_ConditionedBlocks(part, self._tau) for part in parts]
+        self.log_det = tau.new_zeros(())
+        for part in self.parts:
+            self.log_det = self.log_det + part.log_det
+
+    @property
+    def precision(self) -> Tensor:
+        """``P`` of blocks that have one width, ``batch_shape x b x k x k``."""
+        (part,) = self.parts
+        return part.precision
+
+    @property
+    def covariance(self) -> Tensor:
+        """``M`` of blocks that have one width, ``batch_shape x b x k x k``."""
+        (part,) = self.parts
+        return part.covariance
+
+    def oppose(self, values: Tensor) -> Tensor:
+        """``P values`` of rows."""
+        opposed = self._tau * values
+        for part in self.parts:
+            opposed = part.blocks.put(
+                part.precision @ part.blocks.take(values), opposed
+            )
+        return opposed
+
+    def soften(self, values: Tensor, transposed: bool = False) -> Tensor:
+        """``Q values`` of rows, or ``Q' values``."""
+        softened = values
+        for part in self.parts:
+            q = part.softening.mT if transposed else part.softening
+            softened = part.blocks.put(q @ part.blocks.take(values), softened)
+        return softened
+
+    def moved(self, seen: Tensor, shifts: Tensor) -> Tensor:
+        """``Q seen + M shifts`` of rows."""
+        if not self.parts:
+            return seen
+        spread = torch.zeros_like(shifts)
+        for part in self.parts:
+            inner = part.covariance @ part.blocks.take(shifts)
+            spread = part.blocks.put(inner, spread)
+        return self.soften(seen) + spread
+
+    def energy(self, forces: Tensor) -> Tensor:
+        """``a' N a`` of forces, ``batch_shape x k``."""
+        energy = torch.zeros_like(forces[..., 0, :])
+        for part in self.parts:
+            taken = part.blocks.take(forces)
+            energy = energy + (taken * (part.blocks.covariance @ taken)).sum((-3, -2))
+        return energy
+
+    def with_root(self, seen: Tensor) -> Tensor:
+        """``Q seen`` and ``H`` with ``M = H H'``, whose blocks have their columns."""
+        columns = [part.root_columns(self._tau) for part in self.parts]
+        return join_rows([self.soften(seen), *columns]) if columns else seen
 
 
 class _PointFactor(SitePosterior):
@@ -281,8 +312,9 @@ class _PointFactor(SitePosterior):
             self._gram = self.rows.gram(tau)
         else:
             alone = torch.where(solver.noise.inside, 0.0, tau)
-            inner = solver.block_rows.gram(self._own.precision)
-            self._gram = self.rows.gram(alone) + inner
+            self._gram = self.rows.gram(alone)
+            for rows, own in zip(solver.block_rows, self._own.parts, strict=True):
+                self._gram = self._gram + rows.gram(own.precision)
         root = solver.root
         self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
         # H with Sigma_f = H' H.
@@ -332,6 +364,18 @@ class _PointFactor(SitePosterior):
         half = self._half @ self.rows.adjoint_matrix(heard)
         return self._own.moved(self.rows.apply_matrix(self._half.mT @ half), values)
 
+    def squared_covariance(self) -> Callable[[Tensor], Tensor]:
+        r"""See base class: the diagonal of ``A S (A' diag(x) A) S A'``.
+
+        ``S`` is the covariance of the points. Rows that share noise have another one.
+        """
+        if self._solver.noise is not None:
+            return super().squared_covariance()
+        rows, covariance = self.rows, self._half.mT @ self._half
+        return lambda x: rows.congruence_diagonal(
+            covariance @ rows.gram(x) @ covariance
+        )
+
     def influence(self) -> Tensor:
         """See base class: ``Q A (I + K G)^-1``."""
         eye = torch.eye(
@@ -344,17 +388,21 @@ class _PointFactor(SitePosterior):
         own, noise = self._own, self._solver.noise
         if noise is None:
             return self.rows.row_squares(self._half.mT)
-        softened = own.softened(self._block_covariance) + own.covariance
-        known = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
         variance = torch.zeros_like(self.tau)
         alone = (~noise.inside).nonzero().squeeze(-1)
         variance[..., alone] = self.rows.take(alone).row_squares(self._half.mT)
-        return noise.put(known, variance.unsqueeze(-1)).squeeze(-1)
+        variance = variance.unsqueeze(-1)
+        for part, covariance in zip(own.parts, self._block_covariances, strict=True):
+            softened = part.softened(covariance) + part.covariance
+            known = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+            variance = part.blocks.put(known, variance)
+        return variance.squeeze(-1)
 
     @cached_property
-    def _block_covariance(self) -> Tensor:
-        """The covariance of ``A f`` in each block, ``batch_shape x b x k x k``."""
-        return self._solver.block_rows.congruence(self._half.mT @ self._half)
+    def _block_covariances(self) -> list[Tensor]:
+        """The covariances of ``A f`` in blocks, ``batch_shape x b x k x k`` each."""
+        covariance = self._half.mT @ self._half
+        return [rows.congruence(covariance) for rows in self._solver.block_rows]
 
     def root(self) -> Tensor:
         """See base class."""
@@ -371,8 +419,9 @@ class _PointFactor(SitePosterior):
         """See base class."""
         if self._solver.noise is None:
             return super().noise_precision(noise)
-        precision = self._own.precision
-        return precision - precision @ self._block_covariance @ precision
+        parts = zip(self._own.parts, self._block_covariances, strict=True)
+        ((own, covariance),) = [p for p in parts if p[0].blocks.rows is noise.rows]
+        return own.precision - own.precision @ covariance @ own.precision
 
     def row_root(self) -> Tensor:
         """See base class."""
@@ -389,9 +438,10 @@ class PointSolver(SiteSolver):
         self.root = psd_root(covar)
 
     @cached_property
-    def block_rows(self) -> BlockRows:
-        """The rows of each block of noise."""
-        return BlockRows.of(self.rows, cast("NoiseBlocks", self.noise).rows)
+    def block_rows(self) -> list[BlockRows]:
+        """The rows of each block of noise, by parts."""
+        noise = cast("NoiseBlocks", self.noise)
+        return [BlockRows.of(self.rows, part.rows) for part in noise.parts]
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""

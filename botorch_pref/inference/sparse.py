@@ -31,8 +31,8 @@ rows, while sites stay, by
     L = I - \Sigma T .
 
 The blur moves the sites themselves, :math:`s = G(\mu, v, s, \delta)`. Their change
-solves :math:`2 m` linear equations by the iteration of expectation propagation itself,
-so that no matrix of answers by answers is made.
+solves :math:`2 m` linear equations by products alone, so that no matrix of answers by
+answers is made.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from botorch_pref.errors import BotorchPrefError, InferenceWarning, warn_caller
+from botorch_pref.errors import BotorchPrefError
 from botorch_pref.inference import ep
 from botorch_pref.inference.conditioning import lost_digits
 from botorch_pref.inference.engine import (
@@ -57,6 +57,7 @@ from botorch_pref.inference.engine import (
 )
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
+    site_adjoint,
     site_slopes,
     with_gradient_of,
 )
@@ -200,11 +201,6 @@ class FixedPoint:
 # --- The tangent
 
 
-_MAX_TURNS = 1000
-# Of the right-hand side, in posterior deviations.
-_TOLERANCE = 1e-10
-
-
 def _blurred_slopes(fixed: FixedPoint) -> list[tuple[Tensor, ...]]:
     """The :func:`.site_slopes` at a fixed point, those in the blur last."""
     state, factors = fixed.state, fixed.factors
@@ -214,27 +210,6 @@ def _blurred_slopes(fixed: FixedPoint) -> list[tuple[Tensor, ...]]:
 
     given = state.mean, state.variance, *state.sites.chunk(2, dim=-1), factors.blur
     return site_slopes(tilted, fixed.solver.resolved, *given)
-
-
-def _solution(of: Callable[[Tensor], Tensor], given: Tensor, scale: Tensor) -> Tensor:
-    """``x = of(x) + given`` for a linear ``of``, by accelerated iteration.
-
-    All are ``batch_shape x 2 m``; ``scale`` has the unit of each entry. It warns where
-    the iteration does not converge.
-    """
-    memory, x = ep.AndersonMemory(), torch.zeros_like(given)
-    enough = _TOLERANCE * (scale * given).norm(dim=-1)
-    for _ in range(_MAX_TURNS):
-        residual = of(x) + given - x
-        if bool(((scale * residual).norm(dim=-1) <= enough).all()):
-            return x
-        x = memory.extrapolate(x, residual, scale)
-    warn_caller(
-        "Derivatives in the points that answers are about did not converge: answers "
-        "contradict each other; take EPPreferenceGP.",
-        InferenceWarning,
-    )
-    return x
 
 
 class _MovedSites(torch.autograd.Function):
@@ -268,30 +243,12 @@ class SparseTangent:
         self._of_cross, self._precision = self._whole.point_precision()
         self._pulls = self._rows.adjoint(state.force)
 
-    def _square_times(self, values: Tensor) -> Tensor:
-        r""":math:`(\Sigma \circ \Sigma) x` of rows."""
-        h = self._row_root
-        return ((h @ (h.mT @ (values.unsqueeze(-1) * h))) * h).sum(-1)
-
     def _adjoint(self, gradient: Tensor) -> Tensor:
         """The gradient in what moves sites directly, of that in their change."""
-        slopes, state = self._slopes, self._fixed.state
-
-        def pulled_back(both: Tensor) -> Tensor:
-            mean, variance, precision, shift = (
-                sum(
-                    s * own for s, own in zip(slope, both.chunk(2, dim=-1), strict=True)
-                )
-                for slope in slopes[:4]
-            )
-            mean = self._whole.mean(cast("Tensor", mean))
-            by_precision = -state.mean * mean - self._square_times(
-                cast("Tensor", variance)
-            )
-            return torch.cat([by_precision + precision, mean + shift], dim=-1)
-
-        with torch.no_grad():
-            return _solution(pulled_back, gradient, 1 / state.scale)
+        state = self._fixed.state
+        return site_adjoint(
+            self._slopes, self._whole, state.mean, state.scale, gradient
+        )
 
     def __call__(self, prior: Any) -> TermsChange:
         """See :class:`.PosteriorTangent`."""

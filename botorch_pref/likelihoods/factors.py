@@ -36,6 +36,7 @@ from botorch_pref.numerics.normal import (
 from botorch_pref.numerics.normal_powers import NormalPowers
 from botorch_pref.numerics.quadrature import (
     LogConcave,
+    OfRows,
     TiltedMoments,
     at_places,
     log_concave_integral,
@@ -213,6 +214,8 @@ class BoxFactors(ScalarFactors):
     """
 
     takes_counts = True
+    are_powers: ClassVar[bool] = True
+    """Whether a win and a loss of a row are powers of a tail and of the other one."""
     sources: Tensor | None = None
 
     def __init__(
@@ -244,6 +247,30 @@ class BoxFactors(ScalarFactors):
         if bool(open_above.all()):
             return 1.0
         return torch.where(open_above, 1.0, -1.0).to(self.lower)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """That of the noise and of the ends."""
+        return joint_shape(*(part.shape[:-1] for part in self._ends))
+
+    @property
+    def _ends(self) -> tuple[Tensor, ...]:
+        return self.variance, self.lower, self.upper, self.width
+
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> BoxFactors:
+        """Makes boxes whose noise and ends are changed alike, without rows of theirs.
+
+        Args:
+            change: Takes ``batch_shape x m``.
+        """
+        variance, lower, upper, width = map(change, self._ends)
+        return BoxFactors(self.rows, variance, lower, upper, width=width)
+
+    def integral(
+        self, of_rows: OfRows, mean: Tensor, variance: Tensor
+    ) -> TiltedMoments:
+        """Integrates products of such boxes: see :func:`.log_concave_integral`."""
+        return log_concave_integral(of_rows, mean, variance)
 
     def half_lines(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """Sides, 1 for a lower end, -1 for an upper, ends and noise, without gradients.
@@ -410,34 +437,30 @@ class _Answers:
 
     def at(self, places: Tensor) -> _Answers:
         """The answers at some places, whose boxes are not asked for rows nor noise."""
+
+        def taken(part: Tensor) -> Tensor:
+            return take_places(part, places)
+
         groups = self.groups
-        *parts, group, sign = (
-            take_places(part, places)
-            for part in (*self._parts, groups.group, groups.sign)
-        )
-        return self._of(parts, replace(groups, group=group, sign=sign))
+        group, sign = taken(groups.group), taken(groups.sign)
+        groups = replace(groups, group=group, sign=sign)
+        boxes = self.boxes.rearranged(taken)
+        return _Answers(boxes, taken(self.counts), groups, self.mixed)
 
     def in_line(self, batch: torch.Size) -> _Answers:
         """The answers of all elements of a batch, one after the other."""
-        parts = [part.expand(*batch, -1).flatten() for part in self._parts]
-        return self._of(parts, self.groups.in_line(batch))
+
+        def flat(part: Tensor) -> Tensor:
+            return part.expand(*batch, -1).flatten()
+
+        boxes, counts = self.boxes.rearranged(flat), flat(self.counts)
+        return _Answers(boxes, counts, self.groups.in_line(batch), self.mixed)
 
     @property
     def batch_shape(self) -> torch.Size:
         """Of the answers and their groups."""
-        return joint_shape(
-            *(part.shape[:-1] for part in (*self._parts, self.groups.there))
-        )
-
-    @property
-    def _parts(self) -> tuple[Tensor, ...]:
-        box = self.boxes
-        return box.variance, box.lower, box.upper, box.width, self.counts
-
-    def _of(self, parts: Sequence[Tensor], groups: RowGroups) -> _Answers:
-        variance, lower, upper, width, counts = parts
-        boxes = BoxFactors(self.boxes.rows, variance, lower, upper, width=width)
-        return _Answers(boxes, counts, groups, self.mixed)
+        parts = self.counts.shape[:-1], self.groups.there.shape[:-1]
+        return joint_shape(self.boxes.batch_shape, *parts)
 
     def take(self, rows: Tensor) -> _Answers:
         """The answers of some of the rows."""
@@ -519,7 +542,7 @@ def _opposed(answers: _Answers) -> _Opposed | None:
     boxes, counts, groups = answers.boxes, answers.counts, answers.groups
     side, given = boxes._sides, counts > 0
     bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
-    if side is None or answers.mixed or bound.requires_grad:
+    if not boxes.are_powers or side is None or answers.mixed or bound.requires_grad:
         return None
     if bool(((bound != 0) & given).any()):
         return None
@@ -602,7 +625,7 @@ class _InLine:
         """The moments of merged rows, and which these are, in another order."""
         if self._opposed is None:
             every = torch.arange(len(self._merged), device=mean.device)
-            return every, log_concave_integral(self._of_rows, mean, variance)
+            return every, self._single.integral(self._of_rows, mean, variance)
         part, powers = self._opposed
         t, s = mean * part.slope, variance * part.slope.square()
         covered = powers.covers(t, s).reshape(-1, len(self._merged)).all(0)

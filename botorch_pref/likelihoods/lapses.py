@@ -9,7 +9,7 @@ that noise can be learned from few answers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -21,104 +21,67 @@ from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.likelihoods.answer_density import DensityFactors
 from botorch_pref.likelihoods.base import (
     DuelLink,
     binary_entropy,
     register_likelihood,
     register_prior,
 )
-from botorch_pref.likelihoods.factors import BoxFactors, GroupsOf, LogDerivatives
+from botorch_pref.likelihoods.factors import (
+    BoxFactors,
+    GroupsOf,
+    LogDerivatives,
+    MergedBoxFactors,
+    ScalarFactors,
+)
 from botorch_pref.likelihoods.probit import (
     PairwiseProbitLikelihood,
     ProbitLink,
     expected_gaussians,
 )
-from botorch_pref.linalg import SparseDesign
-from botorch_pref.linalg.sparse_design import RowGroups
 from botorch_pref.numerics import argument_ranges
-from botorch_pref.numerics.quadrature import TiltedMoments
+from botorch_pref.numerics.bend_quadrature import bent_product_integral
+from botorch_pref.numerics.quadrature import OfRows, TiltedMoments
 
 
-class LapsingFactors(DensityFactors):
-    r"""Boxed rows, each with an answer that may be a guess.
+class LapsingBoxes(BoxFactors):
+    r"""Boxes that a guess may name instead of an attentive answer.
 
     .. math:: p(y_i \mid z_i) = g_i + (1 - \epsilon) \, P(l_i \le z_i + e_i \le u_i),
         \quad e_i \sim N(0, r_i).
 
-    A Gaussian integral of the sum is the sum of two, so that the moments of a row with
-    one answer are known in closed form. Rows with several have theirs by quadrature.
+    A Gaussian integral of the sum is the sum of two, so that partitions are known in
+    closed form. No engine sees these boxes but by way of :class:`LapsingFactors`.
 
     Args:
-        rows: ``A``, a row for each answer or group of answers.
-        boxes: The attentive answers, which are not asked for rows.
-        guess: :math:`g`, broadcastable with ``batch_shape x m``, not negative.
-        attention: :math:`1 - \epsilon`, positive, of the same shape.
-        counts: How often each answer was given; None for once.
-        groups: The rows that the answers have in common; None for one each.
+        boxes: The attentive answers.
+        guess: :math:`g`, ``batch_shape x m``, not negative.
+        attention: :math:`1 - \epsilon`, positive, ``batch_shape x m``.
     """
 
-    def __init__(
-        self,
-        rows: SparseDesign,
-        boxes: BoxFactors,
-        guess: Tensor,
-        attention: Tensor,
-        counts: Tensor | None = None,
-        groups: RowGroups | None = None,
-    ) -> None:
-        super().__init__(rows, self._log_probability)
-        self._boxes, self._guess, self._attention = boxes, guess, attention
-        self._counts, self._groups = counts, groups
+    are_powers = False
 
-    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> LapsingFactors:
+    def __init__(self, boxes: BoxFactors, guess: Tensor, attention: Tensor) -> None:
+        super().__init__(
+            boxes.rows, boxes.variance, boxes.lower, boxes.upper, width=boxes.width
+        )
+        self.guess, self.attention = guess, attention
+
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> LapsingBoxes:
         """See base class."""
-        groups = groups_of(self.rows, None, True)
-        if groups is None and counts is None:
-            return self
-        rows = self.rows if groups is None else groups.merged(self.rows)
-        own = self._boxes, self._guess, self._attention
-        return type(self)(rows, *own, counts, groups)
+        attentive = super().rearranged(change)
+        return LapsingBoxes(attentive, change(self.guess), change(self.attention))
 
-    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
-        """See base class; in closed form where rows have one answer."""
-        if self._counts is not None or self._groups is not None:
-            return LogDerivatives(*super().tilted(mean, variance)[:3])
-        heard = self._boxes.variance + variance
-        return LogDerivatives(*self._of_answers(mean, heard)[:3])
+    def integral(
+        self, of_rows: OfRows, mean: Tensor, variance: Tensor
+    ) -> TiltedMoments:
+        """See base class; products of lapses are not log-concave."""
+        return bent_product_integral(of_rows, mean, variance)
 
-    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class, but that no answer makes a row less certain.
-
-        A surprise, which is a lapse or not, may ask for a site of negative precision.
-        With several of them expectation propagation may go in circles (Jylanki et al.
-        2011). So the second derivative is at most 0 here: the mean is
-        matched, and the variance stays that of the cavity.
-        """
-        value, first, second = self.log_partition(mean, variance)
-        second = second.clamp_max(0.0)
-        return TiltedMoments(value, first, second, 1 + variance * second)
-
-    def _log_probability(self, z: Tensor) -> Tensor:
-        return self._derivatives(z, 0)[0]
-
-    def _derivatives(self, z: Tensor, order: int) -> list[Tensor]:
-        groups = self._groups
-        at = z if groups is None else groups.spread(z)
-        each: Sequence[Tensor] = self._of_answers(at, self._boxes.variance)
-        found = []
-        for n, values in enumerate(each[: order + 1]):
-            if self._counts is not None:
-                values = values * self._counts
-            if groups is not None:
-                values = groups.total(values * groups.sign if n % 2 else values)
-            found.append(values)
-        return found
-
-    def _of_answers(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Log probability of each answer for ``N(z, variance)``, 3 derivatives in z."""
-        own, first, second, third = self._boxes._shifted(z, variance)
-        attentive, guessed = self._attention.log() + own, self._guess.log()
+    def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        """See base class."""
+        own, first, second, third = super()._shifted(z, variance)
+        attentive, guessed = self.attention.log() + own, self.guess.log()
         value = torch.logaddexp(attentive, guessed)
         # The posterior probabilities of attention and of a lapse.
         r, s = (attentive - value).exp(), (guessed - value).exp()
@@ -129,6 +92,71 @@ class LapsingFactors(DensityFactors):
             r * (second + s * square),
             r * (third + 3 * s * first * second + s * (s - r) * first * square),
         )
+
+
+def _without_doubt(
+    moments: LogDerivatives | TiltedMoments, variance: Tensor
+) -> TiltedMoments:
+    """Moments of answers none of which makes a row less certain.
+
+    A surprise, which is a lapse or not, may ask for a site of negative precision. With
+    several of them expectation propagation may go in circles (Jylanki et al. 2011). So
+    the second derivative is at most 0: the mean is matched, and the variance stays that
+    of the cavity.
+    """
+    value, first, second = moments[:3]
+    second = second.clamp_max(0.0)
+    return TiltedMoments(value, first, second, 1 + variance * second)
+
+
+class LapsingFactors(ScalarFactors):
+    """Rows each of which has one answer that may be a guess.
+
+    Args:
+        boxes: The answers, with their rows.
+    """
+
+    takes_counts = True
+
+    def __init__(self, boxes: LapsingBoxes) -> None:
+        self.rows, self._boxes = boxes.rows, boxes
+
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
+        """See base class."""
+        groups = groups_of(self.rows, None, True)
+        if groups is None and counts is None:
+            return self
+        # They may see other points by now.
+        self._boxes.rows = self.rows
+        return MergedLapsingFactors(self._boxes, counts, groups)
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        return self._boxes.log_prob(z)
+
+    def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
+        """See base class."""
+        return self._boxes.curvature_gradient(z, weights)
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
+        """See base class; in closed form."""
+        return self._boxes.log_partition(mean, variance)
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class, but that no answer makes a row less certain."""
+        return _without_doubt(self.log_partition(mean, variance), variance)
+
+
+class MergedLapsingFactors(MergedBoxFactors):
+    """Rows each of which has several answers that may be guesses, or one many times."""
+
+    def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
+        """See base class."""
+        return LogDerivatives(*super().tilted(mean, variance)[:3])
+
+    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """See base class, but that no answer makes a row less certain."""
+        return _without_doubt(self.log_partition(mean, variance), variance)
 
 
 # Of the Gaussians that sum up to an entropy, whatever the rate of lapses.
@@ -274,9 +302,9 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         assert isinstance(feedback, Comparisons), "of a type in explains"
         boxes = self._duel_factors(feedback, num_points)
         decided = boxes.upper.isinf()
-        guess = torch.where(decided, self.lapse_rate / 2, 0.0)
-        attention = 1 - self.lapse_rate
-        return LapsingFactors(boxes.rows, boxes, guess.to(boxes.lower), attention)
+        guess = torch.where(decided, self.lapse_rate / 2, 0.0).to(boxes.lower)
+        attention = (1 - self.lapse_rate).expand_as(guess).to(guess)
+        return LapsingFactors(LapsingBoxes(boxes, guess, attention))
 
     @property
     def link(self) -> LapsingLink:  # type: ignore[override]

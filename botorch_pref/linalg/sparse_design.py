@@ -142,6 +142,14 @@ class SparseDesign:
         # Rows are gathered and scattered three times faster when they are contiguous.
         return self.apply_matrix(self.apply_matrix(matrix).mT.contiguous())
 
+    def congruence_diagonal(self, matrix: Tensor) -> Tensor:
+        """The diagonal of ``A M A'``, ``batch_shape x m``."""
+        n, c = self.num_points, self.coefficients
+        where = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
+        seen = take_places(matrix.flatten(-2), where.flatten(-3))
+        seen = seen.unflatten(-1, where.shape[-3:])
+        return (seen * c.unsqueeze(-1) * c.unsqueeze(-2)).sum((-2, -1))
+
     def adjoint_congruence(self, matrix: Tensor) -> Tensor:
         """``A' M A`` of a symmetric ``M``, ``batch_shape x m x m``."""
         return self.adjoint_matrix(self.adjoint_matrix(matrix).mT.contiguous())
@@ -362,6 +370,11 @@ class NoiseBlocks:
     covariance: Tensor
     num_rows: int
 
+    @property
+    def parts(self) -> tuple[NoiseBlocks, ...]:
+        """Blocks of one width each, which share no row."""
+        return (self,)
+
     @cached_property
     def inside(self) -> Tensor:
         """Whether each row is in a block, ``m`` booleans, be its noise zero or not."""
@@ -401,6 +414,60 @@ class NoiseBlocks:
         """``N values``, both ``batch_shape x m x c``."""
         product = self.covariance @ self.take(values)
         return self.put(product, torch.zeros_like(values))
+
+
+class NoiseBuckets(NoiseBlocks):
+    """Blocks of different widths, in parts of similar ones.
+
+    A block is padded to the widest of its part. What asks for ``rows`` or
+    ``covariance`` gets all blocks, padded to the widest of all.
+    """
+
+    def __init__(self, parts: Sequence[NoiseBlocks]) -> None:
+        # The base class is frozen.
+        vars(self).update(_parts=tuple(parts), num_rows=parts[0].num_rows)
+
+    @property
+    def parts(self) -> tuple[NoiseBlocks, ...]:
+        """See base class."""
+        parts: tuple[NoiseBlocks, ...] = vars(self)["_parts"]
+        return parts
+
+    @property
+    def _width(self) -> int:
+        return max(part.rows.shape[-1] for part in self.parts)
+
+    @cached_property
+    def rows(self) -> Tensor:  # type: ignore[override]
+        """See base class."""
+        width = self._width
+        return torch.cat(
+            [
+                pad(part.rows, (0, width - part.rows.shape[-1]), value=self.num_rows)
+                for part in self.parts
+            ]
+        )
+
+    @cached_property
+    def covariance(self) -> Tensor:  # type: ignore[override]
+        """See base class."""
+        padded = []
+        for part in self.parts:
+            missing = self._width - part.rows.shape[-1]
+            padded.append(pad(part.covariance, (0, missing, 0, missing)))
+        return torch.cat(padded, dim=-3)
+
+    def dense(self) -> Tensor:
+        """See base class."""
+        return torch.stack([part.dense() for part in self.parts]).sum(0)
+
+    def diagonal(self) -> Tensor:
+        """See base class."""
+        return torch.stack([part.diagonal() for part in self.parts]).sum(0)
+
+    def times(self, values: Tensor) -> Tensor:
+        """See base class."""
+        return torch.stack([part.times(values) for part in self.parts]).sum(0)
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,17 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference import GaussianSolution, PosteriorTerms, UtilityPrior
-from botorch_pref.inference.conditioning import plus_identity
+from botorch_pref.inference.conditioning import SitePosterior, plus_identity
 from botorch_pref.likelihoods.base import PositiveParameter, register_prior
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg import SparseDesign
 from botorch_pref.linalg.covariance import dense_covariance
-from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, distinct_rows
+from botorch_pref.linalg.sparse_design import (
+    BlockRows,
+    NoiseBlocks,
+    NoiseBuckets,
+    distinct_rows,
+)
 from botorch_pref.models.answers import LikelihoodArgument
 from botorch_pref.models.data import TrainingSet
 from botorch_pref.models.engines import EPPreferenceGP
@@ -219,11 +224,13 @@ class _Crowd(NamedTuple):
 
 
 class _Tastes(NamedTuple):
-    """What tastes have of the rows of each rater, padded to the most, ``R x M``.
+    """What tastes have of the rows of raters, padded to the most of them, ``R x M``.
 
-    ``forces`` are ``R x M`` and ``precision`` is ``P``, ``R x M x M``.
+    ``raters`` are ascending numbers, ``forces`` are ``R x M`` and ``precision`` is
+    ``P``, ``R x M x M``.
     """
 
+    raters: Tensor
     rows: BlockRows
     forces: Tensor
     precision: Tensor
@@ -234,9 +241,9 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
     Utilities have the prior of a :class:`CrowdKernel`, and the posterior is that of
     :class:`EPPreferenceGP` with the same kernel, to rounding. Answers of a rater are a
-    block: a sweep costs :math:`O(R M^3 + k^3)` for ``R`` raters with at most ``M``
+    block: a sweep costs :math:`O(\sum_u M_u^3 + k^3)` for raters with :math:`M_u`
     different answers each about ``k`` items. So it is for many people who said little
-    each.
+    each, and a few who said much.
 
     Points carry the number of the rater in their last column. A number that is not
     known is a newcomer, of whom the others let expect what all share.
@@ -258,7 +265,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
     covar_module: CrowdKernel
     _known: _Crowd | None = None
-    _found: tuple[object, tuple[Tensor, Tensor, _Tastes]] | None = None
+    _found: tuple[object, tuple[Tensor, Tensor, list[_Tastes]]] | None = None
 
     @checked_arguments
     def __init__(
@@ -313,15 +320,18 @@ class CrowdPreferenceGP(EPPreferenceGP):
     def factors(self) -> Factors:
         """The factors of all answers about items, in which tastes are shared noise."""
         made, crowd = self._made_factors(), self._crowd
-        blocks = _blocks_of_raters(made.rows, crowd)
+        buckets = [blocks for _, blocks in _blocks_of_raters(made.rows, crowd)]
         made.rows = made.rows.reindex(crowd.item_of, len(crowd.items))
         own = dense_covariance(self.covar_module.own, crowd.items).double()
         # Kernels in single precision are symmetric to rounding in it alone.
         own = 0.5 * (own + own.mT)
-        covariance = BlockRows.of(made.rows, blocks).congruence(own)
-        if made.noise is not None:
-            covariance = covariance + _within_blocks(made.noise, blocks)
-        made.noise = NoiseBlocks(blocks, covariance, made.rows.num_rows)
+        parts = []
+        for blocks in buckets:
+            covariance = BlockRows.of(made.rows, blocks).congruence(own)
+            if made.noise is not None:
+                covariance = covariance + _within_blocks(made.noise, blocks)
+            parts.append(NoiseBlocks(blocks, covariance, made.rows.num_rows))
+        made.noise = NoiseBuckets(parts)
         return made
 
     def posterior_terms(self) -> PosteriorTerms | None:
@@ -345,27 +355,30 @@ class CrowdPreferenceGP(EPPreferenceGP):
         between = dense_covariance(kernel.shared, crowd.items)
         shared = dense_covariance(kernel.shared, items, crowd.items)
         own = dense_covariance(kernel.own, items, crowd.items)
+        mean, less = mean + shared @ weights, torch.zeros_like(shared)
+        told = torch.zeros_like(covar)
         number = X[..., -1].detach().contiguous()
-        place = torch.searchsorted(crowd.raters, number)
-        place = place.clamp_max(len(crowd.raters) - 1)
-        index, c = tastes.rows.indices[place], tastes.rows.coefficients[place]
-        c = c * (crowd.raters[place] == number)[..., None, None]
-        seen = own.gather(-1, index.flatten(-2)).unflatten(-1, index.shape[-2:])
-        cross = (seen * c).sum(-1)
-        pulled = (cross.unsqueeze(-2) @ tastes.precision[place]).squeeze(-2)
-        pulls = (pulled.unsqueeze(-1) * c).flatten(-2)
-        less = torch.zeros_like(shared).scatter_add(-1, index.flatten(-2), pulls)
-        mean = mean + (shared @ weights) + (cross * tastes.forces[place]).sum(-1)
+        for part in tastes:
+            place = torch.searchsorted(part.raters, number)
+            place = place.clamp_max(len(part.raters) - 1)
+            index, c = part.rows.indices[place], part.rows.coefficients[place]
+            c = c * (part.raters[place] == number)[..., None, None]
+            seen = own.gather(-1, index.flatten(-2)).unflatten(-1, index.shape[-2:])
+            cross = (seen * c).sum(-1)
+            pulled = (cross.unsqueeze(-2) @ part.precision[place]).squeeze(-2)
+            pulls = (pulled.unsqueeze(-1) * c).flatten(-2)
+            less = less.scatter_add(-1, index.flatten(-2), pulls)
+            mean = mean + (cross * part.forces[place]).sum(-1)
+            told = told + torch.where(same_raters(X, X), pulled @ cross.mT, 0.0)
         left = shared - less @ between
         both = less @ shared.mT
-        told = torch.where(same_raters(X, X), pulled @ cross.mT, 0.0)
         covariance = covar - told - both - both.mT + less @ between @ less.mT
         covariance = covariance - left @ precision @ left.mT
         return Moments(mean.unsqueeze(0), covariance)
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def _conditioned(self) -> tuple[Tensor, Tensor, _Tastes] | None:
+    def _conditioned(self) -> tuple[Tensor, Tensor, list[_Tastes]] | None:
         """Weights and precision of the items, and what is known of tastes."""
         solution = self.solution()
         if solution is None or not isinstance(solution, GaussianSolution):
@@ -377,13 +390,12 @@ class CrowdPreferenceGP(EPPreferenceGP):
                 prior.mean.double()
             )
             forces = factor.solve(shifts.unsqueeze(-1)).forces
-            tau = noise.take(factor.tau.unsqueeze(-1))
-            inner = plus_identity(tau * noise.covariance)
-            own = torch.linalg.solve(inner, torch.diag_embed(tau.squeeze(-1)))
-            like, of_rows = prior.covar, BlockRows.of(factor.rows, noise.rows)
-            c, blocks = of_rows.coefficients, noise.take(forces).squeeze(-1)
-            rows = replace(of_rows, coefficients=c.to(like))
-            tastes = _Tastes(rows, blocks.to(like), own.to(like))
+            crowd, like = self._crowd, prior.covar
+            buckets = _blocks_of_raters(self._made_factors().rows, crowd)
+            tastes = [
+                _tastes(crowd.raters[raters], factor, part, forces, like)
+                for (raters, _), part in zip(buckets, noise.parts, strict=True)
+            ]
             known = solution.weights.to(like), factor.precision().to(like)
             self._found = solution, (*known, tastes)
         return self._found[1]
@@ -395,8 +407,70 @@ class CrowdPreferenceGP(EPPreferenceGP):
 # --- Blocks of raters
 
 
-def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> Tensor:
-    """The rows of each rater with answers, ``R x M`` long, padded with the number."""
+def _tastes(
+    raters: Tensor,
+    factor: SitePosterior,
+    noise: NoiseBlocks,
+    forces: Tensor,
+    like: Tensor,
+) -> _Tastes:
+    """What is known of the tastes of a bucket of raters, with the dtype of ``like``.
+
+    The ``forces`` of all rows are ``m x 1``.
+    """
+    tau, rows = (
+        noise.take(factor.tau.unsqueeze(-1)),
+        BlockRows.of(factor.rows, noise.rows),
+    )
+    inner = plus_identity(tau * noise.covariance)
+    precision = torch.linalg.solve(inner, torch.diag_embed(tau.squeeze(-1)))
+    rows = BlockRows.of(factor.rows, noise.rows)
+    rows = replace(rows, coefficients=rows.coefficients.to(like))
+    pulls = noise.take(forces).squeeze(-1)
+    return _Tastes(raters, rows, pulls.to(like), precision.to(like))
+
+
+_SHARE, _LEAST_WIDTH = 0.8, 8
+"""Raters with so large a share of the most answers of a bucket are in it, and all with
+fewer than the second number."""
+
+
+def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, Tensor]]:
+    """Buckets of raters with about as many answers: their places, and their rows.
+
+    These are ``R`` and ``R x M`` long, padded with the number of all rows.
+    """
+    of_row = _raters_of_rows(rows, crowd)
+    order = of_row.argsort(stable=True)
+    count = torch.bincount(of_row, minlength=len(crowd.raters))
+    first = (count.cumsum(0) - count)[of_row[order]]
+    column = torch.arange(len(order), device=order.device) - first
+    # A block has a row at least, which is padding of a rater without answers.
+    widths = _bucket_widths(count.clamp_min(1))
+    buckets = torch.searchsorted(widths, count)
+    found = []
+    for number, width in enumerate(widths.tolist()):
+        (raters,) = (buckets == number).nonzero(as_tuple=True)
+        place = torch.full_like(count, len(raters))
+        place[raters] = torch.arange(len(raters), device=order.device)
+        inside = buckets[of_row[order]] == number
+        blocks = order.new_full((len(raters), width), rows.num_rows)
+        blocks[place[of_row[order[inside]]], column[inside]] = order[inside]
+        found.append((raters, blocks))
+    return found
+
+
+def _bucket_widths(count: Tensor) -> Tensor:
+    """The most answers of a rater in each bucket, ascending."""
+    widths: list[int] = []
+    for size in count.unique().flip(0).tolist():
+        if not widths or size < _SHARE * widths[-1] > _SHARE * _LEAST_WIDTH:
+            widths.append(size)
+    return count.new_tensor(widths[::-1])
+
+
+def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
+    """The place of the rater of each row, ``m`` long."""
     raters = crowd.rater_of[rows.indices]
     other = (raters != raters[:, :1]).any(-1)
     if bool(other.any()):
@@ -405,22 +479,17 @@ def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> Tensor:
             f"An answer is about points of the raters {two}; give each answer points "
             "of the rater who gave it."
         )
-    of_row = raters[:, 0]
-    order = of_row.argsort(stable=True)
-    count = torch.bincount(of_row, minlength=len(crowd.raters))
-    first = (count.cumsum(0) - count)[of_row[order]]
-    blocks = order.new_full((len(count), int(count.max())), rows.num_rows)
-    blocks[of_row[order], torch.arange(len(order), device=order.device) - first] = order
-    return blocks
+    return raters[:, 0]
 
 
 def _within_blocks(noise: NoiseBlocks, blocks: Tensor) -> Tensor:
-    """Noise that rows of one answer share, in the blocks of raters, ``R x M x M``."""
+    """Noise that rows of one answer share, in some blocks of raters, ``R x M x M``."""
     num_rows, width = noise.num_rows, blocks.shape[-1]
-    where = torch.zeros(num_rows + 1, dtype=torch.long, device=blocks.device)
+    where = torch.full((num_rows + 1,), -1, device=blocks.device)
     where[blocks.flatten()] = torch.arange(blocks.numel(), device=blocks.device)
     at = where[noise.rows]
-    there = noise.rows < num_rows
+    there = (noise.rows < num_rows) & (at >= 0)
+    at = at.clamp_min(0)
     both = there.unsqueeze(-1) & there.unsqueeze(-2)
     flat = at.unsqueeze(-1) * width + (at % width).unsqueeze(-2)
     own = torch.where(both, noise.covariance, 0.0).flatten()

@@ -23,7 +23,13 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import InferenceWarning, PrecisionError, warn_caller
-from botorch_pref.numerics.quadrature import TiltedMoments, tilted_moments
+from botorch_pref.numerics.quadrature import (
+    OfRows,
+    TiltedMoments,
+    completed,
+    hermite_sums,
+    tilted_moments,
+)
 
 # e^(-9^2 / 2) = 3e-18
 _HALF_WIDTH = 9.0
@@ -147,6 +153,34 @@ def bent_integral(
             InferenceWarning,
         )
     return TiltedMoments(*(part.to(dtype) for part in moments))
+
+
+def bent_product_integral(
+    of_rows: OfRows, mean: Tensor, variance: Tensor
+) -> TiltedMoments:
+    """The log integral of functions that bend, and its derivatives, to about 1e-10.
+
+    Where a function bends little over the width of the Gaussian a few nodes about the
+    peak will do, which know what they miss; elsewhere see :func:`bent_integral`. Of
+    their second derivatives only the size counts.
+    """
+    dtype = mean.dtype
+    mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
+    sums = hermite_sums(of_rows(None), mean, variance)
+    if sums is None:
+        moments = _about_bends(of_rows, mean, variance)
+    else:
+        moments = completed(*sums, of_rows, mean, variance, _about_bends)
+    return TiltedMoments(*(part.to(dtype) for part in moments))
+
+
+def _about_bends(
+    of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
+) -> TiltedMoments:
+    """The :func:`bent_integral` of some functions, wherever they bend."""
+    function = of_rows(None)
+    bend = density_bend(lambda z: function(z)[0], mean)
+    return bent_integral(lambda z: function(z)[:2], mean, variance, *bend)
 
 
 @torch.no_grad()

@@ -176,14 +176,29 @@ def _integrals(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
 
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
     """The first rule of many integrals, and the others for those that it misses."""
-    function, at = of_rows(None), (mean.detach(), variance.detach())
+    sums = hermite_sums(of_rows(None), mean, variance)
+    if sums is None:
+        return _even_rule(of_rows, mean, variance)
+    return completed(*sums, of_rows, mean, variance, _even_rule)
+
+
+def hermite_sums(
+    function: LogConcave, mean: Tensor, variance: Tensor
+) -> tuple[TiltedMoments, Tensor] | None:
+    """Moments by Gauss-Hermite quadrature about an approximate peak.
+
+    The function need not be log-concave.
+
+    Returns:
+        The moments, and which of them are missed; None where most would be.
+    """
+    at = mean.detach(), variance.detach()
     with torch.no_grad():
         _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
-        gentle = (-bend * at[1] <= _GENTLE).double().mean()
-    if float(gentle) < _MOST_ROWS:
-        return _even_rule(of_rows, mean, variance)
-    with torch.no_grad():
-        curvature = at[1].reciprocal() - bend
+        gentle = (bend.abs() * at[1] <= _GENTLE).double().mean()
+        if float(gentle) < _MOST_ROWS:
+            return None
+        curvature = at[1].reciprocal() - bend.clamp_max(0.0)
         unit, weights = (
             column.to(mean.device).view(-1, *[1] * mean.dim()) for column in _HERMITE
         )
@@ -191,8 +206,7 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
         # One step of Newton's method leads near enough to the peak.
         nodes = slope / curvature + width * unit
         log_weights = weights.log() + 0.5 * unit.square() + width.log()
-    moments, missed = _sums(function, nodes, log_weights, mean, variance)
-    return _completed(moments, missed, of_rows, mean, variance, _even_rule)
+    return _sums(function, nodes, log_weights, mean, variance)
 
 
 def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
@@ -208,7 +222,7 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
         nodes = (unit + 0.25 * step).view(-1, *[1] * mean.dim()) * deviation
         log_weights = (deviation * step).log().expand_as(nodes)
     moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
-    return _completed(moments, missed, of_rows, mean, variance, _even_rule)
+    return completed(moments, missed, of_rows, mean, variance, _even_rule)
 
 
 def _even_rule(
@@ -231,7 +245,7 @@ def _even_rule(
         panels = _panel_nodes(function, *at, known, ends[..., places])
         return _sums(function, *panels, mean, variance)[0]
 
-    return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
+    return completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
 
 
 def _check_finite(found: Tensor) -> None:
@@ -244,7 +258,7 @@ def _check_finite(found: Tensor) -> None:
         )
 
 
-def _completed(
+def completed(
     moments: TiltedMoments,
     missed: Tensor,
     of_rows: OfRows,

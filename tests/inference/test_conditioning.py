@@ -115,6 +115,10 @@ class Problem:
             "precision": (factor.precision(), w_points),
             "influence": (factor.influence(), left @ self.a),
             "row root": (h @ h.mT, self.sigma),
+            "squared covariance": (
+                factor.squared_covariance()(values[..., 0]),
+                (self.sigma.square() @ values)[..., 0],
+            ),
         }
         if self.noise is not None:
             blocks = factor.noise_precision(self.noise), self.noise.take_square(self.w)

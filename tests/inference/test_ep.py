@@ -5,6 +5,7 @@ import torch
 from draws import normal
 from truths.engines import expectation_propagation
 
+from botorch_pref import Comparisons, EPPreferenceGP
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import ep as module
 from botorch_pref.inference.ep import AndersonMemory
@@ -128,3 +129,26 @@ def test_a_step_without_a_posterior_is_halved(monkeypatch) -> None:
     assert len(calls) > 3
     assert found.converged
     torch.testing.assert_close(found.log_evidence, expected.log_evidence)
+
+
+def test_rounding_is_no_variance_that_nothing_matches(monkeypatch) -> None:
+    """Products of log-concave answers match all moments, and no system is solved."""
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.combinations(torch.arange(6))
+    counts = torch.randint(1, 400, (2, len(pairs)), generator=generator)
+    answers = Comparisons(pairs, pairs, pair_counts=counts[0], tie_counts=counts[1])
+    model = EPPreferenceGP(torch.eye(6, dtype=DOUBLE), answers)
+    threshold = model.likelihood.raw_tie_threshold
+    assert threshold.requires_grad
+
+    def refused(*_, **__):
+        raise AssertionError("all moments are matched, but for rounding")
+
+    monkeypatch.setattr(module, "_unmatched_form", refused)
+    (slope,) = torch.autograd.grad(model.log_evidence(), threshold)
+    ends, step = [], 1e-5
+    with torch.no_grad():
+        for moved in (step, -2 * step):
+            threshold += moved
+            ends.append(float(model.log_evidence()))
+    assert float(slope) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5)

@@ -20,6 +20,7 @@ from botorch_pref import (
 )
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.likelihoods.factors import joint_factors
+from botorch_pref.likelihoods.lapses import LapsingBoxes, LapsingFactors
 
 DOUBLE = torch.double
 CAVITIES = [(0.0, 1.0), (-3.0, 0.2), (4.0, 9.0), (1.0, 400.0), (0.3, 1e-4)]
@@ -84,9 +85,8 @@ def test_gradients_match_finite_differences(counted: bool) -> None:
             torch.stack([boxes.upper[0], boxes.upper[1], delta]),
         )
         guess = torch.tensor([0.05, 0.05, 0.0], dtype=DOUBLE)
-        own = law.factors(answers, 3)
-        own = type(own)(boxes.rows, boxes, guess, torch.tensor(0.9, dtype=DOUBLE))
-        factors: Any = joint_factors([own], counts)
+        own = LapsingBoxes(boxes, guess, torch.full_like(guess, 0.9))
+        factors: Any = joint_factors([LapsingFactors(own)], counts)
         third = factors.curvature_gradient(z, v)
         return (*factors.log_partition(z, v), *factors.log_prob(z), third)
 

@@ -66,6 +66,10 @@ def test_every_method_agrees_with_the_dense_matrix(rows_and_generator, batch) ->
         ),
         "adjoint_matrix": (normal(generator, *batch, m, 4), lambda v: a.mT @ v),
         "congruence": (symmetric(generator, *batch, n, n), lambda k: a @ k @ a.mT),
+        "congruence_diagonal": (
+            normal(generator, *batch, n, n),
+            lambda k: (a @ k @ a.mT).diagonal(dim1=-2, dim2=-1),
+        ),
         "adjoint_congruence": (
             symmetric(generator, *batch, m, m),
             lambda k: a.mT @ k @ a,

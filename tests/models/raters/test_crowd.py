@@ -19,12 +19,14 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     Rankings,
 )
+from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.models import (
     CrowdKernel,
     CrowdPreferenceGP,
     GroupUtility,
     TasteKernel,
 )
+from botorch_pref.models import crowd as crowd_module
 from botorch_pref.models.kernels import default_covar_module
 
 DOUBLE = torch.float64
@@ -105,6 +107,35 @@ def test_the_posterior_is_that_of_the_dense_model() -> None:
         torch.autograd.grad(m.posterior(x).mean.sum(), x)[0] for m in (model, exact)
     ]
     torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-7)
+
+
+def test_raters_of_any_number_of_answers_share_buckets(monkeypatch) -> None:
+    """Each size has its own bucket here, down to that of one who says nothing."""
+    monkeypatch.setattr(crowd_module, "_LEAST_WIDTH", 0)
+    model, exact = crowd(), dense(crowd())
+    noise = model.factors().noise
+    sizes = [(part.rows < noise.num_rows).sum(-1) for part in noise.parts]
+    assert len(sizes) > 2
+    assert all(bool((of_part >= 0.8 * of_part.max()).all()) for of_part in sizes[1:])
+    found, expected = model.posterior(NEW), exact.posterior(NEW)
+    torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-7)
+    torch.testing.assert_close(
+        found.distribution.covariance_matrix,
+        expected.distribution.covariance_matrix,
+        rtol=0,
+        atol=1e-7,
+    )
+    evidences, slopes = [], []
+    for each in (model, exact):
+        raw = [p for _, p in sorted(each.named_parameters()) if p.requires_grad]
+        evidences.append(each.log_evidence())
+        slopes.append(torch.autograd.grad(evidences[-1], raw))
+    torch.testing.assert_close(*evidences, rtol=0, atol=1e-7)
+    torch.testing.assert_close(*slopes, rtol=1e-5, atol=1e-6)
+    # What asks for one width gets it.
+    torch.testing.assert_close(
+        NoiseBlocks.dense(noise), noise.dense(), rtol=0, atol=1e-14
+    )
 
 
 def test_single_precision_is_near_double() -> None:
