@@ -11,52 +11,9 @@ from botorch.test_functions import synthetic
 from torch import Tensor
 
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.simulation import functions
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.tasks import TASKS
-
-
-def alpine1(X: Tensor) -> Tensor:
-    r"""The first function of Alpine, :math:`\sum_i |x_i \sin x_i + 0.1 x_i|`."""
-    return (X * X.sin() + 0.1 * X).abs().sum(-1)
-
-
-def cosine_bump(X: Tensor) -> Tensor:
-    r"""The negative of :math:`\cos 5x + e^{-x^2 / 2}` (Benavoli et al. 2021)."""
-    x = X[..., 0]
-    return -(5 * x).cos() - (-0.5 * x.square()).exp()
-
-
-def forrester(X: Tensor) -> Tensor:
-    r"""The function of Forrester et al. (2008), :math:`(6x - 2)^2 \sin(12x - 4)`."""
-    x = X[..., 0]
-    return (6 * x - 2).square() * (12 * x - 4).sin()
-
-
-def goldstein_price(X: Tensor) -> Tensor:
-    """The function of Goldstein and Price (1971), at least 3, its value at (0, -1)."""
-    x, y = X.unbind(-1)
-    a = 19 - 14 * x + 3 * x**2 - 14 * y + 6 * x * y + 3 * y**2
-    b = 18 - 32 * x + 12 * x**2 + 48 * y - 36 * x * y + 27 * y**2
-    return (1 + (x + y + 1) ** 2 * a) * (30 + (2 * x - 3 * y) ** 2 * b)
-
-
-def sasena(X: Tensor) -> Tensor:
-    r"""The objective of Sasena, Papalambros and Goovaerts (2002).
-
-    .. math:: 2 + \tfrac{1}{100} (x_2 - x_1^2)^2 + (1 - x_1)^2 + 2 (2 - x_2)^2
-        + 7 \sin(\tfrac12 x_1) \sin(\tfrac{7}{10} x_1 x_2)
-
-    Among inputs with :func:`sasena_constraint` at most 0 the least value is -1.1743, at
-    (2.7450, 2.3523).
-    """
-    x, y = X.unbind(-1)
-    waves = 7 * (0.5 * x).sin() * (0.7 * x * y).sin()
-    return 2 + 0.01 * (y - x**2) ** 2 + (1 - x) ** 2 + 2 * (2 - y) ** 2 + waves
-
-
-def sasena_constraint(X: Tensor) -> Tensor:
-    r"""Sasena's constraint :math:`-\sin(x_1 - x_2 - \pi / 8)`, valid at most 0."""
-    return -(X[..., 0] - X[..., 1] - torch.pi / 8).sin()
 
 
 def _on_cube(
@@ -92,11 +49,11 @@ def _sasena() -> Problem:
     box = (0.0, 5.0), (0.0, 5.0)
 
     def penalised(X: Tensor) -> Tensor:
-        excess = sasena_constraint(X).clamp_min(0.0)
-        return sasena(X) + 1e8 * excess.square()
+        excess = functions.sasena_constraint(X).clamp_min(0.0)
+        return functions.sasena(X) + 1e8 * excess.square()
 
     def valid(X: Tensor) -> Tensor:
-        return sasena_constraint(_to_box(*box)(X)) <= 0.0
+        return functions.sasena_constraint(_to_box(*box)(X)) <= 0.0
 
     return replace(_on_cube(penalised, -1.1742743288663489, *box), valid=valid)
 
@@ -104,21 +61,74 @@ def _sasena() -> Problem:
 def _of_many_inputs(name: str, dim: int) -> Problem:
     if name == "styblinskitang":
         return _botorch(synthetic.StyblinskiTang(dim), minimum=-39.16616570377142 * dim)
-    functions = {"levy": synthetic.Levy, "rosenbrock": synthetic.Rosenbrock}
-    return _botorch(functions[name](dim))
+    scalable = {"levy": synthetic.Levy, "rosenbrock": synthetic.Rosenbrock}
+    return _botorch(scalable[name](dim))
 
+
+def _square(
+    cost: Callable[[Tensor], Tensor], minimum: float, low: float, high: float
+) -> Problem:
+    """A cost of two inputs of the same range."""
+    return _on_cube(cost, minimum, *[(low, high)] * 2)
+
+
+FAUVEL_CHALK: dict[str, Callable[[], Problem]] = {
+    "bohachevsky": lambda: _square(functions.bohachevsky, 0.0, -100.0, 100.0),
+    "colville": lambda: _on_cube(functions.colville, 0.0, *[(-10.0, 10.0)] * 4),
+    "crossintray": lambda: _square(
+        functions.cross_in_tray, -2.0626118708227397, -10.0, 10.0
+    ),
+    "dixonprice": lambda: _botorch(synthetic.DixonPrice(dim=2), [(-5.0, 5.0)] * 2),
+    "eggholder": lambda: _botorch(synthetic.EggHolder(), minimum=-959.640662720851),
+    "gramacylee": lambda: _on_cube(
+        functions.gramacy_lee, -0.8690111349894999, (0.5, 2.5)
+    ),
+    "hartmann4": lambda: _botorch(
+        synthetic.Hartmann(dim=4), minimum=-3.1344941447601555
+    ),
+    "holdertable": lambda: _botorch(
+        synthetic.HolderTable(), minimum=-19.208502567886747
+    ),
+    "hyperellipsoid": lambda: _square(
+        functions.rotated_hyper_ellipsoid, 0.0, -65.536, 65.536
+    ),
+    "langermann": lambda: _square(functions.langermann, -4.155809291847786, 0.0, 10.0),
+    "levy13": lambda: _square(functions.levy13, 0.0, -10.0, 10.0),
+    "perm": lambda: _square(functions.perm, 0.0, -2.0, 2.0),
+    "perm0": lambda: _square(functions.perm0, 0.0, -2.0, 2.0),
+    "powell": lambda: _botorch(synthetic.Powell(dim=4)),
+    "rosenbrock-narrow": lambda: _botorch(
+        synthetic.Rosenbrock(dim=2), [(-2.048, 2.048)] * 2
+    ),
+    "schaffer4": lambda: _square(
+        functions.schaffer4, 0.29257863203598045, -100.0, 100.0
+    ),
+    "schwefel": lambda: _square(functions.schwefel, -837.9657745448676, -500.0, 500.0),
+    "shubert": lambda: _square(functions.shubert, -186.73090883102392, 0.0, 10.0),
+    "sphere": lambda: _square(functions.sphere, 0.0, -5.12, 5.12),
+    "sumsquares": lambda: _square(functions.sum_squares, 0.0, -10.0, 10.0),
+    "threehumpcamel": lambda: _botorch(synthetic.ThreeHumpCamel()),
+    "trid": lambda: _square(functions.trid, -2.0, -4.0, 4.0),
+    "ursemwaves": lambda: _on_cube(
+        functions.ursem_waves, -7.306998731324461, (-0.9, 1.2), (-1.2, 1.2)
+    ),
+}
+"""The functions of Fauvel and Chalk (2021) that no other study has, on the domains of
+their code; the others have the domain there that `_PROBLEMS` has."""
 
 _PROBLEMS: dict[str, Callable[[], Problem]] = {
     "ackley": lambda: _botorch(synthetic.Ackley(dim=2)),
     # The domain of Astudillo et al. (2023).
     "ackley6": lambda: _botorch(synthetic.Ackley(dim=6), [(-2.0, 2.0)] * 6),
-    "alpine7": lambda: _on_cube(alpine1, 0.0, *[(-10.0, 10.0)] * 7),
+    "alpine7": lambda: _on_cube(functions.alpine1, 0.0, *[(-10.0, 10.0)] * 7),
     "beale": lambda: _botorch(synthetic.Beale()),
     "branin": lambda: _botorch(synthetic.Branin(), minimum=0.39788735772973816),
-    "cosinebump": lambda: _on_cube(cosine_bump, -2.0, (-2.6, 2.6)),
+    "cosinebump": lambda: _on_cube(functions.cosine_bump, -2.0, (-2.6, 2.6)),
     "dropwave": lambda: _botorch(synthetic.DropWave()),
-    "forrester": lambda: _on_cube(forrester, -6.020740055767083, (0.0, 1.0)),
-    "goldsteinprice": lambda: _on_cube(goldstein_price, 3.0, *[(-2.0, 2.0)] * 2),
+    "forrester": lambda: _on_cube(functions.forrester, -6.020740055767083, (0.0, 1.0)),
+    "goldsteinprice": lambda: _on_cube(
+        functions.goldstein_price, 3.0, *[(-2.0, 2.0)] * 2
+    ),
     "griewank": lambda: _botorch(synthetic.Griewank(dim=2)),
     "hartmann3": lambda: _botorch(
         synthetic.Hartmann(dim=3), minimum=-3.862779860974306
@@ -142,10 +152,18 @@ _PROBLEMS: dict[str, Callable[[], Problem]] = {
         for dim in (8, 12, 20, 32, 64)
         for name in ("levy", "rosenbrock", "styblinskitang")
     },
+    **FAUVEL_CHALK,
     **TASKS,
 }
 
 PROBLEM_NAMES = tuple(_PROBLEMS)
+
+FAUVEL_CHALK_NAMES = (
+    *("ackley", "beale", "dropwave", "forrester", "goldsteinprice", "griewank"),
+    *("hartmann3", "hartmann6", "levy", "shekel", "sixhumpcamel"),
+    *FAUVEL_CHALK,
+)
+"""The 34 functions of Fauvel and Chalk (2021)."""
 
 
 def make_problem(name: str) -> Problem:
