@@ -142,21 +142,21 @@ class QuickPlayer(BatchPlayer):
 
     Args:
         rule: Its names.
-        dim: Number of inputs `d`.
+        problem: What is optimised.
         errs: Whether the judge errs.
         sources: Of each run's draws.
     """
 
     def __init__(
-        self, rule: Rule, dim: int, errs: bool, sources: Sequence[Generator]
+        self, rule: Rule, problem: Problem, errs: bool, sources: Sequence[Generator]
     ) -> None:
-        super().__init__(rule, dim, errs, sources)
+        super().__init__(rule, problem, errs, sources)
         # Experiments are not told that a person never errs.
         noise, told = lapsing_noise, True
         if rule == EXPLORING:
             noise, told = fixed_noise(HUMAN_NOISE if errs else NOISE), errs
         make = models_of(EPPreferenceGP, DuelKernel, noise)
-        self.make_model = make(dim, told, len(sources))
+        self.make_model = make(problem.dim, told, len(sources))
 
     def learn(self, told: Tensor) -> None:
         """See base class."""
@@ -174,10 +174,10 @@ class QuickPlayer(BatchPlayer):
         if self.rule != EXPLORING:
             with torch.enable_grad():
                 return super().ask()
-        value = DistinctOptions(exploring(self.model, self.best, self.sources))
+        value = DistinctOptions(exploring(self.model, self.best, self.search))
         reference = value.X_ref
         assert reference is not None
-        anywhere = uniform(self.sources, POINTS, 1, reference.shape[-1])
+        anywhere = uniform(self.search.sources, POINTS, 1, reference.shape[-1])
         points = torch.cat([anywhere, self._around(reference, 0.1)], 1)
         best = _best_of(value, points)
         for deviation in DEVIATIONS:
@@ -186,7 +186,9 @@ class QuickPlayer(BatchPlayer):
 
     def _around(self, centre: Tensor, deviation: float) -> Tensor:
         """A point of each run and others around it, `num_runs x n x 1 x d`."""
-        z = torch.special.ndtri(uniform(self.sources, POINTS, 1, centre.shape[-1]))
+        z = torch.special.ndtri(
+            uniform(self.search.sources, POINTS, 1, centre.shape[-1])
+        )
         near = (centre.unsqueeze(1) + deviation * z).clamp(0.0, 1.0)
         return torch.cat([centre.unsqueeze(1), near], 1)
 

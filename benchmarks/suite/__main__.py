@@ -33,7 +33,7 @@ from botorch_pref.simulation.problems import make_problem
 
 RUNS = Path("benchmarks/results/suite")
 RECORDS = Path("benchmarks/records")
-INSTALL = "pip install 'botorch-pref[benchmarks]' brings it"
+INSTALL = "pip install 'botorch-pref[benchmarks,glis]' brings it"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

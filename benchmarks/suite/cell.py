@@ -48,6 +48,9 @@ class Rule:
 OPTUNA = Rule("optuna", "sampler")
 """optuna-dashboard, which is model and acquisition function in one."""
 
+GLISP = Rule("glis", "glisp")
+"""GLISp (Bemporad and Piga 2021), which is both in one too."""
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -25,6 +25,7 @@ from benchmarks.suite.runs.batch_player import (
 from benchmarks.suite.runs.judges import errs, make_judge
 from benchmarks.suite.runs.play import COLUMNS, Outcome, play
 from benchmarks.suite.runs.rivals import RivalOfMany
+from benchmarks.suite.runs.search import Search
 from botorch_pref.acquisition import (
     DistinctOptions,
     DuelingEIIG,
@@ -69,7 +70,7 @@ def told_so_far(size: int, runs: int, questions: int) -> Tensor:
 
 def learned(rule: Rule, told: Tensor) -> BatchPlayer:
     sources = [Generator().manual_seed(seed) for seed in range(len(told))]
-    player = BatchPlayer(rule, told.shape[-1], True, sources)
+    player = BatchPlayer(rule, make_problem("hartmann6"), True, sources)
     for number in range(2, told.shape[1] + 1):
         player.learn(told[:, :number])
     return player
@@ -122,8 +123,8 @@ def test_who_explores_is_drawn_for_each_run() -> None:
     told = told_so_far(2, 40, 4)
     player = learned(Rule("ep", "exploring-eiig"), told)
     model, best = player.model, player.best
-    value = exploring(model, best, player.sources)
-    X = uniform(player.sources, 1, 6)
+    value = exploring(model, best, player.search)
+    X = uniform(player.search.sources, 1, 6)
     refining = DuelingEIIG(model, best, k=0.2)(X)
     tailed = DuelingTailedEI(model, best)(X)
     expected = torch.where(value.explores, tailed, refining)
@@ -264,7 +265,9 @@ def test_other_software_asks_in_its_own_way(rule: Rule) -> None:
     first = figures(outcome, ("distance", "told_apart"))[:3]
     assert torch.equal(first, figures(ours[0], ("distance", "told_apart"))[:3])
     told = told_so_far(4, 1, 3)
-    player = RivalOfMany(rule, 6, True, [Generator().manual_seed(0)])
+    player = RivalOfMany(
+        rule, make_problem("hartmann6"), True, [Generator().manual_seed(0)]
+    )
     player.learn(told)
     question = player.ask()
     assert question.shape == (1, 4, 6)
@@ -275,13 +278,13 @@ def test_other_software_asks_in_its_own_way(rule: Rule) -> None:
 def test_a_maximum_is_found_in_every_run() -> None:
     """Quadratic hills with tops of their own."""
     tops = uniform([Generator().manual_seed(s) for s in range(5)], 1, 3)
-    sources = [Generator().manual_seed(s) for s in range(9, 14)]
+    search = Search([Generator().manual_seed(s) for s in range(9, 14)])
 
     class Hills(torch.nn.Module):
         def forward(self, X: Tensor) -> Tensor:
             return -(X - tops).square().sum((-1, -2))
 
-    found = maximise(Hills(), torch.full((5, 1, 3), 0.5).double(), 1, sources)
+    found = maximise(Hills(), torch.full((5, 1, 3), 0.5).double(), 1, search)
     torch.testing.assert_close(found, tops, rtol=0, atol=1e-4)
 
 
@@ -329,3 +332,42 @@ def test_each_run_starts_with_the_kernel_of_pairwise_gp_and_its_prior() -> None:
         for kernel in (ours, theirs)
     )
     torch.testing.assert_close(found, expected, check_dtype=False)
+
+
+@pytest.mark.usefixtures("short_fits_of_batches")
+@pytest.mark.parametrize(
+    "rule", [Rule("ep-lapses", "eubo-pair"), Rule("ep", "joint-kg", 4, "order")]
+)
+def test_questions_of_a_mixed_space_are_designs_that_differ(rule: Rule) -> None:
+    setting = Setting("mixed", "probit", 0.1)
+    problem = make_problem(setting.problem)
+    size, asked = rule.options, []
+
+    class Watched(BatchPlayer):
+        def ask(self) -> Tensor:
+            asked.append(super().ask())
+            return asked[-1]
+
+    outcomes = play_batch(cells_of(rule, setting, range(2), 5), Watched)
+    assert not outcomes[0].error, outcomes[0].error
+    questions = torch.stack(asked)
+    assert questions.shape == (2, 2, size, 10)
+    torch.testing.assert_close(problem.project(questions), questions)
+    between = questions.unsqueeze(-2) - questions.unsqueeze(-3)
+    apart = between.abs().amax(-1) + torch.eye(size)
+    assert apart.min() > 1e-6
+
+
+def test_a_maximum_in_a_mixed_space_is_a_design() -> None:
+    """The best of all designs, by the utility itself."""
+    problem = make_problem("mixed")
+    search = Search.of(problem, [Generator().manual_seed(s) for s in range(3)])
+
+    class Known(torch.nn.Module):
+        def forward(self, X: Tensor) -> Tensor:
+            return problem.utility(X).squeeze(-1)
+
+    start = problem.project(torch.full((3, 1, 10), 0.5).double())
+    found = maximise(Known(), start, 1, search)
+    torch.testing.assert_close(problem.project(found), found)
+    assert problem.regret(found).max() < 1e-3

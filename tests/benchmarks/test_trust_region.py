@@ -94,7 +94,7 @@ def test_a_run_that_is_resumed_asks_in_the_box_of_its_log() -> None:
     asked = []
     for resumed in (False, True):
         sources = [Generator().manual_seed(seed) for seed in range(2)]
-        player = BatchPlayer(rule, problem.dim, True, sources)
+        player = BatchPlayer(rule, problem, True, sources)
         for number in [8] if resumed else [6, 7, 8]:
             player.learn(told[:, :number])
         question = player.ask()

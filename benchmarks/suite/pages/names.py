@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.suite.runs.judges import CLIQUE_SHIFT, DRIFT, EARLY_SHIFT
 from benchmarks.suite.runs.maximum_rules import CANDIDATES, CHOICES
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
@@ -10,11 +11,21 @@ _NAMES = """
 ## Names
 
 A setting is a problem and a judge. Problems are utilities on the unit cube, of
-`botorch_pref/simulation/problems.py`, which has the domain of each test function. The
-judge is `exact`, or has a number. A `probit` judge errs about each option by a normal
-error of this deviation, a `logistic` one about each answer by a logistic error of this
-scale. One with `lapses` answers this share of duels by a coin. One with `ties` calls
-options the same whose utilities differ by no more than this.
+`botorch_pref/simulation/problems.py`, which has the domain of each test function; those
+of `people-tasks` are in `tasks.py` beside it. Where not every point of the cube is a
+design, this package's rules search the designs. Other software, chance and points that
+start a run take the cube, and the nearest design is shown.
+
+The judge is `exact`, or has a number. A `probit` judge errs about each option by a
+normal error of this deviation, a `logistic` one about each answer by a logistic error
+of this scale. One with `lapses` answers this share of duels by a coin, a `coin` all of
+them. One with `ties` calls options the same whose utilities differ by no more than
+this. Three err as a `probit` judge does and have a habit besides. The taste of
+`drift` is another one at first, the utility of points that are {EARLY_SHIFT:g}
+further in each input, and comes to be that of the problem in {DRIFT} answers. To
+`first` the option that is shown first seems better by the deviation, in a layout that
+is drawn. A `panel` is six raters who answer in turn: three of the problem's taste, two
+who share that of points {CLIQUE_SHIFT:g} further, and one who prefers what is worse.
 
 A rule is a model and an acquisition function, and how many options its questions have:
 two, or as many as `best of`, `order of` and `worst of` say. All models learn their
@@ -49,6 +60,8 @@ hyper-parameters anew after each answer.
 - `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`,
   which is asked again where it fails or proposes the recommended point itself. In two
   runs of `skewgp-figure-5`, from seeds 13 and 33, it did not return in ten minutes.
+- `glis` with `glisp`: GLISp (Bemporad and Piga 2021) with its defaults. It asks about
+  one new point and its best so far, and recommends the latter.
 
 Acquisition functions choose challengers of the recommended point one after the other
 (`muc` of the point with the largest mean; `joint-eubo` and `joint-kg` all at once), or
@@ -84,4 +97,7 @@ def names_section() -> str:
         IMPROVEMENT_WEIGHT=IMPROVEMENT_WEIGHT,
         CANDIDATES=CANDIDATES,
         CHOICES=CHOICES,
+        DRIFT=DRIFT,
+        EARLY_SHIFT=EARLY_SHIFT,
+        CLIQUE_SHIFT=CLIQUE_SHIFT,
     )

@@ -6,21 +6,24 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import Cell, Rule
+from benchmarks.suite.cell import GLISP, Cell, Rule
 from benchmarks.suite.runs.batch_player import (
     MODELS_OF_BATCHES,
     WAYS_OF_BATCHES,
     BatchPlayer,
     uniform,
 )
+from benchmarks.suite.runs.glisp import PlayerOfGLISp
 from benchmarks.suite.runs.judges import errs, make_judge
 from benchmarks.suite.runs.play import Outcome, Report, play
 from benchmarks.suite.runs.rivals import RivalOfMany
+from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.problems import make_problem
 
 
@@ -49,8 +52,8 @@ class Player(Protocol):
         ...
 
 
-MakePlayer = Callable[[Rule, int, bool, Sequence[Generator]], Player]
-"""From a rule, the number of inputs, whether the judge errs, and each run's draws."""
+MakePlayer = Callable[[Rule, Problem, bool, Sequence[Generator]], Player]
+"""From a rule, the problem, whether the judge errs, and each run's draws."""
 
 
 def batches(cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -87,6 +90,9 @@ def play_together(cells: Sequence[Cell]) -> list[Outcome]:
     """
     if _in_batches(cells[0]):
         return play_batch(cells)
+    if cells[0].rule == GLISP:
+        make = partial(PlayerOfGLISp, num_questions=cells[0].num_duels)
+        return [play_batch([cell], make)[0] for cell in cells]
     if cells[0].rule.options > 2:
         return play_batch(cells, RivalOfMany)
     return [play(cell) for cell in cells]
@@ -128,7 +134,7 @@ def _reports(
         Report(c, problem, judge) for c, judge in zip(cells, judges, strict=True)
     ]
     sources = [Generator().manual_seed(c.seed) for c in cells]
-    player = make_player(cell.rule, problem.dim, errs(cell.setting, size), sources)
+    player = make_player(cell.rule, problem, errs(cell.setting, size), sources)
     told = torch.empty(len(cells), 0, size, problem.dim, dtype=torch.double)
     before = time.process_time()
     for number in range(cell.num_duels):
@@ -136,6 +142,7 @@ def _reports(
             question = uniform(sources, size, problem.dim)
         else:
             question = player.ask()
+        question = problem.project(question)
         orders = torch.stack(
             [judge.order(q) for judge, q in zip(judges, question, strict=True)]
         )

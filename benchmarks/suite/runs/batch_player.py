@@ -28,6 +28,7 @@ from benchmarks.suite.runs.maximum_rules import (
     kg_of_space,
     promising,
 )
+from benchmarks.suite.runs.search import Search
 from benchmarks.suite.runs.trust_region import InBox, TrustRegion
 from botorch_pref.acquisition import (
     DistinctOptions,
@@ -64,6 +65,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.numerics.mixtures import tailed_positive_part
+from botorch_pref.simulation.problem import Problem
 
 EPSILON = 1 / 3
 """Share of the questions of `DuelingExploringEIIG` that explore."""
@@ -95,16 +97,17 @@ class BatchPlayer:
 
     Args:
         rule: Its names.
-        dim: Number of inputs `d`.
+        problem: What is optimised, of which only the designs are known to the rule.
         errs: Whether the judge errs.
         sources: Of each run's draws.
     """
 
     def __init__(
-        self, rule: Rule, dim: int, errs: bool, sources: Sequence[Generator]
+        self, rule: Rule, problem: Problem, errs: bool, sources: Sequence[Generator]
     ) -> None:
-        self.rule, self.sources = rule, sources
-        self.make_model = MODELS_OF_BATCHES[rule.model](dim, errs, len(sources))
+        self.rule, self.search = rule, Search.of(problem, sources)
+        make = MODELS_OF_BATCHES[rule.model]
+        self.make_model = make(problem.dim, errs, len(sources))
         self.model: PreferenceGP | None = None
 
     def learn(self, told: Tensor) -> None:
@@ -131,13 +134,13 @@ class BatchPlayer:
         """The next question of each run, `num_runs x k x d`."""
         assert self.model is not None
         ways = WAYS_OF_BATCHES[self.rule.acquisition]
-        return ways(self.model, self.best, self.rule.options, self.sources)
+        return ways(self.model, self.best, self.rule.options, self.search)
 
     def best_anywhere(self) -> Tensor:
         """The points of the cube with the largest posterior means, `num_runs x d`."""
         assert self.model is not None
         mean, shown = PosteriorMean(self.model), champion(self.model)
-        found = maximise(mean, shown, 1, self.sources)
+        found = maximise(mean, shown, 1, self.search)
         worse = mean(found) < mean(shown)
         return torch.where(worse[:, None, None], shown, found).squeeze(-2)
 
@@ -340,12 +343,12 @@ def minimised(
     return torch.tensor(points)
 
 
-Ask = Callable[[PreferenceGP, Tensor, int, Sequence[Generator]], Tensor]
-"""From models, incumbents (`num_runs x 1 x d`), the number of options and the sources
-of draws to questions, `num_runs x k x d`."""
+Ask = Callable[[PreferenceGP, Tensor, int, Search], Tensor]
+"""From models, incumbents (`num_runs x 1 x d`), the number of options and the search to
+questions, `num_runs x k x d`."""
 
-MakeOfBatch = Callable[[Model, Tensor, Sequence[Generator]], AcquisitionFunction]
-"""Makes the acquisition function of models, references and sources of draws."""
+MakeOfBatch = Callable[[Model, Tensor, Search], AcquisitionFunction]
+"""Makes the acquisition function of models, references and the search."""
 
 
 class ExploringInEachRun(DuelingEIIG):
@@ -369,11 +372,9 @@ class ExploringInEachRun(DuelingEIIG):
         )
 
 
-def exploring(
-    model: Model, X_ref: Tensor, sources: Sequence[Generator]
-) -> AcquisitionFunction:
+def exploring(model: Model, X_ref: Tensor, search: Search) -> AcquisitionFunction:
     """The acquisition function that the library asks by."""
-    explores = uniform(sources, 1).squeeze(-1) < EPSILON
+    explores = uniform(search.sources, 1).squeeze(-1) < EPSILON
     return ExploringInEachRun(model, X_ref, explores)
 
 
@@ -385,18 +386,16 @@ def one_by_one(make: MakeOfBatch, anew: bool = False) -> Ask:
         anew: Whether for each challenger, so that each has draws of its own.
     """
 
-    def ask(
-        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
-    ) -> Tensor:
-        acquisition = DistinctOptions(make(model, X_ref, sources))
+    def ask(model: PreferenceGP, X_ref: Tensor, size: int, search: Search) -> Tensor:
+        acquisition = DistinctOptions(make(model, X_ref, search))
         reference = acquisition.X_ref
         assert reference is not None
-        found = maximise(acquisition, reference, 1, sources)
+        found = maximise(acquisition, reference, 1, search)
         for _ in range(size - 2):
             if anew:
-                acquisition = DistinctOptions(make(model, X_ref, sources))
+                acquisition = DistinctOptions(make(model, X_ref, search))
             acquisition.set_X_pending(found)
-            more = maximise(acquisition, reference, 1, sources)
+            more = maximise(acquisition, reference, 1, search)
             found = torch.cat([found, more], -2)
         return torch.cat([found, reference], -2)
 
@@ -411,16 +410,16 @@ def locally(make: MakeOfBatch, region: TrustRegion) -> Ask:
         region: How the box grows and shrinks.
     """
 
-    def ask(
-        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
-    ) -> Tensor:
+    def ask(model: PreferenceGP, X_ref: Tensor, size: int, search: Search) -> Tensor:
         if size != 2:
             raise SuiteError("the rules of a trust region ask duels: give options=2")
-        acquisition = DistinctOptions(make(model, X_ref, sources))
+        if search.project is not None:
+            raise SuiteError("the rules of a trust region take numbers without steps")
+        acquisition = DistinctOptions(make(model, X_ref, search))
         told = observed_points(model).unflatten(-2, (-1, size))
         box = region.box(told, X_ref, _lengthscales(model))
         local = InBox(acquisition, box)
-        found = maximise(local, local.to_cube(X_ref), 1, sources)
+        found = maximise(local, local.to_cube(X_ref), 1, search)
         return torch.cat([local.to_space(found), X_ref], -2)
 
     return ask
@@ -433,11 +432,9 @@ def _lengthscales(model: PreferenceGP) -> Tensor:
     return scales.detach()
 
 
-def at_random(
-    model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
-) -> Tensor:
+def at_random(model: PreferenceGP, X_ref: Tensor, size: int, search: Search) -> Tensor:
     """Random points meet the incumbent."""
-    drawn = uniform(sources, size, X_ref.shape[-1])
+    drawn = search.designs(uniform(search.sources, size, X_ref.shape[-1]))
     return torch.cat([drawn[:, : size - 1], X_ref], -2)
 
 
@@ -448,11 +445,9 @@ def jointly(make: Callable[[Model, int], AcquisitionFunction]) -> Ask:
         make: Makes the acquisition function of a model, from a seed of its draws.
     """
 
-    def ask(
-        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
-    ) -> Tensor:
-        value = make(model, _seed_of(sources))
-        return maximise(value, X_ref, size, sources)
+    def ask(model: PreferenceGP, X_ref: Tensor, size: int, search: Search) -> Tensor:
+        value = make(model, _seed_of(search))
+        return maximise(value, X_ref, size, search)
 
     return ask
 
@@ -470,43 +465,36 @@ def beside_incumbent(make: MakeOfBatch) -> Ask:
         make: Makes the acquisition function, which has the incumbent.
     """
 
-    def ask(
-        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
-    ) -> Tensor:
-        value = make(model, X_ref, sources)
-        return torch.cat([maximise(value, X_ref, size - 1, sources), X_ref], -2)
+    def ask(model: PreferenceGP, X_ref: Tensor, size: int, search: Search) -> Tensor:
+        value = make(model, X_ref, search)
+        return torch.cat([maximise(value, X_ref, size - 1, search), X_ref], -2)
 
     return ask
 
 
-def joint_kg(
-    model: Model, X_ref: Tensor, sources: Sequence[Generator]
-) -> DuelingJointKG:
+def joint_kg(model: Model, X_ref: Tensor, search: Search) -> DuelingJointKG:
     """The library's rule for questions of four."""
-    choices = likely_best(model, candidates(X_ref, sources), generator=sources[0])
-    return DuelingJointKG(model, X_ref, sources[0], choices)
+    source = search.sources[0]
+    choices = likely_best(model, candidates(X_ref, search), generator=source)
+    return DuelingJointKG(model, X_ref, source, choices)
 
 
-def _seed_of(sources: Sequence[Generator]) -> int:
-    return int(torch.randint(2**31, (), generator=sources[0]))
+def _seed_of(search: Search) -> int:
+    return int(torch.randint(2**31, (), generator=search.sources[0]))
 
 
-def own_best(
-    model: Model, X_ref: Tensor, sources: Sequence[Generator]
-) -> AcquisitionFunction:
+def own_best(model: Model, X_ref: Tensor, search: Search) -> AcquisitionFunction:
     """A believer's expected improvement over the best point of the draw itself."""
-    believed = HallucinatedModel(model, sources[0])
+    believed = HallucinatedModel(model, search.sources[0])
     return DuelingEUBO(believed, champion(believed))
 
 
 def worth_more(*ways: Ask) -> Ask:
     """Of the questions of several rules, that of the largest knowledge gradient."""
 
-    def ask(
-        model: PreferenceGP, X_ref: Tensor, size: int, sources: Sequence[Generator]
-    ) -> Tensor:
-        questions = torch.stack([way(model, X_ref, size, sources) for way in ways])
-        worth = DuelingKG(model, choices=promising(model, X_ref, sources))
+    def ask(model: PreferenceGP, X_ref: Tensor, size: int, search: Search) -> Tensor:
+        questions = torch.stack([way(model, X_ref, size, search) for way in ways])
+        worth = DuelingKG(model, choices=promising(model, X_ref, search))
         with torch.no_grad():
             chosen = worth(questions).argmax(0)
         return questions[chosen, torch.arange(len(X_ref))]
@@ -524,21 +512,25 @@ WAYS_OF_BATCHES: dict[str, Ask] = {
     "exploring-eiig": one_by_one(exploring),
     "exploring-eiig-turbo": locally(exploring, TrustRegion()),
     "exploring-eiig-local": locally(exploring, SMALL_REGION),
-    "eiig": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=IMPROVEMENT_WEIGHT)),
-    "eiig-0.1": one_by_one(lambda m, r, g: DuelingEIIG(m, r, k=0.1)),
-    "tailed-ei": one_by_one(lambda m, r, g: DuelingTailedEI(m, r)),
-    "ucb": one_by_one(lambda m, r, g: DuelingUCB(m, r)),
-    "muc": one_by_one(lambda m, r, g: DuelingMUC(m, champion(m))),
-    "eubo": one_by_one(lambda m, r, g: DuelingEUBO(m, r)),
-    "hbei": one_by_one(lambda m, r, g: DuelingHBEI(m, r, g[0]), anew=True),
+    "eiig": one_by_one(lambda m, r, s: DuelingEIIG(m, r, k=IMPROVEMENT_WEIGHT)),
+    "eiig-0.1": one_by_one(lambda m, r, s: DuelingEIIG(m, r, k=0.1)),
+    "tailed-ei": one_by_one(lambda m, r, s: DuelingTailedEI(m, r)),
+    "ucb": one_by_one(lambda m, r, s: DuelingUCB(m, r)),
+    "muc": one_by_one(lambda m, r, s: DuelingMUC(m, champion(m))),
+    "eubo": one_by_one(lambda m, r, s: DuelingEUBO(m, r)),
+    "hbei": one_by_one(lambda m, r, s: DuelingHBEI(m, r, s.sources[0]), anew=True),
     "hbei-own-best": one_by_one(own_best, anew=True),
-    "hbucb": one_by_one(lambda m, r, g: DuelingHBUCB(m, r, generator=g[0]), anew=True),
-    "thompson": one_by_one(lambda m, r, g: DuelingThompson(m, r, g[0])),
+    "hbucb": one_by_one(
+        lambda m, r, s: DuelingHBUCB(m, r, generator=s.sources[0]), anew=True
+    ),
+    "thompson": one_by_one(lambda m, r, s: DuelingThompson(m, r, s.sources[0])),
     "eubo-pair": jointly(distinct_pair),
     "kg-of-space": one_by_one(kg_of_space),
     "maximum-information": one_by_one(information_about_maximum),
     "pair-or-challenger": worth_more(one_by_one(exploring), jointly(distinct_pair)),
-    "joint-eubo": beside_incumbent(lambda m, r, g: DuelingJointEUBO(m, r, g[0])),
+    "joint-eubo": beside_incumbent(
+        lambda m, r, s: DuelingJointEUBO(m, r, s.sources[0])
+    ),
     "joint-kg": beside_incumbent(joint_kg),
     "qeubo": jointly(expected_best),
 }
@@ -549,7 +541,7 @@ def maximise(
     acquisition: AcquisitionFunction,
     X_ref: Tensor,
     size: int,
-    sources: Sequence[Generator],
+    search: Search,
 ) -> Tensor:
     """The best points of each run, from uniform starts and ones near the reference.
 
@@ -557,31 +549,35 @@ def maximise(
         acquisition: Of all runs: from `n x num_runs x size x d` to `n x num_runs`.
         X_ref: `num_runs x 1 x d`.
         size: How many points are chosen jointly.
-        sources: Of the starts of each run.
+        search: The starts of each run, and the designs that are looked through.
 
     Returns:
         `num_runs x size x d`.
     """
     runs = len(X_ref)
-    X = _starts(X_ref, size, sources).transpose(0, 1)
+    X = search.designs(_starts(X_ref, size, search.sources).transpose(0, 1))
     with torch.no_grad():
         values = torch.cat([acquisition(part) for part in X.split(64)]).T
     z = values - values.mean(1, keepdim=True)
     z = z / values.std(1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
     odds = torch.softmax(2 * z, 1)
     # The largest of weighted exponential draws: a sample without replacement.
-    drawn = uniform(sources, odds.shape[1]).log() / odds
+    drawn = uniform(search.sources, odds.shape[1]).log() / odds
     drawn = drawn.scatter(1, values.argmax(1, keepdim=True), 1.0)
     chosen = drawn.topk(RESTARTS, 1).indices
-    return _climbed(acquisition, X[chosen.T, torch.arange(runs)].contiguous())
+    begin = X[chosen.T, torch.arange(runs)].contiguous()
+    return search.designs(_climbed(acquisition, begin, search))
 
 
-def _climbed(acquisition: AcquisitionFunction, begin: Tensor) -> Tensor:
+def _climbed(acquisition: AcquisitionFunction, begin: Tensor, search: Search) -> Tensor:
     """The best points of each run that L-BFGS-B comes by, from several starts.
+
+    Choices and steps stay as they are at the starts: they have no derivatives.
 
     Args:
         acquisition: Of all runs.
         begin: `RESTARTS x num_runs x size x d`.
+        search: The designs that are looked through.
 
     Returns:
         `num_runs x size x d`.
@@ -597,7 +593,7 @@ def _climbed(acquisition: AcquisitionFunction, begin: Tensor) -> Tensor:
         evaluations += 1
         flat[batch_indices] = torch.tensor(x)
         points = now.clone().requires_grad_()
-        found = acquisition(points)
+        found = acquisition(search.designs(points))
         (slope,) = torch.autograd.grad(found.sum(), points)
         value = found.detach()
         better = value > highest

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
-from torch import Generator, Tensor
+from torch import Tensor
 
+from benchmarks.suite.runs.search import Search
 from botorch_pref.acquisition import DuelingKG
 from botorch_pref.acquisition.base import DuelingAcquisition, with_others
 from botorch_pref.likelihoods.base import binary_entropy, log_mean
@@ -23,22 +22,22 @@ CANDIDATES, DRAWS, CHOICES = 256, 16, 48
 the highest upper bounds a knowledge gradient can choose in the end."""
 
 
-def candidates(X_ref: Tensor, sources: Sequence[Generator]) -> Tensor:
+def candidates(X_ref: Tensor, search: Search) -> Tensor:
     """Points of the cube, half of them near the reference: `num_runs x n x d`."""
     half, dim = CANDIDATES // 2, X_ref.shape[-1]
     spread = torch.tensor([0.1, 0.02]).double().repeat(half // 2).unsqueeze(-1)
     found = []
-    for reference, source in zip(X_ref, sources, strict=True):
+    for reference, source in zip(X_ref, search.sources, strict=True):
         anywhere = torch.rand(half, dim, generator=source, dtype=torch.double)
         moved = torch.randn(half, dim, generator=source, dtype=torch.double)
         near = (reference + spread * moved).clamp(0.0, 1.0)
         found.append(torch.cat([anywhere, near, reference]))
-    return torch.stack(found)
+    return search.designs(torch.stack(found))
 
 
-def promising(model: Model, X_ref: Tensor, sources: Sequence[Generator]) -> Tensor:
+def promising(model: Model, X_ref: Tensor, search: Search) -> Tensor:
     """Points anywhere that may be the maximum, `num_runs x n x d`."""
-    points = candidates(X_ref, sources)
+    points = candidates(X_ref, search)
     with torch.no_grad():
         posterior = model.posterior(points)
         upper = (posterior.mean + posterior.variance.sqrt()).squeeze(-1)
@@ -46,9 +45,9 @@ def promising(model: Model, X_ref: Tensor, sources: Sequence[Generator]) -> Tens
     return points.take_along_dim(chosen, -2)
 
 
-def kg_of_space(model: Model, X_ref: Tensor, sources: Sequence[Generator]) -> DuelingKG:
+def kg_of_space(model: Model, X_ref: Tensor, search: Search) -> DuelingKG:
     """Knowledge gradient whose choice is anywhere that may be the maximum."""
-    return DuelingKG(model, X_ref, choices=promising(model, X_ref, sources))
+    return DuelingKG(model, X_ref, choices=promising(model, X_ref, search))
 
 
 class MaximumInformation(DuelingAcquisition):
@@ -136,10 +135,10 @@ def _truncated(
 
 
 def information_about_maximum(
-    model: Model, X_ref: Tensor, sources: Sequence[Generator]
+    model: Model, X_ref: Tensor, search: Search
 ) -> MaximumInformation:
     """Of maxima among points of each run, drawn anew for each question."""
-    points = candidates(X_ref, sources)
+    points = candidates(X_ref, search)
     with torch.no_grad():
         posterior = model.posterior(points)
         mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
@@ -148,7 +147,7 @@ def information_about_maximum(
         noise = torch.stack(
             [
                 torch.randn(DRAWS, points.shape[-2], generator=g, dtype=torch.double)
-                for g in sources
+                for g in search.sources
             ]
         )
         drawn = mean.unsqueeze(-2) + noise @ root.mT

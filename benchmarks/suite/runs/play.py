@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from botorch.models.model import Model
 from scipy.optimize import minimize
 from torch import Generator, Tensor
 
@@ -20,7 +21,7 @@ from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.judges import errs, make_judge
 from benchmarks.suite.runs.models import with_validity
 from benchmarks.suite.runs.players import make_player
-from botorch_pref.simulation.duel_loop import run_duels
+from botorch_pref.simulation.duel_loop import Proposal, Propose, run_duels
 from botorch_pref.simulation.judges import Judge
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.problems import make_problem
@@ -105,12 +106,14 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
     generator = Generator().manual_seed(seed)
     erring = errs(setting, cell.rule.options)
     player = make_player(cell.rule, problem.dim, erring, cell.num_random, generator)
-    answer, fit = judge, player.fit
+    answer, fit, propose = judge, player.fit, player.propose
+    if not problem.is_cube:
+        propose = ProposedDesigns(propose, problem)
     if player.hears_validity and problem.valid is not None:
         answer = partial(_answered, problem.valid, judge)
         fit = with_validity(fit, problem.valid)
     report, before = Report(cell, problem, judge), time.process_time()
-    for duel in run_duels(player.propose, answer, fit, cell.num_duels):
+    for duel in run_duels(propose, answer, fit, cell.num_duels):
         spent = time.process_time() - before
         question = torch.stack([duel.proposal.challenger, duel.proposal.opponent])
         tied = duel.challenger_won is None
@@ -118,6 +121,27 @@ def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
         caught.clear()
         before = time.process_time()
     return report.rows
+
+
+@dataclass(frozen=True)
+class ProposedDesigns:
+    """A rule that searches the unit cube, of whose points the designs are shown.
+
+    Attributes:
+        propose: The rule.
+        problem: Says what the designs are.
+    """
+
+    propose: Propose
+    problem: Problem
+
+    def __call__(
+        self, number: int, model: Model | None, best: Tensor | None
+    ) -> Proposal:
+        """Proposes the next duel, see `Propose`."""
+        proposal = self.propose(number, model, best)
+        duel = torch.stack([proposal.challenger, proposal.opponent])
+        return Proposal(*self.problem.project(duel), proposal.source)
 
 
 def _answered(
@@ -229,25 +253,46 @@ def basin_regret(problem: Problem, point: Tensor) -> float:
     """Regret at the top of the hill on which a point lies.
 
     The simplex of Nelder and Mead starts with a side of a hundredth of the cube, so
-    that it does not leap to another hill.
+    that it does not leap to another hill. Choices, steps and dead parameters stay.
 
     Args:
         problem: What is climbed.
         point: `d` inputs.
     """
-    corner = point.clamp(0.0, 0.99)
-    simplex = torch.cat([corner[None], corner + 0.01 * torch.eye(problem.dim)])
-    found = minimize(
-        lambda x: float(problem.regret(torch.as_tensor(x))),
+    columns = _climbed_columns(problem)
+    if not columns:
+        return float(problem.regret(point))
+    begin = point[columns]
+    corner = begin.clamp(0.0, 0.99)
+    simplex = torch.cat([corner[None], corner + 0.01 * torch.eye(len(columns))])
+
+    def regret(x: Any) -> float:
+        moved = point.clone()
+        moved[columns] = torch.as_tensor(x)
+        return float(problem.regret(moved))
+
+    climb = minimize(
+        regret,
         corner.numpy(),
         method="Nelder-Mead",
-        bounds=[(0.0, 1.0)] * problem.dim,
+        bounds=[(0.0, 1.0)] * len(columns),
         options={
             "initial_simplex": simplex.numpy(),
             "adaptive": True,
-            "maxiter": 400 * problem.dim,
+            "maxiter": 400 * len(columns),
             "xatol": 1e-4,
             "fatol": 1e-4,
         },
     )
-    return min(float(found.fun), float(problem.regret(point)))
+    return min(float(climb.fun), float(problem.regret(point)))
+
+
+def _climbed_columns(problem: Problem) -> list[int]:
+    """Columns of the numbers without steps that do something."""
+    if not problem.parameters:
+        return list(range(problem.dim))
+    return [
+        parameter.columns[0]
+        for parameter in problem.parameters
+        if not (parameter.is_choice or parameter.steps or parameter.dead)
+    ]

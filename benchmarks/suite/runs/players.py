@@ -9,7 +9,7 @@ import torch
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import OPTUNA, Rule
+from benchmarks.suite.cell import GLISP, OPTUNA, Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.acquisitions import ACQUISITIONS
 from benchmarks.suite.runs.batch_player import MODELS_OF_BATCHES, WAYS_OF_BATCHES
@@ -89,10 +89,17 @@ def make_player(
     return Player(propose, fit, hears_validity=rule.model in TRIALS)
 
 
+PACKAGES = {
+    OPTUNA.model: ("optuna-dashboard", "optuna_dashboard"),
+    GLISP.model: ("glis", "glis"),
+}
+"""Packages of rivals, and their modules, by model."""
+
+
 def needs(rule: Rule) -> str:
     """Software that a rule needs and that is not installed; empty if none is."""
-    missing = rule.model == OPTUNA.model and find_spec("optuna_dashboard") is None
-    return "optuna-dashboard" if missing else ""
+    package, module = PACKAGES.get(rule.model, ("", ""))
+    return package if module and find_spec(module) is None else ""
 
 
 def check_rule(rule: Rule) -> None:
@@ -101,7 +108,7 @@ def check_rule(rule: Rule) -> None:
     Raises:
         SuiteError: One is not; the message lists those that are.
     """
-    if rule.model == OPTUNA.model:
+    if rule.model in PACKAGES:
         return
     models = [*LEARNING, *MODELS, *TRIALS, *MODELS_OF_BATCHES]
     if rule.options > 2:

@@ -30,6 +30,7 @@ from botorch_pref.simulation.duel_loop import (
     Proposal,
     index_pairs,
 )
+from botorch_pref.simulation.problem import Problem
 
 ATTEMPTS = 20
 """How often optuna-dashboard is asked for a point before a run fails."""
@@ -170,18 +171,18 @@ class RivalOfMany:
 
     Args:
         rule: Whose model is one of `RIVALS`.
-        dim: Number of inputs `d`.
+        problem: What is optimised.
         errs: Whether the judge errs, which the software is not told.
         sources: Of the one run's draws.
     """
 
     def __init__(
-        self, rule: Rule, dim: int, errs: bool, sources: Sequence[Generator]
+        self, rule: Rule, problem: Problem, errs: bool, sources: Sequence[Generator]
     ) -> None:
         (self.source,) = sources
-        self.rule, self.dim, self.optuna = rule, dim, None
+        self.rule, self.dim, self.optuna = rule, problem.dim, None
         if rule.model == "optuna":
-            self.optuna = OptunaDashboard(dim, 0, self.source)
+            self.optuna = OptunaDashboard(problem.dim, 0, self.source)
 
     def learn(self, told: Tensor) -> None:
         """Fits the model of all answers.

@@ -12,6 +12,11 @@ from benchmarks.suite.studies.own import (
     PEOPLE,
 )
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
+from benchmarks.suite.studies.tasks import (
+    FAUVEL_CHALK,
+    PEOPLE_JUDGES,
+    PEOPLE_TASKS,
+)
 
 STUDIES = {
     study.name: study
@@ -21,6 +26,8 @@ STUDIES = {
         PAIRS,
         INFERENCE,
         PEOPLE,
+        PEOPLE_TASKS,
+        PEOPLE_JUDGES,
         EIGHT_AND_TWELVE,
         MANY_DIMENSIONS,
         FIGURE_5,
@@ -28,6 +35,7 @@ STUDIES = {
         FIGURE_8,
         TAKENO,
         *QEUBO,
+        FAUVEL_CHALK,
     )
 }
 """All studies, by name."""
