@@ -82,6 +82,8 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
         datapoints: ``n x d``. Equal rows are one point.
         comparisons: Without batches. An answer with a count is as many answers.
     """
+    if not comparisons.num_rows:
+        return AnswerAgreement(0, math.nan)
     _, point = torch.unique(datapoints, dim=0, return_inverse=True)
     # Squares of large counts have no room in integers.
     counts = _outcome_counts(point, comparisons).double()

@@ -14,6 +14,7 @@ from botorch_pref.feedback.kinds import (
     Ratings,
     Strengths,
     Validity,
+    rankings_with_ties,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "Validity",
     "check_distinct",
     "check_index_tensor",
+    "rankings_with_ties",
 ]

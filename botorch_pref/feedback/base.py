@@ -30,7 +30,8 @@ class Feedback(ABC):
 
     Subclasses are frozen dataclasses of tensors whose indices point into the
     ``datapoints`` of a model. The tensors are copies, of integers as ``long``: what
-    happens later to those that were given changes nothing here.
+    happens later to those that were given changes nothing here. A block without rows,
+    as a filter may leave it, says nothing: a model takes it for none.
 
     Fields that have a row for each of the same answers are a table. Comparisons have
     two, either of which may be absent: ``pairs`` with ``pair_counts``, and ``ties``
@@ -68,6 +69,8 @@ class Feedback(ABC):
                     "with .to_dense()."
                 )
             kept = value.clone() if _is_not_whole(value) else value.long().clone()
+            if name in self.index_fields:
+                kept = _with_columns(kept, name in self.wide_fields)
             object.__setattr__(self, name, kept)
         self._check()
         for count, fields in self.counted.items():
@@ -220,7 +223,7 @@ class Feedback(ABC):
                 f"got {kind}; use for example .double()."
             )
         least = 1 + len(rows)
-        if value.dim() < least or value.shape[-least:-1] != rows or not value.numel():
+        if value.dim() < least or value.shape[-least:-1] != rows or not value.shape[-1]:
             wanted = " x ".join(map(str, (*rows, "p")))
             raise FeedbackError(
                 f"{label} has shape {tuple(value.shape)}, expected batch_shape x "
@@ -526,11 +529,10 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
         width: How many indices an answer has, or None for a vector of indices.
 
     Raises:
-        FeedbackError: It is something else, or has no rows.
+        FeedbackError: It is something else.
     """
-    # An empty list makes a tensor of floats without columns.
-    if isinstance(value, Tensor) and value.numel() == 0:
-        raise FeedbackError(f"{name} has no rows; pass None where nothing was said.")
+    if isinstance(value, Tensor):
+        value = _with_columns(value, width is not None)
     shape = "m" if width is None else f"m x {width}"
     value = integer_tensor(name, value, shape, "indices into datapoints")
     min_dim = 1 if width is None else 2
@@ -539,6 +541,15 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
             f"{name} has shape {tuple(value.shape)}, expected batch_shape x {shape}."
         )
     return value
+
+
+def _with_columns(indices: Tensor, wide: bool) -> Tensor:
+    """Indices without rows as such; an empty list makes floats without columns."""
+    dim = -2 if wide else -1
+    if indices.numel() or (indices.dim() >= -dim and indices.shape[dim]):
+        return indices
+    width = [max(indices.shape[-1], 2) if indices.dim() > 1 else 2] if wide else []
+    return indices.new_zeros(*indices.shape[:dim], 0, *width, dtype=torch.long)
 
 
 def check_distinct(name: str, pairs: Tensor) -> None:

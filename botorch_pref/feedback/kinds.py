@@ -33,10 +33,10 @@ class Comparisons(Feedback):
     1,000 says what a thousand rows ``[0, 1]`` say.
 
     Attributes:
-        pairs: ``batch_shape x m x 2`` integers, winner first; None if all duels were
-            ties.
-        ties: ``batch_shape x t x 2`` integers, in any order; None for no ties. The
-            likelihood then needs a tie threshold.
+        pairs: ``batch_shape x m x 2`` integers, winner first; None, or no rows, if all
+            duels were ties.
+        ties: ``batch_shape x t x 2`` integers, in any order; None, or no rows, for no
+            ties. The likelihood of ties needs a tie threshold.
         pair_counts: ``batch_shape x m`` integers, how often each pair was answered so;
             None for once.
         tie_counts: ``batch_shape x t`` integers, how often each tie was; None for once.
@@ -46,8 +46,9 @@ class Comparisons(Feedback):
             shown first, and -1 where it was shown second; None for no covariates.
 
     Raises:
-        FeedbackError: Wrong type or shape, no rows at all, a point compared with
-            itself, a count that is not positive, or a covariate that is not finite.
+        FeedbackError: Wrong type or shape, neither pairs nor ties, a point compared
+            with itself, a count that is not positive, or a covariate that is not
+            finite.
     """
 
     relative = True
@@ -63,6 +64,20 @@ class Comparisons(Feedback):
     pair_counts: Tensor | None = None
     tie_counts: Tensor | None = None
     covariates: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Takes an empty field beside the other one for None, then checks all."""
+        for name, count, other in (
+            ("ties", "tie_counts", "pairs"),
+            ("pairs", "pair_counts", "ties"),
+        ):
+            value, counts = getattr(self, name), getattr(self, count)
+            is_empty = isinstance(value, Tensor) and not value.numel()
+            if is_empty and getattr(self, other) is not None:
+                object.__setattr__(self, name, None)
+                if isinstance(counts, Tensor) and not counts.numel():
+                    object.__setattr__(self, count, None)
+        super().__post_init__()
 
     def _check(self) -> None:
         if self.pairs is None and self.ties is None:
@@ -159,7 +174,7 @@ class Choices(Feedback):
             ``sets``; anything finite at padding. None for no covariates.
 
     Raises:
-        FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
+        FeedbackError: Wrong type or shape, fewer than two items or an item
             twice in a set, padding before an item, a choice outside its set, a count
             that is not positive, or a covariate that is not finite.
     """
@@ -225,6 +240,8 @@ class Choices(Feedback):
 class Rankings(Feedback):
     """Rankings of items, best first, of equal or different lengths.
 
+    Where items share places, `rankings_with_ties` makes answers of them.
+
     Attributes:
         orders: ``batch_shape x m x k`` integers, at least two different items a row,
             best first; shorter rankings end in -1.
@@ -234,7 +251,7 @@ class Rankings(Feedback):
             ``orders``; anything finite at padding. None for no covariates.
 
     Raises:
-        FeedbackError: Wrong type or shape, no rows, fewer than two items or an item
+        FeedbackError: Wrong type or shape, fewer than two items or an item
             twice in a ranking, padding before an item, a count that is not positive,
             or a covariate that is not finite.
     """
@@ -299,6 +316,84 @@ class Rankings(Feedback):
         return stages, is_stage.flatten(-2).unsqueeze(0).flatten(end_dim=-2).any(0)
 
 
+def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
+    r"""Rankings in which items may share places, as answers that models take.
+
+    A ranking without shared places is one of `Rankings`. Of another one, neighbouring
+    places make comparisons, an item of the larger place with one of the smaller in
+    turn, and the items of a place tie, each with the next and the last with the first.
+    There are about as many as a ranking without ties has places less one: all pairs,
+    as if each had been judged anew, would say far more than the person did.
+
+    Args:
+        items: ``m x k`` integers, at least two different items a row; shorter rows end
+            in -1.
+        ranks: ``m x k`` numbers, smaller for better items and equal for those that
+            share a place; anything at padding.
+
+    Returns:
+        Rankings and comparisons, as far as there are any.
+
+    Raises:
+        FeedbackError: Items that are no rankings, or ranks that are NaN or too few.
+    """
+    _check_padded_sets("items", items, "ranking")
+    shapes = [tuple(given.shape) for given in (items, ranks)]
+    if len(shapes[0]) != 2 or shapes[0] != shapes[1]:
+        raise FeedbackError(
+            f"items has shape {shapes[0]} and ranks {shapes[1]}; give both m x k."
+        )
+    if where := first_place(ranks.isnan() & (items != PADDING)):
+        raise FeedbackError(f"ranks{where} is NaN; leave out what was not ranked.")
+    ranks, order = ranks.double().masked_fill(items < 0, torch.inf).sort(stable=True)
+    items = items.gather(-1, order)
+    first = torch.ones_like(items, dtype=torch.bool)
+    first[:, 1:] = ranks.diff() > 0
+    place = first.cumsum(-1) - 1
+    k = items.shape[-1]
+    # With an empty place behind the last one.
+    sizes = torch.zeros(len(items), k + 1).to(items)
+    sizes.scatter_add_(-1, place, (items >= 0).long())
+    shared = sizes.amax(-1) > 1
+    found: list[Feedback] = []
+    if not shared.all():
+        found.append(Rankings(items[~shared]))
+    if shared.any():
+        items, place, sizes, first = (t[shared] for t in (items, place, sizes, first))
+        found.append(_of_shared_places(items, place, sizes, first))
+    return tuple(found)
+
+
+def _of_shared_places(
+    items: Tensor, place: Tensor, sizes: Tensor, first: Tensor
+) -> Comparisons:
+    """Comparisons of rankings in order, whose items have places of some sizes."""
+    position = torch.arange(items.shape[-1]).to(items).expand_as(items)
+    start = torch.where(first, position, 0).cummax(-1).values
+    number = position - start
+    size, following = sizes.gather(-1, place), sizes.gather(-1, place + 1)
+    before = torch.where(place > 0, sizes.gather(-1, (place - 1).clamp_min(0)), 0)
+    there = items >= 0
+
+    def edges(here: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        rows, columns = here.nonzero(as_tuple=True)
+        return items[rows, columns], items[rows, other[rows, columns]]
+
+    beats_next = edges(
+        there & (following > 0) & (size >= following),
+        start + size + number % following.clamp_min(1),
+    )
+    worse, better = edges(
+        there & (size > before) & (before > 0),
+        start - before + number % before.clamp_min(1),
+    )
+    # Of two, one tie is the ring.
+    in_ring = there & ((size > 2) | ((size == 2) & (number == 0)))
+    ties = edges(in_ring, start + (number + 1) % size.clamp_min(1))
+    won = [torch.cat(ends) for ends in zip(beats_next, (better, worse), strict=True)]
+    return Comparisons(torch.stack(won, dim=-1), torch.stack(ties, dim=-1))
+
+
 def _option_numbers(sets: Tensor) -> Tensor:
     """A number for each place of padded sets, and -1 at padding."""
     numbers = torch.arange(sets.shape[-2:].numel(), device=sets.device)
@@ -318,10 +413,6 @@ def _check_padded_sets(name: str, value: object, noun: str) -> None:
         raise FeedbackError(
             f"{name} has shape {tuple(rows.shape)}, expected batch_shape x m x k, one "
             f"{noun} a row."
-        )
-    if 0 in rows.shape[:-1]:
-        raise FeedbackError(
-            f"{name} has no rows; leave the block out where nothing was said."
         )
     if where := first_place(rows < PADDING):
         raise FeedbackError(
@@ -360,7 +451,7 @@ class Strengths(Feedback):
             preferred (the v of Jensen and Nielsen 2014), below 0.5 the second.
 
     Raises:
-        FeedbackError: Wrong type or shape, no rows, a point compared with itself, or a
+        FeedbackError: Wrong type or shape, a point compared with itself, or a
             strength that is not strictly between 0 and 1.
     """
 
@@ -412,7 +503,7 @@ class Validity(Feedback):
         valid: ``batch_shape x m`` booleans.
 
     Raises:
-        FeedbackError: Wrong type or shape, or no rows.
+        FeedbackError: Wrong type or shape.
     """
 
     relative = False
@@ -444,7 +535,7 @@ class OrdinalRatings(Feedback):
             used included.
 
     Raises:
-        FeedbackError: Wrong type or shape, no rows, or a level that the scale lacks.
+        FeedbackError: Wrong type or shape, or a level that the scale lacks.
     """
 
     relative = False
@@ -480,7 +571,7 @@ class Ratings(Feedback):
         ratings: ``batch_shape x m``, strictly between 0 and 1; higher is better.
 
     Raises:
-        FeedbackError: Wrong type or shape, no rows, or a rating that is not strictly
+        FeedbackError: Wrong type or shape, or a rating that is not strictly
             between 0 and 1.
     """
 

@@ -19,6 +19,7 @@ from botorch_pref.feedback import (
     Options,
     Rankings,
     check_index_tensor,
+    rankings_with_ties,
 )
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import RowFinder, distinct_rows
@@ -113,7 +114,7 @@ class TrainingSet:
 
     ``datapoints`` are ``batch_shape x n x d``: a copy of those given, or these
     themselves, with their graph, where they require a gradient. ``feedback`` has
-    comparisons first, and at most one block of a kind.
+    comparisons first, at most one block of a kind, and none without rows.
     """
 
     datapoints: Tensor
@@ -132,7 +133,8 @@ class TrainingSet:
                     "concatenate them into one, first.followed_by(second) (the "
                     "comparisons= argument counts)."
                 )
-        ordered = sorted(self.feedback, key=lambda b: not isinstance(b, Comparisons))
+        said = without_empty(self.feedback)
+        ordered = sorted(said, key=lambda b: not isinstance(b, Comparisons))
         object.__setattr__(self, "feedback", tuple(ordered))
         batch = self.datapoints.shape[:-2]
         for block in self.feedback:
@@ -300,7 +302,7 @@ def collect_feedback(
                 "such as botorch_pref.Validity."
             )
     if comparisons is None:
-        return blocks
+        return without_empty(blocks)
     if isinstance(comparisons, Feedback) and not isinstance(comparisons, Comparisons):
         raise FeedbackError(
             f"comparisons is one {type(comparisons).__name__}; pass it as "
@@ -309,7 +311,12 @@ def collect_feedback(
     if not isinstance(comparisons, Comparisons):
         pairs = check_index_tensor("comparisons", comparisons, width=2)
         comparisons = Comparisons(pairs)
-    return (comparisons, *blocks)
+    return without_empty((comparisons, *blocks))
+
+
+def without_empty(blocks: Iterable[Feedback]) -> tuple[Feedback, ...]:
+    """The blocks of answers that say something."""
+    return tuple(block for block in blocks if block.num_rows)
 
 
 def collect_answers(
@@ -443,8 +450,8 @@ def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
     """``datapoints``, and ``feedback`` or ``comparisons``, from a data set of answers.
 
     ``Y`` of a ``RankingDataset`` holds the rank of each item, 0 for the best: two items
-    give comparisons, a tie where their ranks are equal; more give one block of
-    ``Rankings``.
+    give comparisons, a tie where their ranks are equal; more give ``Rankings``, and of
+    those with equal ranks what `rankings_with_ties` makes.
     """
     if isinstance(training_data, FeedbackDataset):
         return {"datapoints": training_data.points, "feedback": training_data.feedback}
@@ -459,12 +466,14 @@ def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
     if ranks.shape[-1] == 2:
         return {"datapoints": items.values, "comparisons": _duels(items.indices, ranks)}
     tied = (ranks.sort(dim=-1).values.diff(dim=-1) == 0).any(dim=-1)
-    if bool(tied.any()):
+    if bool(tied.any()) and ranks.dim() > 2:
         where = tied.nonzero()[0].tolist()
         raise UnsupportedFeedbackError(
-            f"The ranking Y{where} = {ranks[tuple(where)].tolist()} has equal ranks; "
-            "ties are taken between two items only. Break the ranking into pairs: "
-            "Comparisons(pairs, ties)."
+            f"The ranking Y{where} = {ranks[tuple(where)].tolist()} has equal ranks in "
+            "a batch, of which each element may have other ones; make a model of each."
         )
+    if bool(tied.any()):
+        feedback = rankings_with_ties(items.indices, ranks)
+        return {"datapoints": items.values, "feedback": feedback}
     orders = torch.gather(items.indices, dim=-1, index=ranks.argsort(dim=-1))
     return {"datapoints": items.values, "feedback": (Rankings(orders),)}

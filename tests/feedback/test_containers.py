@@ -37,13 +37,6 @@ WRONG = [
     (Comparisons, (ints(PAIRS) * 1j,), r"Comparisons\.pairs.*complex.*\.long\(\)"),
     (Comparisons, (ints([[0, 1, 2]]),), r"Comparisons\.pairs.*\(1, 3\).*m x 2"),
     (Comparisons, (ints([0, 1]),), r"Comparisons\.pairs.*\(2,\).*m x 2"),
-    (Comparisons, (ints([]).view(0, 2),), r"Comparisons\.pairs has no rows.*None"),
-    (
-        Comparisons,
-        (ints(PAIRS), torch.tensor([])),
-        r"Comparisons\.ties has no rows.*None",
-    ),
-    (Comparisons, (None, ints([]).view(0, 2)), r"Comparisons\.ties has no rows.*None"),
     (Comparisons, (ints([[0, 1], [4, 4]]),), r"pairs\[1\].*point 4.*remove the row"),
     (
         Comparisons,
@@ -58,7 +51,6 @@ WRONG = [
     ),
     (Comparisons, (ints(PAIRS).to_sparse(),), r"Comparisons\.pairs.*sparse.*dense"),
     (Ratings, (ONE, HALF.to("meta")), r"Ratings\.ratings.*meta.*dense"),
-    (Validity, (ints([]), TRUE[:0]), r"Validity\.indices has no rows"),
     (Validity, (ints(1), TRUE[0]), r"Validity\.indices.*\(\).*batch_shape x m"),
     (Validity, (ONE, ints([1])), r"Validity\.valid.*booleans.*int64.*== 1"),
     (
@@ -68,11 +60,6 @@ WRONG = [
     ),
     (Choices, ([[0, 1]], ONE), r"Choices\.sets.*m x k.*list.*torch\.tensor"),
     (Choices, (ints([0, 1, 2]), ints(0)), r"sets.*\(3,\).*m x k, one set a row"),
-    (
-        Choices,
-        (ints([]).view(0, 3), ints([])),
-        r"sets has no rows; leave the block out",
-    ),
     (Choices, (ints([]).view(2, 0), ints([0, 0])), r"sets\[0\] has no items.*remove"),
     (
         Choices,

@@ -125,12 +125,12 @@ def test_pairs_stay_comparisons(ranks, pair) -> None:
     assert inputs["comparisons"].tolist() == [pair]
 
 
-def test_ties_among_three_are_refused() -> None:
+def test_ties_among_three_are_comparisons_and_ties() -> None:
     data = ranking_data_set([[3, 1, 5], [0, 2, 4]], [[2, 0, 1], [0, 2, 0]])
-    with pytest.raises(
-        UnsupportedFeedbackError, match=r"Y\[1\] = \[0, 2, 0\] has equal ranks.*pairs"
-    ):
-        inputs_from_dataset(data)
+    strict, shared = inputs_from_dataset(data)["feedback"]
+    assert strict.orders.tolist() == [[1, 5, 3]]
+    assert sorted(shared.pairs.tolist()) == [[0, 2], [4, 2]]
+    assert shared.ties.tolist() == [[0, 4]]
 
 
 def test_another_data_set_is_refused() -> None:
