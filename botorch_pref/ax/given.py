@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from numbers import Real
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from pandas import isna
 from pandas.api.types import is_bool, is_float, is_integer, is_scalar
@@ -68,6 +69,23 @@ def is_text(given: object) -> bool:
     if not isinstance(given, str) or "\0" in given:
         return False
     return given.encode(errors="ignore").decode() == given
+
+
+TEXT = "a text that files can keep: whole characters, none of them NUL"
+"""What `is_text` holds of, in messages."""
+
+
+def look_alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """Two names that look the same, such as an "é" of one character and of two.
+
+    They are written as their codes.
+    """
+    before: dict[str, str] = {}
+    for name in names:
+        other = before.setdefault(normalize("NFC", name), name)
+        if other != name:
+            return ascii(other), ascii(name)
+    return None
 
 
 def is_missing(given: Any) -> bool:

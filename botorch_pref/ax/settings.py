@@ -15,6 +15,7 @@ from ax.api.utils.instantiation.from_config import parameter_from_config
 from ax.core.experiment import Experiment
 from ax.core.objective import Objective
 from ax.core.optimization_config import OptimizationConfig
+from ax.core.parameter import ChoiceParameter, Parameter
 from ax.core.parameter_constraint import validate_constraint_parameters
 from ax.core.search_space import SearchSpace
 from ax.utils.common.constants import Keys
@@ -22,11 +23,13 @@ from botorch.models.model import Model
 
 from botorch_pref.acquisition import DuelingEUBO, DuelingExploringEIIG, DuelingJointKG
 from botorch_pref.ax.given import (
+    TEXT,
     finite_number,
     given_integer,
     given_options,
     given_truth,
     is_text,
+    look_alike,
     written,
     wrong,
 )
@@ -207,7 +210,7 @@ def new_experiment(
 ) -> Experiment:
     """Ax's experiment without questions, with a metric for each kind of answer."""
     if not is_text(name) or not name:
-        raise wrong("name", name, "the experiment a name")
+        raise wrong("name", name, f"the experiment a name, {TEXT}")
     parameters = checked_space(parameters, parameter_constraints)
     if num_levels is not None:
         num_levels = given_integer("num_levels", num_levels, 2)
@@ -251,9 +254,14 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
         if not is_text(config.name) or not config.name.strip():
             raise ExperimentError(
                 f"parameters has the name {written(config.name)} at {place} (counted "
-                "from 0); give the parameter a name."
+                f"from 0); give the parameter a name, {TEXT}."
             )
         constraints.check_config(config)
+    if alike := look_alike(config.name for config in parameters):
+        raise ExperimentError(
+            f"The parameters {alike[0]} and {alike[1]} look the same; give one of them "
+            "another name."
+        )
     return [*parameters]
 
 
@@ -267,12 +275,15 @@ def _search_space(
             if isinstance(config, DerivedParameterConfig):
                 text = constraints.linear_text(config.expression_str, names)
                 configs[i] = replace(config, expression_str=text)
-        parameters = [parameter_from_config(config) for config in configs]
+        parameters = [_parameter(config) for config in configs]
         parsed = constraints.LinearConstraint.parsed
-        limits = [parsed(text, names) for text in parameter_constraints]
-        for limit in limits:
-            about = [p for p in parameters if p.name in limit.constraint_dict]
-            validate_constraint_parameters(about)
+        limits = []
+        for text in parameter_constraints:
+            limit = parsed(text, names).without_fixed(parameters)
+            if limit is not None:
+                about = [p for p in parameters if p.name in limit.constraint_dict]
+                validate_constraint_parameters(about)
+                limits.append(limit)
         return SearchSpace(parameters, [*limits])
     except Warning:
         # Somebody has made errors of these.
@@ -280,6 +291,25 @@ def _search_space(
     # Ax, and SymPy that it calls, refuse with errors of all kinds.
     except Exception as error:
         raise ExperimentError(f"Ax does not take this search space: {error}") from error
+
+
+def _parameter(config: ParameterConfig) -> Parameter:
+    """Ax's parameter.
+
+    Ax takes ordered numbers such as 1, 10, 100 to be on a log scale, and allows no
+    constraint of them then. Here their places count, whatever the scale.
+    """
+    parameter = parameter_from_config(config)
+    if isinstance(parameter, ChoiceParameter) and parameter.log_scale:
+        return ChoiceParameter(
+            name=parameter.name,
+            parameter_type=parameter.parameter_type,
+            values=parameter.values,
+            is_ordered=True,
+            sort_values=True,
+            log_scale=False,
+        )
+    return parameter
 
 
 def check_with_parameters(parameters: object, parameter_constraints: object) -> None:

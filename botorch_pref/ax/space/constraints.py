@@ -17,6 +17,7 @@ from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import (
     ChoiceParameter,
     DerivedParameter,
+    FixedParameter,
     Parameter,
     ParameterType,
     RangeParameter,
@@ -29,7 +30,14 @@ from scipy import optimize
 from scipy.optimize import linprog
 from torch import Tensor
 
-from botorch_pref.ax.given import finite_number, is_text, written, wrong
+from botorch_pref.ax.given import (
+    TEXT,
+    finite_number,
+    is_text,
+    look_alike,
+    written,
+    wrong,
+)
 from botorch_pref.errors import ExperimentError
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -75,6 +83,33 @@ class LinearConstraint(ParameterConstraint):
             raise ExperimentError(f"{text!r} is about no parameter; leave it out.")
         # A bound of zero has no sign.
         return cls(weights, 0.0 - constant)
+
+    def without_fixed(self, parameters: Sequence[Parameter]) -> Self | None:
+        """The constraint of the parameters that vary; None if all designs satisfy it.
+
+        Raises:
+            ExperimentError: It is about nothing that varies, and does not hold; or
+                about a text.
+        """
+        weights, bound = dict(self._constraint_dict), self._bound
+        for parameter in parameters:
+            if isinstance(parameter, FixedParameter) and parameter.name in weights:
+                value = finite_number(parameter.value)
+                if value is None:
+                    raise ExperimentError(
+                        f"The constraint {shown_constraint(self)} is about "
+                        f"{parameter.name!r}, which is always "
+                        f"{written(parameter.value)}; leave that out."
+                    )
+                bound -= weights.pop(parameter.name) * value
+        if weights:
+            return type(self)(weights, bound)
+        if bound < 0:
+            raise ExperimentError(
+                f"The constraint {shown_constraint(self)} is about parameters with a "
+                "single value, which do not satisfy it; change it, or the values."
+            )
+        return None
 
     def clone(self) -> LinearConstraint:
         """A copy, of the same numbers."""
@@ -185,6 +220,10 @@ LARGEST, _FINEST = 1e100, 1e-9
 """Numbers from which on products of a few overflow; and a share of the size of bounds:
 of a smaller range, few numbers have a float."""
 
+_LARGEST_WHOLE, _LARGEST_CHOICE = 2**53, 2**63 - 1
+"""Whole numbers up to which each has a float of its own, as models take them; and that
+of Ax's tables and of databases, in which choices stand."""
+
 _MOST_VALUES = 1_000
 """That bounds and a step size may make: Ax has no choice of more."""
 
@@ -202,8 +241,17 @@ def check_config(config: Any) -> None:
         for value in values:
             if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
                 _checked_size(where, value)
-            elif isinstance(value, str) and not is_text(value):
-                raise wrong(where, value, "a text that files can keep")
+            whole = config.parameter_type == "int"
+            if whole and not -_LARGEST_CHOICE <= value <= _LARGEST_CHOICE:
+                most = f"whole numbers of at most {_LARGEST_CHOICE}, or texts"
+                raise wrong(where, values, most)
+            if isinstance(value, str) and not is_text(value):
+                raise wrong(where, value, f"each {TEXT}")
+        if alike := look_alike(value for value in values if isinstance(value, str)):
+            raise ExperimentError(
+                f"{where} has {alike[0]} and {alike[1]}, which look the same; write "
+                "one of them otherwise."
+            )
         # Ax takes several values that are one, and fails later.
         if len(values) > 1 and all(value == values[0] for value in values):
             raise wrong(where, values, "different ones")
@@ -221,6 +269,15 @@ def _check_range(config: RangeParameterConfig) -> None:
         raise wrong(where, bounds, "the smallest value and the largest")
     lower, upper = (_checked_size(where, bound) for bound in bounds)
     size = max(abs(lower), abs(upper))
+    # Exactly: the float of 2^53 + 1 is 2^53.
+    ends = [int(bound) if float(bound).is_integer() else bound for bound in bounds]
+    largest = max(*map(abs, ends), ends[1] - ends[0])
+    if config.parameter_type == "int" and largest > _LARGEST_WHOLE:
+        raise ExperimentError(
+            f"{where} is {written(bounds)}: beyond {_LARGEST_WHOLE} (2^53), whole "
+            "numbers that differ by one are the same to a model. Count from the "
+            "smallest one, give a larger unit, or make it texts if it names something."
+        )
     if config.scaling == "log" and 0 < lower < 1 / LARGEST:
         raise ExperimentError(
             f"{where} has {lower}; give a number of at least {1 / LARGEST:g} on a "

@@ -33,9 +33,11 @@ from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.ax.given import (
+    TEXT,
     finite_number,
     is_missing,
     is_text,
+    look_alike,
     written,
     wrong,
 )
@@ -187,7 +189,12 @@ def _ids(index: Index) -> list[str]:
         raise ExperimentError(alike)
     for name in ids:
         if not is_text(name):
-            raise wrong("An id of the catalogue", name, "a text that files can keep")
+            raise wrong("The index of the catalogue", name, f"ids, each {TEXT}")
+    if pair := look_alike(ids):
+        raise ExperimentError(
+            f"The ids {pair[0]} and {pair[1]} of the catalogue look the same; write "
+            "one of them otherwise."
+        )
     return ids
 
 
@@ -331,6 +338,21 @@ def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
     return torch.stack(columns, dim=-1)
 
 
+def features(
+    space: SearchSpace, designs: Sequence[TParameterization], columns: Sequence[str]
+) -> Tensor:
+    """Designs as models take them, ``N x d``, all at once; up to rounding.
+
+    They are `shares`, but for choices without order, which are one-hot. The ``columns``
+    are the names of Ax's features.
+    """
+    names = [*column_widths(space, 0.0)]
+    found = shares(space, designs)
+    choices = torch.tensor([OH_PARAM_INFIX in name for name in names])
+    found = torch.where(choices, (found > 0).double(), found)
+    return found[:, [names.index(column) for column in columns]]
+
+
 def in_smallest_differences(
     space: SearchSpace, given: SmallestDifference, designs: Sequence[TParameterization]
 ) -> Tensor:
@@ -439,7 +461,11 @@ def own_options(
         raise wrong("options", given, wanted)
     if len(given) < 2:
         raise ExperimentError(f"options has {len(given)}; give {wanted}.")
-    designs = [own_design(space, catalogue, option) for option in given]
+    return checked_options([own_design(space, catalogue, option) for option in given])
+
+
+def checked_options(designs: list[TParameterization]) -> list[TParameterization]:
+    """Designs of one question, which are different ones."""
     for place, design in enumerate(designs):
         if (first := designs.index(design)) < place:
             raise ExperimentError(

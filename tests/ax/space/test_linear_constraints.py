@@ -5,7 +5,8 @@ import sympy
 from ax.core import parameter_constraint
 from ax.core.parameter_constraint import ParameterConstraint
 from cases import in_turn
-from espresso import create
+from espresso import QUICK, QUICK_FIT, create
+from parameters import choice, real
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.space.constraints import (
@@ -134,3 +135,56 @@ def test_asking_hands_no_text_of_a_constraint_to_sympy(tmp_path, monkeypatch) ->
     again = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
     assert again.pending == [question]
     assert all(o["dose"] + o["ratio"] <= 21 for o in question.options)
+
+
+VARIED = {"optimizer_options": QUICK, "fit_options": QUICK_FIT, "repeat_rate": 0}
+
+
+@pytest.mark.parametrize("values", [[1, 10, 100], [0.1, 1.0, 10.0], [1, 2, 5, 100]])
+def test_ordered_numbers_have_constraints_whatever_their_ratios(
+    values, tmp_path
+) -> None:
+    experiment = PreferenceExperiment.create(
+        "x",
+        parameters=[real("a"), choice("cup", values, is_ordered=True)],
+        parameter_constraints=[f"cup + a <= {values[-2] + 0.5}"],
+        storage=tmp_path / "x.db",
+        initial=4,
+        **VARIED,
+    )
+    shown = []
+    for _ in range(5):
+        question = experiment.ask(2)
+        shown += question.options
+        experiment.tell(question, winner=0)
+    cups = {option["cup"] for option in shown}
+    # All but the largest, and the last of these with a small number only.
+    assert cups == {*values[:-1]}
+    assert all(o["cup"] + o["a"] <= values[-2] + 0.5 + 1e-9 for o in shown)
+
+
+def test_parameters_with_a_single_value_count_in_constraints(tmp_path) -> None:
+    def created(name, *constraints, single=1.5):
+        return PreferenceExperiment.create(
+            name,
+            parameters=[real("a", 0, 2), choice("b", [single])],
+            parameter_constraints=constraints,
+            storage=tmp_path / "x.db",
+            initial=2,
+            **VARIED,
+        )
+
+    experiment = created("x", "a + 2 * b <= 3.5", "b >= 1")
+    shown = []
+    for _ in range(3):
+        question = experiment.ask(2)
+        shown += question.options
+        experiment.tell(question, winner=0)
+    assert all(o["b"] == 1.5 and o["a"] <= 0.5 + 1e-9 for o in shown)
+    assert max(option["a"] for option in shown) > 0.25
+    resumed = PreferenceExperiment.resume("x", storage=tmp_path / "x.db")
+    assert resumed.log.space == experiment.log.space
+    with pytest.raises(ExperimentError, match="single value, which do not satisfy"):
+        created("y", "b <= 1")
+    with pytest.raises(ExperimentError, match="about 'b', which is always 'c'"):
+        created("y", "a + b <= 1", single="c")
