@@ -473,8 +473,13 @@ def options_of_search(spread: float) -> dict[str, Any]:
     Args:
         spread: Of the acquisition function; where it is 0, BoTorch's default stays.
     """
-    factr = _NEGLIGIBLE * spread / torch.finfo(torch.float64).eps
+    factr = negligible_gain(spread) / torch.finfo(torch.float64).eps
     return {"maxls": 60} | ({"factr": factr} if factr > 0 else {})
+
+
+def negligible_gain(spread: float) -> float:
+    """A gain that no question is worth, by the spread of an acquisition function."""
+    return _NEGLIGIBLE * spread
 
 
 _NUM_AMONG = 32

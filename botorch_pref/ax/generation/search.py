@@ -29,6 +29,7 @@ from botorch_pref.acquisition.base import better_probability, with_others
 from botorch_pref.acquisition.rules import (
     WrappedAcquisition,
     nearness,
+    negligible_gain,
     options_of_search,
 )
 from botorch_pref.ax.space.constraints import Frame, constrained_names
@@ -297,6 +298,7 @@ class ToldApart:
         reference: ``k x d``, options of the question that are there already.
         others: ``k x d``, points that an option must differ from besides.
         tied: ``K x s x d``, those of the questions whose answer was "no difference".
+        times: ``K`` numbers, how often each of ``asked`` was; None for once.
     """
 
     widths: Tensor
@@ -305,6 +307,7 @@ class ToldApart:
     reference: Tensor | None = None
     others: Tensor | None = None
     tied: Tensor | None = None
+    times: Tensor | None = None
 
     def smallest_gap(self, options: Tensor) -> Tensor:
         """Squared difference of the two options that differ least, ``batch_shape``."""
@@ -315,7 +318,8 @@ class ToldApart:
 
     def times_asked(self, options: Tensor) -> Tensor:
         """Number of earlier questions that a question repeats, ``batch_shape``."""
-        return (~can_be_told(self._gaps(options, self.asked))).sum(-1)
+        repeated = (~can_be_told(self._gaps(options, self.asked))).double()
+        return repeated.sum(-1) if self.times is None else repeated @ self.times
 
     def is_pending(self, options: Tensor) -> Tensor:
         """Whether a question repeats one that is not answered yet, ``batch_shape``."""
@@ -415,6 +419,11 @@ class QuestionValue(WrappedAcquisition):
         """See `options_of_search`; none where nothing keeps options apart."""
         return options_of_search(self._price) if self._price else {}
 
+    @property
+    def constrained_options(self) -> dict[str, float]:
+        """The same of SciPy's method of searches under constraints."""
+        return {"ftol": negligible_gain(self._price)} if self._price else {}
+
     def _spread(self, draws: Tensor, apart: ToldApart) -> float:
         """Distance of the largest value from that of a middling question."""
         alike = draws.clone()
@@ -477,7 +486,7 @@ class QuestionSearch:
         found = self._searched(acquisition, size, apart)
         if apart is not None and not can_be_told(apart.novelty(found)):
             # All that is worth asking was asked: again, then.
-            apart = replace(apart, asked=apart.pending)
+            apart = replace(apart, asked=apart.pending, times=None)
             found = self._searched(acquisition, size, apart)
         return found
 
@@ -545,15 +554,22 @@ class QuestionSearch:
             return found if frame is None else frame.coordinates(found)
 
         value = QuestionValue(acquisition, features, apart, draws)
+        known = options.get("options", {})
         if limits is None:
-            known = options.get("options", {})
             options["options"] = {**value.optimizer_options, **known}
         else:
-            # BoTorch calls another method of SciPy's, with five starts at a time.
+            # BoTorch calls another method of SciPy's.
             options.setdefault("num_restarts", _RESTARTS)
+            options["options"] = {**value.constrained_options, **known}
+            # BoTorch's own starts are those of a random walk.
+            options.setdefault("generator", _allowed_draws(bounds, *limits))
         given = optimizer_argparse(
             value, optimizer="optimize_acqf", optimizer_options=options
         )
+        if limits is not None:
+            # Ax has five starts at a time of as many as are searched one by one.
+            names = "batch_limit", "max_optimization_problem_aggregation_size"
+            given["options"] |= dict.fromkeys(names, given["num_restarts"])
         given |= {"q": size, "inequality_constraints": _for_botorch(limits)}
         found, _ = optimize_acqf(value, bounds, post_processing_func=shown, **given)
         return features(found)
@@ -624,6 +640,28 @@ class QuestionSearch:
         }
 
 
+def _allowed_draws(
+    bounds: Tensor, A: Tensor, b: Tensor
+) -> Callable[[int, int, int | None], Tensor]:
+    """Points of Sobol sequences that satisfy constraints, as `optimize_acqf` asks.
+
+    They are found by trying: fewer than one in a hundred satisfy those that have a
+    `Frame` instead.
+    """
+
+    def draws(n: int, q: int, seed: int | None) -> Tensor:
+        first = int(torch.randint(2**20, ())) if seed is None else seed
+        found = bounds[:0]
+        while len(found) < n * q:
+            # Another sequence each time.
+            points = draw_sobol_samples(bounds, 4 * n * q, 1, seed=first).squeeze(-2)
+            found = torch.cat([found, points[(points @ A.T <= b).all(-1)]])
+            first += 1
+        return found[: n * q].unflatten(0, (n, q))
+
+    return draws
+
+
 def _for_botorch(
     limits: tuple[Tensor, Tensor] | None,
 ) -> list[tuple[Tensor, Tensor, float]] | None:
@@ -670,8 +708,9 @@ def best_of_designs(
         options = designs[places]
         allowed = can_be_told(apart.smallest_gap(options)) & ~apart.is_pending(options)
         asked = apart.times_asked(options)
-        late = asked + (len(apart.asked) + 1) * ~hopeful[places].any(-1)
-        return torch.where(allowed, late.double(), torch.inf)
+        most = len(apart.asked) if apart.times is None else float(apart.times.sum())
+        late = asked + (most + 1) * ~hopeful[places].any(-1)
+        return torch.where(allowed, late, torch.inf)
 
     if comb(len(designs), size) > MAX_QUESTIONS:
         return designs[_by_exchange(acquisition, designs, size, rank)]
@@ -713,8 +752,7 @@ def _by_exchange(
             turn, kept = (turn + 1) % size, kept + 1
         return value, places
 
-    # Drawn with replacement, two of many options are nearly always the same.
-    draws = torch.ones(len(designs)).expand(_STARTS, -1).multinomial(size)
+    draws = _distinct_draws(_STARTS, len(designs), size)
     # Most ends are reached in two turns of each option.
     restarts = min(max(_EVALUATIONS // (2 * len(designs) * size), 1), _RESTARTS)
     for last in (0.0, torch.inf):
@@ -725,6 +763,16 @@ def _by_exchange(
         if value > -torch.inf:
             return places
     raise CandidateGenerationError("No question was found to ask about designs.")
+
+
+def _distinct_draws(number: int, population: int, size: int) -> Tensor:
+    """Sets of different places, ``number x size``, each as likely (Floyd's method)."""
+    drawn = torch.empty(number, 0, dtype=torch.long)
+    for last in range(population - size, population):
+        place = torch.randint(last + 1, (number, 1))
+        taken = (drawn == place).any(-1, keepdim=True)
+        drawn = torch.cat([drawn, torch.where(taken, last, place)], dim=-1)
+    return drawn
 
 
 def _by_chunks(function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:

@@ -148,6 +148,15 @@ def test_many_options_are_found_by_few_exchanges(
     assert (value(torch.stack(found)) > value(chosen) + 0.05).all()
 
 
+def test_starts_are_sets_of_different_designs_each_as_likely() -> None:
+    torch.manual_seed(0)
+    drawn = finite_search._distinct_draws(60_000, 5, 3).sort(-1).values
+    sets, counts = drawn.unique(dim=0, return_counts=True)
+    assert sets.tolist() == [[*each] for each in combinations(range(5), 3)]
+    # Ten sets: four deviations of a count.
+    assert (counts - 6_000).abs().max() < 4 * (60_000 * 0.1 * 0.9) ** 0.5
+
+
 def test_most_designs_are_asked_about_at_once(model) -> None:
     """Of 40 designs drawn of 49, two would be the same but for 1 in 10^10 draws."""
     designs = torch.cartesian_prod(*[torch.linspace(0, 1, 7, dtype=torch.double)] * 2)

@@ -8,6 +8,7 @@ import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 
 from botorch_pref import EPPreferenceGP
+from botorch_pref.ax.generation import search
 from botorch_pref.ax.generation.search import (
     Coordinate,
     OptionSpace,
@@ -312,3 +313,18 @@ def test_a_question_like_a_tie_is_worth_less() -> None:
     )
     price = 2 * spread * torch.tensor([0.1, 0.1 * 0.75**2, 0.0, 0.0], dtype=D)
     torch.testing.assert_close(plain(X) - with_tie(X), price)
+
+
+def test_starts_under_constraints_fill_what_these_leave() -> None:
+    bounds = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
+    A, b = torch.ones(1, 3, dtype=torch.double), torch.ones(1, dtype=torch.double)
+    draws = search._allowed_draws(bounds, A, b)
+    found = draws(200, 2, 0)
+    assert found.shape == (200, 2, 3)
+    assert (found.sum(-1) <= 1).all()
+    # Dirichlet's with four equal parts: mean 1/4, variance 3/80; five deviations.
+    error = 5 * (3 / 80 / 400) ** 0.5
+    assert (found.mean((0, 1)) - 0.25).abs().max() < error
+    assert len(found.flatten(0, 1).unique(dim=0)) == 400
+    assert draws(200, 2, 0).equal(found)
+    assert not draws(200, 2, 1).equal(found)
