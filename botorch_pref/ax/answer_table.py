@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import MAXYEAR, MINYEAR, datetime
+from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ax.core.parameter import ParameterType
+from botorch.exceptions.warnings import InputDataWarning
 from pandas import DataFrame, Series, read_csv
 
 from botorch_pref.ax.answers import Answer
@@ -18,8 +20,8 @@ from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
-from botorch_pref.ax.questions import KnownAnswers, record
-from botorch_pref.ax.space.options import own_design
+from botorch_pref.ax.questions import KnownAnswers, record, taken
+from botorch_pref.ax.space.options import checked_options, own_design
 from botorch_pref.datasets.tables import (
     AMBIGUOUS,
     TRUTHS,
@@ -29,13 +31,15 @@ from botorch_pref.datasets.tables import (
     separator_of,
     text_of,
 )
-from botorch_pref.errors import ExperimentError
+from botorch_pref.errors import ExperimentError, warn_caller
+
+T = TypeVar("T")
 
 _SIDES = ("winner", "loser")
 """Columns of items, or what the columns of their parameters begin with."""
 
-_CIRCUMSTANCES = ("rater", "note", "seconds")
-"""Columns of who answered and how, which may be left out or empty."""
+_CIRCUMSTANCES = ("rater", "note", "seconds", "count")
+"""Columns of who answered, how, and how often, which may be left out or empty."""
 
 _KIND_COLUMNS = {kind: kind.field for kind in KINDS} | {INVALID: "valid"}
 """The column of each kind in a table with a row for each option."""
@@ -84,17 +88,49 @@ def record_table(
     rows = [(f"Row {label} of {name}", row) for label, row in records]
     read = _asked_of_options if _is_of_options(table) else _asked_of_duels
     known = KnownAnswers(log)
+    design = _once_each(partial(own_design, log.space, log.catalogue))
+    answer = _once_each(lambda given: taken(log, *given))
     for where, options, said, time in read(log, table, rows, items, from_file):
+        designs = [_named(source, design, option) for source, option in options]
+        what = _named(where, answer, (len(designs), said))
+        _named(where, checked_options, designs)
+        _named(where, partial(record, log, designs, what, time), known)
+
+
+def _named(where: str, check: Callable[[Any], T], given: Any) -> T:
+    """The result of a check, whose error says where in a table it was."""
+    try:
+        return check(given)
+    except ExperimentError as error:
+        raise ExperimentError(f"{where}: {error}") from error
+
+
+def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
+    """A check that is made once of equal cells: many rows are about few designs."""
+    checked: dict[object, T] = {}
+
+    def result(given: Any) -> T:
         try:
-            record(log, [option for _, option in options], said, time, known)
-        except ExperimentError as error:
-            for source, option in options:
-                try:
-                    own_design(log.space, log.catalogue, option)
-                except ExperimentError:
-                    where = source
-                    break
-            raise ExperimentError(f"{where}: {error}") from error
+            key = _hashable(given)
+            hash(key)
+        # A cell may hold anything.
+        except TypeError:
+            return check(given)
+        if key not in checked:
+            checked[key] = check(given)
+        return checked[key]
+
+    return result
+
+
+def _hashable(given: Any) -> object:
+    """What equal values of the same types have in common."""
+    if isinstance(given, Mapping):
+        return tuple((name, _hashable(value)) for name, value in given.items())
+    if isinstance(given, tuple | list):
+        return tuple(map(_hashable, given))
+    # True is 1 for Python, and no number for an experiment.
+    return type(given), given
 
 
 def _is_of_options(table: DataFrame) -> bool:
@@ -179,6 +215,11 @@ def _asked_of_duels(
                 f"{', '.join(map(str, table.columns))}; add it."
             )
     instead = "" if by_name else ", or winner and loser with items="
+    if not by_name and not {*known} & {*table.columns}:
+        raise ExperimentError(
+            f"The answers have the columns {', '.join(map(written, table.columns))}, "
+            f"and none with a parameter; there can be {', '.join(known)}{instead}."
+        )
     _check_known(table, [*known, "tie", *_CIRCUMSTANCES], instead)
     # A file has the names of items as texts.
     designs = {
@@ -257,10 +298,13 @@ def csv_content(table: DataFrame) -> bytes:
 
 def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> None:
     columns = [*table.columns]
-    if unknown := [column for column in columns if column not in known]:
-        raise ExperimentError(
-            f"The answers have the columns {unknown}, which mean nothing here; there "
-            f"can be {', '.join(known)}{instead}."
+    if unread := [column for column in columns if column not in known]:
+        more = f" and {len(unread) - 10} more" if len(unread) > 10 else ""
+        warn_caller(
+            f"Columns of the answers that were not read: "
+            f"{', '.join(map(written, unread[:10]))}{more}. There can be "
+            f"{', '.join(known)}{instead}.",
+            InputDataWarning,
         )
     if len(set(columns)) < len(columns):
         raise ExperimentError(
@@ -319,15 +363,20 @@ def _number(text: str) -> int | float | None:
 
 
 def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
-    """Rater, note and seconds of a row, where they are there."""
+    """Rater, note, seconds and count of a row, where they are there."""
     known = {n: row[n] for n in _CIRCUMSTANCES if not _is_empty(row.get(n))}
-    rater, seconds = known.get("rater"), known.get("seconds")
+    rater = known.get("rater")
     if rater is not None:
         # A column of numbers with gaps has made a fraction of a whole one.
         whole = isinstance(rater, float) and rater.is_integer()
         known["rater"] = str(int(rater) if whole else rater)
-    if isinstance(seconds, str) and (number := _number(seconds)) is not None:
-        known["seconds"] = number
+    for name in ("seconds", "count"):
+        cell = known.get(name)
+        if isinstance(cell, str) and (number := _number(cell)) is not None:
+            known[name] = number
+    # A column of whole numbers with gaps is one of fractions.
+    if isinstance(known.get("count"), float) and known["count"].is_integer():
+        known["count"] = int(known["count"])
     return known
 
 
@@ -425,8 +474,9 @@ def answer_table(log: Log) -> DataFrame:
     It has the ``question``; the place of the ``option`` in the order of the question,
     and its ``name``; its parameters, whose columns end in ``_parameter`` where they
     would be called as others; who chose the question (``chosen_by``); who answered
-    (``rater``), with a ``note`` and ``seconds``, and when (``time``); the place at
-    which the option was on display (``shown``), where that is known;
+    (``rater``), with a ``note`` and ``seconds``, how often (``count``), and when
+    (``time``); the place at which the option was on display (``shown``), where that is
+    known;
     ``cannot_compare``; and for each kind of answer the value of the option, see
     `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
     each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options that
@@ -446,6 +496,7 @@ def answer_table(log: Log) -> DataFrame:
                 **{columns[name]: v for name, v in option.parameters.items()},
                 "chosen_by": question.asked["chosen_by"],
                 **{name: told.what.get(name) for name in _CIRCUMSTANCES},
+                "count": told.count,
                 "shown": None if order is None else order.index(place),
                 "time": told.time,
                 "cannot_compare": told.what.get("cannot_compare", False),

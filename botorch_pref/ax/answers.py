@@ -11,17 +11,27 @@ from unicodedata import normalize
 import torch
 from botorch.utils.transforms import is_fully_bayesian
 
-from botorch_pref.ax.given import finite_number, given_truth, is_text, wrong
+from botorch_pref.ax.given import (
+    TEXT,
+    finite_number,
+    given_integer,
+    given_truth,
+    is_text,
+    wrong,
+)
 from botorch_pref.ax.kinds import (
     COMPARING,
     INVALID,
     KINDS,
     OBJECTIVE,
+    RANKING,
     TIE,
     WINNER,
+    Answered,
     ShownOptions,
     Values,
     feedback_blocks,
+    has_shared_places,
     position,
 )
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
@@ -41,7 +51,8 @@ class Answer:
         winner: The better one of two.
         tie: Whether all valid options are equally good.
         best: The best of all valid options, of which there may be more than two.
-        ranking: All valid options, best first.
+        ranking: All valid options, best first; those that share a place together, as
+            in ``(0, (1, 2), 3)``.
         strength: How strongly the first of two is preferred, strictly between 0 and 1;
             below 0.5 the second is.
         cannot_compare: Whether nothing can be said of the options.
@@ -56,7 +67,7 @@ class Answer:
     winner: int | None = None
     tie: bool = False
     best: int | None = None
-    ranking: tuple[int, ...] | None = None
+    ranking: tuple[int | tuple[int, ...], ...] | None = None
     strength: float | None = None
     cannot_compare: bool = False
     invalid: tuple[int, ...] | None = None
@@ -66,7 +77,7 @@ class Answer:
     def given(self) -> dict[str, Any]:
         """The fields that say something, by name, as JSON keeps them."""
         said = {k: v for k, v in vars(self).items() if v is not None and v is not False}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in said.items()}
+        return {k: _listed(v) for k, v in said.items()}
 
     def rows(self, num_options: int) -> dict[str, Values]:
         """The answer as data of metrics.
@@ -77,6 +88,10 @@ class Answer:
         shown, said = ShownOptions(num_options, self.invalid or ()), self.given()
         told = [kind for kind in KINDS if kind.field in said]
         return {kind.metric: kind.encode(said[kind.field], shown) for kind in told}
+
+
+def _listed(value: Any) -> Any:
+    return [*map(_listed, value)] if isinstance(value, tuple) else value
 
 
 _NAMES = [attribute.name for attribute in fields(Answer)]
@@ -120,10 +135,13 @@ def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Ans
     return Answer(**checked)
 
 
-CIRCUMSTANCES = ("rater", "note", "seconds", "order")
+CIRCUMSTANCES = ("rater", "note", "seconds", "order", "count")
 """The parts of an answer in the log that are not fields of `Answer`: the name of who
-answered, a note of hers, how many seconds it took, and the places of the options in the
-order in which they were on display."""
+answered, a note of hers, how many seconds it took, the places of the options in the
+order in which they were on display, and how often the answer was given, if not once."""
+
+_MOST_TIMES = 2**53
+"""Double precision, in which counts are multiplied, has no larger whole numbers."""
 
 
 def checked_told(
@@ -134,7 +152,7 @@ def checked_told(
     ``given`` has the fields of both.
     """
     said = {k: v for k, v in given.items() if k not in CIRCUMSTANCES}
-    rater, note, seconds, order = map(given.get, CIRCUMSTANCES)
+    rater, note, seconds, order, count = map(given.get, CIRCUMSTANCES)
     if order is not None:
         places = range(num_options)
         order = [*ShownOptions(num_options).places("order", order, places)]
@@ -143,13 +161,16 @@ def checked_told(
                 f"order is {order}; name each of the {num_options} options."
             )
     if note is not None and not is_text(note):
-        raise wrong("note", note, "a text or leave it out")
+        raise wrong("note", note, f"{TEXT}, or leave it out")
     if seconds is not None:
         took = finite_number(seconds)
         if took is None or took < 0:
             raise wrong("seconds", seconds, "how many the answer took, 0 or more")
         seconds = took
-    known = (checked_rater(rater), note or None, seconds, order)
+    if count is not None:
+        count = given_integer("count", count, 1, _MOST_TIMES)
+    times = None if count == 1 else count
+    known = (checked_rater(rater), note or None, seconds, order, times)
     around = {k: v for k, v in zip(CIRCUMSTANCES, known, strict=True) if v is not None}
     return checked_answer(num_options, num_levels, **said), around
 
@@ -159,7 +180,7 @@ def checked_rater(given: object) -> str | None:
     if given is None:
         return None
     if not isinstance(given, str) or not is_text(given) or not given.strip():
-        raise wrong("rater", given, "a name or leave it out")
+        raise wrong("rater", given, f"a name, {TEXT}, or leave it out")
     # Phones and tables differ in how they write an accent, and names in their blanks.
     return " ".join(normalize("NFC", given).split())
 
@@ -181,14 +202,16 @@ def check_taken(
     biased = settings.position_bias
     known = settings.model, settings.model_options
     key = json.dumps([*known, num_options, num_levels, biased])
-    kinds = (key, *sorted(rows))
+    # With shared places a ranking is comparisons and ties.
+    shared = has_shared_places(rows.get(RANKING.metric, {}))
+    kinds = (key, *sorted(rows), *(["shared places"] if shared else []))
     if not rows or kinds in _TAKEN:
         return
     at = {place: position(place, num_options) for place in range(num_options)}
-    told: dict[int, Mapping[str, Values]] = {0: rows}
-    if TIE.metric in rows:
+    told: dict[Answered, Mapping[str, Values]] = {(0, None): rows}
+    if TIE.metric in rows or shared:
         # A tie threshold is learned from the first duel on that is decided.
-        told[1] = {WINNER.metric: {0: 1.0, 1: 0.0}}
+        told[1, None] = {WINNER.metric: {0: 1.0, 1: 0.0}}
     positions = dict.fromkeys(told, at) if biased else None
     blocks = feedback_blocks(told, num_levels, positions)
     if biased and any(b.relative and b.covariates is None for b in blocks):

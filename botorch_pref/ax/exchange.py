@@ -31,7 +31,7 @@ from botorch_pref.ax.log import (
     stored_parameters,
 )
 from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
-from botorch_pref.ax.questions import answers_by_key, taken
+from botorch_pref.ax.questions import answers_by_key, taken, told_again
 from botorch_pref.ax.settings import ParameterConfig
 from botorch_pref.ax.space.constraints import LinearConstraint, linear_form, sum_text
 from botorch_pref.ax.space.options import own_design
@@ -239,7 +239,8 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
 
     A question is the same where it was asked at the same time about the same options,
     and the events of one log begin with those of the other, as in a log and its copy.
-    Where it was answered otherwise in each, both answers count: it is another question.
+    Each may have got the same answer by itself: as told twice, it counts once. Where it
+    was answered otherwise in each, both answers count: it is another question.
     An answer that one of them recorded from a table of the other is the same, too.
     """
     known: dict[object, list[LoggedQuestion]] = {}
@@ -251,7 +252,7 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
         for here in candidates:
             # As far as both go.
             pairs = zip(here.events[1:], question.events[1:], strict=False)
-            if all(a.happening == b.happening for a, b in pairs):
+            if all(_is_same(a, b) for a, b in pairs):
                 shared[question.index] = (here.index, len(here.events))
                 candidates.remove(here)
                 break
@@ -266,6 +267,12 @@ def _shared_questions(log: Log, source: Log) -> dict[int, tuple[int, int]]:
                 # What followed there follows here, unless something else did here.
                 shared[number] = (place, told if stands else whole)
     return shared
+
+
+def _is_same(first: Event, second: Event) -> bool:
+    """Whether two events say the same, perhaps at other times."""
+    same_what = told_again(first.what) == told_again(second.what)
+    return first.kind == second.kind and same_what
 
 
 def _identity(question: LoggedQuestion) -> object:

@@ -18,6 +18,7 @@ from botorch_pref.ax import questions as telling
 from botorch_pref.ax import report as reporting
 from botorch_pref.ax.answer_table import answer_table, csv_content, record_table
 from botorch_pref.ax.answers import checked_rater
+from botorch_pref.ax.client import PreferenceClient
 from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
@@ -154,6 +155,16 @@ class PreferenceExperiment:
             f"{self.settings.model} with {acquisition}>"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles of the object are the experiment, opened once more.
+
+        They have its name and its storage, and no answers: `resume` reads these.
+
+        Raises:
+            ExperimentError: It was opened to be read, or its storage has a password.
+        """
+        return _resumed, (type(self), *self._kept.reopened_by)
+
     @property
     @one_at_a_time
     def log(self) -> Log:
@@ -193,8 +204,8 @@ class PreferenceExperiment:
 
     @property
     def num_answers(self) -> int:
-        """Number of answers that stand."""
-        return sum(asked.standing is not None for asked in self.log.questions)
+        """Number of answers that stand, each as often as it was given."""
+        return sum(told.count for told in self.log.answers())
 
     @property
     def version(self) -> str:
@@ -320,14 +331,15 @@ class PreferenceExperiment:
         Args:
             options: What was compared, two designs or more, see `ask`.
             rater: The name of who answered.
-            said: See `tell`.
+            said: See `tell`; and ``count``, how often the answer was given.
 
         Raises:
             ExperimentError: The search space does not have these designs, or this
                 cannot be an answer about them.
         """
-        said = {"rater": rater, **said}
-        return self._added(lambda log: telling.record(log, options, said))[0]
+        designs = own_options(self.log.space, self.log.catalogue, options)
+        what = telling.taken(self.log, len(designs), {"rater": rater, **said})
+        return self._added(lambda log: telling.record(log, designs, what))[0]
 
     @one_at_a_time
     def record_table(
@@ -342,8 +354,9 @@ class PreferenceExperiment:
             answers: Of pandas, or the path of a CSV file with commas. A table of duels
                 has a row for each: the designs in ``winner_<parameter>`` and
                 ``loser_<parameter>``, or their names in ``winner`` and ``loser``; then
-                perhaps ``tie`` (True or False), ``rater``, ``note``, ``seconds``.
-                One of `answers` or `write_answers` has a row for each option.
+                perhaps ``tie`` (True or False), ``rater``, ``note``, ``seconds``, and
+                ``count``, how often the answer was given. One of `answers` or
+                `write_answers` has a row for each option.
             items: Designs by name: a row each, with a column for each parameter. A
                 catalogue needs none.
 
@@ -358,7 +371,8 @@ class PreferenceExperiment:
     ) -> Question:
         """Takes back an answer, and returns its question, pending again.
 
-        Called again, it takes back the answer before. The log keeps what was said, and
+        Called again, it takes back the answer that was given before, also where a
+        merged log has it at another place. The log keeps what was said, and
         that it was undone.
 
         Args:
@@ -488,7 +502,7 @@ class PreferenceExperiment:
     @one_at_a_time
     def client(self) -> Client:
         """Ax's client of this experiment; its ``summarize`` shows no winners."""
-        client = Client()
+        client = PreferenceClient(self.settings)
         client.set_experiment(self.experiment)
         client.set_generation_strategy(self.generation_strategy)
         return client
@@ -574,7 +588,8 @@ class PreferenceExperiment:
 
         Returns the questions that were added, which are numbered on. Each event is
         taken once. A question that both have is not added again, and has the events of
-        both; where it was answered otherwise in each, both answers are kept, as those
+        both. Where each got the same answer, that counts once, as if it were told
+        again; where it was answered otherwise in each, both answers are kept, as those
         of two questions. So are answers that one of them has from a table of the other.
 
         Args:
@@ -588,3 +603,8 @@ class PreferenceExperiment:
             raise wrong("other", other, "a PreferenceExperiment, as resume returns one")
         source = other.log
         return self._added(lambda log: exchange.merge(log, source))
+
+
+def _resumed(cls: type[PreferenceExperiment], name: str, place: str) -> Any:
+    """The experiment of a pickle, or of an object that was copied."""
+    return cls.resume(name, storage=place)

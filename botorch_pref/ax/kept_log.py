@@ -96,6 +96,24 @@ class KeptLog:
         return cls(log, store)
 
     @property
+    def reopened_by(self) -> tuple[str, str]:
+        """The name of the experiment and its storage, which open it again.
+
+        Raises:
+            ExperimentError: It was opened to be read, or its storage has a password.
+        """
+        name, store = self._log.name, self._store
+        place = None if store is None else store.reopened_by
+        if place is None:
+            why = "it was opened to be read" if store is None else "its URL is secret"
+            raise ExperimentError(
+                f"{name!r} cannot be copied or pickled as an object: {why}. Open it "
+                f"where it is wanted by PreferenceExperiment.resume({name!r}, "
+                "storage=...)."
+            )
+        return name, place
+
+    @property
     def log(self) -> Log:
         """The log, as it is stored."""
         if not self._is_stored:

@@ -32,6 +32,7 @@ from botorch_pref.feedback import (
     Ratings,
     Strengths,
     Validity,
+    rankings_with_ties,
 )
 
 OBJECTIVE = Keys.PAIRWISE_PREFERENCE_QUERY.value
@@ -43,8 +44,12 @@ DECIMALS = 10
 Values = dict[int, float]
 """The values of one answer, by the place of the option or by datapoint."""
 
-Groups = Sequence[tuple[int, Values]]
-"""Each trial that has data of a metric, with its values by datapoint."""
+Answered = tuple[int, int | None]
+"""The number of a trial, and of the rater whose answer to it stands by itself; None
+where raters are not kept apart."""
+
+Groups = Sequence[tuple[Answered, Values]]
+"""Each answer that has data of a metric, with its values by datapoint."""
 
 Pairs = list[tuple[int, int]]
 
@@ -175,12 +180,50 @@ def _checked_best(given: Any, shown: ShownOptions) -> dict[str, Any]:
 
 
 def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    """All valid options, best first; the first of two is the winner."""
+    """All valid options, best first; the first of two is the winner.
+
+    Options that share a place are a list of their own; if all do, it is a tie.
+    """
     compared = shown.compared("ranking")
-    ranking = shown.places("ranking", given, compared)
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise wrong("ranking", given, "a list of options, counted from 0")
+    groups = [*map(_group, given)]
+    ranking = shown.places("ranking", [i for each in groups for i in each], compared)
     if len(ranking) != len(compared):
         raise ExperimentError(f"ranking is {list(ranking)}; name all of {compared}.")
-    return {"winner": ranking[0]} if len(compared) == 2 else {"ranking": ranking}
+    ordered = [tuple(sorted(map(int, each))) for each in groups if each]
+    if len(ordered) == 1:
+        return {"tie": True}
+    if len(compared) == 2:
+        return {"winner": ranking[0]}
+    return {"ranking": tuple(e[0] if len(e) == 1 else e for e in ordered)}
+
+
+def _group(given: Any) -> Sequence[Any]:
+    """The options at a place of a ranking: one, or a list of several."""
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    return given if several else [given]
+
+
+def _ranks(said: Sequence[Any], shown: ShownOptions) -> Values:
+    """1 for the best, 2 for the next; after two that share a place, two more."""
+    ranks: Values = {}
+    for each in map(_group, said):
+        ranks |= dict.fromkeys(each, float(len(ranks) + 1))
+    return ranks
+
+
+def _by_rank(values: Values, shown: ShownOptions) -> list[Any]:
+    """The options in the order of their ranks, with lists of those that share one."""
+    groups: dict[float, list[int]] = {}
+    for place in sorted(values, key=values.__getitem__):
+        groups.setdefault(values[place], []).append(place)
+    return [each[0] if len(each) == 1 else sorted(each) for each in groups.values()]
+
+
+def has_shared_places(ranks: Values) -> bool:
+    """Whether options share a place of a ranking."""
+    return len({*ranks.values()}) < len(ranks)
 
 
 def _checked_strength(given: Any, shown: ShownOptions) -> dict[str, Any]:
@@ -206,7 +249,7 @@ def _sets(metric: str, groups: Groups, order: int, pair: bool = False) -> Tensor
     They are in the order of their values: rising (1), falling (-1), or as they are (0).
     """
     rows = []
-    for trial, values in groups:
+    for (trial, _), values in groups:
         if len(values) < 2 or (pair and len(values) > 2):
             raise ExperimentError(
                 f"Trial {trial} has data of {metric} for {len(values)} arms; it takes "
@@ -218,7 +261,7 @@ def _sets(metric: str, groups: Groups, order: int, pair: bool = False) -> Tensor
 
 def _duels(groups: Groups, num_levels: int | None) -> Comparisons:
     pairs = _sets(OBJECTIVE, groups, -1, pair=True)
-    for trial, values in groups:
+    for (trial, _), values in groups:
         if sorted(values.values()) != [0.0, 1.0]:
             raise ExperimentError(
                 f"Trial {trial} has {sorted(values.values())} as {OBJECTIVE}; give 1 "
@@ -277,9 +320,8 @@ RANKING: AnswerKind = AnswerKind(
     "ranking",
     "preference_rank",
     checked=_checked_ranking,
-    # 1 for the best, 2 for the next.
-    encode=lambda said, shown: {i: float(rank) for rank, i in enumerate(said, 1)},
-    said_by=lambda values, shown: sorted(values, key=values.__getitem__),
+    encode=_ranks,
+    said_by=_by_rank,
     feedback=lambda groups, _: Rankings(_sets(RANKING.metric, groups, 1)),
 )
 STRENGTH = AnswerKind(
@@ -348,8 +390,9 @@ def preferred(said: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
             worth = {place: sign * value for place, value in values.items()}
             pairs = permutations(worth, 2)
             decided = [(i, j) for i, j in pairs if worth[i] > worth[j]]
+            equal = [(i, j) for i, j in combinations(worth, 2) if worth[i] == worth[j]]
             # The options that are not the best of many are not equal.
-            return decided, [] if decided else [*combinations(values, 2)]
+            return decided, [] if decided and kind is not RANKING else equal
     return [], []
 
 
@@ -374,29 +417,81 @@ def number_of_levels(experiment: Experiment) -> int | None:
 
 
 def feedback_blocks(
-    told: Mapping[int, Mapping[str, Values]],
+    told: Mapping[Answered, Mapping[str, Values]],
     num_levels: int | None,
-    positions: Mapping[int, Mapping[int, float]] | None = None,
+    positions: Mapping[Answered, Mapping[int, float]] | None = None,
+    counts: Mapping[Answered, int] = {},
 ) -> list[Feedback]:
     """Answers in containers, one for each class of feedback.
 
-    ``told`` has the data of each trial by the name of the metric, ``positions`` those
-    of its datapoints; it is None where positions do not count.
+    ``told`` has the data of each answer by the name of the metric, ``positions`` those
+    of its datapoints; it is None where positions do not count. ``counts`` says how
+    often each answer was given, where that is not once.
     """
     blocks: dict[type[Feedback], Feedback] = {}
+    said: dict[str, list[tuple[Answered, Values]]] = {kind.metric: [] for kind in KINDS}
+    for answer, values in told.items():
+        for kind in KINDS:
+            if kind.metric in values:
+                for metric, row in _told_rows(kind, values[kind.metric]):
+                    said[metric].append((answer, row))
     for kind in KINDS:
-        found = [
-            (t, rows[kind.metric]) for t, rows in told.items() if kind.metric in rows
-        ]
-        if kind is TIE:
-            found = [(t, two) for t, values in found for two in tied_in_turn(values)]
-        if found:
-            block = kind.feedback(found, num_levels)
+        if rows := said[kind.metric]:
+            block = _counted(kind, rows, num_levels, counts)
             if positions is not None:
-                block = with_positions(block, [positions.get(t, {}) for t, _ in found])
+                shown = [positions.get(answer, {}) for answer, _ in rows]
+                block = with_positions(block, shown)
             earlier = blocks.get(type(block))
             blocks[type(block)] = earlier.followed_by(block) if earlier else block
     return [*blocks.values()]
+
+
+def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
+    """The rows that models are told of an answer, each with the metric it is one of.
+
+    A tie of all options is several, and so is a ranking with shared places.
+    """
+    if kind is TIE:
+        return [(kind.metric, two) for two in tied_in_turn(values)]
+    if kind is not RANKING or not has_shared_places(values):
+        return [(kind.metric, values)]
+    options, ranks = torch.tensor([*values]), torch.tensor([*values.values()])
+    rows: list[tuple[str, Values]] = []
+    for block in rankings_with_ties(options.unsqueeze(0), ranks.unsqueeze(0)):
+        assert isinstance(block, Comparisons)
+        pairs, ties = block.pairs, block.ties
+        decided = [] if pairs is None else pairs.tolist()
+        rows += [(WINNER.metric, {i: 1.0, j: 0.0}) for i, j in decided]
+        equal = [] if ties is None else ties.tolist()
+        rows += [(TIE.metric, {i: 1.0, j: 1.0}) for i, j in equal]
+    return rows
+
+
+_MOST_REPEATED = 50_000
+"""Rows of answers that are told one by one, whatever their counts."""
+
+
+def _counted(
+    kind: AnswerKind,
+    rows: Groups,
+    num_levels: int | None,
+    counts: Mapping[Answered, int],
+) -> Feedback:
+    """Answers of a kind, each with its count, or as often as it was given."""
+    block, times = kind.feedback(rows, num_levels), [counts.get(a, 1) for a, _ in rows]
+    if max(times) == 1:
+        return block
+    (name,) = block.tables
+    if name is not None:
+        return block._replaced({name: torch.tensor(times)})
+    if (total := sum(times)) > _MOST_REPEATED:
+        raise ExperimentError(
+            f"There are {total} answers that say {kind.field}, which models see one by "
+            f"one: at most {_MOST_REPEATED}; give them smaller counts."
+        )
+    each = zip(rows, times, strict=True)
+    repeated = [row for row, often in each for _ in range(often)]
+    return kind.feedback(repeated, num_levels)
 
 
 def tied_in_turn(values: Values) -> list[Values]:

@@ -53,16 +53,22 @@ _CONFIGS = {
 """The kinds of parameters, by the names that the log has for them."""
 
 
+_ENCODERS = {
+    any_order: json.JSONEncoder(
+        sort_keys=any_order,
+        ensure_ascii=False,
+        allow_nan=False,
+        default=lambda other: other.item(),
+    )
+    for any_order in (False, True)
+}
+"""Made once: many short texts are written."""
+
+
 def json_text(value: Any, any_order: bool = False) -> str:
     """The text of a value."""
     try:
-        return json.dumps(
-            value,
-            sort_keys=any_order,
-            ensure_ascii=False,
-            allow_nan=False,
-            default=lambda other: other.item(),
-        )
+        return _ENCODERS[any_order].encode(value)
     except (AttributeError, TypeError, ValueError) as error:
         raise ExperimentError(f"{value!r} cannot be stored: {error}") from error
 
@@ -195,25 +201,27 @@ class Event:
         return {k: v for k, v in self.what.items() if k not in CIRCUMSTANCES}
 
     @property
+    def count(self) -> int:
+        """How often an answer was given."""
+        return cast("int", self.what.get("count", 1))
+
+    @property
     def rater(self) -> str | None:
         """The name of who was asked or who answered; None for nobody in particular."""
         return cast("str | None", self.what.get("rater"))
 
-    @property
-    def happening(self) -> object:
-        """The event without its places in a log."""
-        return self.time, self.kind, self.what
-
     def to_row(self) -> dict[str, Any]:
-        """The event as a row of a table, with a checksum."""
-        what = {key: value for key, value in self.what.items() if key != "rater"}
-        known = {**vars(self), "rater": self.rater, "what": json_text(what)}
-        row = {key: known[key] for key in COLUMNS}
-        return {**row, "checksum": digest(*row.values())}
+        """The event as a row of a table, with its checksum."""
+        what, rater = self.what, self.rater
+        if rater is not None:
+            what = {key: value for key, value in what.items() if key != "rater"}
+        row = {**vars(self), "rater": rater, "what": json_text(what)}
+        row["checksum"] = self.checksum or digest(*(row[key] for key in COLUMNS))
+        return {key: row[key] for key in (*COLUMNS, "checksum")}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """An event from its row."""
+        """An event from its row, which is checked to be what was written."""
         values = {key: row[key] for key in COLUMNS}
         kinds = {"number": int, "question": int, "rater": str | None}
         typed = all(isinstance(v, kinds.get(key, str)) for key, v in values.items())
@@ -221,16 +229,24 @@ class Event:
             raise StorageError(
                 f"it is not what was written (its checksum differs): {_short(values)}"
             )
-        what = json_value(values.pop("what"))
-        rater = values.pop("rater")
+        return cls.of_written(row)
+
+    @classmethod
+    def of_written(cls, row: Mapping[str, Any]) -> Self:
+        """An event from a row of `to_row`."""
+        what, rater = json_value(row["what"]), row["rater"]
         if not isinstance(what, dict):
             raise StorageError(f"{what!r:.80} says nothing")
         known = what if rater is None else {**what, "rater": rater}
-        return cls(what=known, checksum=row["checksum"], **values)
+        same = {key: row[key] for key in _KEPT}
+        return cls(what=known, **same)
 
 
 COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
 """The columns that the checksum of an event is made from, in order."""
+
+_KEPT = ("number", "question", "kind", "time", "before", "checksum")
+"""The columns that are fields of an event as they are."""
 
 
 def _short(values: Mapping[str, Any]) -> str:
@@ -284,6 +300,11 @@ class LoggedQuestion:
         return self.events[0].what
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether it was answered elsewhere and recorded."""
+        return "elsewhere" in self.asked
+
+    @property
     def as_chosen(self) -> list[Option]:
         """The options in the order in which they were chosen."""
         places = self.asked.get("places", range(len(self.options)))
@@ -298,7 +319,7 @@ class LoggedQuestion:
         told = self.standing
         if told is None:
             return None
-        usual = None if "elsewhere" in self.asked else range(len(self.options))
+        usual = None if self.elsewhere else range(len(self.options))
         return cast("Sequence[int] | None", told.what.get("order", usual))
 
     @property
@@ -334,7 +355,7 @@ class Log:
     """Log of an experiment in memory, complete and checked.
 
     ``blank`` is Ax's experiment without questions; ``names`` has the name of each
-    option that was shown, by the text of its parameters; ``titles`` what people call
+    option that was shown, by its parameters; ``titles`` what people call
     it, by its name: the id of a row, or the `option_title` where it was first shown;
     ``raters`` the number of each person who has answered, by name, in the order of
     their first answers. ``position`` points of the Sobol sequence were used.
@@ -360,7 +381,7 @@ class Log:
     def _begin(self) -> None:
         self.events: list[Event] = []
         self.questions: list[LoggedQuestion] = []
-        self.names: dict[str, str] = {}
+        self.names: dict[frozenset[tuple[str, Any]], str] = {}
         self.titles: dict[str, str] = {}
         self.raters: dict[str, int] = {}
         self.position = 0
@@ -396,18 +417,26 @@ class Log:
 
     def name_of(self, option: TParameterization) -> str | None:
         """The name of an option that was shown."""
-        return self.names.get(json_text(option, any_order=True))
+        return self.names.get(frozenset(option.items()))
 
     def titles_of(self, question: LoggedQuestion) -> list[str]:
         """What people call the options of a question, in the order shown."""
         return [self.titles[option.name] for option in question.options]
 
     def answers(self) -> Iterator[Event]:
-        """Answers that stand, neither withdrawn nor undone, the latest first."""
+        """Answers that stand, neither withdrawn nor undone, the latest first.
+
+        They are in the order of their times: a merged log has older ones behind.
+        """
         events, questions = self.events, self.questions
-        for event in reversed(events):
-            if questions[event.question].standing is event:
-                yield event
+        standing = (e for e in events if questions[e.question].standing is e)
+        yield from sorted(standing, key=lambda e: (e.time, e.number), reverse=True)
+
+    @property
+    def num_compared(self) -> int:
+        """Number of answers that stand and say something of their options."""
+        answers = (e for e in self.answers() if "cannot_compare" not in e.what)
+        return sum(answer.count for answer in answers)
 
     def last_answer(self, rater: str | None) -> Event | None:
         """The latest answer that stands, of one rater or of anybody (None)."""
@@ -440,7 +469,7 @@ class Log:
         """Adds what happened to a question, now, or at a time: then it is checked."""
         event = Event(len(self.events), question, kind, time or now(), what, self.head)
         # In memory as it will be read again.
-        event = Event.of_row(event.to_row())
+        event = Event.of_written(event.to_row())
         if time is not None:
             self.check(event)
         self.append(event)
@@ -478,7 +507,7 @@ class Log:
                 self._parameters[option.name] = option.parameters
                 title = option_title(event.question, place)
                 self.titles[option.name] = option.name if self.catalogue else title
-                self.names[json_text(option.parameters, any_order=True)] = option.name
+                self.names[frozenset(option.parameters.items())] = option.name
         self.questions.append(LoggedQuestion(event.question, options, [event]))
 
     def append_stored(

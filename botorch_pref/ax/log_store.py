@@ -167,6 +167,7 @@ class LogStore:
                 f"storage is {place!r}; give a path or the URL of a database."
             )
         self.path: Path | None = None
+        self._place = str(place)
         try:
             url = make_url(str(place)) if "://" in str(place) else None
             url = url or URL.create("sqlite", database=str(place))
@@ -185,6 +186,13 @@ class LogStore:
             ) from error
         except SQLAlchemyError as error:
             raise StorageError(f"storage= is no database: {error}") from error
+
+    @property
+    def reopened_by(self) -> str | None:
+        """What opens the same database again; None where that has a password."""
+        if self.path is not None:
+            return str(self.path)
+        return None if make_url(self._place).password else self._place
 
     def create(self, log: Log) -> None:
         """Keeps a new experiment."""

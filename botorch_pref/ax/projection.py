@@ -9,14 +9,17 @@ experiments that are not ours.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import torch
 from ax.adapter.data_utils import ExperimentData
 from ax.core.arm import Arm
+from ax.core.base_trial import BaseTrial
+from ax.core.batch_trial import BatchTrial
 from ax.core.data import Data, DataRow
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
@@ -25,13 +28,22 @@ from ax.core.trial_status import TrialStatus
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.kinds import (
     DECIMALS,
+    KINDS,
     OBJECTIVE,
+    Answered,
     Values,
     feedback_blocks,
     number_of_levels,
     position,
 )
-from botorch_pref.ax.log import ASKED, PERSON, Chosen, Event, Log, LoggedQuestion
+from botorch_pref.ax.log import (
+    PERSON,
+    Chosen,
+    Event,
+    Log,
+    LoggedQuestion,
+    json_text,
+)
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.data import FeedbackDataset
@@ -39,8 +51,9 @@ from botorch_pref.models.data import FeedbackDataset
 PROPERTY = "preference_events"
 """The property of Ax's trial that holds its events, in order, for Ax's users."""
 
-_RATER, _POSITIONS = "preference_rater", "preference_positions"
-"""Properties with the number of who answered, and options' positions by their arms."""
+_RATERS, _POSITIONS = "preference_raters", "preference_positions"
+"""Properties with how often the answer of a trial was given, in pairs of the number of
+a rater, or None, and a count; and with options' positions by their arms."""
 
 _POSITION = "init_position"
 """Where Ax keeps how many points of the Sobol sequence were used."""
@@ -56,40 +69,59 @@ def chosen_by(run: GeneratorRun) -> Chosen:
 
 
 class Projection:
-    """A log, and Ax's experiment of it, which follows it when it is wanted."""
+    """A log, and Ax's experiment of it, which follows it when it is wanted.
+
+    Each question has a trial of its number. Of those that were answered elsewhere, all
+    that have the same answer about the same options share the trial of the first one:
+    what follows costs as much as there are distinct answers.
+    """
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self._experiment = log.definition.made()
-        self._seen = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._experiment = self.log.definition.made()
+        self._seen = self._num_questions = self._num_trials = 0
+        self._trials: dict[object, int] = {}
         self._rows: dict[int, list[DataRow]] = {}
 
     def experiment(self) -> Experiment:
         """Ax's experiment, with everything that the log has by now."""
-        experiment, log = self._experiment, self.log
-        known = sum(event.kind == ASKED for event in log.events[: self._seen])
-        if len(experiment.trials) != known:
+        log = self.log
+        if len(self._experiment.trials) != self._num_trials:
             raise ExperimentError(
                 f"Trials were added to Ax's experiment of {log.name!r}, or removed. "
                 "They are not kept, and Ax's experiment is made anew: add questions by "
                 "ask, and answers that were given elsewhere by record."
             )
-        changed = dict.fromkeys(event.question for event in log.events[self._seen :])
+        changed = sorted({event.question for event in log.events[self._seen :]})
+        before = changed[: bisect_left(changed, self._num_questions)]
+        if any(log.questions[index].elsewhere for index in before):
+            # What shares a trial now follows from the log alone, not from its history.
+            self._begin()
+            changed = [*range(len(log.questions))]
         if changed:
             for index in changed:
                 self._bring_up_to_date(log.questions[index])
             rows = (row for index in sorted(self._rows) for row in self._rows[index])
-            experiment.data = Data(data_rows=rows)
-            self._seen = len(log.events)
-        return experiment
+            self._experiment.data = Data(data_rows=rows)
+            self._seen, self._num_questions = len(log.events), len(log.questions)
+        return self._experiment
 
     def _bring_up_to_date(self, question: LoggedQuestion) -> None:
-        experiment, index, told = self._experiment, question.index, question.standing
-        trial = experiment.trials.get(index)
+        told, key = question.standing, self._key(question)
+        index = self._trials.setdefault(key, question.index)
+        if told is not None and index != question.index:
+            self._add_to_trial(self._experiment.trials[index], question, told)
+            return
+        trial = self._experiment.trials.get(index)
         asked, last = (_time(question.events[i]) for i in (0, -1))
         if trial is None:
-            trial = experiment.new_batch_trial(generator_run=_run_of(question))
+            run = _run_of(question)
+            trial = BatchTrial(self._experiment, generator_run=run, index=index)
             trial._time_created = asked
+            self._num_trials += 1
         status, reason = TrialStatus.RUNNING, None
         if question.compared:
             status = TrialStatus.COMPLETED
@@ -101,21 +133,55 @@ class Projection:
         # Ax never goes back from these.
         trial._time_completed = None if question.pending else last
         trial._status_reason, trial._time_run_started = reason, asked
-        events = [{**vars(one), "what": dict(one.what)} for one in question.events]
-        trial._properties[PROPERTY] = events
+        trial._properties[PROPERTY] = _as_properties(question.events)
         names = [option.name for option in question.options]
         shown, self._rows[index] = question.display, []
         trial._properties[_POSITIONS] = shown and {
             names[place]: position(rank, len(names)) for rank, place in enumerate(shown)
         }
-        trial._properties[_RATER] = None
+        trial._properties[_RATERS] = []
         if told is not None:
-            trial._properties[_RATER] = self.log.raters.get(told.rater or "")
+            trial._properties[_RATERS] = [[self._number_of(told), told.count]]
             self._rows[index] = [
                 DataRow(index, names[i], metric, metric, value, math.nan)
                 for metric, values in Answer(**told.said).rows(len(names)).items()
                 for i, value in values.items()
             ]
+
+    def _number_of(self, told: Event) -> int | None:
+        """The number of who gave an answer."""
+        return self.log.raters.get(told.rater or "")
+
+    def _key(self, question: LoggedQuestion) -> object:
+        """What questions share that have one trial: for most the number of one."""
+        told = question.standing
+        if told is None or not question.elsewhere or not question.compared:
+            return question.index
+        shared = self.log.settings.raters == SHARE
+        return (
+            tuple(option.name for option in question.options),
+            json_text(told.said, any_order=True),
+            json_text(question.display),
+            told.rater if shared else None,
+        )
+
+    def _add_to_trial(
+        self, trial: BaseTrial, question: LoggedQuestion, told: Event
+    ) -> None:
+        """Adds the same answer once more."""
+        trial._properties[PROPERTY] += _as_properties(question.events)
+        trial._time_completed = _time(told)
+        number, pairs = self._number_of(told), trial._properties[_RATERS]
+        for pair in pairs:
+            if pair[0] == number:
+                pair[1] += told.count
+                return
+        pairs.append([number, told.count])
+
+
+def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Events as Ax's trials have them."""
+    return [{**vars(one), "what": dict(one.what)} for one in events]
 
 
 def _run_of(question: LoggedQuestion) -> GeneratorRun:
@@ -137,83 +203,117 @@ def _time(event: Event) -> datetime:
     return datetime.fromisoformat(event.time).astimezone().replace(tzinfo=None)
 
 
-def raters_of_trials(experiment: Experiment, pooled: bool = False) -> dict[int, int]:
-    """Number of the rater of each answer that stands and has a name, by trial.
+Counts = Mapping[int, Mapping[int | None, int]]
+"""How often the answer of each trial was given: by the numbers of raters where their
+answers are kept apart, and by None of all others."""
 
-    Nobody where answers are pooled, unless ``pooled`` ones are asked for.
+
+def answer_counts(experiment: Experiment, apart: bool | None = None) -> Counts:
+    """Counts of the answers that stand, by trial.
+
+    Raters are kept ``apart`` by their numbers, by default as settings say. A trial that
+    Ax's client has added has one answer.
     """
-    shared = Settings.of(experiment).raters == SHARE
-    return _of_trials(experiment, _RATER) if pooled or shared else {}
-
-
-def _of_trials(experiment: Experiment, name: str) -> dict[int, Any]:
-    """A property of Ax's trials, without those that Ax's client has added."""
-    found = ((i, t._properties.get(name)) for i, t in experiment.trials.items())
-    return {index: value for index, value in found if value is not None}
+    if apart is None:
+        apart = Settings.of(experiment).raters == SHARE
+    counts = {}
+    for index, trial in experiment.trials.items():
+        pairs = trial._properties.get(_RATERS) or [[None, 1]]
+        counts[index] = dict(pairs)
+        if not apart:
+            counts[index] = {None: sum(counts[index].values())}
+    return counts
 
 
 def arms_and_raters(
-    experiment_data: ExperimentData, raters: Mapping[int, int]
+    experiment_data: ExperimentData, counts: Counts
 ) -> list[tuple[str, int | None]]:
     """The names of the arms that answers are about, with the numbers of their raters.
 
-    Each pair is there once, in the order of the names; the number is None where the
-    trial of the answer is not in ``raters``.
+    Each pair is there once, in the order of the names; the number is None where raters
+    are not kept apart.
     """
     index = experiment_data.observation_data.sort_index().index
     levels = ("arm_name", "trial_index")
     pairs = zip(*(index.get_level_values(level) for level in levels), strict=True)
-    return list(dict.fromkeys((name, raters.get(trial)) for name, trial in pairs))
+    return list(
+        dict.fromkeys((name, rater) for name, trial in pairs for rater in counts[trial])
+    )
 
 
 def feedback_dataset(
     experiment: Experiment,
     experiment_data: ExperimentData,
     parameters: list[str],
-    raters: Mapping[int, int] | None = None,
+    counts: Counts | None = None,
+    of_raters: bool = False,
 ) -> FeedbackDataset:
     """Data set of every answer in tables of an experiment, whose arms are numbers.
 
     Its datapoints are the rows of `arms_and_raters`, its features the columns
-    ``parameters``. ``raters`` has the number of who answered, by trial, where these are
-    to be kept apart, and positions not to count; by default it is as settings say.
+    ``parameters``. ``counts`` are those of the answers, by default all that stand.
+    Where it is ``of_raters``, they are kept apart and positions do not count; by
+    default it is as settings say.
     """
     settings = Settings.of(experiment)
-    biased = raters is None and settings.position_bias
-    apart = raters is not None or settings.raters == SHARE
-    raters = raters_of_trials(experiment) if raters is None else raters
-    rows = arms_and_raters(experiment_data, raters)
+    biased = not of_raters and settings.position_bias
+    apart = of_raters or settings.raters == SHARE
+    counts = answer_counts(experiment, apart) if counts is None else counts
+    rows = arms_and_raters(experiment_data, counts)
     if not rows:
-        raise ExperimentError("There is no answer yet; ask and tell first.")
+        raise _no_answer()
     place = {row: i for i, row in enumerate(rows)}
     # A database keeps no order, and Ax's transforms not always this one.
     means = experiment_data.observation_data["mean"].sort_index()
-    told: dict[int, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
+    told: dict[Answered, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
     for metric in means.columns:
         # Ax's tables keep so many decimals, and read back others.
         values = means[metric].dropna().round(DECIMALS)
         trials, names = map(values.index.get_level_values, ("trial_index", "arm_name"))
         for trial, name, value in zip(trials, names, values.tolist(), strict=True):
-            told[trial][metric][place[name, raters.get(trial)]] = value
+            for rater in counts[trial]:
+                told[trial, rater][metric][place[name, rater]] = value
+    if not any(kind.metric in rows for rows in told.values() for kind in KINDS):
+        raise _no_answer()
     positions = None
     if biased:
         positions = {
-            trial: {
+            (trial, rater): {
                 place[row]: at
                 for name, at in shown.items()
-                if (row := (name, raters.get(trial))) in place
+                if (row := (name, rater)) in place
             }
-            for trial, shown in _of_trials(experiment, _POSITIONS).items()
+            for trial, shown in _positions(experiment).items()
+            for rater in counts.get(trial, ())
         }
     names, numbers = zip(*rows, strict=True)
     arms = experiment_data.arm_data.droplevel("trial_index")
     first = arms[~arms.index.duplicated()].loc[[*names], parameters]
+    times = {
+        (trial, rater): count
+        for trial, by_rater in counts.items()
+        for rater, count in by_rater.items()
+    }
+    in_order = dict(sorted(told.items(), key=lambda answer: answer[0][0]))
+    num_levels = number_of_levels(experiment)
     return FeedbackDataset(
         torch.from_numpy(first.to_numpy(dtype=float, copy=True)),
-        feedback_blocks(
-            dict(sorted(told.items())), number_of_levels(experiment), positions
-        ),
+        feedback_blocks(in_order, num_levels, positions, times),
         feature_names=parameters,
         outcome_names=[OBJECTIVE],
         raters=torch.tensor(numbers) if apart else None,
     )
+
+
+def _no_answer() -> ExperimentError:
+    return ExperimentError(
+        "There is no answer yet; ask and tell first. In an experiment of Ax's own, "
+        f"give trials of two arms data of the metric {OBJECTIVE!r}: 1 for the better "
+        "arm and 0 for the other."
+    )
+
+
+def _positions(experiment: Experiment) -> dict[int, Mapping[str, float]]:
+    """Positions of options by their arms, of the trials where they are known."""
+    given = ((i, t._properties.get(_POSITIONS)) for i, t in experiment.trials.items())
+    return {index: positions for index, positions in given if positions is not None}

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ax.core.types import TParameterization
 from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers import check_taken, checked_told
 from botorch_pref.ax.given import written, wrong
 from botorch_pref.ax.log import TOLD, Chosen, Log, LoggedQuestion, json_text
 from botorch_pref.ax.settings import SHARE
-from botorch_pref.ax.space.options import own_options
 from botorch_pref.errors import ExperimentError
 
 MOST_OPTIONS = 100
@@ -92,6 +92,11 @@ def tell(log: Log, asked: LoggedQuestion, given: Mapping[str, Any]) -> None:
     ``given`` has fields of `Answer` and `CIRCUMSTANCES`; without a rater, the person
     answers who was asked. The same answer has the same rater and the same note.
     """
+    if given.get("count") is not None:
+        raise ExperimentError(
+            f"count is {written(given['count'])}; leave it out, or give record answers "
+            "from elsewhere that were given several times."
+        )
     if given.get("rater") is None:
         given = {**given, "rater": asked.rater}
     what, before = taken(log, len(asked.options), given), asked.standing
@@ -104,8 +109,7 @@ def tell(log: Log, asked: LoggedQuestion, given: Mapping[str, Any]) -> None:
     if before is None:
         log.add(asked.index, TOLD, what)
         return
-    names = (what.keys() | before.what.keys()) - _OF_TELLING
-    if any(what.get(name) != before.what.get(name) for name in names):
+    if told_again(what) != told_again(before.what):
         raise ExperimentError(
             f"Question {asked.index} has the answer {dict(before.what)}; withdraw it "
             "or undo it before you give another one."
@@ -116,20 +120,23 @@ _OF_TELLING = {"seconds", "order"}
 """Circumstances that may be others when the same answer is told again."""
 
 
+def told_again(what: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an answer that is the same when it is told again."""
+    return {name: value for name, value in what.items() if name not in _OF_TELLING}
+
+
 def record(
     log: Log,
-    options: object,
-    given: Mapping[str, Any],
+    designs: Sequence[TParameterization],
+    what: Mapping[str, Any],
     time: str | None = None,
     known: KnownAnswers | None = None,
 ) -> None:
-    """Asks about designs of `own_options`, and adds the answer from elsewhere.
+    """Asks about designs of `own_options`, and adds an answer from elsewhere.
 
-    With the ``time`` at which it was given, it is not added where it is one of those
-    that are ``known``.
+    It is what `taken` returned. With the ``time`` at which it was given, it is not
+    added where it is one of those that are ``known``.
     """
-    designs = own_options(log.space, log.catalogue, options)
-    what = taken(log, len(designs), given)
     if known and time is not None and known.has(designs, what, time):
         return
     asked = log.ask(Chosen(designs, elsewhere=True), what.get("rater"), time)
@@ -208,8 +215,9 @@ def _asked_key(
 def _key(
     options: Sequence[Mapping[str, Any]], what: Mapping[str, Any], time: str
 ) -> str:
-    said = {name: value for name, value in what.items() if name not in _OF_TELLING}
-    return json_text([time, [dict(option) for option in options], said], any_order=True)
+    return json_text(
+        [time, [dict(option) for option in options], told_again(what)], any_order=True
+    )
 
 
 def taken(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:

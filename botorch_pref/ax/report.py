@@ -9,13 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from ax.adapter.cross_validation import _pairwise_kfold_train_test_split
 from ax.core.arm import Arm
+from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, ParameterType
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
+from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -45,7 +47,8 @@ from botorch_pref.ax.generation.numbers import has_digits, readable
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.projection import Projection, raters_of_trials
+from botorch_pref.ax.projection import Projection, answer_counts
+from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress, rater_agreement, rater_reliability
@@ -66,7 +69,11 @@ from botorch_pref.models import (
     GroupUtility,
     rater_covar_module,
 )
+from botorch_pref.models.data import FeedbackDataset
 from botorch_pref.posteriors.difference import central_interval
+
+Array = Any
+"""Of NumPy."""
 
 
 class UtilityMean(PosteriorMean):
@@ -89,12 +96,30 @@ def fitted_adapter(
     the mean of all.
     """
     log = projection.log
+    seed = asking.derived_seed(log.settings, len(log.questions))
     spec = asking.model_spec(log.settings, acquisition_class, rater)
-    with with_rng_seed(asking.derived_seed(log.settings, len(log.questions))):
-        spec.fit(projection.experiment())
+    return _fitted(spec, projection.experiment(), seed)
+
+
+def _fitted(
+    spec: GeneratorSpec, experiment: Experiment, seed: int
+) -> PreferenceAdapter:
+    with with_rng_seed(seed):
+        spec.fit(experiment)
     adapter = spec.fitted_adapter
     assert isinstance(adapter, PreferenceAdapter)
     return adapter
+
+
+def best_of_experiment(
+    experiment: Experiment, settings: Settings
+) -> tuple[Arm, float, float]:
+    """The arm with the largest posterior mean, that mean, and its variance."""
+    seed = asking.derived_seed(settings, len(experiment.trials))
+    adapter = _fitted(asking.model_spec(settings, UtilityMean), experiment, seed)
+    means, variances = adapter.generator.predict(adapter.datapoints)
+    best = int(means.squeeze(-1).argmax())
+    return adapter.arms[best], float(means[best]), float(variances[best].squeeze())
 
 
 def best_shown(adapter: PreferenceAdapter) -> TParameterization:
@@ -324,24 +349,26 @@ def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
 def _judged_first(projection: Projection, adapter: PreferenceAdapter) -> list[Arm]:
     """The arms of the model's datapoints, then others of questions with an answer."""
     arms = {arm.name: arm for arm in adapter.arms}
+    every = projection.experiment().arms_by_name
     for asked in projection.log.questions:
         if asked.standing is not None:
-            trial = projection.experiment().trials[asked.index]
-            arms |= {arm.name: arm for arm in trial.arms}
+            arms |= {o.name: every[o.name] for o in asked.options}
     return list(arms.values())
 
 
 def _counts(log: Log) -> dict[str, int]:
     questions, answers = log.questions, [*log.answers()]
-    # An empty list of options that failed says that none did.
-    said = (item for answer in answers for item in answer.said.items())
-    kinds = Counter(kind for kind, given in said if given not in ((), []))
+    kinds: Counter[str] = Counter()
+    for answer in answers:
+        # An empty list of options that failed says that none did.
+        said = [kind for kind, given in answer.said.items() if given not in ((), [])]
+        kinds.update(dict.fromkeys(said, answer.count))
     return {
         "questions": len(questions),
         "pending": sum(question.pending for question in questions),
         "withdrawn": sum(question.withdrawn for question in questions),
         "asked again on purpose": sum("repeats" in each.asked for each in questions),
-        "answers": len(answers),
+        "answers": sum(answer.count for answer in answers),
         **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
     }
 
@@ -501,11 +528,15 @@ def _rater_tables(
     pools them. None where fewer than two or more than `MOST_RATERS` compared options,
     or fewer than three options were compared.
     """
-    of_trials = raters_of_trials(projection.experiment(), pooled=True)
-    if len(set(of_trials.values())) < 2:
+    named: dict[int, dict[int | None, int]] = {
+        trial: {rater: count for rater, count in of_trial.items() if rater is not None}
+        for trial, of_trial in answer_counts(projection.experiment(), True).items()
+    }
+    named = {trial: of_trial for trial, of_trial in named.items() if of_trial}
+    if len({rater for of_trial in named.values() for rater in of_trial}) < 2:
         return None
-    told = adapter.get_training_data().filter_by_trial_index(set(of_trials))
-    dataset = adapter.dataset_of(told, of_trials)
+    told = adapter.get_training_data().filter_by_trial_index(set(named))
+    dataset = adapter.dataset_of(told, named, of_raters=True)
     comparing = Comparisons | Choices | Rankings
     compared = [b for b in dataset.feedback if isinstance(b, comparing)]
     if not compared or dataset.raters is None:
@@ -545,7 +576,8 @@ def rater_checks(log: Log) -> DataFrame | None:
     A check is an answer that compares options which the rater compared before, in
     whatever order they were shown. Intervals are Wilson's; see `Report`.
     """
-    alike: dict[str, list[bool]] = {}
+    checks: Counter[str] = Counter()
+    alike: Counter[str] = Counter()
     before: dict[tuple[str, frozenset[str]], set[str]] = {}
     for told in reversed([*log.answers()]):
         names = [option.name for option in log.questions[told.question].options]
@@ -556,14 +588,20 @@ def rater_checks(log: Log) -> DataFrame | None:
         best -= {worse for _, worse in decided}
         found, asked = {names[place] for place in best}, frozenset(names)
         rater = told.rater or ""
+        # An answer that was given several times agrees with itself.
+        repeated = told.count - 1
         if (rater, asked) in before:
-            alike.setdefault(rater, []).append(found == before[rater, asked])
+            checks[rater] += 1
+            alike[rater] += found == before[rater, asked]
+        if repeated:
+            checks[rater] += repeated
+            alike[rater] += repeated
         before[rater, asked] = found
     rows = {}
-    for rater, each in alike.items():
-        test = binomtest(sum(each), len(each))
+    for rater, number in checks.items():
+        test = binomtest(alike[rater], number)
         lower, upper = test.proportion_ci(LEVEL, "wilson")
-        rows[rater] = (len(each), test.statistic, lower, upper)
+        rows[rater] = (number, test.statistic, lower, upper)
     columns = ["checks", "alike", "lower", "upper"]
     return DataFrame.from_dict(rows, "index", columns=columns) if rows else None
 
@@ -666,7 +704,8 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
 
 
 def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
-    counts = DataFrame(0, index=rows, columns=["wins", "losses", "ties", "failed"])
+    columns = ["wins", "losses", "ties", "failed"]
+    counts = {column: dict.fromkeys(rows, 0) for column in columns}
     for told in log.answers():
         titles = log.titles_of(log.questions[told.question])
         decided, tied = preferred(told.said, len(titles))
@@ -678,8 +717,8 @@ def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
         }
         for column, options_said in said.items():
             for option in options_said:
-                counts.loc[titles[option], column] += 1
-    return counts
+                counts[column][titles[option]] += told.count
+    return DataFrame(counts, index=rows, columns=columns)
 
 
 def _text(log: Log, option: TParameterization) -> str:
@@ -706,9 +745,10 @@ def _short(value: object) -> object:
 def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     r"""Scores each answer under a model that was fitted without it.
 
-    A fold is of whole questions (Ax's ``_pairwise_kfold_train_test_split``, which
-    draws from NumPy's global generator); the hyper-parameters are learned anew without
-    it. For the answers :math:`y_1 \dots y_m` of a kind, the log-loss is
+    A fold is of whole questions, dealt out as Ax does (from NumPy's global generator);
+    an answer that was given several times can be in several folds. The hyper-parameters
+    are learned anew without it. For the answers :math:`y_1 \dots y_m` of a kind, the
+    log-loss is
 
     .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
 
@@ -718,18 +758,51 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     data = adapter.get_training_data()
     # A question that nothing was said of has no data to be held out.
     answered = set(data.observation_data.index.get_level_values("trial_index"))
-    if not is_integer(num_folds) or num_folds not in range(2, len(answered) + 1):
+    counts = answer_counts(adapter._experiment)
+    answers = [(i, r) for i in sorted(answered) for r in counts[i]]
+    times = [counts[index][rater] for index, rater in answers]
+    total = sum(times)
+    if not is_integer(num_folds) or num_folds not in range(2, total + 1):
         raise ExperimentError(
-            f"num_folds is {written(num_folds)}; there are {len(answered)} answered "
+            f"num_folds is {written(num_folds)}; there are {total} answered "
             "questions, give a number from 2 to that."
         )
-    data = data.filter_by_trial_index(answered)
-    folds = _pairwise_kfold_train_test_split(num_folds, data)
+    if total > _MOST_DEALT:
+        raise ExperimentError(
+            f"There are {total} answers, and {_MOST_DEALT} at most are dealt out to "
+            "folds; score some of them in an experiment of their own."
+        )
+    every = np.repeat(np.arange(len(answers)), times)
+
+    def dataset(places: Array) -> FeedbackDataset:
+        part: dict[int, dict[int | None, int]] = {}
+        for place, count in zip(*np.unique(places, return_counts=True), strict=True):
+            index, rater = answers[place]
+            part.setdefault(index, {})[rater] = int(count)
+        return adapter.dataset_of(data.filter_by_trial_index(set(part)), part)
 
     def parts() -> Iterator[HeldOutAnswers]:
-        for fold in folds:
-            model: Any = adapter.model_of(adapter.dataset_of(fold.training_data))
-            held_out = adapter.dataset_of(fold.test_data)
+        for train, test in _folds(num_folds, total):
+            model: Any = adapter.model_of(dataset(every[train]))
+            held_out = dataset(every[test])
             yield HeldOutAnswers(model, held_out.feedback, held_out.points)
 
     return answer_scores(parts())
+
+
+_MOST_DEALT = 10_000_000
+
+
+def _folds(num_folds: int, number: int) -> Iterator[tuple[Array, Array]]:
+    """Places of the answers to learn from, and of those held out, fold by fold.
+
+    The folds are those that Ax makes of as many questions.
+    """
+    places, size = np.arange(number), number // num_folds
+    if num_folds != number:
+        # Ax's generator, so that folds are Ax's.
+        np.random.shuffle(places)  # noqa: NPY002
+    for fold in range(num_folds):
+        places = np.roll(places, size)
+        held_out = size if fold < num_folds - 1 else number - fold * size
+        yield places[:-held_out], places[-held_out:]

@@ -1,16 +1,20 @@
 """Our parts in Ax's own hands: strategies, storage and the client."""
 
 import json
+import warnings
 
 import pytest
 import torch
 from ax.adapter.registry import Generators, MBM_X_trans_base
+from ax.api.client import Client
+from ax.exceptions.core import UnsupportedError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from espresso import QUICK_FIT, better, create
+from parameters import real
 
 from botorch_pref.acquisition import (
     DifferenceAcquisition,
@@ -26,6 +30,7 @@ from botorch_pref.ax import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.naming import duel_classes, model_classes
+from botorch_pref.errors import ExperimentError
 from botorch_pref.models import PreferenceMarginalLogLikelihood
 
 FEW_STARTS = {"num_restarts": 1, "raw_samples": 8}
@@ -114,6 +119,39 @@ def test_ax_client_summarises_the_experiment(played) -> None:
     # A row for each option of each question.
     assert len(table) == 2 * len(played.log.questions)
     assert set(table["trial_status"]) == {"COMPLETED"}
+
+
+@pytest.mark.slow
+def test_ax_client_knows_the_best_option(played) -> None:
+    client = played.client()
+    best, values, index, name = client.get_best_parameterization()
+    assert best == played.recommend()
+    assert played.experiment.trials[index].arms_by_name[name].parameters == best
+    assert index == max(
+        i for i, t in played.experiment.trials.items() if name in t.arms_by_name
+    )
+    predicted = played.predict([best])
+    mean, variance = values["pairwise_pref_query"]
+    assert mean == pytest.approx(predicted["mean"].item(), rel=1e-6)
+    assert variance == pytest.approx(predicted["deviation"].item() ** 2, rel=1e-6)
+    with pytest.raises(UnsupportedError, match="none has a number of its own"):
+        client.get_best_parameterization(use_model_predictions=False)
+
+
+def test_a_strategy_without_answers_says_what_ax_needs() -> None:
+    """On an experiment of Ax's own, whose trials were completed without data."""
+    client = Client()
+    client.configure_experiment(parameters=[real("a"), real("b")])
+    with warnings.catch_warnings():
+        # Of its own, which its client calls.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        client.configure_optimization(objective="pairwise_pref_query")
+    strategy = preference_generation_strategy(Settings(initial=1))
+    experiment = client._experiment
+    trial = experiment.new_batch_trial(strategy.gen_single_trial(experiment, n=2))
+    trial.mark_running(no_runner_required=True).mark_completed()
+    with pytest.raises(ExperimentError, match="give trials of two arms data of the"):
+        strategy.gen_single_trial(experiment, n=2)
 
 
 @pytest.mark.slow

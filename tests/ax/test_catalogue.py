@@ -119,6 +119,9 @@ def test_the_features_of_the_model_are_the_scaled_columns(tmp_path) -> None:
         one_hot = point[[adapter.parameters.index(c) for c in grapes]]
         assert sorted(one_hot.tolist()) == [0, 0, 1]
     assert not any("country" in column for column in adapter.parameters)
+    # All rows are made at once, and are what Ax's transforms make of each.
+    by_ax = adapter.points_of(experiment.log.catalogue.rows.values())
+    torch.testing.assert_close(adapter.option_space().rows, by_ax, rtol=0, atol=1e-12)
     assert len(points) == 2
     assert not torch.equal(*points.values())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -39,12 +39,13 @@ from botorch_pref.ax.generation.search import (
 )
 from botorch_pref.ax.kinds import OBJECTIVE, TIE
 from botorch_pref.ax.projection import (
+    Counts,
+    answer_counts,
     arms_and_raters,
     feedback_dataset,
-    raters_of_trials,
 )
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.options import Catalogue, column_widths
+from botorch_pref.ax.space.options import Catalogue, column_widths, features
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
 from botorch_pref.models.data import FeedbackDataset
@@ -184,20 +185,25 @@ class PreferenceAdapter(TorchAdapter):
 
     def _arms_and_rows(self) -> tuple[list[str], list[int]]:
         """The names of arms, and the place among them for each row of the data set."""
-        raters = raters_of_trials(self._experiment)
-        rows = arms_and_raters(self._training_data, raters)
+        counts = answer_counts(self._experiment)
+        rows = arms_and_raters(self._training_data, counts)
         place = {name: i for i, name in enumerate(dict.fromkeys(n for n, _ in rows))}
         return [*place], [place[name] for name, _ in rows]
 
     def dataset_of(
-        self, experiment_data: ExperimentData, raters: Mapping[int, int] | None = None
+        self,
+        experiment_data: ExperimentData,
+        counts: Counts | None = None,
+        of_raters: bool = False,
     ) -> FeedbackDataset:
         """A part of ``get_training_data()`` as the model takes it.
 
-        Raters, given by trial, are kept apart by their numbers.
+        See `feedback_dataset` of the counts of answers, and of raters kept apart.
         """
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
-        return feedback_dataset(self._experiment, transformed, self.parameters, raters)
+        return feedback_dataset(
+            self._experiment, transformed, self.parameters, counts, of_raters
+        )
 
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """The adapter's model, fitted from scratch to what `dataset_of` gave.
@@ -267,18 +273,26 @@ class PreferenceAdapter(TorchAdapter):
         given = Settings.of(self._experiment).smallest_difference
         widths = column_widths(self._experiment.search_space, given)
         widest = torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
-        apart = ToldApart(widest, points, points[running], tied=points[tied])
+        counts = answer_counts(self._experiment, apart=False)
+        times = [counts[asked.index][None] for asked in questions]
+        apart = ToldApart(
+            widest,
+            points,
+            points[running],
+            tied=points[tied],
+            times=torch.tensor(times, dtype=torch.float64),
+        )
         return {**found, _APART: apart}
 
     def option_space(self) -> OptionSpace:
         """The search space as the model takes designs."""
-        catalogue = Catalogue.of(self._experiment)
-        return option_space(
-            self._experiment.search_space,
-            [*self.transforms.values()],
-            self.parameters,
-            None if catalogue is None else self.points_of(catalogue.rows.values()),
-        )
+        catalogue, space = Catalogue.of(self._experiment), self._experiment.search_space
+        rows = None
+        if catalogue is not None:
+            # Ax's transforms take a second for some thousand rows.
+            rows = features(space, [*catalogue.rows.values()], self.parameters)
+        transforms = [*self.transforms.values()]
+        return option_space(space, transforms, self.parameters, rows)
 
     def points_of(self, designs: Iterable[TParameterization]) -> Tensor:
         """Designs as the model takes them, ``N x d``."""

@@ -36,7 +36,7 @@ from botorch_pref.ax.generation.search import can_be_told
 from botorch_pref.ax.kinds import OBJECTIVE
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
-from botorch_pref.ax.projection import Projection, chosen_by
+from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.space.constraints import Frame
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
@@ -134,7 +134,8 @@ def next_run(
     which an ask would need most of its time after some hundred questions.
     """
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
-    if len(completed) < settings.initial:
+    counts = answer_counts(experiment, apart=False)
+    if sum(counts[index][None] for index in completed) < settings.initial:
         run = spread_run(fitted_sobol_spec(experiment, settings, position), size)
         run._generation_node_name = SPREAD
         return run
@@ -430,7 +431,7 @@ def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen 
     draws, settings = Random(seed), log.settings
     if draws.random() >= settings.repeat_rate:
         return None
-    if sum(question.compared for question in log.questions) < settings.initial:
+    if log.num_compared < settings.initial:
         return None
     own = [q for q in log.questions if rater in (None, (q.standing or q).rater)]
     shown = [frozenset(option.name for option in q.options) for q in own]

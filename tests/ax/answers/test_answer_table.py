@@ -1,6 +1,7 @@
 """Tables of answers, by designs and by the names of items."""
 
 import pytest
+from botorch.exceptions.warnings import InputDataWarning
 from cases import in_turn
 from espresso import create
 from pandas import DataFrame
@@ -96,7 +97,7 @@ def test_designs_in_a_file(tmp_path) -> None:
         ({"loser": ["y", "x"]}, "Row 1 of the answers: .*both"),
         ({"tie": [True, "maybe"]}, "Row 1 .* tie 'maybe'"),
         ({"seconds": [1, -1]}, "Row 1 .*seconds is -1"),
-        ({"colour": ["red", "red"]}, r"columns \['colour'\], which mean nothing"),
+        ({"count": [1, 0]}, "Row 1 .*count is 0"),
     ],
 )
 def test_a_table_that_cannot_be_leaves_nothing(changed, match, experiment) -> None:
@@ -104,6 +105,13 @@ def test_a_table_that_cannot_be_leaves_nothing(changed, match, experiment) -> No
     with pytest.raises(ExperimentError, match=match):
         experiment.record_table(answers, ITEMS)
     assert experiment.log.events == []
+
+
+def test_columns_that_are_not_read_are_named(experiment) -> None:
+    answers = DataFrame({"winner": ["x"], "loser": ["y"], "colour": ["red"], "n": [1]})
+    with pytest.warns(InputDataWarning, match="were not read: 'colour', 'n'. There"):
+        experiment.record_table(answers, ITEMS)
+    assert whats(experiment) == [{"winner": 0}]
 
 
 def test_tables_that_are_none(experiment, tmp_path) -> None:

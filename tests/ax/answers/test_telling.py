@@ -37,6 +37,22 @@ def test_the_same_answer_again_changes_nothing(experiment) -> None:
     assert len(experiment.experiment.trials[0]._properties["preference_events"]) == 2
 
 
+def test_texts_that_no_file_keeps_are_refused(experiment) -> None:
+    question = experiment.ask(2)
+    for said in ({"note": "a\0b"}, {"note": "\ud800"}, {"rater": "ann\0"}):
+        with pytest.raises(ExperimentError, match=r"is '.*whole characters.*NUL"):
+            experiment.tell(question, winner=0, **said)
+        with pytest.raises(ExperimentError, match="NUL"):
+            experiment.record(question.options, winner=0, **said)
+        table = pd.DataFrame([{"winner": "x", "loser": "y", **said}])
+        items = pd.DataFrame([*question.options], index=["x", "y"])
+        with pytest.raises(ExperimentError, match=r"Row 0 of the answers: .*NUL"):
+            experiment.record_table(table, items)
+    with pytest.raises(ExperimentError, match="rater is"):
+        experiment.ask(2, rater="ann\0")
+    assert len(experiment.log.events) == 1
+
+
 def test_another_answer_is_an_error_until_the_first_is_taken_back(experiment) -> None:
     question = experiment.ask(2)
     experiment.tell(question, winner=1, ratings=[0.25, None])

@@ -110,7 +110,9 @@ def test_every_kind_of_answer_is_scored_and_none_is_split(
     seen = []
     original = adapter.dataset_of
     monkeypatch.setattr(
-        adapter, "dataset_of", lambda part: seen.append(part) or original(part)
+        adapter,
+        "dataset_of",
+        lambda part, *counts: seen.append(part) or original(part, *counts),
     )
     # What is predicted from what is tested above.
     monkeypatch.setattr(adapter, "model_of", lambda _: adapter.botorch_model)
