@@ -1,6 +1,6 @@
 """Duels that find the scores of items, chosen by their information and at random.
 
-    python benchmarks/active_pairs.py [--runs 5] [--noise 1] [--large]
+    python benchmarks/active_pairs.py [--runs 5] [--noise 1] [--large] [--trees]
 
 Prints how many comparisons of 200 items it takes until the root mean square error of
 the scores is 0.15, as Mikhailiuk et al. (2021) simulate it: true scores are uniform in
@@ -9,12 +9,14 @@ another deviation), true and estimated scores have mean 0 and deviation 1 before
 are compared, and each batch is a spanning tree of 199 pairs, after which the model is
 fitted anew. They state 7,065 comparisons for ASAP, for a noise and a range that they do
 not state. --large prints the seconds in which 30,000 pairs of 10,000 items
-are chosen.
+are chosen. --trees prints the processor seconds of one tree of 500, 1,000, 1,025 and
+2,000 items without features, under Thurstone's noise and Bradley and Terry's.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,7 @@ from torch import Generator, Tensor
 from botorch_pref import (
     EPPreferenceGP,
     LaplacePreferenceGP,
+    PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
     SparsePreferenceGP,
@@ -38,6 +41,7 @@ ITEMS, RANGE, ERROR_TO_REACH = 200, 5.0, 0.15
 NOISE = 1.4865
 PUBLISHED = "ASAP: 7,065"
 MOST_BATCHES = 150
+TREE_SIZES = (500, 1000, 1025, 2000)
 MANY_ITEMS, MANY_PAIRS, TO_REACH_PER_SECOND = 10_000, 30_000, 30_000
 
 Choose = Callable[[EPPreferenceGP, Generator], Tensor]
@@ -162,18 +166,47 @@ def large_row() -> list[str]:
     return [f"{MANY_ITEMS:,}", f"{took:.2f}", rate, f"{TO_REACH_PER_SECOND:,}"]
 
 
+def tree_row(count: int, likelihood: Any) -> list[str]:
+    """Processor seconds of the best spanning tree of items without features.
+
+    Args:
+        count: Number of items.
+        likelihood: Of the model.
+    """
+    generator = Generator().manual_seed(0)
+    scores = RANGE * torch.rand(count, generator=generator, dtype=torch.float64)
+    pairs = torch.randint(count, (2 * count, 2), generator=generator)
+    pairs = answered(scores, pairs[pairs[:, 0] != pairs[:, 1]], NOISE, generator)
+    points, kernel = torch.eye(count, dtype=torch.float64), LinearKernel()
+    model = LaplacePreferenceGP(
+        points, pairs, likelihood=likelihood, covar_module=kernel
+    ).eval()
+    with torch.no_grad():
+        model.posterior(points[:2])
+    begin = time.process_time()
+    informative_pairs(model)
+    took = f"{time.process_time() - begin:.2f}"
+    return [f"{count:,}", type(likelihood).__name__, took]
+
+
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--noise", type=float, default=NOISE)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--trees", action="store_true")
     options = parser.parse_args()
     start("Pairs of a catalogue")
     if options.large:
         head = ["items", "choice, s", "pairs", "to reach"]
         print_table(head, [large_row()])
         print()
+    if options.trees:
+        links = PairwiseProbitLikelihood(), PairwiseLogitLikelihood()
+        rows = [tree_row(n, link) for link in links for n in TREE_SIZES]
+        print_table(["items", "likelihood", "a tree, processor s"], rows)
+        return
     rows = []
     for name, choose in (("information", by_information), ("random", at_random)):
         needed = [

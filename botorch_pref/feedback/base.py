@@ -187,10 +187,12 @@ class Feedback(ABC):
         # Negated, so that NaN counts as wrong.
         bad = ~((counts >= 1) & (counts <= _MOST) & (counts == counts.round()))
         if where := first_place(bad):
+            count = counts[tuple(where)].item()
+            strength = " How strongly one is preferred, from 0 to 1, goes to Strengths."
             raise FeedbackError(
-                f"{label}{where} is {counts[tuple(where)].item()}; a count is how "
-                f"often an answer was given: a whole number from 1 to {_MOST}. Leave "
-                "out answers that nobody gave."
+                f"{label}{where} is {count}; a count is how often an answer was given: "
+                f"a whole number from 1 to {_MOST}. Leave out answers that nobody "
+                f"gave.{strength if 0 < count < 1 else ''}"
             )
         shape = of.shape[: of.dim() + 1 + self.answer_dim(fields[0])]
         if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):

@@ -23,7 +23,7 @@ from botorch_pref.evaluation.leaderboard import win_probabilities
 from botorch_pref.evaluation.progress import NUM_SAMPLES
 from botorch_pref.evaluation.raters import in_circles, rater_agreement
 from botorch_pref.evaluation.scores import checked_names
-from botorch_pref.models.answers import check_unbatched
+from botorch_pref.models.answers import check_unbatched, checked_items
 from botorch_pref.plotting import drawing
 from botorch_pref.posteriors.difference import central_interval
 from botorch_pref.simulation.duel_loop import LoggedDuel, RunSettings
@@ -38,10 +38,6 @@ LEVEL = 0.95
 
 MOST_ITEMS = 60
 """Items that one figure can show."""
-
-_LONGEST_NAME = 48
-"""Characters of a name, beside which even wide ones leave room for utilities."""
-
 
 _OF_INDEX = ("board", "item")
 """Names of the index of a leaderboard that `rank` writes."""
@@ -72,25 +68,19 @@ def plot_leaderboard(
     drawing.draw_rows(axes, shown, "utility")
     ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
     labels = [
-        f"{_cut(str(name))}  {low:.0f}" + ("" if low == high else f" to {high:.0f}")
+        f"{drawing.short_name(name)}  {low:.0f}"
+        + ("" if low == high else f" to {high:.0f}")
         for name, low, high in ranks
     ]
-    families, _ = drawing.readable_fonts([*labels, title])
-    # Dollars in names are no formulas.
-    style: dict[str, Any] = {"fontfamily": families, "parse_math": False}
-    axes.set_yticks(range(len(shown)), labels, fontsize=8, **style)
+    drawing.name_ticks(axes.yaxis, labels, fontsize=8)
     axes.invert_yaxis()
     axes.margins(y=0.5 / len(shown))
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     axes.set_xlabel("utility; ranks beside the names")
     more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
-    axes.set_title(title + more, fontsize=10, **style)
+    axes.set_title(title + more, fontsize=10, **drawing.text_style([title]))
     return axes
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def plot_probabilities(
@@ -119,14 +109,14 @@ def plot_probabilities(
         BotorchPrefError: Names that are not one of each item.
     """
     check_unbatched(model)
-    items = observed_points(model) if X is None else X
-    labels = checked_names(names, len(items), "items")
+    items = checked_items(model, observed_points(model) if X is None else X)
+    labels = [*map(drawing.short_name, checked_names(names, len(items), "items"))]
     with torch.no_grad():
         posterior: Any = model.posterior(items)
         mean, _, _ = central_interval(posterior, LEVEL)
         matrix = win_probabilities(model, posterior, len(items))
     order = mean.argsort(descending=True, stable=True)
-    side = max(3.2, 0.42 * len(items))
+    side = max(3.2, 0.42 * len(items)) + drawing.room_for(labels)
     axes = drawing.own_axes(ax, side, side)
     matrix = matrix[order][:, order]
     drawing.draw_matrix(axes, matrix, [labels[i] for i in order.tolist()], (0.0, 1.0))
@@ -155,7 +145,7 @@ def plot_comparisons(
     """
     check_unbatched(model)
     items = observed_points(model)
-    labels = checked_names(names, len(items), "items")
+    labels = [*map(drawing.short_name, checked_names(names, len(items), "items"))]
     with torch.no_grad():
         mean, _, _ = central_interval(model.posterior(items), LEVEL)
     order = mean.argsort(descending=True, stable=True)
@@ -166,7 +156,8 @@ def plot_comparisons(
     against = {pair: n for pair, n in won.items() if pair[0] > pair[1]}
     tied = _counted(place[pairs.tied].sort(-1).values, pairs.tied_counts)
     most = max([*won.values(), *tied.values()], default=1)
-    axes = drawing.own_axes(ax, 4.5, 1.2 + 0.26 * len(items))
+    width = 4.5 + drawing.room_for(labels)
+    axes = drawing.own_axes(ax, width, 1.2 + 0.26 * len(items))
     for arcs, side, colour, dashes, label in (
         (expected, 1, drawing.BLUE, "-", "the upper item was preferred"),
         (against, -1, drawing.ORANGE, "-", "the lower item was preferred"),
@@ -184,7 +175,7 @@ def plot_comparisons(
             )
     places = range(len(items))
     axes.plot([0] * len(items), places, "o", color="0.2", markersize=5, zorder=3)
-    axes.set_yticks(places, [str(labels[i]) for i in order.tolist()])
+    drawing.name_ticks(axes.yaxis, [labels[i] for i in order.tolist()])
     axes.set_ylim(len(items) - 0.5, -0.5)
     axes.autoscale_view(scaley=False)
     axes.set_xticks([])
@@ -314,6 +305,7 @@ def plot_agreement(
     labels = [labels[i] for i in order]
     many = len(labels) > drawing.MOST_ANNOTATED
     side = max(6.3, 0.2 * len(labels)) if many else max(3.2, 0.52 * len(labels))
+    side += drawing.room_for(map(drawing.short_name, labels))
     axes = drawing.own_axes(ax, side + (0.0 if reliability is None else 2.4), side)
     lowest = min(0.0, float(mean.min()))
     drawing.draw_matrix(axes, mean, labels, (lowest, 1.0), (lower, upper))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager, get_font
 from torch import Tensor
@@ -64,6 +65,41 @@ def readable_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
     return families, "".join(map(chr, sorted(missing)))
 
 
+LONGEST_NAME, LONGEST_TITLE = 48, 28
+"""Characters of a name beside an axis, and below one or in a small figure."""
+
+
+def short_name(name: Hashable, longest: int = LONGEST_NAME) -> str:
+    """A name as figures show it, cut off where it is long."""
+    text = str(name)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def room_for(labels: Iterable[str]) -> float:
+    """Inches that labels need besides those that a figure has for short ones."""
+    return 0.1 * max(max(map(len, labels)) - 8, 0)
+
+
+def text_style(texts: Iterable[str]) -> dict[str, Any]:
+    """Keywords of texts with names that people gave.
+
+    Fonts that have their letters, and no formulas: dollars in names are dollars.
+    """
+    families, _ = readable_fonts(texts)
+    return {"fontfamily": families, "parse_math": False}
+
+
+def name_ticks(axis: Axis, labels: Sequence[str], **style: Any) -> None:
+    """Puts a tick with a name at 0, 1 and so on."""
+    axis.set_ticks(range(len(labels)), labels, **text_style(labels), **style)
+
+
+def add_legend(axes: Axes, **options: Any) -> None:
+    """Adds a legend of names that people gave."""
+    for text in axes.legend(frameon=False, **options).get_texts():
+        text.update(text_style([text.get_text()]))
+
+
 def draw_intervals(
     axes: Axes,
     x: Sequence[float],
@@ -108,10 +144,10 @@ def draw_matrix(
     shown = values.detach().cpu().double().clone().fill_diagonal_(torch.nan)
     low, high = span
     image = axes.imshow(shown.numpy(), cmap="Blues", vmin=low, vmax=high)
-    labels, places = [str(name) for name in names], range(len(names))
+    labels, places = [*map(short_name, names)], range(len(names))
     longest = max(map(len, labels))
-    axes.set_xticks(places, labels, rotation=90 if longest > 2 else 0)
-    axes.set_yticks(places, labels)
+    name_ticks(axes.xaxis, labels, rotation=90 if longest > 2 else 0)
+    name_ticks(axes.yaxis, labels)
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
     axes.tick_params(length=0)

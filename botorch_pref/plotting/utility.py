@@ -55,11 +55,13 @@ def places_shown(designs: Designs, dimension: Dimension) -> list[float]:
 
 def show_on(axis: Any, dimension: Dimension) -> None:
     """Gives an axis the name, the scale and the ends of a parameter."""
-    axis.set_label_text(dimension.name)
+    name = drawing.short_name(dimension.name, drawing.LONGEST_TITLE)
+    axis.set_label_text(name, **drawing.text_style([name]))
     set_limits = getattr(axis.axes, f"set_{axis.axis_name}lim")
     if dimension.choices:
-        labels = [str(choice) for choice in dimension.choices]
-        axis.set_ticks(range(len(labels)), labels)
+        longest = drawing.LONGEST_TITLE
+        labels = [drawing.short_name(choice, longest) for choice in dimension.choices]
+        drawing.name_ticks(axis, labels)
         set_limits(-0.5, len(labels) - 0.5)
         return
     if dimension.log:
@@ -244,7 +246,10 @@ def _plot_lines(
         at = {**held, **moved}
         intervals = designs.intervals([{**at, along.name: v} for v in values], level)
         style = drawing.STYLES[number % len(drawing.STYLES)]
-        label = None if across is None else f"{across.name} {other}"
+        label = None
+        if across is not None:
+            name = f"{across.name} {other}"
+            label = drawing.short_name(name, drawing.LONGEST_TITLE)
         shift = 0.6 * ((number + 0.5) / len(others) - 0.5) if along.choices else 0.0
         x = [place + shift for place in places(along, values)]
         drawing.draw_intervals(axes, x, *intervals, style, label, bool(along.choices))
@@ -256,7 +261,7 @@ def _plot_lines(
     if across is not None:
         # Above, where neither curves nor duels are.
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
-        axes.legend(ncols=2, fontsize="small", frameon=False, **above)
+        drawing.add_legend(axes, ncols=2, fontsize="small", **above)
 
 
 def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
@@ -397,15 +402,14 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
     """
     bars, *curves = _own_panels(len(effects) + 1, 4.0, 3.2, _COLUMNS)
     figure = cast("Figure", bars.figure)
-    # Dollars in names are no formulas.
-    figure.suptitle(title, parse_math=False)
+    figure.suptitle(title, **drawing.text_style([title]))
     ordered = sorted(effects, key=lambda effect: abs(float(effect.mean[-1])))
-    names = [effect.name for effect in ordered]
+    names = [drawing.short_name(effect.name) for effect in ordered]
     ends = [float(effect.mean[-1]) for effect in ordered]
     sides = [_HALF * float(effect.deviation[-1]) for effect in ordered]
     rows = range(len(names))
     bars.barh(rows, ends, xerr=sides, color=drawing.BLUE, ecolor="0.3", capsize=3)
-    bars.set_yticks(rows, names, parse_math=False)
+    drawing.name_ticks(bars.yaxis, names)
     bars.axvline(0, color="0.3", linewidth=1)
     bars.set_xlabel("utility, from 5 % to 95 % of the feature")
     for axes, effect in zip(curves, effects, strict=True):
@@ -417,7 +421,8 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
         x = effect.values.tolist()
         drawing.draw_intervals(axes, x, mean, mean - half, mean + half)
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
-        axes.set_xlabel(effect.name, parse_math=False)
+        name = drawing.short_name(effect.name, drawing.LONGEST_TITLE)
+        axes.set_xlabel(name, **drawing.text_style([name]))
         axes.set_ylabel("change of utility")
     figure.savefig(path, dpi=150, format="png")
 

@@ -283,7 +283,24 @@ class SemidefiniteNormal(MultivariateNormal):
 
 
 class GaussianPosterior(GPyTorchPosterior):
-    """Gaussian posterior of utilities: BoTorch's, with credible intervals."""
+    """Gaussian posterior of utilities: BoTorch's, with credible intervals.
+
+    A utility may be known, as that of a linear one is at the origin: its variance is 0.
+    """
+
+    def quantile(self, value: Tensor) -> Tensor:
+        """Quantiles of the marginal distributions, as those of BoTorch's.
+
+        Args:
+            value: Probabilities, ``m``.
+
+        Returns:
+            ``m x batch_shape x q x 1``, without ``m`` for a single one.
+        """
+        mean, deviation = self.mean, self.variance.clamp_min(0.0).sqrt()
+        shape = value.shape if value.numel() > 1 else ()
+        levels = torch.special.ndtri(value.to(mean))
+        return mean + levels.reshape(*shape, *[1] * mean.dim()) * deviation
 
     def interval(self, level: float) -> tuple[Tensor, Tensor]:
         """Narrowest marginal credible intervals, which lie around the mean.

@@ -18,6 +18,7 @@ from botorch_pref import (
     SkewPreferenceGP,
 )
 from botorch_pref.acquisition import catalogue, informative_pairs
+from botorch_pref.likelihoods.base import QuadratureLink, win_and_information
 from botorch_pref.models import PreferenceGP
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
@@ -96,6 +97,7 @@ def test_of_many_items_neighbours_in_their_order_compete(
     model = made(40)
     monkeypatch.setattr(catalogue, "_WINDOW", 12)
     monkeypatch.setattr(catalogue, "_NEIGHBOURS", 3)
+    monkeypatch.setattr(catalogue, "_MOST_PAIRS", 72)
     told = information(model)
     with torch.no_grad():
         order = model.posterior(model.datapoints).mean.squeeze(-1).argsort().tolist()
@@ -182,6 +184,7 @@ def test_pending_pairs_need_not_be_in_one_window(
 ) -> None:
     model, pending = made(40), torch.tensor([[0, 30], [7, 12], [39, 3]])
     monkeypatch.setattr(catalogue, "_NEIGHBOURS", 3)
+    monkeypatch.setattr(catalogue, "_MOST_PAIRS", 72)
     found = []
     for window in (12, 30):
         monkeypatch.setattr(catalogue, "_WINDOW", window)
@@ -196,3 +199,34 @@ def test_pending_pairs_need_not_be_in_one_window(
 def test_what_is_no_pending_pair_is_refused(pending: Tensor) -> None:
     with pytest.raises(BotorchPrefError, match="places of two different items each"):
         informative_pairs(made(3), pairs_pending=pending)
+
+
+def test_one_item_more_than_a_window_has_pairs_that_are_far_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many pairs compete as of a window, not only the nearest ones."""
+    model = made(40)
+    monkeypatch.setattr(catalogue, "_WINDOW", 39)
+    monkeypatch.setattr(catalogue, "_MOST_PAIRS", 39 * 38 // 2)
+    monkeypatch.setattr(catalogue, "_NEIGHBOURS", 3)
+    with torch.no_grad():
+        pairs, _ = catalogue._candidates(model, model.datapoints, None)
+        order = model.posterior(model.datapoints).mean.squeeze(-1).argsort()
+    place = order.argsort()[pairs]
+    apart = (place[:, 0] - place[:, 1]).abs()
+    assert sorted(apart.tolist()) == sorted(
+        b - a for a, b in itertools.combinations(range(40), 2) if b - a <= 18
+    )
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+def test_information_is_interpolated_where_pairs_are_many(scale: float) -> None:
+    """Of differences that are small and large beside the width of the link."""
+    link = QuadratureLink(lambda u: torch.sigmoid(u / scale))
+    gap = scale * 12 * uniform(20_000, 1, seed=1).mT.square()
+    variance = (scale * 9 * uniform(20_000, 1, seed=2).squeeze(-1)).square()
+    unit = torch.tensor(scale * math.log(3), dtype=torch.double)
+    found = catalogue._information(link, unit, gap, variance)
+    some = slice(0, 20_000, 100)
+    _, exact = win_and_information(link, gap[:, some], variance[some])
+    torch.testing.assert_close(found[some], exact, rtol=0, atol=1e-5)

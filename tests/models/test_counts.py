@@ -239,6 +239,7 @@ COUNT = torch.tensor([[0, 1], [2, 1]])
         ([3, 2], "must be a tensor of positive integers"),
         (torch.tensor([3, 0]), r"pair_counts\[1\] is 0"),
         (torch.tensor([3.0, 2.5]), r"pair_counts\[1\] is 2.5"),
+        (torch.tensor([3.0, 0.5]), r"pair_counts\[1\] is 0.5.* goes to Strengths"),
         (torch.tensor([3.0, math.nan]), r"pair_counts\[1\] is nan"),
         (torch.tensor([3, 2, 1]), "one count an answer"),
         (torch.tensor(3), "one count an answer"),

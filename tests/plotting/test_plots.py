@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from torch import Tensor
 
 from botorch_pref import (
@@ -26,6 +27,7 @@ from botorch_pref import (
     EPPreferenceGP,
     FullyBayesianEPPreferenceGP,
     PairwiseProbitLikelihood,
+    PlackettLuceRegression,
     Rankings,
     SkewPreferenceGP,
     incumbent,
@@ -334,6 +336,68 @@ def test_a_leaderboard_has_its_utilities_and_ranks() -> None:
     label = axes.get_yticklabels()[0].get_text()
     assert label.startswith(f"{table.index[0]}  {first['rank_lower']:.0f}")
     assert axes.get_title() == "Items"
+
+
+ODD_NAMES = ["$\\frac$", "two $ of $ them", 300 * "long ", "d", "e"]
+"""Dollars that would be an error of a formula, ones that would not be drawn."""
+
+
+def labels_of(axes: Axes) -> list[Text]:
+    labels = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+    named = [axes.xaxis.label, axes.yaxis.label]
+    return [text for text in labels + named if text.get_text()]
+
+
+def figures_of_names() -> Iterator[list[Axes]]:
+    model = model_of("ep")
+    yield [plot_probabilities(model, names=ODD_NAMES)]
+    yield [plot_comparisons(model, names=ODD_NAMES)]
+    for pair in (ODD_NAMES[:2], ODD_NAMES[1:3], ODD_NAMES[2:4]):
+        yield [plot_utility(model, 0, names=pair, bounds=BOX)]
+        yield [plot_utility(model, 0, 1, names=pair, bounds=BOX)]
+        yield plot_effects(model, names=pair, bounds=BOX)
+    raters = torch.arange(5).double()
+    points = torch.cartesian_prod(torch.tensor([0.0, 0.5, 1.0]).double(), raters)
+    crowd = EPPreferenceGP(
+        points, torch.tensor([[0, 5]]), covar_module=rater_covar_module(1).double()
+    )
+    some = points[::5, :1]
+    yield [plot_agreement(crowd.eval(), some, raters, ODD_NAMES, num_samples=64)]
+
+
+def test_names_that_people_gave_are_drawn_as_they_are_in_every_figure() -> None:
+    for panels in figures_of_names():
+        figure = panels[0].figure
+        assert figure is not None
+        figure.draw_without_rendering()
+        for text in (text for axes in panels for text in labels_of(axes)):
+            box = text.get_window_extent()
+            # Nothing is cut off at the left or below.
+            assert box.x0 >= -1, text
+            assert box.y0 >= -1, text
+        for axes in panels:
+            assert axes.get_window_extent().width > 0.1 * figure.bbox.width
+        given = [t for axes in panels for t in labels_of(axes) if "$" in t.get_text()]
+        assert not any(text.get_parse_math() for text in given)
+
+
+def test_one_item_has_no_probabilities() -> None:
+    with pytest.raises(BotorchPrefError, match="give items, n x d, two or more"):
+        plot_probabilities(model_of("ep"), X[:1])
+
+
+def test_a_utility_that_is_known_is_drawn() -> None:
+    """Linear utilities have no variance at the origin."""
+    model = PlackettLuceRegression(X, Comparisons(PAIRS))
+    axes = plot_utility(model, 0, bounds=BOX, at=torch.zeros(2).double())
+    (band,) = [c for c in axes.collections if isinstance(c, PolyCollection)]
+    corners = torch.as_tensor(band.get_paths()[0].vertices)
+    at_origin = corners[corners[:, 0] == 0]
+    assert at_origin[:, 1].abs().max() == 0
+    with torch.no_grad():
+        posterior = model.posterior(torch.zeros(1, 2).double())
+    levels = torch.tensor([0.1, 0.9]).double()
+    assert posterior.quantile(levels).tolist() == [[[0.0]], [[0.0]]]
 
 
 @pytest.mark.parametrize("letter", "iW")
