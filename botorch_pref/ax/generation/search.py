@@ -682,6 +682,9 @@ Models of few answers are often too sure of themselves."""
 _CHUNK = 2_048
 _EVALUATIONS, _STARTS, _RESTARTS = 30_000, 1_024, 8
 
+_PROMISING = 2_000
+"""Designs among which options are exchanged first, those likeliest to be the better."""
+
 
 def best_of_designs(
     acquisition: AcquisitionFunction, designs: Tensor, size: int, apart: ToldApart
@@ -713,7 +716,8 @@ def best_of_designs(
         return torch.where(allowed, late, torch.inf)
 
     if comb(len(designs), size) > MAX_QUESTIONS:
-        return designs[_by_exchange(acquisition, designs, size, rank)]
+        promising = chance.argsort(descending=True)[:_PROMISING]
+        return designs[_by_exchange(acquisition, designs, size, rank, promising)]
     places = torch.tensor([*combinations(range(len(designs)), size)]).view(-1, size)
     ranks = _by_chunks(rank, places)
     first = min(ranks.tolist(), default=torch.inf)
@@ -729,9 +733,12 @@ def _by_exchange(
     designs: Tensor,
     size: int,
     rank: Callable[[Tensor], Tensor],
+    promising: Tensor,
 ) -> Tensor:
-    """The most valuable question that is found by exchanging one option at a time."""
-    each = torch.arange(len(designs))
+    """The most valuable question that is found by exchanging one option at a time.
+
+    First for ``promising`` designs, places of some, then for any.
+    """
 
     def valued(places: Tensor, last: float) -> Tensor:
         ranks = _by_chunks(rank, places)
@@ -739,12 +746,14 @@ def _by_exchange(
         allowed = (ranks <= last) & (ranks < torch.inf)
         return torch.where(allowed, values, -torch.inf)
 
-    def exchanged(value: float, places: Tensor, last: float) -> tuple[float, Tensor]:
+    def exchanged(
+        value: float, places: Tensor, last: float, among: Tensor
+    ) -> tuple[float, Tensor]:
         """The end of exchanges, option after option, where none is worth more."""
         turn, kept = 0, 0
         while kept < size:
-            others = places.repeat(len(each), 1)
-            others[:, turn] = each
+            others = places.repeat(len(among), 1)
+            others[:, turn] = among
             values = valued(others, last)
             best = int(values.argmax())
             if values[best] > value:
@@ -755,10 +764,14 @@ def _by_exchange(
     draws = _distinct_draws(_STARTS, len(designs), size)
     # Most ends are reached in two turns of each option.
     restarts = min(max(_EVALUATIONS // (2 * len(designs) * size), 1), _RESTARTS)
+    stages = [torch.arange(len(designs))]
+    if len(promising) < len(designs):
+        stages.insert(0, promising)
     for last in (0.0, torch.inf):
-        values, found = valued(draws, last).topk(restarts)
-        starts = zip(values.tolist(), draws[found], strict=True)
-        ends = [exchanged(value, places, last) for value, places in starts]
+        values, best = valued(draws, last).topk(restarts)
+        ends = [*zip(values.tolist(), draws[best], strict=True)]
+        for among in stages:
+            ends = [exchanged(*end, last, among) for end in ends]
         value, places = max(ends, key=lambda end: end[0])
         if value > -torch.inf:
             return places

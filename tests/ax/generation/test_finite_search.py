@@ -148,6 +148,30 @@ def test_many_options_are_found_by_few_exchanges(
     assert (value(torch.stack(found)) > value(chosen) + 0.05).all()
 
 
+def test_no_exchange_for_any_design_finds_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where most exchanges are among the promising designs."""
+    monkeypatch.setattr(finite_search, "_PROMISING", 40)
+    monkeypatch.setattr(finite_search, "_STARTS", 32)
+    monkeypatch.setattr(finite_search, "_EVALUATIONS", 0)
+    designs = torch.cartesian_prod(*[torch.linspace(0, 1, 20, dtype=torch.double)] * 2)
+    won = torch.tensor([[0, 1], [0, 2], [3, 2]])
+    model = EPPreferenceGP(designs[[130, 31, 270, 390]], won).eval()
+    value = DuelingJointEUBO(model, designs[130:131], torch.Generator().manual_seed(0))
+    none = torch.zeros(0, 4, 2, dtype=torch.double)
+    apart = ToldApart(STEPS / 20, none, none, designs[130:131])
+    torch.manual_seed(0)
+    found = best_of_designs(value, designs, 3, apart)
+    with torch.no_grad():
+        worth = value(found)
+        for place in range(3):
+            others = found.repeat(len(designs), 1, 1)
+            others[:, place] = designs
+            told = apart.smallest_gap(others) >= 1 - 1e-6
+            assert (value(others)[told] <= worth + 1e-9).all()
+
+
 def test_starts_are_sets_of_different_designs_each_as_likely() -> None:
     torch.manual_seed(0)
     drawn = finite_search._distinct_draws(60_000, 5, 3).sort(-1).values
