@@ -27,7 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.web.rendering import STATIC, Media, NumberTable, Show
+from botorch_pref.web.media import Media
+from botorch_pref.web.rendering import STATIC, NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import math
-import mimetypes
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -27,6 +25,7 @@ from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answers import check_taken, checked_answer
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import ExperimentError
+from botorch_pref.web.media import Media, media_of_bytes, media_of_file
 from botorch_pref.web.worker import JSON, LOGGER
 
 STATIC = Path(__file__).parent / "static"
@@ -61,36 +60,11 @@ class Markup(str):
         return str(self)
 
 
-@dataclass(frozen=True)
-class Media:
-    """A picture, a sound or a film: its type, such as ``image/png``, bytes or file."""
-
-    mime: str
-    data: bytes | Path
-
-
 Content = JSON | Media
 """A text, markup or a table as the page takes it, or media, which need an address."""
 
 Contents = tuple[Content, ...]
 """Everything that the page shows of one option, from top to bottom."""
-
-_BEGINNINGS: tuple[tuple[bytes, int, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
-    (b"\xff\xd8\xff", 0, "image/jpeg"),
-    (b"GIF8", 0, "image/gif"),
-    (b"WEBP", 8, "image/webp"),
-    (b"WAVE", 8, "audio/wav"),
-    (b"ID3", 0, "audio/mpeg"),
-    (b"\xff\xfb", 0, "audio/mpeg"),
-    (b"fLaC", 0, "audio/flac"),
-    (b"OggS", 0, "audio/ogg"),
-    (b"ftyp", 4, "video/mp4"),
-    (b"\x1aE\xdf\xa3", 0, "video/webm"),
-    (b"<svg", 0, "image/svg+xml"),
-    (b"<?xml", 0, "image/svg+xml"),
-)
-"""How the bytes of each type begin, and from where."""
 
 _REPRESENTATIONS = {"_repr_png_": "image/png", "_repr_jpeg_": "image/jpeg"}
 _REPRESENTATIONS |= {"_repr_svg_": "image/svg+xml"}
@@ -108,6 +82,15 @@ def contents_of(value: Any) -> Contents:
     return (_content(value),)
 
 
+def _visible(contents: Contents) -> Contents:
+    """Contents of an option, of which something can be seen or heard."""
+    for content in contents:
+        text = isinstance(content, dict) and content.get("text", content.get("html"))
+        if isinstance(content, Media) or (text and text.strip()):
+            return contents
+    raise ExperimentError("show returned nothing that can be seen or heard.")
+
+
 def text_content(text: str) -> JSON:
     """Plain text, which a browser never reads as markup."""
     return {"type": "text", "text": text}
@@ -119,24 +102,9 @@ def _content(value: Any) -> Content:
     if isinstance(value, str):
         return text_content(value)
     if isinstance(value, bytes | bytearray):
-        for beginning, start, mime in _BEGINNINGS:
-            if value.startswith(beginning, start):
-                return Media(mime, bytes(value))
-        raise ExperimentError(
-            f"show returned {len(value)} bytes that begin with {bytes(value[:8])!r}, "
-            "which are no known type of picture, sound or film; return the "
-            "pathlib.Path of a file with the suffix of its type."
-        )
+        return media_of_bytes(bytes(value))
     if isinstance(value, Path):
-        mime = mimetypes.guess_type(value.name)[0] or ""
-        if mime.partition("/")[0] not in ("image", "audio", "video"):
-            raise ExperimentError(
-                f"show returned the path {str(value)!r}, which by its suffix is no "
-                "picture, sound or film."
-            )
-        if not value.is_file():
-            raise ExperimentError(f"show returned {str(value)!r}: no such file.")
-        return Media(mime, value)
+        return media_of_file(value)
     for name, mime in _REPRESENTATIONS.items():
         drawn = getattr(value, name, lambda: None)()
         if drawn is not None:
@@ -350,7 +318,7 @@ class Presenter:
         made: list[Contents] = []
         try:
             for option in question.options:
-                made.append(contents_of(self._show(option.copy())))
+                made.append(_visible(contents_of(self._show(option.copy()))))
             return made
         # A user's function may raise anything; sys.exit must not end the server.
         except (Exception, SystemExit) as error:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from browsing import Visitor, browser, missing, serving, until
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
@@ -22,6 +24,7 @@ from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web import Markup, make_app
+from botorch_pref.web.service import PreferenceService
 from botorch_pref.web.worker import ModelWorker
 
 pytestmark = [
@@ -939,3 +942,102 @@ def test_answers_under_another_name_stay_within_reach(visit: Open, place: Path) 
     one.leave(lambda: one.click("Undo"))
     assert one.index() == first
     assert kept(place) == [("told", first, {"winner": 0}), ("undone", first, {})]
+
+
+WRONG_MEDIA = {
+    "cup.png": b"a text",
+    "cup.svg": b"<svg xmlns='http://www.w3.org/2000/svg'><rect",
+    "cup.wav": b"a text",
+    "cup.mp4": b"a text",
+    "gone.svg": None,
+}
+
+
+@contextmanager
+def before_it_settles(
+    driver: WebDriver, experiment: PreferenceExperiment, show: Callable[..., Any]
+) -> Iterator[Visitor]:
+    """Somebody before a page of duels that is still loading."""
+    one = Visitor(driver, *DESK)
+    with serving(make_app(experiment, show=show, size=2)) as address:
+        driver.get(address)
+        yield one
+
+
+def test_nobody_answers_about_a_medium_that_cannot_be_shown(
+    driver: WebDriver, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty card could be preferred."""
+    experiment, options = create(place), []
+    for name, data in WRONG_MEDIA.items():
+        (tmp_path / name).write_bytes(
+            data or b"<svg xmlns='http://www.w3.org/2000/svg'/>"
+        )
+
+    def show(option: dict[str, Any]) -> Any:
+        # For one option after the other, of one question after the other.
+        question, second = divmod(len(options), 2)
+        options.append(option)
+        wrong = second and question < len(WRONG_MEDIA)
+        return tmp_path / [*WRONG_MEDIA][question] if wrong else "a cup"
+
+    def unless_gone(service: PreferenceService, *args: int, **given: int) -> Any:
+        # There when the question was made, and not when it is looked at.
+        medium = media(service, *args, **given)
+        if medium.data.name == "gone.svg":
+            medium.data.unlink(missing_ok=True)
+        return medium
+
+    media, kinds = PreferenceService.media, {".wav": "sound", ".mp4": "film"}
+    monkeypatch.setattr(PreferenceService, "media", unless_gone)
+    with before_it_settles(driver, experiment, show) as one:
+        for index, name in enumerate(WRONG_MEDIA):
+            kind = kinds.get(Path(name).suffix, "picture")
+            words = f"The {kind} of option B cannot be shown"
+            until(lambda words=words: words in one.text())
+            assert one.all("button.bp-choose, .bp-says, .bp-more") == []
+            for act in ("Try again", "Skip this question"):
+                (panel,) = one.all(".bp-empty")
+                one.click(act)
+                until(lambda panel=panel: is_gone(panel))
+                asked = experiment.log.questions[index]
+                assert asked.withdrawn == (act != "Try again")
+                if not asked.withdrawn:
+                    until(lambda words=words: words in one.text())
+        one.answer("A is better")
+    assert [kind for kind, *_ in kept(place)] == ["withdrawn"] * len(WRONG_MEDIA) + [
+        "told"
+    ]
+
+
+def is_gone(element: WebElement) -> bool:
+    try:
+        return not element.is_displayed()
+    except StaleElementReferenceException:
+        return True
+
+
+def test_nothing_is_answered_before_its_pictures_are_there(
+    driver: WebDriver, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment, free, media = create(place), Event(), PreferenceService.media
+
+    def slow(service: PreferenceService, *args: int, **given: int) -> Any:
+        free.wait(60)
+        return media(service, *args, **given)
+
+    monkeypatch.setattr(PreferenceService, "media", slow)
+    picture = b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
+    with before_it_settles(driver, experiment, lambda option: picture) as one:
+        until(lambda: len(one.all("button.bp-choose")) == 2)
+        one.driver.find_element(By.TAG_NAME, "body").send_keys("1")
+        one.driver.execute_script("document.querySelector('.bp-letter').click()")
+        buttons = "[...document.querySelectorAll('button.bp-choose, .bp-says')]"
+        inert = f"return {buttons}.every((button) => button.inert)"
+        assert one.driver.execute_script(inert)
+        free.set()
+        one.settled()
+        assert not one.driver.execute_script(inert)
+        assert kept(place) == []
+        one.answer("A is better")
+    assert [kind for kind, *_ in kept(place)] == ["told"]

@@ -1,6 +1,7 @@
 """Options as the page is told to show them, by what a user's function returns."""
 
 import io
+import wave
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.figure
+import numpy as np
 import pandas as pd
 import pytest
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
@@ -21,8 +23,8 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web import Markup, NumberTable, make_app
 from botorch_pref.web import rendering as presenter
+from botorch_pref.web.media import Media
 from botorch_pref.web.rendering import (
-    Media,
     contents_of,
     named_unit,
     number_tables,
@@ -151,10 +153,10 @@ def test_media_come_from_addresses_of_their_own(
     experiment: PreferenceExperiment, served: Serve, tmp_path: Path
 ) -> None:
     path = tmp_path / "picture.gif"
-    path.write_bytes(b"GIF89a of a file")
+    path.write_bytes(b"GIF89a of a file;")
 
     def show(option: dict[str, Any]) -> list[Any]:
-        return ["text", f"GIF89a {option['cups']}".encode(), path]
+        return ["text", f"GIF89a {option['cups']};".encode(), path]
 
     client = served(experiment, show=show, token="right&strange").client
     bearer = {"Authorization": "Bearer right&strange"}
@@ -164,8 +166,8 @@ def test_media_come_from_addresses_of_their_own(
         assert text == {"type": "text", "text": "text"}
         reply = client.get(f"/{given['src']}")
         assert (given["type"], reply.headers["content-type"]) == ("image", "image/gif")
-        assert reply.content == f"GIF89a {option['cups']}".encode()
-        assert client.get(f"/{file['src']}").content == b"GIF89a of a file"
+        assert reply.content == f"GIF89a {option['cups']};".encode()
+        assert client.get(f"/{file['src']}").content == b"GIF89a of a file;"
         assert client.get("/" + given["src"].partition("?")[0]).status_code == 403
     path.unlink()
     assert client.get(f"/{file['src']}").status_code == 404
@@ -344,14 +346,18 @@ def test_text_stays_text_and_marked_markup_markup() -> None:
 
 BYTES = [
     (png(), "image/png"),
-    (b"\xff\xd8\xff\xe0rest", "image/jpeg"),
-    (b"GIF89a", "image/gif"),
-    (b"RIFF....WEBPVP8", "image/webp"),
-    (b"RIFF....WAVEfmt", "audio/wav"),
+    (b"\xff\xd8\xff\xe0rest\xff\xda\xff\xd9", "image/jpeg"),
+    (b"GIF89a;", "image/gif"),
+    (b"RIFF\7\0\0\0WEBPVP8", "image/webp"),
+    (b"RIFF\7\0\0\0WAVEfmt", "audio/wav"),
+    # As a stream is written, whose length is not known.
+    (b"RIFF\xff\xff\xff\xffWAVEfmt", "audio/wav"),
     (b"ID3\x04", "audio/mpeg"),
     (b"OggS", "audio/ogg"),
     (b"fLaC", "audio/flac"),
-    (b"....ftypisom", "video/mp4"),
+    (b"\0\0\0\x0cftypisom", "video/mp4"),
+    (b"\0\0\0\x0cftypisom\0\0\0\0mdat to the end", "video/mp4"),
+    (b"\0\0\0\x0cftypisom\0\0\0\1mdat\0\0\0\0\0\0\0\x11.", "video/mp4"),
     (b"\x1aE\xdf\xa3", "video/webm"),
     (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
     (b"<?xml version='1.0'?><svg/>", "image/svg+xml"),
@@ -363,6 +369,62 @@ def test_bytes_are_known_by_how_they_begin() -> None:
         (found,) = contents_of(data)
         assert found == Media(mime, data)
         assert data_address(0, 0, 0, found).startswith(f"data:{mime};base64,")
+
+
+def pictures() -> dict[str, bytes]:
+    """Files of a noisy picture, and of a noisy second, by their suffixes."""
+    draws = np.random.default_rng(0)
+    image = Image.fromarray(draws.integers(0, 256, (40, 60, 3), dtype=np.uint8))
+    made = {}
+    for suffix in ("png", "jpeg", "gif", "webp"):
+        stream = io.BytesIO()
+        # With a thumbnail, which has an end of its own.
+        more = {"exif": exif_with_thumbnail(image)} if suffix == "jpeg" else {}
+        image.save(stream, suffix, **more)
+        made[suffix] = stream.getvalue()
+    with wave.open(stream := io.BytesIO(), "wb") as sound:
+        sound.setparams((1, 2, 8000, 0, "NONE", ""))
+        sound.writeframes(draws.bytes(16_000))
+    return {**made, "wav": stream.getvalue()}
+
+
+def exif_with_thumbnail(image: Image.Image) -> bytes:
+    image.resize((8, 8)).save(stream := io.BytesIO(), "jpeg")
+    exif = Image.Exif()
+    # A maker's note, in which any bytes may be.
+    exif.get_ifd(0x8769)[0x927C] = stream.getvalue()
+    return exif.tobytes()
+
+
+def test_a_medium_that_was_cut_off_or_is_empty_cannot_be_shown(tmp_path: Path) -> None:
+    """Browsers show the beginning of it, and say nothing."""
+    for suffix, data in pictures().items():
+        path = tmp_path / f"medium.{suffix}"
+        path.write_bytes(data)
+        assert [medium.data for medium in contents_of([data, path])] == [data, path]
+        for kept in (len(data) // 2, len(data) - 3):
+            path.write_bytes(data[:kept])
+            for cut in (data[:kept], path):
+                with pytest.raises(ExperimentError, match="end is missing"):
+                    contents_of(cut)
+        path.write_bytes(b"")
+        with pytest.raises(ExperimentError, match="file is empty"):
+            contents_of(path)
+    film = b"\0\0\0\x0cftypisom\0\0\0\x10mdat"
+    with pytest.raises(ExperimentError, match="end is missing"):
+        contents_of(film)
+
+
+@pytest.mark.parametrize("empty", [[], "", " \n", Markup(""), ["", Markup(" ")]])
+def test_an_option_of_which_nothing_is_shown_is_asked_about_by_nobody(
+    experiment: PreferenceExperiment, empty: Any
+) -> None:
+    drawing = presenter.Presenter(
+        experiment.experiment.search_space, lambda option: empty, lambda *part: ""
+    )
+    with pytest.raises(ExperimentError, match="nothing that can be seen or heard"):
+        drawing.contents(experiment.ask(2))
+    drawing.close()
 
 
 def test_pictures_and_figures_are_drawn(tmp_path: Path) -> None:

@@ -183,6 +183,8 @@ const CONTENTS = {
   markup({ html }) {
     const element = make("div", { class: "bp-markup" });
     element.innerHTML = html;
+    // One that waits until it is scrolled to cannot be waited for.
+    for (const picture of element.querySelectorAll("img")) picture.loading = "eager";
     return element;
   },
   image: ({ src }, name) =>
@@ -218,6 +220,15 @@ function tableRow({ name, value, unit, differs, place, rank }) {
   const row = make("tr", { class: differs ? "bp-differs" : "bp-same" });
   row.append(make("th", { scope: "row" }, name), number);
   return row;
+}
+
+const MEDIA = { IMG: "picture", image: "picture", AUDIO: "sound", VIDEO: "film" };
+
+/** The medium that cannot be shown after an error at an element; null if others are tried. */
+function mediumOf(element) {
+  if (element.tagName !== "SOURCE") return element.tagName in MEDIA ? element : null;
+  const medium = element.parentElement;
+  return medium?.networkState === HTMLMediaElement.NETWORK_NO_SOURCE ? medium : null;
 }
 
 function contents(shown, name) {
@@ -272,6 +283,8 @@ class QuestionView {
     this.transport = transport;
     this.page = page;
     this.busy = false;
+    // How many pictures have not come: nothing is answered about what nobody saw.
+    this.unseen = 0;
     // Of the pause in which nothing is answered; null if there is none.
     this.settling = null;
     this.asked = null;
@@ -547,6 +560,7 @@ class QuestionView {
     const back = make("div", { class: "bp-back" }, this.undoButton, button("Skip", "S", () => this.skip()));
     this.hint = make("p", { class: "bp-wait", hidden: true });
     this.main.replaceChildren(this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
+    this.#watchMedia(group);
     this.#showOrder();
     this.live.textContent = `${this.said ?? ""} Question ${asked.question + 1}. ${this.prompt.textContent}`.trim();
     this.said = null;
@@ -567,8 +581,34 @@ class QuestionView {
       if (settling !== this.settling || asked !== this.asked || loads !== this.loads) return;
       this.settling = null;
       this.busy = false;
-      this.main.setAttribute("aria-busy", "false");
+      this.#showBusy();
     }, 1000 * SETTLE_SECONDS);
+  }
+
+  #showBusy() {
+    this.main.setAttribute("aria-busy", `${this.busy || this.unseen > 0}`);
+  }
+
+  /** Waits for pictures before anything is answered; of what cannot be shown nothing is. */
+  #watchMedia(group) {
+    const { asked } = this;
+    const pictures = [...group.querySelectorAll("img")];
+    const look = () => {
+      if (asked !== this.asked) return;
+      this.unseen = pictures.filter((picture) => !picture.complete).length;
+      for (const button of this.main.querySelectorAll(".bp-choose, .bp-says, .bp-save")) button.inert = this.unseen > 0;
+      this.#showBusy();
+    };
+    group.addEventListener("load", look, { capture: true });
+    // Errors of media do not bubble.
+    group.addEventListener("error", ({ target }) => {
+      const medium = mediumOf(target);
+      if (!medium || asked !== this.asked || this.sending) return;
+      const place = this.cards.findIndex((card) => card.contains(medium));
+      const message = `The ${MEDIA[medium.tagName]} of option ${letter(place)} cannot be shown. Try again, or skip this question and tell whoever runs the experiment.`;
+      this.#complain({ message, question: asked.question });
+    }, { capture: true });
+    look();
   }
 
   #card(shown, place) {
@@ -593,7 +633,7 @@ class QuestionView {
   }
 
   #tap(place) {
-    if (this.busy || !this.tapped || this.failed.has(place)) return;
+    if (this.busy || this.unseen || !this.tapped || this.failed.has(place)) return;
     if (this.#judgeable().length < 2) return;
     if (this.order) return this.#rankNext(place);
     this.answer({ [this.tapped]: place });
@@ -759,7 +799,7 @@ class QuestionView {
   // ------------------------------------------------------------------ answers
 
   async answer(said) {
-    if (this.busy || !this.asked) return;
+    if (this.busy || this.unseen || !this.asked) return;
     if ((said.tie || said.strength !== undefined) && this.#judgeable().length < 2) return;
     this.busy = true;
     const extras = said.cannot_compare ? {} : this.#extras();
