@@ -73,6 +73,7 @@ WRONG_THINGS = {
     "Kernel | None": set(THINGS) - {"None"},
     "InputTransform | None": set(THINGS) - {"None"},
     "LikelihoodArgument": set(THINGS) - {"None", "dictionary"},
+    "Sequence[Sequence[int]]": set(THINGS),
     "Sequence[Feedback]": set(THINGS) - {"dictionary"},
     "Mapping[int, float] | None": set(THINGS) - {"None", "dictionary"},
     "Sequence[Constraint] | None": set(THINGS) - {"None"},

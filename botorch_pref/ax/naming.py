@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
+from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
@@ -102,7 +103,9 @@ def named(
         raise ExperimentError(f"{name} does not take {options!r}: {error}") from error
 
 
-def kernel_named(given: object, dim: int) -> Kernel:
+def kernel_named(
+    given: object, dim: int, categorical: Sequence[Sequence[int]] = ()
+) -> Kernel:
     """A kernel of GPyTorch, or a `DuelKernel`, of points with ``dim`` features.
 
     It is given as to `named`:
@@ -113,11 +116,21 @@ def kernel_named(given: object, dim: int) -> Kernel:
 
     def own(cls: type[Kernel]) -> dict[str, Any]:
         if cls is DuelKernel:
-            return {"dim": dim}
+            return {"dim": dim, "categorical": categorical}
         return {"ard_num_dims": dim} if cls.has_lengthscale else {}
 
     kernel: Kernel = named(given, classes, "kernel", own)
     return kernel
+
+
+def choice_columns(feature_names: Sequence[str]) -> list[list[int]]:
+    """The columns of each unordered choice, which Ax codes as zeros and a one."""
+    columns: dict[str, list[int]] = {}
+    for column, name in enumerate(feature_names):
+        parameter, infix, _ = name.rpartition(OH_PARAM_INFIX)
+        if infix:
+            columns.setdefault(parameter, []).append(column)
+    return [*columns.values()]
 
 
 def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
@@ -154,7 +167,8 @@ def model_arguments(
     arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
     kernel = arguments.get("covar_module")
     if isinstance(kernel, str | Mapping):
-        made_kernel = kernel_named(kernel, dataset.X.shape[-1])
+        choices = choice_columns(dataset.feature_names)
+        made_kernel = kernel_named(kernel, dataset.X.shape[-1], choices)
         arguments["covar_module"] = made_kernel.to(dataset.X)
     given = arguments.get("likelihood") or {}
     if isinstance(given, Mapping) and Comparisons not in given:

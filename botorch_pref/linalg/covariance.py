@@ -67,10 +67,8 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
 
 
 def has_closed_form(kernel: Kernel, x: Tensor) -> bool:
-    """Whether `_ScaledStationary` is the kernel's; see ``scales_base``."""
-    own = type(kernel)
-    scales_base = vars(own).get("scales_base", own is ScaleKernel)
-    if not scales_base or x.requires_grad:
+    """Whether `_ScaledStationary` is the kernel's, and no gradient in points asked."""
+    if type(kernel) is not ScaleKernel or x.requires_grad:
         return False
     base = kernel.base_kernel
     usual = type(base) is RBFKernel or (type(base) is MaternKernel and base.nu == 2.5)

@@ -17,7 +17,7 @@ from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
 )
-from botorch_pref.models.kernels import DuelKernel
+from botorch_pref.models.kernels import DuelKernel, RelevanceKernel
 from botorch_pref.models.predictions import choice_probability, log_validity_probability
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import (
@@ -41,6 +41,7 @@ __all__ = [
     "PlackettLuceRegression",
     "PreferenceGP",
     "PreferenceMarginalLogLikelihood",
+    "RelevanceKernel",
     "ReliabilityKernel",
     "SkewPreferenceGP",
     "SparsePreferenceGP",

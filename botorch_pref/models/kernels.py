@@ -5,22 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch import Module
 from gpytorch.constraints import GreaterThan, Positive
-from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
+from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.means import ConstantMean, Mean, ZeroMean
-from gpytorch.priors import GammaPrior, LogNormalPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior, MultivariateNormalPrior
 from torch import Tensor
+from torch.nn import Parameter
 
 from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.feedback import Feedback
-from botorch_pref.likelihoods.base import PositiveParameter, register_positive
-from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
+from botorch_pref.likelihoods.base import (
+    PositiveParameter,
+    register_positive,
+    register_prior,
+)
+from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.numerics.argument_ranges import (
+    check_count,
+    checked_arguments,
+)
 
 IN_LOGS: Any = {"transform": torch.exp, "inv_transform": torch.log}
 
@@ -74,51 +83,58 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     return kernel
 
 
-_LENGTHSCALE_SPREAD = 0.4
 _FEW_DIMS = 6
 _SCALE, _SCALE_SPREAD = 10.0, 0.7
 _SHORTEST = 0.025
 
 
-class DuelKernel(ScaleKernel):
-    r"""A Matern-5/2 kernel whose scales a few answers cannot carry far.
+class RelevanceKernel(Kernel):
+    r"""Functions of few inputs, summed over all sets of inputs by how likely each is.
 
-    The evidence of some tens of duels says little about lengthscales, and its optimum
-    wanders: towards 0, where every point is a surprise, or so far up that utilities are
-    all but linear and the best point is in a corner. A person who errs makes it worse.
-    The priors of the lengthscales :math:`\ell` and of the output scale :math:`s` are
-    therefore narrow in their logarithms: up to constants, the log densities are
+    If input :math:`i` matters with the probability :math:`r_i`, its relevance, then
+    :math:`S` is the set of inputs that matter with the probability :math:`p_S =
+    \prod_{i \in S} r_i \prod_{i \notin S} (1 - r_i)`. The kernel is the covariance of
+    :math:`\sum_S f_S`, where :math:`f_S` is a function of the inputs in :math:`S` alone
+    with the variance :math:`p_S`, over all sets but the empty one:
 
-    .. math:: -\frac{(\log \ell_i - \log m)^2}{2 \cdot 0.4^2}, \qquad
-        -\frac{(\log s - \log v)^2}{2 \cdot 0.7^2}, \qquad
-        m = e^{\sqrt 2 - 3} \sqrt{\min(d, 6)}, \qquad v = \frac{60}{\max(d, 6)} .
+    .. math:: k(x, x') \propto \sum_{S \ne \emptyset} p_S \prod_{i \in S} k_i(x_i, x_i')
+        = \prod_i \big(1 - r_i + r_i k_i(x_i, x_i')\big) - \prod_i (1 - r_i),
 
-    Up to six features the mode :math:`m` is that of BoTorch's prior, the default of
-    this package's models; what is narrower is the spread. BoTorch's grows on, to 1.6 in
-    64 dimensions, with which a few tens of duels find less (`docs/acquisition.md`).
+    divided by its value at :math:`x = x'`. Small relevances leave main effects, large
+    ones the product of all :math:`k_i`; an input whose relevance is 0 does nothing, in
+    no interaction either (compare the additive kernels of Duvenaud et al. 2011 and the
+    functional analysis of variance of Durrande et al. 2013).
 
-    From six features on the mode :math:`v` falls, because noise is felt as a share of
-    the range of the utility: that of a sum of :math:`d` parts is :math:`d` times the
-    range of one, and its variance only :math:`d` times the variance. Duels of points
-    that each meet once say nothing about :math:`v`, and with 10 in 20 dimensions the
-    answers of a person who errs are trusted too much (`docs/acquisition.md`).
+    For a number, :math:`k_i` is the Matern-5/2 kernel. For an unordered choice, whose
+    options are columns of zeros and a one, it is 1 between equal options and 0 else:
+    options are exchangeable.
 
-    With hundreds of answers, or where features may not matter, take the default of the
-    models. Points are in the unit cube; the noise is that of the likelihood, 1 for a
-    person who errs and less for one who does not.
+    Up to constants the log densities of the priors are
+
+    .. math:: -\frac{(\log \ell_i - \log m)^2}{2 \lambda^2}, \qquad
+        \operatorname{logit} r \sim N\big(\operatorname{logit}(c / n) \, 1,
+        \; \tau^2 I + \gamma^2 1 1^T\big)
+
+    for ``n`` inputs: a function of the sum depends on about ``c`` inputs before any
+    answer; single relevances spread around that by :math:`\tau` in their log odds, and
+    all together by :math:`\gamma`.
 
     Args:
         dim: Number of features, after any input transform.
         batch_shape: Of the model; empty by default.
-        lengthscale: The mode ``m``, at which lengthscales start; the above by default.
+        categorical: The columns of each unordered choice, coded as zeros and a one.
+        lengthscale: The mode :math:`m` in the unit cube.
+        lengthscale_spread: :math:`\lambda`.
+        expected_inputs: :math:`c`, how many inputs a function of the sum depends on.
+        relevance_spread: :math:`\tau`.
+        share_spread: :math:`\gamma`.
 
     Raises:
-        FeedbackError: There are no features, or the mode is not above 0.025, the least
-            lengthscale.
+        FeedbackError: There are no features, or columns of choices that are not among
+            them, or are of two choices.
     """
 
-    scales_base: ClassVar[bool] = True
-    """That it is an output scale times its base kernel, as `dense_covariance` asks."""
+    lengthscale = PositiveParameter()
 
     @checked_arguments
     def __init__(
@@ -126,26 +142,143 @@ class DuelKernel(ScaleKernel):
         dim: int,
         batch_shape: torch.Size | None = None,
         *,
-        lengthscale: float | None = None,
+        categorical: Sequence[Sequence[int]] = (),
+        lengthscale: float = 0.5,
+        lengthscale_spread: float = 0.5,
+        expected_inputs: float = 1.0,
+        relevance_spread: float = 0.7,
+        share_spread: float = 1.5,
     ) -> None:
         check_count("dim", dim, at_least=1)
-        batch = torch.Size() if batch_shape is None else batch_shape
-        if lengthscale is None:
-            lengthscale = math.exp(math.sqrt(2) - 3) * math.sqrt(min(dim, _FEW_DIMS))
         if not _SHORTEST < lengthscale < math.inf:
             raise FeedbackError(
                 f"lengthscale is {lengthscale}; give a finite number above {_SHORTEST}."
             )
-        base = MaternKernel(
-            nu=2.5,
-            ard_num_dims=dim,
-            batch_shape=batch,
-            lengthscale_prior=_around(lengthscale, _LENGTHSCALE_SPREAD),
-            lengthscale_constraint=GreaterThan(
-                _SHORTEST, **in_spreads(_LENGTHSCALE_SPREAD)
-            ),
+        _check_categorical(categorical, dim)
+        batch = torch.Size() if batch_shape is None else batch_shape
+        self.dim, self.categorical = dim, [list(columns) for columns in categorical]
+        coded = {column for columns in categorical for column in columns}
+        self.numbers = [column for column in range(dim) if column not in coded]
+        super().__init__(batch_shape=batch)
+        if self.numbers:
+            raw = torch.zeros(*batch, 1, len(self.numbers), dtype=torch.float64)
+            self.register_parameter("raw_lengthscale", Parameter(raw))
+            self.register_constraint(
+                "raw_lengthscale",
+                GreaterThan(_SHORTEST, **in_spreads(lengthscale_spread)),
+            )
+            prior = _around(lengthscale, lengthscale_spread)
+            register_prior(self, "lengthscale", prior)
+            self.lengthscale = lengthscale
+        inputs = len(self.numbers) + len(self.categorical)
+        share = min(expected_inputs / inputs, 0.5)
+        log_odds = math.log(share / (1 - share))
+        start = torch.full((*batch, inputs), log_odds, dtype=torch.float64)
+        covariance = relevance_spread**2 * torch.eye(inputs, dtype=torch.float64)
+        of_relevance = MultivariateNormalPrior(
+            torch.full((inputs,), log_odds, dtype=torch.float64),
+            covariance + share_spread**2,
         )
-        base.lengthscale = lengthscale
+        self.register_parameter("raw_relevance", Parameter(start))
+        register_prior(self, "raw_relevance", of_relevance)
+
+    @property
+    def relevance(self) -> Tensor:
+        """:math:`r`, of numbers and then of choices, ``batch_shape x n``."""
+        return self.raw_relevance.sigmoid()
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
+    ) -> Tensor:
+        """See base class."""
+        relevance = self.relevance.unsqueeze(-2)
+        if not diag:
+            x1, x2 = x1.unsqueeze(-2), x2.unsqueeze(-3)
+            relevance = relevance.unsqueeze(-2)
+        correlations = []
+        if self.numbers:
+            scale = math.sqrt(5) / self.lengthscale
+            if not diag:
+                scale = scale.unsqueeze(-2)
+            distance = (x1[..., self.numbers] - x2[..., self.numbers]).abs() * scale
+            decay = (-distance).exp()
+            correlations.append((1 + distance * (1 + distance / 3)) * decay)
+        correlations += [
+            (x1[..., columns] * x2[..., columns]).sum(-1, keepdim=True)
+            for columns in self.categorical
+        ]
+        change = relevance * (join_rows(correlations) - 1)
+        some, none = change.log1p().sum(-1), (-relevance).log1p().sum(-1)
+        # (exp(some) - exp(none)) / (1 - exp(none)), with all digits.
+        return some.exp() * (none - some).expm1() / none.expm1()
+
+
+def _check_categorical(categorical: object, dim: int) -> None:
+    columns = []
+    for columns_of_choice in _members(categorical):
+        columns += _members(columns_of_choice)
+    is_column = [type(c) is int and 0 <= c < dim for c in columns]
+    if not all(is_column) or len({*columns}) < len(columns):
+        raise FeedbackError(
+            f"categorical is {categorical!r}; give the columns of each choice, from 0 "
+            f"to {dim - 1}, each column once."
+        )
+
+
+def _members(value: object) -> list[Any]:
+    """The members of a sequence; the value itself where it is none, or a text."""
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
+    return [*cast("Sequence[Any]", value)] if is_sequence else [value]
+
+
+class DuelKernel(ScaleKernel):
+    r"""The prior of a person's utility: few inputs matter, and mostly by themselves.
+
+    A `RelevanceKernel` times an output scale :math:`s`. People's utilities are mostly
+    sums of few main effects. A product of stationary kernels expects interactions of
+    all inputs: it foresees the answers of real people worse, and after questions that
+    it chose, it says that parameters matter which do nothing (``docs/models.md`` has
+    the figures). Interactions remain possible, and answers teach how much they matter.
+
+    The prior of the output scale is narrow in its logarithm: up to a constant its log
+    density is
+
+    .. math:: -\frac{(\log s - \log v)^2}{2 \cdot 0.7^2}, \qquad
+        v = \frac{60}{\max(d, 6)} .
+
+    From six features on the mode :math:`v` falls, because noise is felt as a share of
+    the range of the utility: that of a sum of :math:`d` parts is :math:`d` times the
+    range of one, and its variance only :math:`d` times the variance. Duels of points
+    that each meet once say nothing about :math:`v`, and with 10 in 20 dimensions the
+    answers of a person who errs are trusted too much (`docs/acquisition.md`).
+
+    Points are in the unit cube; the noise is that of the likelihood, 1 for a person who
+    errs and less for one who does not.
+
+    Args:
+        dim: Number of features, after any input transform.
+        batch_shape: Of the model; empty by default.
+        categorical: The columns of each unordered choice, coded as zeros and a one.
+        lengthscale: The mode of the lengthscales, at which they start.
+
+    Raises:
+        FeedbackError: There are no features, the mode is not above 0.025, the least
+            lengthscale, or columns of choices are not among the features.
+    """
+
+    @checked_arguments
+    def __init__(
+        self,
+        dim: int,
+        batch_shape: torch.Size | None = None,
+        *,
+        categorical: Sequence[Sequence[int]] = (),
+        lengthscale: float = 0.5,
+    ) -> None:
+        batch = torch.Size() if batch_shape is None else batch_shape
+        base = RelevanceKernel(
+            dim, batch, categorical=categorical, lengthscale=lengthscale
+        )
         scale = _SCALE * min(1.0, _FEW_DIMS / dim)
         super().__init__(
             base,
@@ -157,7 +290,7 @@ class DuelKernel(ScaleKernel):
 
     def __call__(self, x1: Tensor, *args: Any, **params: Any) -> Any:
         """See base class; an error where features are not as many as lengthscales."""
-        dim = self.base_kernel.ard_num_dims
+        dim = self.base_kernel.dim
         own = self.active_dims
         given = len(own) if own is not None else x1.shape[-1] if x1.dim() > 1 else 1
         if given != dim:

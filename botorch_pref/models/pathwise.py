@@ -27,6 +27,10 @@ BoTorch's features of a stationary kernel are sines and cosines of random phases
   probability :math:`\rho`, and else :math:`\omega u` with a frequency from a band so
   wide that the phases of different numbers are independent: whole numbers exactly,
   others up to a correlation below :math:`10^{-7} / |u - u'|`.
+- **Relevance.** The factor :math:`1 - r + r k_i` of an input has the phase 0 with
+  probability :math:`1 - r`, and else that of :math:`k_i`; draws in which all are 0 are
+  left out, as the kernel does. Options of a choice have phases of their own, uniform
+  over the circle.
 - **Reliability.** The scales of raters have the phase 0 and their own amplitude.
 
 As everywhere in BoTorch's pathwise sampling, random numbers come from torch's global
@@ -58,11 +62,13 @@ from botorch.utils.transforms import is_ensemble
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.means import Mean
 from torch import Tensor
+from torch.distributions import Gamma
 from torch.nn import ModuleList
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.engine import PosteriorTerms
 from botorch_pref.linalg.covariance import dense_covariance, psd_root
+from botorch_pref.models.kernels import RelevanceKernel
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import (
     AgreementKernel,
@@ -146,6 +152,40 @@ def _agreement_features(
     return KernelFeatureMap(
         kernel=kernel,
         weight=weight.unsqueeze(-1),
+        input_transform=_selector(kernel),
+        output_transform=SineCosineTransform(torch.tensor(half**-0.5, **options)),
+    )
+
+
+@GenKernelFeatures.register(RelevanceKernel)
+def _relevance_features(
+    kernel: RelevanceKernel, *, num_inputs: int, num_outputs: int
+) -> KernelFeatureMap:
+    relevance = kernel.relevance.detach().unsqueeze(-2)
+    options: Any = {"dtype": relevance.dtype, "device": relevance.device}
+    half, inputs = num_outputs // 2, relevance.shape[-1]
+    shape = (*kernel.batch_shape, half)
+    # The first input that matters, at evenly spread quantiles, and any behind it.
+    ahead = (1 - relevance).cumprod(-1)
+    quantile = (torch.arange(half, **options) + 0.5) / half
+    at_least_one = 1 - ahead[..., -1:]
+    first = (1 - ahead < (quantile * at_least_one[..., 0]).unsqueeze(-1)).sum(-1, True)
+    place = torch.arange(inputs, device=relevance.device)
+    matters = torch.rand(*shape, inputs, **options) < relevance
+    matters = (matters & (place > first)) | (place == first)
+    weight = torch.zeros(*shape, kernel.dim, **options)
+    if numbers := kernel.numbers:
+        gamma = torch.tensor(2.5, **options)
+        scale = Gamma(gamma, gamma).sample(torch.Size([*shape, len(numbers)])).rsqrt()
+        normal = torch.randn(*shape, len(numbers), **options)
+        frequency = scale * normal / kernel.lengthscale.detach()
+        weight[..., numbers] = frequency * matters[..., : len(numbers)]
+    for i, columns in enumerate(kernel.categorical, len(numbers)):
+        phase = 2 * math.pi * torch.rand(*shape, len(columns), **options)
+        weight[..., columns] = phase * matters[..., i : i + 1]
+    return KernelFeatureMap(
+        kernel=kernel,
+        weight=weight,
         input_transform=_selector(kernel),
         output_transform=SineCosineTransform(torch.tensor(half**-0.5, **options)),
     )

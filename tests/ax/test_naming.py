@@ -62,7 +62,8 @@ def test_the_kernel_for_few_answers() -> None:
         kernel, truth = kernel_named(given, 3).double(), DuelKernel(3).double()
         torch.testing.assert_close(kernel(X).to_dense(), truth(X).to_dense())
     short = kernel_named({"DuelKernel": {"lengthscale": 0.1}}, 3)
-    torch.testing.assert_close(short.base_kernel.lengthscale, torch.full((1, 3), 0.1))
+    expected = torch.full((1, 3), 0.1, dtype=torch.float64)
+    torch.testing.assert_close(short.base_kernel.lengthscale, expected)
 
 
 def test_kernels_of_kernels() -> None:

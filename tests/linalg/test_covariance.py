@@ -145,18 +145,28 @@ def test_equal_points_have_equal_samples_and_the_right_covariance() -> None:
 
 
 PAIR = torch.Size([2])
+
+
+def smooth_kernel(batch: torch.Size | None = None) -> ScaleKernel:
+    """A Matern-5/2 kernel of three features, one for each model of a batch."""
+    shape = torch.Size() if batch is None else batch
+    base = MaternKernel(2.5, ard_num_dims=3, batch_shape=shape)
+    return ScaleKernel(base, batch_shape=shape)
+
+
 KERNELS: dict[str, tuple[Callable[[], Kernel], tuple[int, ...], bool]] = {
     "RBF": (lambda: ScaleKernel(RBFKernel(ard_num_dims=3)), (7, 3), True),
     "one lengthscale": (lambda: ScaleKernel(RBFKernel()), (7, 3), True),
     "Matern": (lambda: ScaleKernel(MaternKernel(2.5, ard_num_dims=3)), (7, 3), True),
-    "duels": (lambda: DuelKernel(3), (4, 7, 3), True),
-    "two models": (lambda: DuelKernel(3, batch_shape=PAIR), (7, 3), True),
+    "batches of points": (lambda: smooth_kernel(), (4, 7, 3), True),
+    "two models": (lambda: smooth_kernel(PAIR), (7, 3), True),
+    "relevances": (lambda: DuelKernel(3), (7, 3), False),
     "two scales": (
         lambda: ScaleKernel(MaternKernel(2.5, ard_num_dims=3), batch_shape=PAIR),
         (7, 3),
         True,
     ),
-    "two each": (lambda: DuelKernel(3, batch_shape=PAIR), (5, 2, 7, 3), True),
+    "two each": (lambda: smooth_kernel(PAIR), (5, 2, 7, 3), True),
     "rougher": (lambda: ScaleKernel(MaternKernel(1.5, ard_num_dims=3)), (7, 3), False),
     "some features": (
         lambda: ScaleKernel(RBFKernel(active_dims=[0, 2])),
@@ -220,10 +230,11 @@ def test_a_kernel_of_ones_own_is_called(name: str) -> None:
     def doubled(self: Kernel, *given: torch.Tensor, **options: object) -> object:
         return 2 * getattr(super(own, self), name)(*given, **options)
 
-    own = type("Own", (DuelKernel,), {name: doubled})
+    own = type("Own", (ScaleKernel,), {name: doubled})
     x = torch.rand(5, 3, generator=torch.Generator().manual_seed(2)).double()
-    found = dense_covariance(own(3).double(), x)
-    torch.testing.assert_close(found, 2 * dense_covariance(DuelKernel(3).double(), x))
+    plain = smooth_kernel().double()
+    found = dense_covariance(own(plain.base_kernel).double(), x)
+    torch.testing.assert_close(found, 2 * dense_covariance(plain, x))
 
 
 def test_derivatives_in_points_are_those_of_the_kernel_itself() -> None:
@@ -241,7 +252,7 @@ def test_a_kernel_of_other_features_says_so() -> None:
 
 def test_second_derivatives_in_scales_are_refused() -> None:
     x = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).double()
-    kernel = DuelKernel(3).double()
+    kernel = smooth_kernel().double()
     scales = [*kernel.parameters()]
     value = dense_covariance(kernel, x).sum()
     slopes = torch.autograd.grad(value, scales, create_graph=True)

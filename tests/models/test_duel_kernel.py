@@ -1,13 +1,18 @@
-"""The kernel for few answers: its priors, its start, and what it is there for."""
+"""The prior of utilities: its sets of inputs, its priors, and what it is there for."""
 
 import math
+from itertools import combinations
 
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.sampling.pathwise import gen_kernel_features
+from botorch.utils.sampling import manual_seed
 from cases import in_turn
 from draws import uniform
+from gpytorch.kernels import MaternKernel
+from torch import Tensor
+from torch.nn.functional import one_hot
 
 from botorch_pref import (
     DuelKernel,
@@ -15,14 +20,132 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.errors import FeedbackError
+from botorch_pref.models import RelevanceKernel
 
 DOUBLE = torch.float64
+
+
+def mixed_points(count: int, seed: int = 0) -> Tensor:
+    """Two numbers around a choice of three, in the columns 1 to 3."""
+    numbers = uniform(count, 2, seed=seed)
+    choice = one_hot(torch.arange(count) % 3, 3).double()
+    return torch.cat([numbers[:, :1], choice, numbers[:, 1:]], dim=-1)
+
+
+def mixed_kernel() -> RelevanceKernel:
+    """With relevances and lengthscales that all differ."""
+    kernel = RelevanceKernel(5, categorical=[(1, 2, 3)]).double()
+    kernel.lengthscale = torch.tensor([[0.3, 0.9]])
+    with torch.no_grad():
+        kernel.raw_relevance.copy_(torch.tensor([0.1, 0.6, 0.4]).logit())
+    return kernel
+
+
+def test_the_kernel_is_the_sum_over_sets_of_inputs() -> None:
+    kernel, X = mixed_kernel(), mixed_points(7)
+    correlations = [
+        MaternKernel(2.5, active_dims=(column,)).double() for column in kernel.numbers
+    ]
+    parts = []
+    for matern, lengthscale in zip(correlations, (0.3, 0.9), strict=True):
+        matern.lengthscale = lengthscale
+        parts.append(matern(X).to_dense())
+    choice = X[:, 1:4].argmax(-1)
+    parts.append((choice.unsqueeze(-1) == choice).double())
+    relevance = [0.1, 0.6, 0.4]
+    expected, total = torch.zeros(7, 7, dtype=DOUBLE), 0.0
+    for size in (1, 2, 3):
+        for inputs in combinations(range(3), size):
+            weights = [r if i in inputs else 1 - r for i, r in enumerate(relevance)]
+            product = torch.stack([parts[i] for i in inputs]).prod(0)
+            expected += math.prod(weights) * product
+            total += math.prod(weights)
+    torch.testing.assert_close(kernel(X).to_dense(), expected / total)
+    ones = torch.ones(7, dtype=DOUBLE)
+    torch.testing.assert_close(kernel(X, diag=True), ones)
+    torch.testing.assert_close(kernel(X, X[:4]).to_dense(), expected[:, :4] / total)
+
+
+@pytest.mark.parametrize("log_odds", [-40.0, -12.0, 0.0, 12.0])
+def test_extreme_relevances_keep_their_digits(log_odds: float) -> None:
+    """Main effects at one end, the product of all inputs at the other."""
+    kernel = RelevanceKernel(3, lengthscale=0.4).double()
+    with torch.no_grad():
+        kernel.raw_relevance.fill_(log_odds)
+    X = uniform(6, 3)
+    # GPyTorch's kernel takes squares of differences apart, which costs digits.
+    root = math.sqrt(5) * (X.mT.unsqueeze(-1) - X.mT.unsqueeze(-2)).abs() / 0.4
+    each = (1 + root + root.square() / 3) * torch.exp(-root)
+    r = torch.tensor(log_odds, dtype=DOUBLE).sigmoid()
+    # The sets of one, of two and of three inputs.
+    pairs = each[0] * each[1] + each[0] * each[2] + each[1] * each[2]
+    weights = torch.stack([(1 - r) ** 2, r * (1 - r), r**2])
+    sums = torch.stack([each.sum(0), pairs, each.prod(0)])
+    expected = (weights[:, None, None] * sums).sum(0)
+    expected /= (weights * torch.tensor([3, 3, 1])).sum()
+    torch.testing.assert_close(kernel(X).to_dense(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_an_irrelevant_input_does_nothing() -> None:
+    kernel, X = mixed_kernel(), mixed_points(6)
+    with torch.no_grad():
+        kernel.raw_relevance[0] = -80.0
+    moved = X.clone()
+    moved[:, 0] = uniform(6, seed=5)
+    torch.testing.assert_close(kernel(X).to_dense(), kernel(moved).to_dense())
+
+
+def test_options_of_a_choice_are_exchangeable() -> None:
+    kernel, X = mixed_kernel(), mixed_points(6)
+    renamed = X[:, [0, 3, 1, 2, 4]]
+    torch.testing.assert_close(kernel(X).to_dense(), kernel(renamed).to_dense())
+
+
+def test_gradients_are_those_of_differences() -> None:
+    kernel, X = mixed_kernel(), mixed_points(4)
+    other = mixed_points(3, seed=1)
+
+    def value(raw: Tensor, log_lengths: Tensor, points: Tensor) -> Tensor:
+        state = {"raw_relevance": raw, "raw_lengthscale": log_lengths}
+        return torch.func.functional_call(kernel, state, (points, other)).to_dense()
+
+    inputs = (
+        kernel.raw_relevance.detach().clone(),
+        kernel.raw_lengthscale.detach().clone(),
+        X,
+    )
+    for tensor in inputs:
+        tensor.requires_grad_(True)
+    torch.autograd.gradcheck(value, inputs)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_features_have_the_covariance_of_the_kernel(batch: tuple[int, ...]) -> None:
+    kernel = RelevanceKernel(5, torch.Size(batch), categorical=[(1, 2, 3)]).double()
+    with torch.no_grad():
+        kernel.raw_relevance.copy_(torch.tensor([0.1, 0.6, 0.4]).logit())
+    X, count = mixed_points(6), 1 << 15
+    with manual_seed(3):
+        features = gen_kernel_features(kernel, num_inputs=5, num_outputs=2 * count)
+    values = features(X)
+    covariance = values @ values.mT
+    # A mean of cosines of independent phases, each of a variance below one.
+    bound = 5 / count**0.5
+    error = (covariance - kernel(X).to_dense()).abs().amax().item()
+    assert error < bound, f"off by {error:.4f}, {bound:.4f} is five deviations"
+    assert error > 1e-8, "the features are the kernel itself, which draws cannot be"
 
 
 @in_turn("dim", [0, -1])
 def test_a_kernel_has_features(dim: int) -> None:
     with pytest.raises(FeedbackError, match=f"dim is {dim}; give an integer of at"):
         DuelKernel(dim)
+
+
+@in_turn("columns", [[(0, 1), (1, 2)], [(2, 3)], [(-1, 0)]])
+def test_columns_of_choices_are_features(columns: list[tuple[int, ...]]) -> None:
+    with pytest.raises(FeedbackError, match="columns of each choice, from 0 to 2"):
+        DuelKernel(3, categorical=columns)
 
 
 @in_turn("dim", [1, 3])
@@ -42,23 +165,18 @@ def test_modes_that_lengthscales_cannot_have_are_refused(mode: float) -> None:
         DuelKernel(2, lengthscale=mode)
 
 
-@in_turn(("dim", "own"), [(1, None), (6, None), (64, None), (20, 0.36)])
-def test_priors_and_start(dim: int, own: float | None) -> None:
-    """Log densities are those of the docstring, and the start is at both modes.
-
-    From six features on the mode of lengthscales stays, and that of the scale falls.
-    """
-    kernel = DuelKernel(dim, lengthscale=own).double()
+@in_turn(("dim", "mode"), [(1, 0.5), (6, 0.5), (64, 0.5), (20, 0.36)])
+def test_priors_and_start(dim: int, mode: float) -> None:
+    """Log densities are those of the docstrings, and the start is at their modes."""
+    kernel = DuelKernel(dim, lengthscale=mode).double()
     base = kernel.base_kernel
-    default = get_covar_module_with_dim_scaled_prior(ard_num_dims=min(dim, 6))
-    mode = own or float(default.lengthscale_prior.mode)
     torch.testing.assert_close(
         base.lengthscale.detach(), torch.full((1, dim), mode, dtype=DOUBLE)
     )
     scale = {1: 10.0, 6: 10.0, 20: 3.0, 64: 0.9375}[dim]
     assert float(kernel.outputscale.detach()) == pytest.approx(scale)
     for prior, at, spread in (
-        (base.lengthscale_prior, mode, 0.4),
+        (base.lengthscale_prior, mode, 0.5),
         (kernel.outputscale_prior, scale, 0.7),
     ):
         values = at * torch.tensor([0.2, 1.0, 5.0], dtype=DOUBLE)
@@ -66,6 +184,16 @@ def test_priors_and_start(dim: int, own: float | None) -> None:
         expected = -(math.log(5) ** 2) / (2 * spread**2)
         assert float(density[0] - density[1]) == pytest.approx(expected, rel=1e-5)
         assert float(density[2] - density[1]) == pytest.approx(expected, rel=1e-5)
+    start = base.relevance.detach()
+    torch.testing.assert_close(start, torch.full_like(start, min(1 / dim, 0.5)))
+    step = uniform(dim)
+    together, apart = step.mean(), step - step.mean()
+    expected = -0.5 * apart.square().sum() / 0.7**2
+    expected = expected - 0.5 * dim * together**2 / (0.7**2 + dim * 1.5**2)
+    log_odds = base.raw_relevance.detach()
+    prior = base.relevance_prior
+    difference = prior.log_prob(log_odds + step) - prior.log_prob(log_odds)
+    torch.testing.assert_close(difference, expected, rtol=1e-5, atol=1e-8)
 
 
 def test_few_answers_do_not_carry_the_scales_away() -> None:
@@ -77,4 +205,18 @@ def test_few_answers_do_not_carry_the_scales_away() -> None:
     start = DuelKernel(2).base_kernel.lengthscale.detach()
     ratio = (model.covar_module.base_kernel.lengthscale / start).log().abs()
     # Within three deviations of the prior's logarithm.
-    assert float(ratio.detach().amax()) < 1.2
+    assert float(ratio.detach().amax()) < 1.5
+
+
+def test_answers_tell_which_inputs_matter() -> None:
+    """Of a sum of two inputs among five, after 60 duels of random points."""
+    X = uniform(120, 5, seed=1)
+    utility = 6 * X[:, 1] - 8 * (X[:, 3] - 0.4).abs()
+    pairs = torch.arange(120).reshape(60, 2)
+    loses = utility[pairs[:, 0]] < utility[pairs[:, 1]]
+    pairs[loses] = pairs[loses].flip(-1)
+    model = EPPreferenceGP(X, pairs, covar_module=DuelKernel(5))
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    relevance = model.covar_module.base_kernel.relevance.detach()
+    matters = torch.tensor([False, True, False, True, False])
+    assert relevance[matters].amin() > 1.3 * relevance[~matters].amax(), relevance
