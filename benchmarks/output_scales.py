@@ -6,9 +6,9 @@ Simulated people answer ``DUELS`` random duels on functions of the study
 ``many-dimensions``, with its errors, a tenth of the range. The first table has the true
 output scale beside a noise of 1: the variance of the utility by that of an error. The
 second has, for EP and Laplace with the kernel of BoTorch's `PairwiseGP`, whose output
-scale is all but free, and with `DuelKernel`, the median of the fitted output scale and
-its range in eight data sets of ten, and the rank correlation of posterior means with
-the utility at new points: mean and standard error over data sets.
+scale is all but free, and with the stationary kernel, the median of the fitted output
+scale and its range in eight data sets of ten, and the rank correlation of posterior
+means with the utility at new points: mean and standard error over data sets.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from benchmarks.suite.cell import Setting
 from benchmarks.suite.runs.batch_player import (
     fit,
     fixed_noise,
-    large_kernel,
     models_of,
-    pairwise_kernel,
     uniform,
 )
 from benchmarks.suite.runs.judges import make_judge
+from benchmarks.suite.runs.kernels import (
+    large_kernel,
+    pairwise_kernel,
+    stationary_kernel,
+)
 from benchmarks.suite.studies.own import MANY_DIMENSIONS
 from botorch_pref import (
     Comparisons,
-    DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
 )
@@ -44,8 +46,8 @@ DUELS, NEW, MANY = 50, 500, 20_000
 SETTINGS = MANY_DIMENSIONS.settings[:3]
 KERNELS = {
     "of PairwiseGP": pairwise_kernel,
-    "DuelKernel": DuelKernel,
-    "DuelKernel, mode 10": large_kernel,
+    "stationary": stationary_kernel,
+    "stationary, mode 10": large_kernel,
 }
 ENGINES = {"EP": EPPreferenceGP, "Laplace": LaplacePreferenceGP}
 

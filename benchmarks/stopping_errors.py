@@ -4,14 +4,14 @@
         [--setting hartmann6:0.3] [--duels 60] [--every 20] [--record FILE.csv]
     python -m benchmarks.stopping_errors --read benchmarks/records/stopping_errors.csv
 
-Loops of duels by `DuelingExploringEIIG` under EP and `DuelKernel`, five of them random;
-the suite plays all starts of a setting at once. So that many can be played, challengers
-are the best of some hundred points, the noise of a judge who never errs is fixed, and
-hyper-parameters are fitted after each of the first ten answers, the 15th and every
-tenth. With ``--pairs`` the loops are those of experiments: two new points by
-`DuelingEUBO`, whose noise is learned and whose person may lapse. After every so many
-duels `stopping_advice` is asked about the incumbent, with
-the bounds of the cube.
+Loops of duels by `DuelingExploringEIIG` under EP and the stationary kernel, five of
+them random; the suite plays all starts of a setting at once. So that many can be
+played, challengers are the best of some hundred points, the noise of a judge who never
+errs is fixed, and hyper-parameters are fitted after each of the first ten answers, the
+15th and every tenth. With ``--pairs`` the loops are those of experiments: two new
+points by `DuelingEUBO`, whose noise is learned and whose person may lapse. After every
+so many duels `stopping_advice` is asked about the incumbent, with the bounds of the
+cube.
 
 The set ``chosen`` has the settings on which the confidence and the tolerance of gains
 were chosen, ``judged`` those on which they are judged. Of each, four tables are
@@ -52,9 +52,10 @@ from benchmarks.suite.runs.batch_player import (
     models_of,
     uniform,
 )
+from benchmarks.suite.runs.kernels import stationary_kernel
 from benchmarks.suite.studies.own import LAPSES
 from benchmarks.suite.studies.rules import EXPLORING
-from botorch_pref import DuelKernel, EPPreferenceGP, incumbent
+from botorch_pref import EPPreferenceGP, incumbent
 from botorch_pref.acquisition import DistinctOptions
 from botorch_pref.commands.registry import HUMAN_NOISE, NOISE
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
@@ -155,7 +156,7 @@ class QuickPlayer(BatchPlayer):
         noise, told = lapsing_noise, True
         if rule == EXPLORING:
             noise, told = fixed_noise(HUMAN_NOISE if errs else NOISE), errs
-        make = models_of(EPPreferenceGP, DuelKernel, noise)
+        make = models_of(EPPreferenceGP, stationary_kernel, noise)
         self.make_model = make(problem.dim, told, len(sources))
 
     def learn(self, told: Tensor) -> None:
@@ -240,9 +241,10 @@ def model_of_run(player: BatchPlayer, told: Tensor, run: int) -> EPPreferenceGP:
     """
     assert player.model is not None
     points, pairs = index_pairs(*told[run].unbind(1))
-    kernel, found = DuelKernel(told.shape[-1]).to(points), player.model.covar_module
-    kernel.outputscale = found.outputscale[run].detach()
-    kernel.base_kernel.lengthscale = found.base_kernel.lengthscale[run].detach()
+    kernel = stationary_kernel(told.shape[-1]).to(points)
+    learned = player.model.covar_module
+    kernel.outputscale = learned.outputscale[run].detach()
+    kernel.base_kernel.lengthscale = learned.base_kernel.lengthscale[run].detach()
     heard = player.model.likelihood
     likelihood = type(heard)(heard.noise.detach().expand(len(told))[run])
     model = EPPreferenceGP(points, pairs, likelihood=likelihood, covar_module=kernel)

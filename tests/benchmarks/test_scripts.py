@@ -118,7 +118,7 @@ TINY = {
     ),
     "output_scales": tiny("--sets 2", DUELS=4, NEW=8, MANY=100),
     "page_load": tiny("--raters 1 --seconds 1"),
-    "people_scales": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
+    "people_kernels": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
     "plackett_luce_bias": tiny(
         RANKINGS=12, ITEMS=12, LENGTHS=(3,), DRAWS=256, DATA_SETS=3
     ),

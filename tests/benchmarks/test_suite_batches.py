@@ -101,7 +101,7 @@ def test_runs_of_a_batch_are_those_of_the_serial_loop(
 def test_a_batch_asks_what_the_serial_loop_would_ask() -> None:
     """Of the same answers: as good a challenger by the library's own functions."""
     told = told_so_far(2, 3, 8)
-    player = learned(Rule("ep", "eiig"), told)
+    player = learned(Rule("ep-relevance", "eiig"), told)
     question = player.ask()
     for run, best in enumerate(player.recommended()):
         points, pairs = index_pairs(*told[run].unbind(1))

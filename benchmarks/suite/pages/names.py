@@ -31,10 +31,12 @@ A rule is a model and an acquisition function, and how many options its question
 two, or as many as `best of`, `order of` and `worst of` say. All models learn their
 hyper-parameters anew after each answer.
 
-- `ep`, `laplace`, `skew`: this package's engines with `DuelKernel`. The likelihood's
-  noise is {HUMAN_NOISE:g} before a judge who errs. Before one who does not `ep` learns
-  it from {NOISE:g} on and `skew` has {NOISE:g}; that of `laplace` is always
-  {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. The recorded runs
+- `ep`, `laplace`, `skew`: this package's engines with the stationary kernel of
+  `benchmarks/suite/runs/kernels.py`, which was the kernel of duels before `DuelKernel`
+  was one of relevances; `ep-relevance` and `ep-relevance-lapses` have that. The
+  likelihood's noise is {HUMAN_NOISE:g} before a judge who errs. Before one who does
+  not `ep` learns it from {NOISE:g} on and `skew` has {NOISE:g}; that of `laplace` is
+  always {HUMAN_NOISE:g}, of `laplace-little-noise` {NOISE:g}. The recorded runs
   of `takeno` from seed 0, of `skewgp-figure-5` those from seeds 0 to 19 but for
   `exploring-eiig` and `eubo-pair`, SkewGP's of `-6` from seeds 0 and 1, and of `-8`
   those of `ep-apart`, and of `eiig` from seeds 0 to 3, are older:

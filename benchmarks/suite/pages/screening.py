@@ -8,13 +8,13 @@ import pandas as pd
 
 from benchmarks.suite.pages.tables import joined, markdown
 
-KERNELS = {"duel": "DuelKernel", "default": "BoTorch's kernel"}
+KERNELS = {"duel": "stationary kernel", "default": "BoTorch's kernel"}
 _HEAD = """
 ## Rules for duels
 
 Mean regret after 5 random and 25 chosen duels under expectation propagation, and its
 standard error: 50 starts of each rule, 200 of `exploring-eiig` with
-`DuelKernel` where the deviation is 0.3 or 0.2. The runs, in
+the stationary kernel where the deviation is 0.3 or 0.2. The runs, in
 `benchmarks/records/screen_rules.csv`, are of a batched loop that the suite's replaced,
 with the same random duels and other errors of the judge; runs of `default` and `people`
 take their place as they are played. Deviations of 0.0815, 0.193 and 0.378 on Hartmann6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -15,13 +14,20 @@ from botorch.acquisition.preference import qExpectedUtilityOfBestOption
 from botorch.models.model import Model
 from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
 from botorch.sampling.normal import SobolQMCNormalSampler
-from gpytorch.constraints import GreaterThan, Interval
-from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
-from gpytorch.priors import GammaPrior, LogNormalPrior
+from gpytorch.kernels import Kernel
+from gpytorch.priors import LogNormalPrior
 from torch import Generator, Tensor
 
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.errors import SuiteError
+from benchmarks.suite.runs.kernels import (
+    large_kernel,
+    long_kernel,
+    pairwise_kernel,
+    short_kernel,
+    stationary_kernel,
+    wide_kernel,
+)
 from benchmarks.suite.runs.maximum_rules import (
     candidates,
     information_about_maximum,
@@ -224,72 +230,25 @@ def lapsing_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
     return LapsingProbitLikelihood(noise, noise_prior=LogNormalPrior(0.0, 1.0))
 
 
-def short_kernel(dim: int, batch: torch.Size) -> DuelKernel:
-    """`DuelKernel` with 0.7 times its lengthscales."""
-    return DuelKernel(dim, batch, lengthscale=0.145 * min(dim, 6) ** 0.5)
-
-
-def long_kernel(dim: int, batch: torch.Size) -> DuelKernel:
-    """`DuelKernel` with lengthscales that grow with the dimension as BoTorch's do."""
-    return DuelKernel(dim, batch, lengthscale=math.exp(2**0.5 - 3) * dim**0.5)
-
-
-def spread_around(kernel: DuelKernel, mode: float, spread: float) -> DuelKernel:
-    """The kernel with another mode and spread of its output scale in logs."""
-    prior = LogNormalPrior(math.log(mode) + spread**2, spread)
-    kernel.register_prior("outputscale_prior", prior, "outputscale")
-    kernel.outputscale = mode
-    return kernel
-
-
-def wide_kernel(dim: int, batch: torch.Size) -> DuelKernel:
-    """`DuelKernel` whose output scale may be further from its mode: 1.2 for 0.7."""
-    kernel = DuelKernel(dim, batch)
-    return spread_around(kernel, kernel.outputscale.flatten()[0].item(), 1.2)
-
-
-def large_kernel(dim: int, batch: torch.Size) -> DuelKernel:
-    """`DuelKernel` whose output scale has a mode of ten with many inputs too."""
-    return spread_around(DuelKernel(dim, batch), 10.0, 0.7)
-
-
-def pairwise_kernel(dim: int, batch: torch.Size) -> ScaleKernel:
-    """That of BoTorch's `PairwiseGP`, whose scales are nearly free.
-
-    Its prior of the output scale is all but flat from 0.01 to 100, and sums over a
-    batch: bounds stand for it.
-    """
-    base = RBFKernel(
-        ard_num_dims=dim,
-        batch_shape=batch,
-        lengthscale_prior=GammaPrior(2.4, 2.7),
-        lengthscale_constraint=GreaterThan(1e-4),
-    )
-    kernel = ScaleKernel(
-        base,
-        batch_shape=batch,
-        outputscale_constraint=Interval(1e-2, 1e2),
-    ).double()
-    base.lengthscale = 1.4 / 2.7
-    kernel.outputscale = 1.0
-    return kernel
-
-
 MODELS_OF_BATCHES = {
-    "ep": models_of(EPPreferenceGP, DuelKernel, usual_noise),
+    "ep": models_of(EPPreferenceGP, stationary_kernel, usual_noise),
     "ep-short": models_of(EPPreferenceGP, short_kernel, usual_noise),
     "ep-long": models_of(EPPreferenceGP, long_kernel, usual_noise),
     "ep-wide": models_of(EPPreferenceGP, wide_kernel, usual_noise),
     "ep-large-scale": models_of(EPPreferenceGP, large_kernel, usual_noise),
     "ep-pairwise-kernel": models_of(EPPreferenceGP, pairwise_kernel, usual_noise),
-    "ep-learned-noise": models_of(EPPreferenceGP, DuelKernel, learned_noise),
-    "ep-lapses": models_of(EPPreferenceGP, DuelKernel, lapsing_noise),
+    "ep-learned-noise": models_of(EPPreferenceGP, stationary_kernel, learned_noise),
+    "ep-lapses": models_of(EPPreferenceGP, stationary_kernel, lapsing_noise),
+    "ep-relevance": models_of(EPPreferenceGP, DuelKernel, usual_noise),
+    "ep-relevance-lapses": models_of(EPPreferenceGP, DuelKernel, lapsing_noise),
     "ep-default-prior": models_of(
         EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)
     ),
-    "laplace": models_of(LaplacePreferenceGP, DuelKernel, fixed_noise(HUMAN_NOISE)),
+    "laplace": models_of(
+        LaplacePreferenceGP, stationary_kernel, fixed_noise(HUMAN_NOISE)
+    ),
     "laplace-little-noise": models_of(
-        LaplacePreferenceGP, DuelKernel, fixed_noise(NOISE)
+        LaplacePreferenceGP, stationary_kernel, fixed_noise(NOISE)
     ),
 }
 """From the number of inputs, whether the judge errs, and the number of runs."""

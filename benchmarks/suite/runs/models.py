@@ -12,12 +12,12 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from torch import Tensor
 
+from benchmarks.suite.runs.kernels import stationary_kernel
 from benchmarks.suite.runs.rivals import fit_pairwise_gp
 from botorch_pref.commands.registry import NOISE, fit_with_noise, make_fit
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
-    DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceGP,
@@ -115,7 +115,7 @@ def mixed_fit(model_class: type[PreferenceGP]) -> FitTrials:
             comparisons,
             feedback=[validity],
             likelihood={Comparisons: PairwiseProbitLikelihood(NOISE)},
-            covar_module=DuelKernel(datapoints.shape[-1]),
+            covar_module=stationary_kernel(datapoints.shape[-1]),
         )
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
         return model

@@ -40,7 +40,7 @@ MORE_OPTIONS = (
 )
 
 SHORTER = Claim(
-    "Lengthscales should be shorter than those of `DuelKernel`.",
+    "Lengthscales should be shorter than those of the stationary kernel.",
     Rule("ep-short", "exploring-eiig"),
     EXPLORING,
 )
@@ -75,7 +75,7 @@ LAPSING_CHALLENGER = Claim(
 
 WIDE = (
     Claim(
-        "The output scale of `DuelKernel` should have a wider prior.",
+        "The output scale of the stationary kernel should have a wider prior.",
         Rule("ep-wide", "exploring-eiig"),
         EXPLORING,
     ),
@@ -94,7 +94,7 @@ RANKED_FOUR = Claim(
 )
 
 PAIRWISE_KERNEL = Claim(
-    "The kernel of `PairwiseGP` is better than `DuelKernel`.",
+    "The kernel of `PairwiseGP` is better than the stationary kernel.",
     Rule("ep-pairwise-kernel", "exploring-eiig"),
     EXPLORING,
 )
@@ -151,13 +151,13 @@ DEFAULTS = Study(
             )
         ),
         Claim(
-            "`DuelKernel` is better than BoTorch's kernel.",
+            "The stationary kernel is better than BoTorch's kernel.",
             EXPLORING,
             Rule("ep-default-prior", "exploring-eiig"),
             leads=True,
         ),
         Claim(
-            "`DuelKernel` is better than optuna-dashboard's kernel.",
+            "The stationary kernel is better than optuna-dashboard's kernel.",
             EXPLORING,
             Rule("ep-rival-prior", "exploring-eiig"),
         ),
@@ -226,7 +226,7 @@ OPTIONS = replace(
             Rule("ep", "joint-eubo", 4),
         ),
         Claim(
-            "Rankings of four need shorter lengthscales than those of `DuelKernel`.",
+            "Rankings of four need shorter lengthscales than the stationary kernel's.",
             Rule("ep-short", "joint-kg", 4, "order"),
             Rule("ep", "joint-kg", 4, "order"),
         ),

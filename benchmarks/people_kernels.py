@@ -1,27 +1,30 @@
-"""What the scales of `DuelKernel` should be, by real people's answers.
+"""What the prior of utilities should be, by real people's answers.
 
-    python benchmarks/people_scales.py [--cars FOLDER] [--splits 30]
+    python benchmarks/people_kernels.py [--cars FOLDER] [--splits 30]
 
-Prints what a model whose lengthscales, or whose output scale, have another prior mode
-saves against the default one, in nats a duel held out. Each split learns from a few
-duels drawn at random and is tested on ``HELD_OUT`` others. ``Train`` are choices
+Prints what `DuelKernel`, the same with other priors, and BoTorch's kernel save against
+the stationary kernel of the suite, in nats a duel held out. Each split learns from a
+few duels drawn at random and is tested on ``HELD_OUT`` others. ``Train`` are choices
 between two journeys, ``Car`` the chosen one of six vehicles against one of the others,
 both of people pooled. ``cars``, from the folder that `published_answers.load_cars`
 reads, are the duels of one person a split. Standard errors are those of the mean
-difference over splits.
+difference over splits. Types and fuels of vehicles are unordered choices.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from botorch.fit import fit_gpytorch_mll
-from gpytorch.priors import LogNormalPrior
+from gpytorch.constraints import Positive
+from gpytorch.kernels import Kernel, ScaleKernel
 from held_out_scores import scaling
 from published_answers import load_cars
 from report import print_table, start
+from suite.runs.kernels import spread_around, stationary_kernel
 from torch import Generator, Tensor
 
 from botorch_pref import (
@@ -31,19 +34,41 @@ from botorch_pref import (
 )
 from botorch_pref.datasets import ComparisonData, load_car, load_train
 from botorch_pref.evaluation import predictive_log_probability
+from botorch_pref.models import RelevanceKernel
 
 HELD_OUT = 300
 DUELS = (30, 100)
-LENGTHSCALES = (1.0, 0.7, 1.5)
-OUTPUT_SCALES = (0.3, 3.0)
-SPREAD = 0.7
-"""Of the logarithm of the output scale, as in `DuelKernel`."""
+Choices = list[list[int]]
 
-OTHERS = (
-    *(f"{times:g} times the lengthscale" for times in LENGTHSCALES[1:]),
-    "BoTorch's lengthscale",
-    *(f"{times:g} times the output scale" for times in OUTPUT_SCALES),
-)
+
+def scaled(dim: int, choices: Choices, times: float = 1.0, **priors: float) -> Kernel:
+    """`DuelKernel` with other priors.
+
+    Args:
+        dim: Number of features.
+        choices: The columns of each unordered choice.
+        times: Of the mode of the output scale.
+        priors: Keywords of `RelevanceKernel`.
+    """
+    base = RelevanceKernel(dim, categorical=choices, **priors).double()
+    positive = Positive(transform=torch.exp, inv_transform=torch.log)
+    kernel = ScaleKernel(base, outputscale_constraint=positive).double()
+    return spread_around(kernel, times * 60 / max(dim, 6), 0.7)
+
+
+KERNELS: dict[str, Callable[[int, Choices], Kernel | None]] = {
+    "DuelKernel": lambda dim, choices: DuelKernel(dim, categorical=choices),
+    "columns as numbers": lambda dim, choices: DuelKernel(dim),
+    "0.7 times the lengthscale": partial(scaled, lengthscale=0.35),
+    "1.4 times the lengthscale": partial(scaled, lengthscale=0.7),
+    "0.4 times the output scale": partial(scaled, times=0.4),
+    "twice the output scale": partial(scaled, times=2.0),
+    "half of the relevance spread": partial(scaled, relevance_spread=0.35),
+    "twice the relevance spread": partial(scaled, relevance_spread=1.4),
+    "half of the expected inputs": partial(scaled, expected_inputs=0.5),
+    "twice the expected inputs": partial(scaled, expected_inputs=2.0),
+    "BoTorch's": lambda dim, choices: None,
+}
 
 
 def main() -> None:
@@ -54,7 +79,7 @@ def main() -> None:
     parser.add_argument("--cars", metavar="FOLDER")
     parser.add_argument("--splits", type=int, default=30)
     options = parser.parse_args()
-    start("nats a duel saved by scales other than those of DuelKernel")
+    start("nats a duel saved against the stationary kernel")
     pooled = [[data] * options.splits for data in (load_train(), vehicles())]
     rows = [
         row(name, sets, duels)
@@ -65,8 +90,8 @@ def main() -> None:
         print("cars: skipped, give their folder with --cars")
     else:
         rows.append(row("cars", people(options.cars)[: options.splits], 20))
-    told = [cell for other in OTHERS for cell in (other, "s.e.")]
-    print_table(("data", "features", "duels", "splits", "default", *told), rows)
+    told = [cell for other in KERNELS for cell in (other, "s.e.")]
+    print_table(("data", "features", "duels", "splits", "stationary", *told), rows)
 
 
 def vehicles() -> ComparisonData:
@@ -79,6 +104,17 @@ def vehicles() -> ComparisonData:
     return ComparisonData(data.datapoints, pairs, data.feature_names)
 
 
+def choices_of(data: ComparisonData) -> Choices:
+    """The columns of each unordered choice, named by what they have in common."""
+    columns: dict[str, list[int]] = {}
+    for column, name in enumerate(data.feature_names):
+        choice, between, _ = name.partition("_")
+        values = data.datapoints[:, column].unique().tolist()
+        if between and values == [0.0, 1.0]:
+            columns.setdefault(choice, []).append(column)
+    return [group for group in columns.values() if len(group) > 1]
+
+
 def people(folder: str) -> list[ComparisonData]:
     """The comparisons of ten cars, one data set a person."""
     data = load_cars(folder)
@@ -87,7 +123,7 @@ def people(folder: str) -> list[ComparisonData]:
 
 
 def row(name: str, data_sets: list[ComparisonData], duels: int) -> list[object]:
-    """Log loss of the default, and what other kernels save, over splits.
+    """Log loss under the stationary kernel, and what others save, over splits.
 
     Args:
         name: Of the data.
@@ -105,7 +141,7 @@ def row(name: str, data_sets: list[ComparisonData], duels: int) -> list[object]:
 
 
 def split_losses(data: ComparisonData, duels: int, seed: int) -> Tensor:
-    """Log loss of held-out duels, of the default and of each of ``OTHERS``.
+    """Log loss of held-out duels, of the stationary kernel and of each of ``KERNELS``.
 
     Args:
         data: The answers.
@@ -117,7 +153,9 @@ def split_losses(data: ComparisonData, duels: int, seed: int) -> Tensor:
     held_out = data.subset(order[duels : duels + HELD_OUT])
     dim = data.datapoints.shape[-1]
     losses = []
-    for kernel in kernels(dim):
+    choices = choices_of(data)
+    kernels = (kernel(dim, choices) for kernel in KERNELS.values())
+    for kernel in (stationary_kernel(dim), *kernels):
         model = EPPreferenceGP(
             learned.datapoints,
             learned.feedback,
@@ -130,26 +168,6 @@ def split_losses(data: ComparisonData, duels: int, seed: int) -> Tensor:
         )
         losses.append(-log_probability.mean().detach())
     return torch.stack(losses)
-
-
-def kernels(dim: int) -> list[DuelKernel]:
-    """The default and each of ``OTHERS``.
-
-    Args:
-        dim: Number of features.
-    """
-    usual = DuelKernel(dim)
-    mode = usual.base_kernel.lengthscale[0, 0].item()
-    modes = [times * mode for times in LENGTHSCALES]
-    modes.append(math.exp(2**0.5 - 3) * dim**0.5)
-    others = [DuelKernel(dim, lengthscale=mode) for mode in modes]
-    for times in OUTPUT_SCALES:
-        other, scale = DuelKernel(dim), times * usual.outputscale.item()
-        prior = LogNormalPrior(math.log(scale) + SPREAD**2, SPREAD)
-        other.register_prior("outputscale_prior", prior, "outputscale")
-        other.outputscale = scale
-        others.append(other)
-    return others
 
 
 if __name__ == "__main__":
