@@ -103,7 +103,7 @@ def test_the_noise_is_the_likelihoods(kind: Acquisition, linear_utility) -> None
 def test_an_unknown_likelihood_needs_a_link(kind: Acquisition) -> None:
     X = points(3)
     model = SingleTaskGP(X, (6 * X).sin().sum(-1, keepdim=True))
-    with pytest.raises(UnsupportedFeedbackError, match="link=ProbitLink"):
+    with pytest.raises(UnsupportedFeedbackError, match="a ProbitLink or LogitLink"):
         kind(model, X_REF)
     value = kind(model, X_REF, link=ProbitLink(0.1))(points(4, 1))
     assert bool(value.isfinite().all())
