@@ -97,7 +97,6 @@ def test_of_many_items_neighbours_in_their_order_compete(
     model = made(40)
     monkeypatch.setattr(catalogue, "_WINDOW", 12)
     monkeypatch.setattr(catalogue, "_NEIGHBOURS", 3)
-    monkeypatch.setattr(catalogue, "_MOST_PAIRS", 72)
     told = information(model)
     with torch.no_grad():
         order = model.posterior(model.datapoints).mean.squeeze(-1).argsort().tolist()
@@ -183,8 +182,7 @@ def test_pending_pairs_need_not_be_in_one_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, pending = made(40), torch.tensor([[0, 30], [7, 12], [39, 3]])
-    monkeypatch.setattr(catalogue, "_NEIGHBOURS", 3)
-    monkeypatch.setattr(catalogue, "_MOST_PAIRS", 72)
+    monkeypatch.setattr(catalogue, "_NEIGHBOURS", 9)
     found = []
     for window in (12, 30):
         monkeypatch.setattr(catalogue, "_WINDOW", window)
@@ -204,10 +202,9 @@ def test_what_is_no_pending_pair_is_refused(pending: Tensor) -> None:
 def test_one_item_more_than_a_window_has_pairs_that_are_far_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As many pairs compete as of a window, not only the nearest ones."""
+    """Not only the nearest ones, as where windows are many."""
     model = made(40)
     monkeypatch.setattr(catalogue, "_WINDOW", 39)
-    monkeypatch.setattr(catalogue, "_MOST_PAIRS", 39 * 38 // 2)
     monkeypatch.setattr(catalogue, "_NEIGHBOURS", 3)
     with torch.no_grad():
         pairs, _ = catalogue._candidates(model, model.datapoints, None)
