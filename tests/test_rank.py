@@ -321,6 +321,17 @@ def test_rows_that_say_nothing_are_left_out_and_counted(
     assert "2 answers about 3 items, 1 of them ties." in told
 
 
+def test_items_that_won_or_lost_all_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their posteriors are skewed, and the intervals of the board are not."""
+    run(tmp_path, "winner,loser,tie\na,b,no\na,c,no\nb,c,no\nd,c,no\nd,b,yes\n")
+    told = capsys.readouterr().out
+    assert "'a' won all; 'c' lost all: answers bound such utilities on one" in told
+    run(tmp_path, "winner,loser\na,b\nb,c\nc,a\n")
+    assert "won all" not in capsys.readouterr().out
+
+
 def test_names_that_stand_for_nothing_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -279,7 +279,7 @@ def _notes(ranking: ItemRanking, answers: DataFrame) -> list[str]:
             f"No answers connect {parts} groups of items: between groups {between}, "
             "and a duel across two groups teaches most."
         )
-    notes += _doubtful_names(items, answers)
+    notes += _one_sided(answers) + _doubtful_names(items, answers)
     _, lacking = readable_fonts(map(str, items.names))
     if lacking:
         more = _how_many_more(lacking, 10)
@@ -289,6 +289,25 @@ def _notes(ranking: ItemRanking, answers: DataFrame) -> list[str]:
             "show them."
         )
     return notes
+
+
+def _one_sided(answers: DataFrame) -> list[str]:
+    """A sentence about items that won or lost all answers, whose ends are rough."""
+    number = answers_about(answers, answers[COUNT])
+    decided = answers[~answers[TIE]]
+    sides = {
+        side: decided.groupby(end)[COUNT].sum().reindex(number.index, fill_value=0)
+        for side, end in (("won", WINNER), ("lost", LOSER))
+    }
+    told = [
+        f"{', '.join(map(repr, names[:3]))}{_how_many_more(names, 3)} {side} all"
+        for side, count in sides.items()
+        if (names := [str(name) for name in number.index[count == number]])
+    ]
+    if not told:
+        return []
+    rough = "bound such utilities on one side, and the other ends of their intervals"
+    return [f"{'; '.join(told)}: answers {rough} may be a tenth of them too near."]
 
 
 def _how_many_more(told: Sequence[object], most: int) -> str:
