@@ -28,6 +28,7 @@ from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import has_designs, own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
+from botorch_pref.web.media import Media
 from botorch_pref.web.worker import JSON, ModelWorker
 
 T = TypeVar("T")
@@ -217,6 +218,9 @@ WRITES = ("answer", "skip", "undo", "own", "claim")
 
 AHEAD = 1
 """Questions asked for a rater beyond the one on display."""
+
+TOGETHER = 20
+"""Raters whose next questions are chosen at once, from one fit and one search."""
 
 MAX_RATERS = 500
 """People who are asked: a name costs two questions, and anybody can make names up."""
@@ -458,11 +462,11 @@ class PreferenceService:
             found["recommended"] = {**where, "shown": shown[where["place"]]}
         return found
 
-    def media(self, index: int, option: int, part: int) -> rendering.Media:
+    def media(self, index: int, option: int, part: int) -> Media:
         """A picture, a sound or a film: one part of an option as it is shown."""
         found = self._presenter.contents(self.experiment.question(index)) or []
         shown = found[option] if option < len(found) else ()
-        if part < len(shown) and isinstance(media := shown[part], rendering.Media):
+        if part < len(shown) and isinstance(media := shown[part], Media):
             return media
         raise ExperimentError("There is no such picture, sound or film.")
 
@@ -630,25 +634,27 @@ class PreferenceService:
         """Asks until every rater has enough, in the thread."""
         while True:
             with self._changed:
-                found = self._in_need()
-                if found is None or self._closing:
+                needy = self._in_need()
+                if not needy or self._closing:
                     self._at_work = False
                     return
                 before, num_raters = self._put_away_so_far, len(self._places)
-            rater, place = found
+            raters = [rater for rater, _ in needy]
             try:
-                question = again_if_refused(self._worker.ask, rater, num_raters)
-                self._presenter.prepare(question)
+                questions = again_if_refused(self._worker.ask, raters, num_raters)
+                for question in questions:
+                    self._presenter.prepare(question)
             # The rater who waits is told the reason; nobody waits for this thread.
             except Exception as error:
                 with self._changed:
                     if before == self._put_away_so_far:
-                        place.present.error = error
+                        needy[0][1].present.error = error
                     self._changed.notify_all()
                 continue
             with self._changed:
-                place.present.questions.append(question)
-                place.present.waiting_since = None
+                for (_, place), question in zip(needy, questions, strict=False):
+                    place.present.questions.append(question)
+                    place.present.waiting_since = None
                 self._changed.notify_all()
 
     # The lock is held by all that call what follows.
@@ -668,15 +674,16 @@ class PreferenceService:
         """Sets the thread to work, if there is work."""
         self._changed.notify_all()
         idle = not self._at_work and not self._closing
-        if idle and self._in_need() is not None:
+        if idle and self._in_need():
             self._at_work = True
             self._thread.submit(self._ask)
 
-    def _in_need(self) -> tuple[str | None, RaterPlace] | None:
-        """The rater who has waited longest, or else one with too few questions."""
+    def _in_need(self) -> list[tuple[str | None, RaterPlace]]:
+        """Raters with too few questions, up to `TOGETHER`, by how long they wait."""
 
         def turn(one: tuple[str | None, RaterPlace]) -> tuple[int, float]:
             return len(one[1].questions), one[1].waiting_since or 0.0
 
-        needy = (one for one in self._places.items() if one[1].in_need)
-        return min(needy, key=turn, default=None)
+        return sorted((p for p in self._places.items() if p[1].in_need), key=turn)[
+            :TOGETHER
+        ]

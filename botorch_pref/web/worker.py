@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
@@ -27,10 +27,10 @@ from botorch_pref.ax.findings import (
     is_known,
     representatives,
 )
-from botorch_pref.ax.generation.asking import chosen_question
+from botorch_pref.ax.generation.asking import chosen_questions
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.kinds import preferred
-from botorch_pref.ax.log import Log
+from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import preference_report
@@ -154,18 +154,23 @@ def packed_state(experiment: PreferenceExperiment) -> bytes:
     return pickle.dumps(experiment._kept.projection)
 
 
-def packed_choice(state: bytes, size: int, rater: str | None) -> bytes:
-    """Choice of the next question, which is that of ``ask`` in the same state."""
-    return pickle.dumps(chosen_question(pickle.loads(state), size, rater))
+def packed_choices(state: bytes, size: int, raters: Sequence[str | None]) -> bytes:
+    """Choices of the next questions: of one rater that of ``ask`` in the same state."""
+    return pickle.dumps(chosen_questions(pickle.loads(state), size, raters))
 
 
 @one_at_a_time
 def ask_chosen(
-    experiment: PreferenceExperiment, choice: bytes, rater: str | None
-) -> Question:
-    """The question that another process has chosen, which is pending now."""
-    chosen = pickle.loads(choice)
-    return experiment._added(lambda log: log.ask(chosen, rater))[0]
+    experiment: PreferenceExperiment, choices: bytes, raters: Sequence[str | None]
+) -> list[Question]:
+    """Questions that another process has chosen, which are pending now."""
+    chosen: list[Chosen] = pickle.loads(choices)
+
+    def ask_all(log: Log) -> None:
+        for choice, rater in zip(chosen, raters, strict=False):
+            log.ask(choice, rater)
+
+    return experiment._added(ask_all)
 
 
 # --- The process
@@ -319,16 +324,22 @@ class ModelWorker:
         if answers + num_raters + _LEAD >= self.experiment.settings.initial:
             self.start()
 
-    def ask(self, rater: str | None, num_raters: int) -> Question:
-        """The next question: of the spread from here, of the model from the process."""
+    def ask(self, raters: Sequence[str | None], num_raters: int) -> list[Question]:
+        """Next questions of raters who need one, of the first of them at least.
+
+        Those of the spread come from here, those of the model from the process.
+        """
         self.prepare(num_raters)
         if self.experiment.num_answers >= self.experiment.settings.initial:
             with suppress(EOFError):
-                choice = self.run_in_process(packed_choice, self._size, rater)
-                return ask_chosen(self.experiment, choice, rater)
+                choices = self.run_in_process(packed_choices, self._size, raters)
+                return ask_chosen(self.experiment, choices, raters)
         if self._closed:
             raise ExperimentError("No more questions are asked: this is being closed.")
-        return self.run_here(lambda: self.experiment.ask(self._size, rater=rater))
+        question = self.run_here(
+            lambda: self.experiment.ask(self._size, rater=raters[0])
+        )
+        return [question]
 
     def findings(self) -> JSON:
         """Findings from the answers so far, and `warnings` since the start."""

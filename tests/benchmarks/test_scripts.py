@@ -119,6 +119,7 @@ TINY = {
     ),
     "output_scales": tiny("--sets 2", DUELS=4, NEW=8, MANY=100),
     "page_load": tiny("--raters 1 --seconds 1"),
+    "page_waits": tiny("--people 2 --seconds 0.2 --think 0 0.1"),
     "people_kernels": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
     "plackett_luce_bias": tiny(
         RANKINGS=12, ITEMS=12, LENGTHS=(3,), DRAWS=256, DATA_SETS=3

@@ -538,6 +538,39 @@ def test_a_question_is_asked_ahead(
     assert not asked[2].is_set()
 
 
+def test_those_who_need_a_question_get_theirs_from_one_choice(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty people waited for thirty fits."""
+    begun, free, calls = Event(), Event(), []
+
+    def ask(worker: ModelWorker, raters: list[str], num_raters: int) -> Any:
+        calls.append(raters)
+        begun.set()
+        free.wait(60)
+        # As where the search found too few.
+        return [page.experiment.ask(2, rater=rater) for rater in raters[:3]]
+
+    monkeypatch.setattr(ModelWorker, "ask", ask)
+    page.get("question", 202, rater="ann", patience=0)
+    assert begun.wait(60)
+    others = ["bob", "cid", "dan", "eve"]
+    for rater in others:
+        page.get("question", 202, rater=rater, patience=0)
+    free.set()
+    asked = {rater: page.ask(rater)["question"] for rater in ["ann", *others]}
+    assert len({*asked.values()}) == 5
+    # Who has none comes first, by how long they wait; then those with nothing ahead.
+    assert calls[:3] == [["ann"], [*others, "ann"], ["eve", "ann", "bob", "cid", "dan"]]
+    until(lambda: len(page.experiment.pending) == 10)
+    assert {question.rater for question in page.experiment.pending} == {"ann", *others}
+    monkeypatch.setattr(service, "TOGETHER", 2)
+    for rater in others:
+        page.answer(rater)
+    until(lambda: len(page.experiment.pending) == 10)
+    assert {len(raters) for raters in calls[-2:]} <= {1, 2}
+
+
 def test_an_ask_that_takes_long_says_so(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:

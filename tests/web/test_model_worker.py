@@ -23,7 +23,7 @@ from botorch_pref.web.worker import (
     ModelWorker,
     ask_chosen,
     findings_of,
-    packed_choice,
+    packed_choices,
     packed_state,
 )
 
@@ -44,7 +44,9 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
 
     told("tea.db")
     twin = stored(tmp_path / "tea.db")
-    chosen = ask_chosen(twin, packed_choice(packed_state(twin), 2, "ann"), rater="ann")
+    (chosen,) = ask_chosen(
+        twin, packed_choices(packed_state(twin), 2, ["ann"]), ["ann"]
+    )
     assert chosen.rater == "ann"
     assert [question.options for question in twin.pending] == [chosen.options]
     assert chosen.options == told("other.db").ask(2).options
@@ -121,20 +123,20 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     experiment = create(tmp_path / "tea.db", initial=7, **SHORT)
     worker = ModelWorker(experiment, 2)
     # The first question is far from those that a model chooses.
-    experiment.tell(worker.ask("ann", num_raters=1), winner=0)
+    experiment.tell(worker.ask(["ann"], num_raters=1)[0], winner=0)
     assert worker._process is None
-    worker.ask("ann", num_raters=1)
+    worker.ask(["ann"], num_raters=1)
     process = worker._process
     assert isinstance(process, ModelProcess)
     for cups in (1, 2, 3, 4, 1, 2):
         experiment.record([OWN[0], {**OWN[1], "cups": cups}], winner=cups % 2)
     state, notes = packed_state(experiment), []
-    there = process.run(notes, packed_choice, state, 2, None)
-    assert pickle.loads(there) == pickle.loads(packed_choice(state, 2, None))
+    there = process.run(notes, packed_choices, state, 2, [None])
+    assert pickle.loads(there) == pickle.loads(packed_choices(state, 2, [None]))
     assert repr(worker.findings()) == repr({**findings_of(state), "warnings": []})
     with pytest.raises(ExperimentError, match="options"):
         process.run(
-            notes, packed_choice, packed_state(few(tmp_path / "few.db")), 3, None
+            notes, packed_choices, packed_state(few(tmp_path / "few.db")), 3, [None]
         )
     with pytest.raises(RuntimeError, match="JSONDecodeError"):
         process.run(notes, json.loads, "{")
@@ -142,13 +144,13 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     assert notes == []
     assert process.run(notes, warnings.warn, "did not converge") is None
     assert notes == ["UserWarning: did not converge"]
-    question = worker.ask("bob", num_raters=2)
+    (question,) = worker.ask(["bob"], num_raters=2)
     assert experiment.pending[-1] == question
     # To start another one as well would take seconds more.
     of_processes(monkeypatch, Dying(works=True))
     process._process.send_signal(signal.SIGKILL)
     process._process.wait()
-    assert worker.ask("bob", num_raters=2) == experiment.pending[-1]
+    assert worker.ask(["bob"], num_raters=2) == experiment.pending[-1:]
     assert worker._process not in (None, process)
     assert len(experiment.pending) == 3
     (note,) = worker.warnings()
@@ -191,8 +193,8 @@ def test_processes_that_end_are_noted_and_done_without_after_three(
         worker.experiment.record(OWN, winner=0)
         of_processes(monkeypatch, Dying(), Dying(), Dying())
         if job == "question":
-            question = worker.ask(None, num_raters=1)
-            assert worker.experiment.pending == [question]
+            questions = worker.ask([None], num_raters=1)
+            assert worker.experiment.pending == questions
         else:
             assert dict(worker.findings()["summary"])["answers"] == 1
         # The more frequent note comes first.
@@ -218,7 +220,7 @@ def test_what_is_being_chosen_when_all_is_closed_is_not_chosen_here_instead(
     worker.experiment.record(OWN, winner=0)
     monkeypatch.setattr(worker, "_process", Dying(worker.close))
     with pytest.raises(ExperimentError, match="closed"):
-        worker.ask(None, num_raters=1)
+        worker.ask([None], num_raters=1)
     assert (worker.experiment.pending, worker.warnings()) == ([], [])
 
 
@@ -228,7 +230,7 @@ def test_a_process_that_cannot_start_is_no_reason_not_to_ask(
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     worker = ModelWorker(create(tmp_path / "tea.db", initial=1), 2)
-    assert worker.ask(None, num_raters=1) == worker.experiment.pending[0]
+    assert worker.ask([None], num_raters=1) == worker.experiment.pending
     worker.experiment.tell(0, winner=0)
     assert dict(worker.findings()["summary"])["answers"] == 1
     assert worker._process is None

@@ -35,7 +35,7 @@ class Script:
 
 @pytest.fixture
 def widget(experiment: PreferenceExperiment) -> Iterator[QuestionWidget]:
-    widget = QuestionWidget(experiment, show=lambda option: b"GIF89a", size=2)
+    widget = QuestionWidget(experiment, show=lambda option: b"GIF89a;", size=2)
     yield widget
     widget.close()
 
@@ -129,7 +129,7 @@ def test_a_widget_fits_its_models_in_the_notebook_and_hides_no_warning(
     widget = QuestionWidget(experiment, size=2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        widget._service._worker.ask(None, num_raters=2)
+        widget._service._worker.ask([None], num_raters=2)
     assert [str(one.message) for one in caught] == ["did not converge"]
     assert widget._service._worker._process is None
     widget.close()

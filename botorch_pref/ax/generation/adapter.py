@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any
 
 import torch
+from ax.adapter.base import clamp_observation_features
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
@@ -35,6 +36,7 @@ from botorch_pref.ax.generation.search import (
     OptionSpace,
     QuestionSearch,
     ToldApart,
+    is_joint,
     option_space,
 )
 from botorch_pref.ax.kinds import OBJECTIVE, TIE
@@ -54,6 +56,14 @@ _SPACE, _APART, _PENDING = "option_space", "told_apart", "pending_options"
 """Names by which Ax hands `PreferenceAcquisition` an `OptionSpace`, a `ToldApart` (None
 where one design is sought), and options that nobody has answered about, ``n x d``."""
 
+COUNT, FURTHER = "num_questions", "further_questions"
+"""Names by which `PreferenceAdapter.gen` is asked for several questions, among Ax's
+arguments of the acquisition, and tells those after the first, in a run's metadata."""
+
+_OPEN = 24
+"""Options that nobody has answered about and that a joint choice allows for, at most:
+those that may be the best, for others change no maximum. Its cost grows with them."""
+
 
 _DESIGNS = 256
 """Among so many designs are those that a knowledge gradient can choose in the end."""
@@ -63,7 +73,10 @@ class PreferenceAcquisition(Acquisition):
     """Ax's acquisition, that looks for the options of one question by `QuestionSearch`.
 
     Pending points are set here and not by Ax, which hands them to input constructors.
+    ``further`` has the challengers of questions after the first, ``k x n x d``.
     """
+
+    further: Tensor | None = None
 
     @property
     def reference(self) -> Tensor | None:
@@ -92,6 +105,8 @@ class PreferenceAcquisition(Acquisition):
         if chooses_all and apart is not None:
             # Whole questions, also where an option of theirs was seen before.
             pending = apart.pending.flatten(0, 1)
+        if pending is not None and len(pending) > _OPEN and is_joint(acqf):
+            pending = likely_best(utility_model(model), pending, _OPEN)
         # BoTorch's analytic functions take none.
         analytic = isinstance(acqf, AnalyticAcquisitionFunction)
         if pending is not None and len(pending) and not analytic:
@@ -120,7 +135,9 @@ class PreferenceAcquisition(Acquisition):
             if apart is not None:
                 apart = replace(apart, reference=reference)
             try:
-                found = search.best(self.acqf, chosen, apart)
+                count = self.options.get(COUNT, 1)
+                found, *others = search.several(self.acqf, chosen, apart, count)
+                self.further = torch.stack(others) if others else None
             except InfeasibilityError as error:
                 # BoTorch finds no start where whole numbers leave next to no room.
                 raise CandidateGenerationError(f"No start found: {error}") from error
@@ -227,30 +244,50 @@ class PreferenceAdapter(TorchAdapter):
     ) -> GeneratorRun:
         """The ``n`` options of one question; see base class.
 
+        With `COUNT` among Ax's arguments of the acquisition, the metadata of the run
+        have further questions, of up to so many in all, as `FURTHER`.
+
         Ax's ``pending_observations`` include what was withdrawn and what was answered:
         the adapter looks up itself which options are pending.
         """
+        options = model_gen_options or {}
+        arguments = Keys.AX_ACQUISITION_KWARGS.value
+        known: Any = options.get(arguments, {})
         run = super().gen(
             n,
             search_space=search_space,
             optimization_config=optimization_config,
             fixed_features=fixed_features,
             model_gen_options={
-                **(model_gen_options or {}),
-                Keys.AX_ACQUISITION_KWARGS.value: self._to_find(n),
+                **options,
+                arguments: {**known, **self._to_find(n)},
             },
         )
         acquisition = self._botorch_generator._acquisition
         assert isinstance(acquisition, PreferenceAcquisition)
-        if n == 1 or acquisition.reference is None:
-            return run
-        # As it was observed, for transforms there and back change digits.
-        same = (self.datapoints == acquisition.reference).all(-1)
-        arms = [self.arms[int(same.nonzero()[0])], *run.arms[1:]]
-        run = run.clone()
-        weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)
-        run._arm_weight_table = OrderedDict(weights)
+        reference: list[Arm] = []
+        if n > 1 and acquisition.reference is not None:
+            # As it was observed, for transforms there and back change digits.
+            same = (self.datapoints == acquisition.reference).all(-1)
+            reference = [self.arms[int(same.nonzero()[0])]]
+            arms = [*reference, *run.arms[1:]]
+            run = run.clone()
+            weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)
+            run._arm_weight_table = OrderedDict(weights)
+        if acquisition.further is not None:
+            shown = [dict(arm.parameters) for arm in reference]
+            questions = [shown + self.designs_of(each) for each in acquisition.further]
+            run._gen_metadata = {**(run.gen_metadata or {}), FURTHER: questions}
         return run
+
+    def designs_of(self, points: Tensor) -> list[TParameterization]:
+        """Designs of points as the model takes them, ``N x d``: `points_of` undone."""
+        designs = self._array_to_observation_features(points.numpy(), None)
+        for transform in reversed([*self.transforms.values()]):
+            designs = transform.untransform_observation_features(designs)
+        space = self._experiment.search_space
+        designs = clamp_observation_features(designs, space)
+        return [dict(each.parameters) for each in designs]
 
     def _to_find(self, size: int) -> dict[str, Any]:
         """What a question of some size is looked for in, and must differ from."""

@@ -31,6 +31,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref.ax.answers import Answer, check_taken
+from botorch_pref.ax.generation.adapter import COUNT, FURTHER
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.generation.search import can_be_told
 from botorch_pref.ax.kinds import OBJECTIVE
@@ -121,28 +122,41 @@ def preference_generation_strategy(
     return GenerationStrategy(nodes=nodes, name=name)
 
 
+def num_answers(experiment: Experiment) -> int:
+    """Number of answers, of which the model needs some to choose."""
+    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
+    counts = answer_counts(experiment, apart=False)
+    return sum(counts[index][None] for index in completed)
+
+
 def next_run(
     experiment: Experiment,
     settings: Settings,
     position: int,
     size: int,
     rater: int | None = None,
+    count: int = 1,
 ) -> GeneratorRun:
     """The next run of `preference_generation_strategy`, without its bookkeeping.
+
+    Of a model, its metadata have further questions, of up to ``count`` in all, as
+    `FURTHER`.
 
     Ax's strategies go through every option of every trial before they generate, for
     which an ask would need most of its time after some hundred questions.
     """
-    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
-    counts = answer_counts(experiment, apart=False)
-    if sum(counts[index][None] for index in completed) < settings.initial:
+    if num_answers(experiment) < settings.initial:
         run = spread_run(fitted_sobol_spec(experiment, settings, position), size)
         run._generation_node_name = SPREAD
         return run
     num_parameters = len(experiment.search_space.tunable_parameters)
     spec = model_spec(settings, None, rater, size, num_parameters)
     spec.fit(experiment)
-    run = spec.gen(n=size)
+    of_search = {
+        "model_gen_options": dict(spec.generator_gen_kwargs["model_gen_options"])
+    }
+    of_search["model_gen_options"][Keys.AX_ACQUISITION_KWARGS.value] = {COUNT: count}
+    run = spec.gen(n=size, **of_search)
     run._generation_node_name = MODEL
     return run
 
@@ -263,18 +277,54 @@ def usual_size(log: Log) -> int:
 
 
 def chosen_question(projection: Projection, size: int, rater: str | None) -> Chosen:
-    """Options of the next question, and the order in which they are shown.
+    """Options of the next question, and the order in which they are shown."""
+    chosen = next_options(projection, size, rater)
+    return _in_order(projection.log, chosen, len(projection.log.questions))
+
+
+def _in_order(log: Log, chosen: Chosen, number: int) -> Chosen:
+    """Options of a question of a number in the order in which they are shown.
 
     It is random, since people favour what comes first, and a model that always puts its
     incumbent there would learn that; or the opposite of before.
     """
-    log = projection.log
-    chosen = next_options(projection, size, rater)
     if chosen.places is not None:
         return chosen
-    seed = derived_seed(log.settings, len(log.questions), "order")
-    places = Random(seed).sample(range(size), size)
-    return replace(chosen, places=places)
+    size = len(chosen.options)
+    seed = derived_seed(log.settings, number, "order")
+    return replace(chosen, places=Random(seed).sample(range(size), size))
+
+
+def chosen_questions(
+    projection: Projection, size: int, raters: Sequence[str | None]
+) -> list[Chosen]:
+    """The next questions of people who answer at the same time, in their order.
+
+    The model is fitted once and searched once, see `NotedQuestions`: all have the same
+    answers behind them. There may be fewer questions than ``raters``: one where the
+    options are spread, where each rater has a utility, or where a question is asked
+    again.
+    """
+    log, settings = projection.log, projection.log.settings
+    first, experiment = len(log.questions), projection.experiment()
+    again = derived_seed(settings, first, "repeat")
+    by_model = num_answers(experiment) >= settings.initial
+    pooled = len(raters) > 1 and settings.raters != SHARE
+    found: list[Chosen] = []
+    if by_model and pooled and question_again(log, size, again, raters[0]) is None:
+        with (
+            with_rng_seed(derived_seed(settings, first, 0)),
+            suppress(CandidateGenerationError),
+        ):
+            run = next_run(experiment, settings, log.position, size, None, len(raters))
+            best = chosen_by(run)
+            others = (run.gen_metadata or {}).get(FURTHER, [])
+            found = [best, *(replace(best, options=options) for options in others)]
+    is_new = (
+        chosen for chosen in found if _turn(log, chosen.options, size, None) == _NEW
+    )
+    placed = [_in_order(log, chosen, first + i) for i, chosen in enumerate(is_new)]
+    return placed or [chosen_question(projection, size, raters[0])]
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:

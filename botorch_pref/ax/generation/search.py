@@ -437,6 +437,70 @@ class QuestionValue(WrappedAcquisition):
         return max(float(spread), 1e-6)
 
 
+def is_joint(acquisition: AcquisitionFunction) -> bool:
+    """Whether an acquisition function chooses all challengers at once."""
+    return bool(getattr(acquisition, "chosen_jointly", False))
+
+
+class NotedQuestions(WrappedAcquisition):
+    """Acquisition function that notes the questions that a search values.
+
+    Args:
+        acquisition: Values options, ``batch_shape x q x d``.
+    """
+
+    def __init__(self, acquisition: AcquisitionFunction) -> None:
+        super().__init__(acquisition)
+        self._notes: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def chosen_jointly(self) -> bool:
+        """See `is_joint`."""
+        return is_joint(self.acquisition)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values of the acquisition function."""
+        values: Tensor = self.acquisition(X)
+        self._notes.append((X.detach(), values.detach()))
+        return values
+
+    def different(self, question: Tensor, count: int, apart: ToldApart) -> Tensor:
+        """Questions that are worth nearly as much as one, and differ most.
+
+        Each is the one that differs most from those before it, of all that are worth
+        as much as the ``question`` (``q x d``) but for a share of the spread of values.
+
+        Returns:
+            ``k x q x d``, of up to ``count`` with the question, which is the first.
+        """
+        alike = [note for note in self._notes if note[0].shape[-2:] == question.shape]
+        options = torch.cat([X.reshape(-1, *question.shape) for X, _ in alike])
+        values = torch.cat([value.flatten() for _, value in alike])
+        with torch.no_grad():
+            best = self.acquisition(question.unsqueeze(0))
+        middle = values.nan_to_num(-torch.inf).median()
+        worthy = values >= best - _NEARLY_AS_MUCH * (best - middle)
+        options = options[worthy & can_be_told(apart.smallest_gap(options))]
+        options = options[can_be_told(apart.novelty(options))]
+        found = [question]
+        gaps = options.new_full(options.shape[:1], torch.inf)
+        while len(found) < count and len(options):
+            last = found[-1]
+            if apart.reference is not None:
+                last = torch.cat([last, apart.reference])
+            asked = replace(apart, asked=last.unsqueeze(0), times=None)
+            gaps = torch.minimum(gaps, asked.novelty(options))
+            farthest = int(gaps.argmax())
+            if not can_be_told(gaps[farthest]):
+                break
+            found.append(options[farthest])
+        return torch.stack(found)
+
+
+_NEARLY_AS_MUCH = 0.25
+"""Share of the spread, from a middling question to the best, by which others that are
+asked at the same time may be worth less."""
+
 _MAX_STEPS, _DRAWS = 20, 256
 """Values of whole numbers that are tried one by one, and questions by which the spread
 of the acquisition function is measured."""
@@ -474,7 +538,7 @@ class QuestionSearch:
         """
         if size > _SMALL and not self.is_large:
             return replace(self, is_large=True).best(acquisition, size, apart)
-        alone = not getattr(acquisition, "chosen_jointly", False)
+        alone = not is_joint(acquisition)
         if alone and size > 1 and apart is not None and apart.reference is not None:
             return self._one_by_one(acquisition, size, apart, apart.reference)
         designs = self.space.designs(size)
@@ -489,6 +553,24 @@ class QuestionSearch:
             apart = replace(apart, asked=apart.pending, times=None)
             found = self._searched(acquisition, size, apart)
         return found
+
+    def several(
+        self,
+        acquisition: AcquisitionFunction,
+        size: int,
+        apart: ToldApart | None,
+        count: int,
+    ) -> Tensor:
+        """The `best` question and others for other people, up to ``count x size x d``.
+
+        One search finds all of them, see `NotedQuestions`; where challengers of a
+        reference are chosen one after the other, and without ``apart``, it finds one.
+        """
+        alone = size > 1 and not is_joint(acquisition)
+        if count == 1 or apart is None or (alone and apart.reference is not None):
+            return self.best(acquisition, size, apart).unsqueeze(0)
+        noted = NotedQuestions(acquisition)
+        return noted.different(self.best(noted, size, apart), count, apart)
 
     def _one_by_one(
         self,

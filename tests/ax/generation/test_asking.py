@@ -4,6 +4,7 @@ import itertools
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ax.utils.common.random import with_rng_seed
@@ -17,6 +18,8 @@ from botorch_pref.acquisition import incumbent
 from botorch_pref.ax import PreferenceExperiment, Settings
 from botorch_pref.ax.generation import asking, search
 from botorch_pref.ax.generation.asking import (
+    chosen_question,
+    chosen_questions,
     derived_seed,
     fitted_sobol_spec,
     next_run,
@@ -333,3 +336,72 @@ def test_the_strategy_of_an_experiment_goes_on_where_it_stands(tmp_path) -> None
     theirs = [arm.parameters for arm in strategy.gen_single_trial(ax, n=2).arms]
     known = [arm.parameters for arm in ax.arms_by_name.values()]
     assert [design in known for design in theirs] == [False, False]
+
+
+def of_four(storage: Path, **settings: Any) -> PreferenceExperiment:
+    """An experiment with three answers about four options, of which a model chooses."""
+    made = create(storage, **{"initial": 3, "repeat_rate": 0, **settings})
+    for number in range(3):
+        made.tell(made.ask(4), best=number, rater="ann")
+    return made
+
+
+PEOPLE = ["ann", "bob", "cid", "dan", "eve"]
+
+
+@pytest.mark.slow
+def test_people_who_answer_at_the_same_time_are_asked_different_questions(
+    tmp_path,
+) -> None:
+    experiment = of_four(tmp_path / "espresso.db")
+    projection, before = experiment._kept.projection, experiment.version
+    found = chosen_questions(projection, 4, PEOPLE)
+    assert found[0] == chosen_question(projection, 4, "ann")
+    assert 2 < len(found) <= 5
+    assert {chosen.chosen_by for chosen in found} == {"Preference"}
+    assert experiment.version == before
+    # Kept as they are asked, and each only if it is new there.
+    questions = [
+        experiment._added(lambda log, chosen=chosen, name=name: log.ask(chosen, name))[
+            0
+        ]
+        for chosen, name in zip(found, PEOPLE, strict=False)
+    ]
+    assert len({frozenset(question.names) for question in questions}) == len(found)
+    reopened = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
+    assert reopened.pending == questions
+    orders = [chosen.places for chosen in found]
+    assert len({tuple(order) for order in orders}) > 1
+
+
+def test_one_question_is_chosen_where_others_cannot_be(tmp_path) -> None:
+    """Of the spread, of people with utilities of their own, and of one who is alone."""
+    spread = create(tmp_path / "spread.db")
+    assert len(chosen_questions(spread._kept.projection, 4, PEOPLE)) == 1
+    for name, people in (("share", PEOPLE), ("pool", PEOPLE[:1])):
+        made = of_four(tmp_path / f"{name}.db", raters=name)
+        (chosen,) = chosen_questions(made._kept.projection, 4, people)
+        assert chosen == chosen_question(made._kept.projection, 4, people[0])
+
+
+def test_of_many_open_options_a_choice_allows_for_those_that_may_be_the_best(
+    tmp_path, monkeypatch
+) -> None:
+    experiment, allowed = of_four(tmp_path / "espresso.db"), []
+
+    def noted(search: object, acquisition: Any, *_given: object) -> None:
+        allowed.append(acquisition)
+        raise CandidateGenerationError("not needed")
+
+    monkeypatch.setattr(search.QuestionSearch, "several", noted)
+    for number in range(1, 12):
+        experiment.ask(4)
+        pending = allowed[-1].X_pending
+        assert (0 if pending is None else len(pending)) <= min(4 * number - 4, 24)
+    waiting = [option for question in experiment.pending for option in question.options]
+    adapter = fitted_adapter(experiment._kept.projection)
+    points = adapter.points_of(waiting[:40])
+    assert all((points == point).all(-1).any() for point in pending)
+    means = allowed[-1].model.posterior(points).mean.squeeze(-1)
+    best = points[means.argmax()]
+    assert (pending == best).all(-1).any()

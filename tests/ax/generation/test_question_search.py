@@ -11,6 +11,7 @@ from botorch_pref import EPPreferenceGP
 from botorch_pref.ax.generation import search
 from botorch_pref.ax.generation.search import (
     Coordinate,
+    NotedQuestions,
     OptionSpace,
     QuestionSearch,
     QuestionValue,
@@ -328,3 +329,52 @@ def test_starts_under_constraints_fill_what_these_leave() -> None:
     assert len(found.flatten(0, 1).unique(dim=0)) == 400
     assert draws(200, 2, 0).equal(found)
     assert not draws(200, 2, 1).equal(found)
+
+
+def test_questions_of_other_people_differ_most_of_all_that_are_worth_as_much() -> None:
+    """Beside brute force."""
+    draws = torch.Generator().manual_seed(0)
+    designs = grid()
+    places = torch.randint(len(designs), (2_000, 2), generator=draws)
+    questions, worth = designs[places], Worth()
+    noted = NotedQuestions(worth)
+    noted(questions[:1_500])
+    noted(questions[1_500:])
+    values = worth(questions)
+    best = questions[values.argmax()]
+
+    def difference(first: torch.Tensor, second: torch.Tensor) -> float:
+        squared = ((first[:, None] - second) / WIDTHS).square().sum(-1)
+        return float(max(squared.amin(0).max(), squared.amin(1).max()))
+
+    told_apart = 1 - 1e-6
+    of_best = worth(best[None])
+    least = of_best - 0.25 * (of_best - values.median())
+    worthy = [
+        question
+        for question, value in zip(questions, values, strict=True)
+        if value >= least and difference(question[:1], question[1:]) >= told_apart
+    ]
+    assert 20 < len(worthy) < 200
+    expected = [best]
+    for _ in range(4):
+        gaps = [min(difference(one, q) for one in expected) for q in worthy]
+        expected.append(worthy[gaps.index(max(gaps))])
+    found = noted.different(best, 5, ToldApart(WIDTHS, NONE, NONE))
+    assert torch.equal(found, torch.stack(expected))
+    # What was asked is not asked of others.
+    asked = ToldApart(WIDTHS, found[1:2], NONE)
+    again = noted.different(best, 5, asked)
+    assert all(difference(found[1], one) >= told_apart for one in again)
+    # Of worthy ones that nobody can tell apart only one is asked.
+    few = noted.different(best, len(worthy), ToldApart(WIDTHS, NONE, NONE))
+    assert 5 < len(few) <= len(worthy)
+    pairs = itertools.combinations(few, 2)
+    assert all(difference(first, second) >= told_apart for first, second in pairs)
+
+
+def test_challengers_that_are_chosen_one_by_one_make_one_question() -> None:
+    apart = ToldApart(WIDTHS, NONE, NONE, reference=grid()[:1])
+    search = QuestionSearch(MIXED, None, {"num_restarts": 1, "raw_samples": 8})
+    torch.manual_seed(0)
+    assert search.several(Worth(), 2, apart, 4).shape == (1, 2, 5)
