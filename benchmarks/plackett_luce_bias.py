@@ -1,16 +1,23 @@
-"""Distance of Bouchard's bound from the posterior of Plackett and Luce's model.
+"""Distance of Gaussians from the posterior of Plackett and Luce's model.
 
     python benchmarks/plackett_luce_bias.py
+    python benchmarks/plackett_luce_bias.py --few 100
 
-Prints two tables. The first is one data set for each length: posterior means and
+Prints three tables. The first is one data set for each length: posterior means and
 deviations against the truth, by importance sampling around the mode. The second is the
 coverage of known weights by 90 % credible regions over many data sets: weights are
-drawn from the prior, so that the exact posterior covers 90 %.
+drawn from the prior, so that the exact posterior covers 90 %. The third is such a
+coverage where answers are few for each feature, by Laplace and by expectation
+propagation, with that of differences of utilities; ``--few`` prints it alone, over so
+many data sets.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
+import time
+import warnings
 from typing import NamedTuple
 
 import torch
@@ -18,12 +25,21 @@ from report import print_table, start
 from scipy import stats
 from torch import Tensor
 
-from botorch_pref import PlackettLuceRegression, Rankings
+from botorch_pref import (
+    Choices,
+    InferenceWarning,
+    PlackettLuceRegression,
+    Rankings,
+)
+from botorch_pref.models.regression import MOST_ASYMMETRY
 
 ITEMS, FEATURES, RANKINGS = 100, 6, 200
 LENGTHS = (2, 5, 10)
 DRAWS, CHUNK, FREEDOM = 32_768, 512, 8
 DATA_SETS, LEVEL = 200, 0.9
+# Features, choices, and items of each choice.
+FEW = ((2, 10, 4), (6, 30, 4), (10, 30, 4), (20, 20, 4), (20, 200, 4), (50, 100, 4))
+FEW_SETS, DIFFERENCES = 100, 200
 
 
 class Truth(NamedTuple):
@@ -190,8 +206,112 @@ def coverage(length: int) -> list[list[object]]:
     return rows
 
 
+class Choice(NamedTuple):
+    """Known weights ``d``, and items ``L x k x d`` whose first one was chosen."""
+
+    weights: Tensor
+    items: Tensor
+
+
+def chosen(features: int, sets: int, size: int, seed: int) -> Choice:
+    """Choices under weights from the prior.
+
+    Args:
+        features: Of each item.
+        sets: How many choices.
+        size: Items of each.
+        seed: The source of randomness.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    options = {"generator": generator, "dtype": torch.float64}
+    weights = torch.randn(features, **options)
+    items = torch.randn(sets, size, features, **options)
+    gumbel = -torch.log(-torch.log(torch.rand(sets, size, **options)))
+    order = (items @ weights + gumbel).argsort(-1, descending=True)
+    return Choice(weights, items.gather(-2, order.unsqueeze(-1).expand_as(items)))
+
+
+def few_answers(
+    features: int, sets: int, size: int, data_sets: int
+) -> list[list[object]]:
+    """Rows of the third table.
+
+    Args:
+        features: Of each item.
+        sets: How many choices.
+        size: Items of each.
+        data_sets: Over how many the coverage is counted.
+    """
+    region, interval = stats.chi2(features).ppf(LEVEL), stats.norm.ppf((1 + LEVEL) / 2)
+    places = torch.arange(sets * size).reshape(sets, size)
+    answers = Choices(places, places[:, 0])
+    scores: dict[str, list[list[float]]] = {"laplace": [], "ep": []}
+    for seed in range(data_sets):
+        truth = chosen(features, sets, size, seed)
+        generator = torch.Generator().manual_seed(data_sets + seed)
+        pairs = torch.randn(
+            2, DIFFERENCES, features, generator=generator, dtype=torch.float64
+        )
+        gaps = pairs[0] - pairs[1]
+        for name, rows in scores.items():
+            begin = time.process_time()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InferenceWarning)
+                model = PlackettLuceRegression(
+                    truth.items.flatten(0, 1), feedback=[answers], inference=name
+                )
+                miss = (model.weights_mean - truth.weights).detach()
+            covariance = model.weights_covariance.detach()
+            seconds = time.process_time() - begin
+            distance = float(miss @ torch.linalg.solve(covariance, miss))
+            spread = ((gaps @ covariance) * gaps).sum(-1).sqrt()
+            covered = ((gaps @ miss).abs() <= interval * spread).double().mean()
+            warned = float(model.solution().asymmetry > MOST_ASYMMETRY)
+            error = float(miss.square().mean().sqrt())
+            rows.append([distance <= region, float(covered), error, warned, seconds])
+    return [
+        [f"{features}, {sets} of {size}", name, *summary(rows)]
+        for name, rows in scores.items()
+    ]
+
+
+def summary(rows: list[list[float]]) -> list[object]:
+    """Means of the columns, the first, the second and the fourth in percent."""
+    mean = torch.tensor(rows, dtype=torch.float64).mean(0).tolist()
+    region, covered, error, warned, seconds = mean
+    return [100 * region, 100 * covered, error, 100 * warned, seconds]
+
+
+def print_few(data_sets: int) -> None:
+    """Prints the third table.
+
+    Args:
+        data_sets: Over how many the coverage is counted.
+    """
+    print(f"few answers for each feature, {data_sets} data sets\n")
+    print_table(
+        [
+            "features, choices",
+            "posterior",
+            "90 % regions, %",
+            "90 % differences, %",
+            "off",
+            "warned, %",
+            "seconds",
+        ],
+        [row for case in FEW for row in few_answers(*case, data_sets)],
+    )
+
+
 def main() -> None:
-    """Prints both tables."""
+    """Prints all tables, or the third alone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--few", type=int, metavar="SETS")
+    alone = parser.parse_args().few
+    if alone is not None:
+        start("few answers")
+        print_few(alone)
+        return
     start(f"{RANKINGS} rankings of {ITEMS} items, d = {FEATURES}, eta = 1")
     print_table(
         [
@@ -211,6 +331,7 @@ def main() -> None:
         ["length", "posterior", "90 % regions, %", "90 % intervals, %", "off, %"],
         [row for length in LENGTHS for row in coverage(length)],
     )
+    print_few(FEW_SETS)
 
 
 if __name__ == "__main__":

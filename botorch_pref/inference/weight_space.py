@@ -47,7 +47,9 @@ class WeightSolution(Solution["WeightSolution"]):
     """A Gaussian posterior of the weights of features, ``batch_shape x d``.
 
     The evidence, or its lower bound, carries the exact gradient in the precision of the
-    prior; the residual is in posterior standard deviations.
+    prior; the residual is in posterior standard deviations. ``asymmetry`` is the
+    squared distance from the mode to the mean, of an engine that takes one for the
+    other, by third derivatives and in posterior deviations.
     """
 
     mean: Tensor
@@ -56,6 +58,7 @@ class WeightSolution(Solution["WeightSolution"]):
     converged: bool
     iterations: int
     residual: float
+    asymmetry: float = 0.0
 
     @property
     def log_evidence(self) -> Tensor:
@@ -227,14 +230,17 @@ def laplace_weights(
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = (2 * diagonal.log() - eta.log().unsqueeze(-1)).sum(-1)
         value = point.value - 0.5 * log_det
+        half = torch.linalg.solve_triangular(cholesky, point.around.mT, upper=False)
+        turned = point.p * half.square().sum(-2)
+        pull = 0.5 * point.around.mT @ turned.unsqueeze(-1)
+        shift = torch.linalg.solve_triangular(cholesky, pull, upper=False)
+        asymmetry = shift.square().sum((-2, -1))
 
     def surrogate() -> Tensor:
         moved = -(covariance @ mean.unsqueeze(-1))
-        half = torch.linalg.solve_triangular(cholesky, point.around.mT, upper=False)
-        spread = half.square().sum(-2)
-        turned = point.p * (point.around @ moved).squeeze(-1) * spread
         trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
-        slope = d / eta - trace - mean.square().sum(-1) - turned.sum(-1)
+        turn = (turned * (point.around @ moved).squeeze(-1)).sum(-1)
+        slope = d / eta - trace - mean.square().sum(-1) - turn
         return 0.5 * slope * precision
 
     return WeightSolution(
@@ -244,6 +250,7 @@ def laplace_weights(
         converged=bool((residual <= TOLERANCE).all()),
         iterations=iterations,
         residual=float(residual.max()),
+        asymmetry=float(asymmetry.max()),
     )
 
 

@@ -91,6 +91,39 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> Tensor:
     return torch.where(small, taylor, torch.logaddexp(below, above))
 
 
+def _normal_scales() -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Deviations and weights of normals whose mixture is the logistic distribution.
+
+    A logistic variable is normal with twice a deviation of Kolmogorov's distribution
+    (Andrews and Mallows 1974), by the trapezoidal rule in its logarithm.
+    """
+    logs = torch.linspace(math.log(0.25), math.log(4.0), 10, dtype=torch.float64)
+    scale = logs.exp()
+    k = torch.arange(1.0, 60.0, dtype=torch.float64).unsqueeze(-1)
+    terms = -((-1) ** k) * k.square() * torch.exp(-2 * (k * scale).square())
+    weights = scale.square() * terms.sum(0)
+    return tuple((2 * scale).tolist()), tuple((weights / weights.sum()).tolist())
+
+
+_SCALES, _SCALE_WEIGHTS = _normal_scales()
+
+
+def smooth_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r""":math:`\log E[1 / (1 + e^{-u})]` and its two derivatives in the mean of u.
+
+    The logistic function is a mixture of ten normal distribution functions here, for
+    speed: within ``3e-5`` of itself where u is above -5, and within a tenth at -20.
+    """
+    scales, weights = mean.new_tensor(_SCALES), mean.new_tensor(_SCALE_WEIGHTS).log()
+    sharpness = (scales.square() + variance.unsqueeze(-1)).rsqrt()
+    z = mean.unsqueeze(-1) * sharpness
+    value = (weights + log_ndtr(z)).logsumexp(-1)
+    density = torch.exp(weights - 0.5 * z.square() - value.unsqueeze(-1))
+    density = density * sharpness / math.sqrt(2 * math.pi)
+    first = density.sum(-1)
+    return value, first, -(density * z * sharpness).sum(-1) - first.square()
+
+
 def expected_sigmoid_entropy(mean: Tensor, variance: Tensor) -> Tensor:
     r""":math:`E[h(\sigma(u))]` in nats, right to rounding.
 

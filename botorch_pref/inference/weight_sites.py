@@ -1,0 +1,312 @@
+r"""Expectation propagation over weights, with one site for each set of a choice.
+
+A choice of item ``c`` out of a set depends on the differences :math:`y = B \theta` of
+utilities from that of one other item of the set, the chosen item's last: its
+probability is :math:`\sigma(a(y))`, where
+:math:`a = y_c - \log(1 + \sum_j e^{y_j})` is the lead of the chosen item. Each factor
+has a Gaussian site :math:`\exp(h' y - y' T y / 2)` whose tilted moments are those of
+the posterior. With the cavity :math:`N(m, V)`,
+
+.. math::
+    Z = E[\sigma(a(y))], \qquad g = \frac{\partial \log Z}{\partial m}, \qquad
+    H = \frac{\partial^2 \log Z}{\partial m^2}, \qquad
+    T = -(I + H V)^{-1} H, \qquad h = g + T (m + V g).
+
+The integral over the chosen item, given the others, is that of a logistic function,
+done in closed form: see :func:`.smooth_sigmoid`. So that over pairs needs no nodes;
+the other items of larger sets are summed over quasi-random normal ones. Where the prior
+is so weak that sums over them do not give a posterior, there are twice as many.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from botorch.utils.sampling import draw_sobol_normal_samples
+from torch import Tensor
+from torch.nn.functional import pad
+
+from botorch_pref.inference.conditioning import log_det, plus_identity
+from botorch_pref.inference.gaussian import with_gradient_of
+from botorch_pref.inference.weight_space import WeightSolution, laplace_weights
+from botorch_pref.linalg.covariance import semidefinite_cholesky
+from botorch_pref.linalg.sparse_design import take_rows
+from botorch_pref.numerics.logistic_normal import smooth_sigmoid
+
+# Of a step, in posterior standard deviations.
+_TOLERANCE = 1e-6
+_MAX_ITERATIONS = 100
+# Nodes of each set, and of all: sums of few sets are as smooth as those of many.
+_NODES, _ALL_NODES, _MOST_NODES = 64, 2**14, 2**11
+# Where a step does not lead to a Gaussian, shorter ones are tried, down to this.
+_SHORTEST_STEP = 2.0**-4
+# A step after which the residual has not fallen so far is followed by shorter ones.
+_PROGRESS, _SHORTENED, _SLOWEST = 0.9, 0.7, 0.05
+
+
+class _Sites(NamedTuple):
+    """Natural parameters of sites, ``batch_shape x L x k x k`` and ``... x L x k``."""
+
+    precision: Tensor
+    shift: Tensor
+
+    def toward(self, other: _Sites, size: Tensor) -> _Sites:
+        """The sites a step of this size away, one for each element of the batch."""
+        size = size[..., None, None]
+        return _Sites(
+            self.precision.lerp(other.precision, size[..., None]),
+            self.shift.lerp(other.shift, size),
+        )
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """The Gaussian of the weights under some sites, and the cavities of the sets.
+
+    ``factor`` is the Cholesky factor of its ``precision``; ``root`` is lower triangular
+    with ``root root'`` the covariance of the cavity of each set.
+    """
+
+    precision: Tensor
+    factor: Tensor
+    mean: Tensor
+    cavity_mean: Tensor
+    root: Tensor
+
+    def step_from(self, before: _Posterior) -> Tensor:
+        """Twice the divergence between two that are close, its root: in deviations."""
+        moved = (self.mean - before.mean).unsqueeze(-1)
+        turned = torch.linalg.solve_triangular(
+            self.factor, self.precision - before.precision, upper=False
+        )
+        turned = torch.linalg.solve_triangular(self.factor, turned.mT, upper=False)
+        length = (self.factor.mT @ moved).square().sum((-2, -1))
+        return (length + 0.5 * turned.square().sum((-2, -1))).sqrt()
+
+
+class _Tilted(NamedTuple):
+    """Log normalisers of the tilted sets, ``batch_shape x L``, and matching sites."""
+
+    log_normaliser: Tensor
+    sites: _Sites
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """Sets of items as differences, ``batch_shape x L x k x d``, the chosen one last.
+
+    ``absent`` marks other items that a set lacks, ``batch_shape x L x (k - 1)``;
+    ``counts``, ``batch_shape x L``, say how often each was chosen from so, and
+    ``precision`` is that of the prior.
+    """
+
+    differences: Tensor
+    absent: Tensor
+    counts: Tensor
+    precision: Tensor
+
+    @classmethod
+    def of(
+        cls, features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None
+    ) -> _Choices:
+        """The sets of :meth:`.WeightEngine.solve`."""
+        items = take_rows(features, stages.clamp_min(0).flatten(-2))
+        items = items.unflatten(-2, stages.shape[-2:])
+        order = [*range(2, stages.shape[-1]), 0]
+        there = (stages[..., order] >= 0) & (stages[..., 1:2] >= 0)
+        differences = (items[..., order, :] - items[..., 1:2, :]) * there.unsqueeze(-1)
+        chosen = there[..., -1].to(features)
+        often = chosen if counts is None else chosen * counts
+        return cls(differences, ~there[..., :-1], often, precision)
+
+    def nodes(self, number: int) -> Tensor:
+        """Standard normal nodes of the other items, each with its mirror image."""
+        size = self.differences.shape[-2] - 1
+        if size == 0:
+            return self.differences.new_zeros(1, 0)
+        half = draw_sobol_normal_samples(size, number // 2, seed=0)
+        half = half.to(self.differences)
+        return torch.cat([half, -half])
+
+    def _derivatives(
+        self, y: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Log probability, its slopes in the lead, and the shares of other items.
+
+        ``y`` are differences at nodes, ``batch_shape x L x N x k``, and ``variance``
+        that of the last one given the others, ``batch_shape x L``.
+        """
+        others = y[..., :-1].masked_fill(self.absent.unsqueeze(-2), -torch.inf)
+        others = pad(others, (1, 0))
+        lead = y[..., -1] - others.logsumexp(-1)
+        slopes = smooth_sigmoid(lead, variance.unsqueeze(-1))
+        return *slopes, others.softmax(-1)[..., 1:]
+
+    def _slopes(
+        self, weight: Tensor, first: Tensor, second: Tensor, share: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Gradient and Hessian of log normalisers, from weighted nodes."""
+        gradient = pad(-share, (0, 1), value=1.0)
+        pull = (weight * first).unsqueeze(-1)
+        g = (pull * gradient).sum(-2)
+        bend = (weight * (second + first.square())).unsqueeze(-1)
+        hessian = (bend * gradient).mT @ gradient - g.unsqueeze(-1) * g.unsqueeze(-2)
+        weighted = pull * share
+        spread = torch.diag_embed(weighted.sum(-2)) - weighted.mT @ share
+        hessian[..., :-1, :-1] -= spread
+        return g, 0.5 * (hessian + hessian.mT)
+
+    def sites_at(self, weights: Tensor) -> _Sites:
+        """Sites that bend as the log probabilities do at some weights."""
+        y = self.differences @ weights[..., None, :, None]
+        _, first, second, share = self._derivatives(
+            y.mT, torch.zeros_like(y[..., 0, 0])
+        )
+        g, hessian = self._slopes(torch.ones_like(first), first, second, share)
+        return _Sites(-hessian, g - (hessian @ y).squeeze(-1))
+
+    def posterior(self, sites: _Sites) -> tuple[_Posterior, Tensor]:
+        """What sites make of the prior, and in which elements it is a Gaussian."""
+        rows, often = self.differences, self.counts[..., None, None]
+        pulled = (often * sites.precision) @ rows
+        precision = rows.flatten(-3, -2).mT @ pulled.flatten(-3, -2)
+        eye = torch.eye(rows.shape[-1], dtype=rows.dtype, device=rows.device)
+        precision = precision + self.precision[..., None, None] * eye
+        factor, info = torch.linalg.cholesky_ex(0.5 * (precision + precision.mT))
+        proper = info == 0
+        factor = torch.where(proper[..., None, None], factor, eye)
+        shift = (rows.mT @ (often.squeeze(-1) * sites.shift).unsqueeze(-1)).sum(-3)
+        mean = torch.cholesky_solve(shift, factor)
+        half = torch.linalg.solve_triangular(
+            factor, rows.flatten(-3, -2).mT, upper=False
+        ).mT.unflatten(-2, rows.shape[-3:-1])
+        own = semidefinite_cholesky(half @ half.mT)
+        lifted, info = torch.linalg.cholesky_ex(
+            plus_identity(-own.mT @ sites.precision @ own)
+        )
+        proper = proper & (info == 0).all(-1)
+        regular = torch.where(
+            proper[..., None, None, None], lifted, plus_identity(0 * lifted)
+        )
+        root = own @ torch.linalg.cholesky_ex(torch.cholesky_inverse(regular)).L
+        centre = rows @ mean.unsqueeze(-3)
+        pull = sites.precision @ centre - sites.shift.unsqueeze(-1)
+        cavity = centre + root @ (root.mT @ pull)
+        return (
+            _Posterior(precision, factor, mean.squeeze(-1), cavity.squeeze(-1), root),
+            proper,
+        )
+
+    def tilted(self, posterior: _Posterior, nodes: Tensor) -> _Tilted:
+        """Normalisers of cavities times factors, and the sites that match them."""
+        root, mean = posterior.root, posterior.cavity_mean
+        y = mean.unsqueeze(-2) + nodes @ root[..., :-1].mT
+        log_prob, first, second, share = self._derivatives(
+            y, root[..., -1, -1].square()
+        )
+        g, hessian = self._slopes(log_prob.softmax(-1), first, second, share)
+        covariance = root @ root.mT
+        precision = -torch.linalg.solve(plus_identity(hessian @ covariance), hessian)
+        precision = 0.5 * (precision + precision.mT)
+        centre = mean.unsqueeze(-1) + covariance @ g.unsqueeze(-1)
+        shift = g + (precision @ centre).squeeze(-1)
+        normaliser = log_prob.logsumexp(-1) - math.log(len(nodes))
+        return _Tilted(normaliser, _Sites(precision, shift))
+
+    def log_evidence(
+        self, sites: _Sites, posterior: _Posterior, tilted: _Tilted
+    ) -> Tensor:
+        """The evidence of EP (Rasmussen and Williams 2006, equation 3.65)."""
+        root, mean = posterior.root, posterior.cavity_mean.unsqueeze(-1)
+        inner = plus_identity(root.mT @ sites.precision @ root)
+        factor = torch.linalg.cholesky_ex(inner).L
+        pull = sites.precision @ mean
+        shift = sites.shift.unsqueeze(-1)
+        half = torch.linalg.solve_triangular(
+            factor, root.mT @ (shift - pull), upper=False
+        )
+        form = (mean * (shift - 0.5 * pull)).sum((-2, -1))
+        site = form + 0.5 * half.square().sum((-2, -1)) - 0.5 * log_det(factor)
+        ratio = (self.counts * (tilted.log_normaliser - site)).sum(-1)
+        moved = posterior.factor.mT @ posterior.mean.unsqueeze(-1)
+        d = self.differences.shape[-1]
+        whole = moved.square().sum((-2, -1)) - log_det(posterior.factor)
+        return ratio + 0.5 * (whole + d * self.precision.log())
+
+
+@dataclass(frozen=True)
+class _State:
+    """Sites, their posterior, and what the factors make of its cavities."""
+
+    sites: _Sites
+    posterior: _Posterior
+    tilted: _Tilted
+
+
+def _search(choices: _Choices, weights: Tensor) -> tuple[_State, Tensor, int]:
+    """Sites that match, the last step of each element of the batch, and iterations."""
+    number, iterations = _NODES, 0
+    while number < _MOST_NODES and number * choices.counts.shape[-1] < _ALL_NODES:
+        number *= 2
+    nodes, sites = choices.nodes(number), choices.sites_at(weights)
+    posterior, _ = choices.posterior(sites)
+    state = _State(sites, posterior, choices.tilted(posterior, nodes))
+    size = torch.ones_like(posterior.mean[..., 0])
+    best = residual = torch.full_like(size, torch.inf)
+    while iterations < _MAX_ITERATIONS and bool((residual > _TOLERANCE).any()):
+        sites = state.sites.toward(state.tilted.sites, size)
+        posterior, proper = choices.posterior(sites)
+        iterations += 1
+        if not bool(proper.all()):
+            size = torch.where(proper, size, 0.5 * size)
+            if bool((size < _SHORTEST_STEP).any()):
+                if number == _MOST_NODES:
+                    return state, torch.where(proper, residual, torch.inf), iterations
+                number *= 2
+                nodes, size = choices.nodes(number), torch.ones_like(size)
+                tilted = choices.tilted(state.posterior, nodes)
+                state = _State(state.sites, state.posterior, tilted)
+            continue
+        residual = posterior.step_from(state.posterior) / size
+        slow = residual > _PROGRESS * best
+        size = torch.where(slow, (_SHORTENED * size).clamp_min(_SLOWEST), size)
+        best = torch.minimum(best, residual)
+        state = _State(sites, posterior, choices.tilted(posterior, nodes))
+    return state, residual, iterations
+
+
+def matched_weights(
+    features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
+) -> WeightSolution:
+    r"""The posterior of weights by expectation propagation, and its evidence.
+
+    An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of all sets, as one of Laplace
+    does, and 64 or more evaluations of each set. Arguments are those of
+    :meth:`.WeightEngine.solve`, in double precision.
+    """
+    eta = precision.detach()
+    with torch.no_grad():
+        start = laplace_weights(features, stages, eta, counts)
+        choices = _Choices.of(features, stages, eta, counts)
+        state, residual, iterations = _search(choices, start.mean)
+        posterior = state.posterior
+        value = choices.log_evidence(state.sites, posterior, state.tilted)
+        mean, covariance = posterior.mean, torch.cholesky_inverse(posterior.factor)
+
+    def surrogate() -> Tensor:
+        # At a fixed point only the prior's own dependence on eta is left.
+        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
+        slope = features.shape[-1] / eta - trace - mean.square().sum(-1)
+        return 0.5 * slope * precision
+
+    return WeightSolution(
+        mean=mean,
+        covariance=covariance,
+        evidence=with_gradient_of(value, surrogate),
+        converged=bool((residual <= _TOLERANCE).all()),
+        iterations=iterations,
+        residual=float(residual.max()),
+    )
