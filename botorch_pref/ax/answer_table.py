@@ -24,6 +24,7 @@ from botorch_pref.ax.questions import KnownAnswers, record, taken
 from botorch_pref.ax.space.options import checked_options, own_design
 from botorch_pref.datasets.tables import (
     AMBIGUOUS,
+    SEPARATOR_LINE,
     TRUTHS,
     decimal_point,
     grouped,
@@ -268,8 +269,9 @@ def csv_table(text: str) -> DataFrame:
     cell is empty, as spreadsheets leave them at the end, are left out. Cells are
     separated as `separator_of` says.
     """
-    header = StringIO(text, newline=None).readline()
-    if not header.strip():
+    above = 1 if SEPARATOR_LINE.match(text) else 0
+    header = StringIO(text, newline=None).readlines()[above : above + 1]
+    if not header or not header[0].strip():
         raise ValueError("its first line is empty; give the columns names there")
     # Python's reader refuses cells of more than 131,072 characters, which a catalogue
     # or a note can have. "NA" and "007" are names, and two columns can have one name.
@@ -280,9 +282,10 @@ def csv_table(text: str) -> DataFrame:
         dtype=object,
         na_filter=False,
         skip_blank_lines=False,
+        skiprows=above,
     )
     names, *rows = table.to_numpy().tolist()
-    found = {number: row for number, row in enumerate(rows, 2) if any(row)}
+    found = {number: row for number, row in enumerate(rows, 2 + above) if any(row)}
     return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
 
 

@@ -47,12 +47,19 @@ def text_of(content: bytes) -> str:
     return text
 
 
+SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?\n', re.IGNORECASE)
+"""What Excel writes above the header, to name the separator."""
+
+
 def separator_of(text: str) -> str:
     """What stands between the cells of a CSV file: a comma, a semicolon or a tab.
 
     It is the one that the header has most often outside of quotes. Where decimals have
-    commas, spreadsheets save semicolons.
+    commas, spreadsheets save semicolons. A first line ``sep=;``, by which Excel says
+    it, counts as it is.
     """
+    if named := SEPARATOR_LINE.match(text):
+        return named[1]
     header = re.sub('"[^"]*"', "", text.partition("\n")[0])
     return max(",;\t", key=header.count)
 
@@ -204,6 +211,8 @@ class CsvTable:
                 f"{path} cannot be read from line {first} on: {error}; quote a whole "
                 "cell or none of it, and write a quote inside of it twice"
             ) from error
+        if SEPARATOR_LINE.match(text):
+            read = read[1:]
         header = [name.strip() for _, names in read[:1] for name in names]
         # Spreadsheets leave rows at the end in which every cell is empty.
         rows = [(line, row) for line, row in read[1:] if any(row)]

@@ -100,6 +100,30 @@ class UtilityPrior(NamedTuple):
                 )
 
 
+# Of the largest eigenvalue, for each of the points.
+_ROUNDINGS = 64
+
+
+def check_semidefinite(covar: Tensor) -> None:
+    """Raises a ``PrecisionError`` where rounding alone makes no such eigenvalues.
+
+    For what an engine could not factor: it costs the eigenvalues.
+    """
+    eigenvalues = torch.linalg.eigvalsh(covar)
+    lowest, highest = eigenvalues[..., 0], eigenvalues[..., -1]
+    rounding = _ROUNDINGS * covar.shape[-1] * torch.finfo(covar.dtype).eps
+    bad = lowest < -rounding * highest.abs()
+    if bool(bad.any()):
+        raise PrecisionError(
+            "The kernel is not positive semi-definite: prior covariances of utilities "
+            f"have the eigenvalue {float(lowest[bad][0]):.2g}, beside "
+            f"{float(highest[bad][0]):.2g} for the largest, which no rounding "
+            "explains. Some kernels are no covariance of more than one input, such as "
+            "CosineKernel: multiply kernels of one input each (active_dims=), or take "
+            "another."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class PosteriorTerms:
     r"""Weights and roots that give the posterior of utilities anywhere.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from botorch.utils.probability.utils import ndtr
@@ -274,14 +274,26 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
             noise_prior=noise_prior,
             tie_threshold_prior=tie_threshold_prior,
         )
-        rate = argument_ranges.number_tensor("lapse_rate", lapse_rate, self.noise.dtype)
+        self.register_buffer("lapse_rate", self._checked_rate(lapse_rate))
+
+    def _checked_rate(self, rate: object) -> Tensor:
+        like = self.raw_noise
+        rate = argument_ranges.number_tensor(
+            "lapse_rate", rate, like.dtype, like.device
+        )
         argument_ranges.check_probabilities("lapse_rate", rate)
         if rate.dim():
             raise FeedbackError(
                 f"lapse_rate has the shape {tuple(rate.shape)}; give one number for "
                 "all elements of a batch."
             )
-        self.register_buffer("lapse_rate", rate.clone())
+        return rate.clone()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Checks a rate that is assigned as one that is given to the constructor."""
+        if name == "lapse_rate":
+            value = self._checked_rate(value)
+        super().__setattr__(name, value)
 
     @classmethod
     def default_for(

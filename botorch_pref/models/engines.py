@@ -202,7 +202,8 @@ class SparsePreferenceGP(PreferenceGP):
     Inducing points are chosen from the datapoints as the model is made, each where the
     prior leaves the most variance given those before it, and again when datapoints are
     replaced. They stay while hyper-parameters are fitted;
-    :meth:`choose_inducing_points` chooses anew. A model that is conditioned on more
+    :meth:`choose_inducing_points` chooses anew. A ``state_dict`` holds them, for models
+    that have more datapoints than inducing points. A model that is conditioned on more
     points takes these in addition, which move with the points where look-ahead takes
     derivatives in these. There is no derivative where a further point is a copy of an
     inducing point.
@@ -244,7 +245,7 @@ class SparsePreferenceGP(PreferenceGP):
             input_transform=input_transform,
         )
         self.num_inducing = num_inducing
-        self.register_buffer("inducing_points", None, persistent=False)
+        self.register_buffer("inducing_points", None)
         self.register_buffer("_chosen_for", None, persistent=False)
         if datapoints is not None:
             self.choose_inducing_points()
@@ -268,6 +269,24 @@ class SparsePreferenceGP(PreferenceGP):
         if points.shape[-2] > self.num_inducing:
             at = spread_places(self.covar_module, points, self.num_inducing)
             self.inducing_points = take_rows(first.detach(), at)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any
+    ) -> None:
+        """Takes the inducing points of a state; where all points are seen, none.
+
+        There may be another number of them, as a model has that was conditioned.
+        """
+        name, datapoints = f"{prefix}inducing_points", self.datapoints
+        if datapoints is None or self.inducing_points is None:
+            state_dict.pop(name, None)
+        elif name in state_dict:
+            self._chosen_for = datapoints.detach()
+            self.inducing_points = state_dict[name].to(datapoints).clone()
+        else:
+            # A state of so few points that all were seen.
+            state_dict[name] = self.inducing_points
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
     def num_data(self) -> int:

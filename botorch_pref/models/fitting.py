@@ -13,10 +13,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, cast
+from warnings import WarningMessage
 
 import numpy as np
 import torch
-from botorch.fit import _fit_fallback
+from botorch.exceptions.errors import ModelFittingError
+from botorch.fit import DEFAULT_WARNING_HANDLER, _fit_fallback
 from botorch.optim.utils import get_parameters_and_bounds
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import Likelihood
@@ -156,10 +158,49 @@ def fit(
         # SciPy's own tolerance is less than the rounding of such a loss, in which line
         # searches find no descent any more.
         optimizer_kwargs = {"options": {"ftol": 100 * torch.finfo(torch.float).eps}}
-    fitted: MarginalLogLikelihood = _fit_fallback(
-        mll, closure=closure, optimizer_kwargs=optimizer_kwargs, **given
-    )
+    complaints: list[str] = []
+    handler = given.pop("warning_handler", DEFAULT_WARNING_HANDLER)
+
+    def note(warning: WarningMessage) -> bool:
+        harmless: bool = handler(warning)
+        if not harmless:
+            complaints.append(str(warning.message))
+        return harmless
+
+    try:
+        fitted: MarginalLogLikelihood = _fit_fallback(
+            mll,
+            closure=closure,
+            optimizer_kwargs=optimizer_kwargs,
+            warning_handler=note,
+            **given,
+        )
+    except ModelFittingError as error:
+        raise ModelFittingError(_failure(mll, complaints)) from error
     return fitted
+
+
+def _failure(mll: Any, complaints: Sequence[str]) -> str:
+    """Says why no attempt to fit a model led to an optimum."""
+    reason = complaints[-1] if complaints else "the covariance could not be factored"
+    text = f"All attempts to fit the model have failed; the last: {reason.strip()}"
+    with_prior = {
+        id(parameter)
+        for _, module, _, _, _ in mll.named_priors()
+        for parameter in module.parameters(recurse=False)
+    }
+    free = [
+        name
+        for name, parameter in mll.model.named_parameters()
+        if parameter.requires_grad and id(parameter) not in with_prior
+    ]
+    if free:
+        text += (
+            f" There is no prior on {', '.join(free)}, so that answers which do not "
+            "bound them lead anywhere, and further attempts start where the first one "
+            "did: register priors, or requires_grad_(False) to hold them."
+        )
+    return text
 
 
 def _newton_closure(mll: Any) -> NewtonClosure | None:

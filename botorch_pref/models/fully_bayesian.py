@@ -341,7 +341,16 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     @property
     def pyro_model(self) -> HyperparameterDensity:
-        """Density that ``fit_fully_bayesian_model_nuts`` samples."""
+        """Density that ``fit_fully_bayesian_model_nuts`` samples.
+
+        Raises:
+            BotorchPrefError: There are no answers.
+        """
+        if not self.feedback:
+            raise BotorchPrefError(
+                "There are no answers to draw hyper-parameters by; pass comparisons= "
+                "or feedback= before fit_fully_bayesian_model_nuts."
+            )
         one = deepcopy(self)
         one._use_one()
         return HyperparameterDensity(one)

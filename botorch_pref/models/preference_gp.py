@@ -36,6 +36,7 @@ from botorch_pref.inference.engine import (
     SolutionCache,
     UtilityPrior,
     WarmStart,
+    check_semidefinite,
     check_solution,
     conditioned,
     cross_covariance,
@@ -308,6 +309,7 @@ class PreferenceGP(UtilityModel, GP):
                 solution = engine.solve(prior, factors)
         except PrecisionError:
             prior.check_finite()
+            check_semidefinite(prior.covar.detach())
             raise
         return solution
 

@@ -352,3 +352,12 @@ def test_who_was_at_home_is_a_covariate_of_the_winner() -> None:
         ItemTable.from_frame(ITEMS).comparisons(answers.assign(tie=gap))
     with pytest.raises(FeedbackError, match=r"answer 1 has 'w3' at home.*or None"):
         ItemTable.from_frame(ITEMS).comparisons(answers.assign(home="w3")[1:])
+
+
+def test_a_line_by_which_excel_names_the_separator_is_no_header(tmp_path: Path) -> None:
+    """Whatever the header has more of; errors count it as a line."""
+    path = tmp_path / "answers.csv"
+    path.write_text("sep=;\r\nwinner;loser, if any\r\nA;B\r\n", encoding="utf-8")
+    table = CsvTable.read(path)
+    assert table.header == ["winner", "loser, if any"]
+    assert (table.lines, table.rows) == ([3], [["A", "B"]])

@@ -261,3 +261,17 @@ def test_a_loaded_rate_is_seen() -> None:
     assert (model.posterior(points).mean - expected).abs().max() > 0.1
     model.load_state_dict(other.state_dict())
     torch.testing.assert_close(model.posterior(points).mean, expected)
+
+
+def test_an_assigned_rate_is_checked_and_used() -> None:
+    likelihood = lapsing(0.3, 0.05)
+    for rate, words in ((0.0, "holds"), (1.5, "holds"), ("often", "a number")):
+        with pytest.raises(FeedbackError, match=f"lapse_rate.*{words}"):
+            likelihood.lapse_rate = rate
+    assert float(likelihood.lapse_rate) == pytest.approx(0.05)
+    likelihood.lapse_rate = 0.2
+    # Equals win by half, and the surest winner by all but half of the lapses.
+    mean = torch.tensor([0.0, 100.0], dtype=DOUBLE)
+    win = likelihood.link.win_probability(mean, torch.zeros_like(mean))
+    torch.testing.assert_close(win, mean.new_tensor([0.5, 0.9]))
+    assert likelihood.lapse_rate.dtype == DOUBLE

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.warnings import InputDataWarning
+from botorch.exceptions.errors import ModelFittingError
+from botorch.exceptions.warnings import InputDataWarning, OptimizationWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
 from botorch.optim.fit import fit_gpytorch_mll_scipy
 from draws import normal, uniform
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import (
+    CosineKernel,
+    MaternKernel,
+    PeriodicKernel,
+    RBFKernel,
+    ScaleKernel,
+)
 from gpytorch.priors import GammaPrior
 from hypothesis import given
 from hypothesis import strategies as st
@@ -284,3 +292,33 @@ def test_an_optimum_at_infinity_ends_the_fit_as_that_of_botorch() -> None:
         fit_gpytorch_mll(objective_of(model), **optimizer)
         found.append(float(model.log_evidence().detach()))
     assert found[0] >= found[1] - 0.01
+
+
+def test_a_kernel_that_is_no_covariance_is_named() -> None:
+    """Cosines of distances in two inputs: an eigenvalue of -3.9 beside 9."""
+    X = 3 * uniform(20, 2, seed=0)
+    kernel = ScaleKernel(CosineKernel()).double()
+    kernel.outputscale, kernel.base_kernel.period_length = 100.0, 0.7
+    lowest = torch.linalg.eigvalsh(kernel(X).to_dense().detach())[0]
+    assert float(lowest) < -1
+    pairs = torch.stack([torch.arange(19), torch.arange(1, 20)], -1)
+    likelihood = PairwiseProbitLikelihood(noise=1e-4)
+    for engine in (EPPreferenceGP, LaplacePreferenceGP):
+        model = engine(X, pairs, covar_module=kernel, likelihood=likelihood)
+        with pytest.raises(PrecisionError, match=r"not positive semi-definite.*Cosine"):
+            model.posterior(X)
+
+
+def test_a_fit_that_fails_says_why_and_what_has_no_prior() -> None:
+    X, pairs = duels(4, seed=0)
+    model = EPPreferenceGP(X, pairs, covar_module=ScaleKernel(RBFKernel()).double())
+    mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
+
+    def never(mll: Any, closure: Any = None, **_: Any) -> None:
+        warnings.warn("The line search is lost.", OptimizationWarning, stacklevel=1)
+
+    words = "line search is lost.*no prior on covar_module.raw_outputscale"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OptimizationWarning)
+        with pytest.raises(ModelFittingError, match=words):
+            fit_gpytorch_mll(mll, optimizer=never)

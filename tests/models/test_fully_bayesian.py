@@ -387,3 +387,9 @@ def test_copies_and_states_keep_the_draws() -> None:
     assert model.batch_shape == ()
     assert other.pyro_model.start.dtype == DOUBLE
     torch.testing.assert_close(other.pyro_model.start, fresh.pyro_model.start)
+
+
+def test_without_answers_nothing_is_sampled() -> None:
+    model = FullyBayesianEPPreferenceGP(torch.eye(3, 2, dtype=torch.double))
+    with pytest.raises(BotorchPrefError, match=r"no answers.*comparisons="):
+        fit_fully_bayesian_model_nuts(model, warmup_steps=2, num_samples=2)

@@ -418,6 +418,26 @@ def test_inducing_points_stay_until_called_for() -> None:
     assert not torch.allclose(moments(model, NEW)[0], mean)
 
 
+def test_a_state_holds_chosen_inducing_points() -> None:
+    """And is loaded where another number was chosen, or all points are seen."""
+    model = sparse(MANY)
+    model.covar_module.base_kernel.lengthscale = torch.tensor([0.05, 3.0])
+    model.choose_inducing_points()
+    mean, _ = moments(model, NEW)
+    for num_inducing in (9, 12):
+        other = sparse(MANY, num_inducing=num_inducing)
+        other.load_state_dict(model.state_dict())
+        torch.testing.assert_close(other.inducing_points, model.inducing_points)
+        torch.testing.assert_close(moments(other, NEW)[0], mean, rtol=0, atol=1e-6)
+    whole = sparse(MANY, num_inducing=len(X))
+    whole.load_state_dict(model.state_dict())
+    assert whole.inducing_points is None
+    chosen = model.inducing_points
+    model.load_state_dict(whole.state_dict())
+    assert model.inducing_points is not None
+    torch.testing.assert_close(model.inducing_points, chosen)
+
+
 def test_inducing_points_are_of_the_present_data() -> None:
     model = sparse(MANY, input_transform=Normalize(2))
     chosen = model.inducing_points

@@ -7,7 +7,11 @@ import torch
 from draws import normal
 
 from botorch_pref.posteriors import Moments, SkewNormalPosterior, contrast
-from botorch_pref.posteriors.gaussian import WeightDraws, WeightedMoments
+from botorch_pref.posteriors.gaussian import (
+    WeightDraws,
+    WeightedMoments,
+    gaussian_posterior,
+)
 
 F64 = torch.float64
 BATCHES = {
@@ -111,3 +115,18 @@ def test_spread_keeps_its_relative_accuracy_where_weights_nearly_cancel() -> Non
     draws = WeightDraws(torch.stack([1e6 * large, small - 1e6 * large]))
     seen = (torch.ones(1, 2, dtype=F64) @ draws.root).square().sum().sqrt()
     assert math.isclose(seen, small.std(correction=0), rel_tol=1e-8)
+
+
+def test_quantiles_of_a_gaussian_are_its_mean_where_nothing_is_open() -> None:
+    moments = Moments(
+        torch.tensor([[1.0, -2.0]]).double(),
+        torch.diag(torch.tensor([0.0, 4.0])).double(),
+    )
+    posterior = gaussian_posterior(moments)
+    values = torch.tensor([0.025, 0.5, 0.975], dtype=torch.double)
+    # Of the standard normal distribution, from a table.
+    expected = torch.tensor([-1.959963985, 0.0, 1.959963985], dtype=torch.double)
+    found = posterior.quantile(values).squeeze(-1)
+    torch.testing.assert_close(found[:, 0], torch.ones(3).double())
+    torch.testing.assert_close(found[:, 1], 2 * expected - 2)
+    torch.testing.assert_close(posterior.quantile(values[:1]).squeeze(-1), found[0])
