@@ -79,7 +79,7 @@ WRONG_THINGS = {
     "Sequence[Constraint] | None": set(THINGS) - {"None"},
     "torch.Size": set(THINGS),
     "torch.Size | None": set(THINGS) - {"None"},
-    "Literal['laplace', 'variational']": set(THINGS),
+    "Literal['laplace', 'ep', 'variational']": set(THINGS),
     "PreferenceLikelihood": set(THINGS),
 }
 # Tensors that are no points of a model with two features.

@@ -322,9 +322,9 @@ class UtilityModel(Model, FantasizeMixin):
         if X.shape[-2] < 2:
             raise FeedbackError(
                 f"X has shape {tuple(X.shape)}: a fantasy is the answer to a duel, of "
-                "two points or more. Acquisition functions that imagine the value of "
-                "each point by itself, as qMaxValueEntropy does of pending points and "
-                "of all but the last of q, do not suit duels; take one of "
+                "an X with q=2 points or more. Acquisition functions that imagine the "
+                "value of each point by itself, as qMaxValueEntropy does of pending "
+                "points and of all but the last of q, do not suit duels; take one of "
                 "botorch_pref.acquisition."
             )
         noise: Any = True if observation_noise is None else observation_noise

@@ -494,6 +494,10 @@ WEIGHT_CASES: dict[str, tuple[Tensor, Tensor, float]] = {
 }
 
 
+WEAK_PRIORS = {"eta 1e-6", "features times 1e3", "50 features"}
+
+
+@pytest.mark.filterwarnings("ignore:PlackettLuceRegression has few answers")
 @pytest.mark.parametrize("inference", ["laplace", "variational"])
 @pytest.mark.parametrize("name", WEIGHT_CASES)
 def test_weights_at_the_edge(name: str, inference: Any) -> None:
@@ -502,7 +506,10 @@ def test_weights_at_the_edge(name: str, inference: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InferenceWarning)
         known = model.diagnostics()
-    assert bool(caught) == (not known["converged"])
+    assert not [w for w in caught if "converge" in str(w.message)]
+    # Of few answers for a feature under a weak prior Laplace says that they are.
+    weak = inference == "laplace" and name in WEAK_PRIORS
+    assert bool(caught) == weak
     assert known["converged"]
     error, allowed = gradient_error(model)
     assert error <= allowed
