@@ -21,7 +21,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, batched_product
-from botorch_pref.numerics.mixtures import narrowest_interval, standard_deviation
+from botorch_pref.numerics.mixtures import narrowest_interval
 
 _FLOATING = (torch.float32, torch.float64)
 
@@ -313,21 +313,6 @@ class GaussianPosterior(GPyTorchPosterior):
         """
         variance = self.variance.clamp_min(0.0)
         return narrowest_interval(self.mean.unsqueeze(0), variance, level)
-
-    def quantile(self, value: Tensor) -> Tensor:
-        """Quantiles of each utility; the mean where there is no variance.
-
-        Args:
-            value: Probabilities, one or ``k``.
-
-        Returns:
-            ``batch_shape x q x 1``, of several ``k x batch_shape x q x 1``.
-        """
-        if value.numel() > 1:
-            return torch.stack([self.quantile(probability) for probability in value])
-        deviation = standard_deviation(self.variance.clamp_min(0.0))
-        shift = deviation * torch.special.ndtri(value.to(self.mean))
-        return torch.where(deviation > 0, self.mean + shift, self.mean)
 
 
 def gaussian_posterior(moments: Moments) -> GaussianPosterior:
