@@ -297,9 +297,9 @@ def test_all_faults_of_a_file_are_named_at_once(
     told = refused(tmp_path, capsys, many).splitlines()
     assert len(told) == 22
     assert told[-1] == "  and 10 more"
-    both = refused(tmp_path, capsys, "sieger,verlierer\na,b\n")
-    assert "lacks the column loser" in both
-    assert "lacks the column winner" in both
+    both = refused(tmp_path, capsys, "Winner,LOSER\na,b\n")
+    assert "lacks the column loser: add it, or rename LOSER;" in both
+    assert "lacks the column winner: add it, or rename Winner;" in both
 
 
 def test_rows_that_say_nothing_are_left_out_and_counted(
@@ -693,6 +693,11 @@ PLAIN = "winner,loser\na,b\n"
             "loser: add it, or rename one; the header is winner, lost",
         ),
         ("", "", "the header is empty"),
+        (
+            "home_team,away_team,home_score\na,b,1\n",
+            "",
+            "no columns that say who won: winner and loser; or model_a, model_b and",
+        ),
         ("winner,loser,tie\na,b,So\n", "", "column tie: 'So' is neither"),
         ("winner,loser,count\na,b,0\n", "", "column count: '0' is not"),
         (f"winner,loser,count\na,b,{5000 * '9'}\n", "", "999' is not an integer"),

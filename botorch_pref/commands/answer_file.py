@@ -77,6 +77,14 @@ class _Layout:
     def of(cls, table: CsvTable, tie: str | None) -> _Layout:
         """The layout of a table, by its header."""
         first = next((name for name in SIDES if name in table.header), None)
+        names = {name.casefold() for name in table.header}
+        if first is None and not names & {WINNER, LOSER}:
+            layouts = (f"{a}, {b} and {WINNER}" for a, b in SIDES.items())
+            raise FeedbackError(
+                f"{table.path} has no columns that say who won: {WINNER} and {LOSER}; "
+                f"or {'; or '.join(layouts)}, which names one of the two columns. "
+                f"Rename columns; the header is {', '.join(table.header) or 'empty'}"
+            )
         # A table of winners and losers may say in a column "home" who was there.
         if first is None or LOSER in table.header:
             return cls(None)

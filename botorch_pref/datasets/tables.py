@@ -247,8 +247,10 @@ class CsvTable:
         """A column as texts, without white space around them."""
         what = ""
         if column not in self.header:
+            alike = [h for h in self.header if h.casefold() == column.casefold()]
+            one = alike[0] if alike else "one"
             what = (
-                f"lacks the column {column}: add it, or rename one; the header is "
+                f"lacks the column {column}: add it, or rename {one}; the header is "
                 f"{', '.join(self.header) or 'empty'}"
             )
         # Of columns that nobody reads there may be several.
