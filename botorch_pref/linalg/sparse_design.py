@@ -438,7 +438,7 @@ class NoiseBuckets(NoiseBlocks):
         return max(part.rows.shape[-1] for part in self.parts)
 
     @cached_property
-    def rows(self) -> Tensor:  # type: ignore[override]
+    def rows(self) -> Tensor:
         """See base class."""
         width = self._width
         return torch.cat(
@@ -449,7 +449,7 @@ class NoiseBuckets(NoiseBlocks):
         )
 
     @cached_property
-    def covariance(self) -> Tensor:  # type: ignore[override]
+    def covariance(self) -> Tensor:
         """See base class."""
         padded = []
         for part in self.parts:

@@ -26,8 +26,7 @@ from botorch_pref.errors import InferenceWarning, PrecisionError, warn_caller
 from botorch_pref.numerics.quadrature import (
     OfRows,
     TiltedMoments,
-    completed,
-    hermite_sums,
+    hermite_integral,
     tilted_moments,
 )
 
@@ -166,16 +165,12 @@ def bent_product_integral(
     """
     dtype = mean.dtype
     mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
-    sums = hermite_sums(of_rows(None), mean, variance)
-    if sums is None:
-        moments = _about_bends(of_rows, mean, variance)
-    else:
-        moments = completed(*sums, of_rows, mean, variance, _about_bends)
+    moments = hermite_integral(of_rows, mean, variance, _about_bends)
     return TiltedMoments(*(part.to(dtype) for part in moments))
 
 
 def _about_bends(
-    of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
+    of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
 ) -> TiltedMoments:
     """The :func:`bent_integral` of some functions, wherever they bend."""
     function = of_rows(None)

@@ -207,8 +207,8 @@ def _narrow(_: Tensor, b: Tensor, width: Tensor) -> _Interval:
     probability = density / total
     mean = (probability * t).sum(0)
     centred = t - mean
-    variance = (probability * centred.square()).sum(0)
-    third = (probability * centred**3).sum(0)
+    squares = probability * centred.square()
+    variance, third = squares.sum(0), (squares * centred).sum(0)
     value = torch.log(width * total) - 0.5 * b.square() - _HALF_LOG_2_PI
     return _Interval(value, mean - b, variance - 1, third)
 
@@ -217,20 +217,19 @@ def _bounded(alpha: Tensor, beta: Tensor, width: Tensor) -> _Interval:
     """Two-sided intervals with ``alpha + beta <= 0``, by the form that keeps digits."""
     narrow = -alpha * width <= 1.0
     tail = (beta <= 0) & ~narrow
-    out = _Interval(*(torch.zeros_like(beta) for _ in range(4)))
+    out = _Interval(*(torch.zeros_like(beta).flatten() for _ in range(4)))
+    ends = [end.flatten() for end in (alpha, beta, width)]
     for form, chosen in (
         (_around_zero, ~narrow & ~tail),
         (_in_tail, tail),
         (_narrow, narrow),
     ):
-        if bool(chosen.any()):
-            # Where another form is chosen, ends that suit all of them.
-            a = torch.where(chosen, alpha, -2.0)
-            b = torch.where(chosen, beta, -1.0)
-            w = torch.where(chosen, width, 1.0)
-            parts = zip(form(a, b, w), out, strict=True)
-            out = _Interval(*(torch.where(chosen, x, y) for x, y in parts))
-    return out
+        (places,) = chosen.flatten().nonzero(as_tuple=True)
+        if len(places):
+            parts = form(*(end[places] for end in ends))
+            pairs = zip(out, parts, strict=True)
+            out = _Interval(*(x.index_copy(0, places, y) for x, y in pairs))
+    return _Interval(*(part.view_as(beta) for part in out))
 
 
 def interval_derivatives(

@@ -25,7 +25,7 @@ of its moments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -58,6 +58,11 @@ class TiltedMoments(NamedTuple):
     first: Tensor
     second: Tensor
     ratio: Tensor
+
+
+Rule = Callable[[OfRows, Tensor, Tensor, Tensor | None], TiltedMoments]
+"""Gives the moments of functions by their means and variances, ``... x m``; where they
+are some of other rows, also their places among these."""
 
 
 def tilted_moments(
@@ -119,10 +124,11 @@ def _points_along(grid: Tensor, along: Tensor, wanted: Tensor) -> Tensor:
 _TOLERANCE = 3e-11
 # Rounding may add that much; a sum that missed the product misses by about one.
 _LEAST_DIGITS = 1e-6
-# The nodes of the first rule, up to which s |g''| at the mean it may serve, and the
-# share of such integrals from which it is worth a try.
-_HERMITE = tuple(map(torch.from_numpy, roots_hermitenorm(12)))
-_GENTLE, _MOST_ROWS = 1.0, 0.25
+# The nodes of the first rule, more of them for what fewer miss, up to which s |g''| at
+# the mean it may serve, and the share of such integrals from which it is worth a try.
+# The fewest are for integrals half of which have at most the last number.
+_HERMITE = [[*map(torch.from_numpy, roots_hermitenorm(n))] for n in (6, 12, 24)]
+_GENTLE, _MOST_ROWS, _STRAIGHT = 1.0, 0.25, 0.08
 # Nodes of the first rule of few integrals, of any product that is wider than a fifth of
 # the Gaussian, and how many integrals are few: beyond, the nodes cost more than calls.
 _WIDE_NODES, _FEW = 192, 256
@@ -176,37 +182,65 @@ def _integrals(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
 
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
     """The first rule of many integrals, and the others for those that it misses."""
-    sums = hermite_sums(of_rows(None), mean, variance)
-    if sums is None:
-        return _even_rule(of_rows, mean, variance)
-    return completed(*sums, of_rows, mean, variance, _even_rule)
+    return hermite_integral(of_rows, mean, variance, _even_rule)
 
 
-def hermite_sums(
-    function: LogConcave, mean: Tensor, variance: Tensor
-) -> tuple[TiltedMoments, Tensor] | None:
-    """Moments by Gauss-Hermite quadrature about an approximate peak.
+def hermite_integral(
+    of_rows: OfRows, mean: Tensor, variance: Tensor, rest: Rule
+) -> TiltedMoments:
+    """Moments by Gauss-Hermite quadrature about approximate peaks.
 
-    The function need not be log-concave.
+    The functions need not be log-concave. Those which a few nodes miss get more.
 
-    Returns:
-        The moments, and which of them are missed; None where most would be.
+    Args:
+        of_rows: Gives the functions.
+        mean: ``... x m``, in double precision, as is the next one.
+        variance: ``... x m``.
+        rest: The rule for integrals that all of these nodes miss.
     """
-    at = mean.detach(), variance.detach()
+    function, at = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
-        gentle = (bend.abs() * at[1] <= _GENTLE).double().mean()
-        if float(gentle) < _MOST_ROWS:
-            return None
+        bends = bend.abs() * at[1]
+        gentle = float((bends <= _GENTLE).double().mean())
         curvature = at[1].reciprocal() - bend.clamp_max(0.0)
-        unit, weights = (
-            column.to(mean.device).view(-1, *[1] * mean.dim()) for column in _HERMITE
-        )
-        width = curvature.rsqrt()
         # One step of Newton's method leads near enough to the peak.
-        nodes = slope / curvature + width * unit
-        log_weights = weights.log() + 0.5 * unit.square() + width.log()
-    return _sums(function, nodes, log_weights, mean, variance)
+        peak, width = slope / curvature, curvature.rsqrt()
+    if gentle < _MOST_ROWS:
+        return rest(of_rows, mean, variance, None)
+    sets = _HERMITE if float(bends.median()) <= _STRAIGHT else _HERMITE[1:]
+    return _by_nodes(sets, peak, width, of_rows, mean, variance, rest)
+
+
+def _by_nodes(
+    sets: Sequence[Sequence[Tensor]],
+    peak: Tensor,
+    width: Tensor,
+    of_rows: OfRows,
+    mean: Tensor,
+    variance: Tensor,
+    rest: Rule,
+) -> TiltedMoments:
+    """Moments by the first set of nodes, and those missed by the next ones.
+
+    Peaks, as distances from the means, and their widths are ``... x m``.
+    """
+    unit, weights = (
+        column.to(mean.device).view(-1, *[1] * mean.dim()) for column in sets[0]
+    )
+    log_weights = weights.log() + 0.5 * unit.square() + width.log()
+    nodes = peak + width * unit
+    moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
+
+    def others(
+        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
+    ) -> TiltedMoments:
+        if len(sets) == 1:
+            return rest(own, mean, variance, places)
+        at = peak[..., places], width[..., places]
+        return _by_nodes(sets[1:], *at, own, mean, variance, rest)
+
+    return _completed(moments, missed, of_rows, mean, variance, others)
 
 
 def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
@@ -222,7 +256,7 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
         nodes = (unit + 0.25 * step).view(-1, *[1] * mean.dim()) * deviation
         log_weights = (deviation * step).log().expand_as(nodes)
     moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
-    return completed(moments, missed, of_rows, mean, variance, _even_rule)
+    return _completed(moments, missed, of_rows, mean, variance, _even_rule)
 
 
 def _even_rule(
@@ -238,14 +272,14 @@ def _even_rule(
     moments, missed = _sums(function, nodes, log_weights, mean, variance)
 
     def by_panels(
-        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor
+        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
     ) -> TiltedMoments:
         function, at = own(None), (mean.detach(), variance.detach())
         known = _Peak(*(part[..., places] for part in peak))
         panels = _panel_nodes(function, *at, known, ends[..., places])
         return _sums(function, *panels, mean, variance)[0]
 
-    return completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
+    return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
 
 
 def _check_finite(found: Tensor) -> None:
@@ -258,13 +292,13 @@ def _check_finite(found: Tensor) -> None:
         )
 
 
-def completed(
+def _completed(
     moments: TiltedMoments,
     missed: Tensor,
     of_rows: OfRows,
     mean: Tensor,
     variance: Tensor,
-    rule: Callable[[OfRows, Tensor, Tensor, Tensor], TiltedMoments],
+    rule: Rule,
 ) -> TiltedMoments:
     """The moments, by another rule where they were missed in an element of a batch."""
     missed = missed.reshape(-1, missed.shape[-1]).any(0)

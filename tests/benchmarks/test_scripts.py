@@ -66,6 +66,11 @@ TINY = {
         "--seeds 2",
         **{"GAMES": 40, "JOURNEYS": 30, "FOLDS": 2, "DUELS": 10, "BIASES": (0.3,)},
     ),
+    "answer_cost": tiny(
+        **{"POINTS": 5, "COUNTS": (6,), "REPEATS": 1, "DUELS": 20, "DUEL_POINTS": 5},
+        **{"ARENA_ITEMS": 5, "ARENA_PAIRS": 8, "ARENA_VOTES": 100},
+        **{"RATERS": 2, "EACH": 3, "MANY": 6, "CROWD_ITEMS": 4, "ENGINES": Only("EP")},
+    ),
     "ask_time": tiny(TO_REACH={("ep", 6): 1.0}, TODAYS_BEST={6: "-"}, SEEDS=(0,)),
     "active_pairs": tiny(
         "--runs 1 --large",
