@@ -50,6 +50,8 @@ def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
     kinds = None if given.kinds is None else given.kinds.split(",")
     options: dict[str, Any] = {"kinds": kinds, "size": given.size, "hosts": hosts}
     options["show"] = _show(given)
+    texts = ("title", "question", "introduction")
+    options |= {name: getattr(given, name) for name in texts}
     experiment = _experiment(given, options)
     notes, token = _note_warnings(given.storage, given.name), _token(given.storage)
     app = make_app(experiment, token=token, **options)

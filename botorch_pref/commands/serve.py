@@ -75,6 +75,9 @@ def _make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="a new experiment learns how much being shown first adds to an option",
     )
+    add("--title", help="of the page; default: the name of the experiment")
+    add("--question", help="what is asked of the options: 'Which tastes better?'")
+    add("--introduction", help="a text above the first question of each person")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     add(
         "--allow-host",

@@ -32,6 +32,7 @@ from botorch_pref.web.rendering import STATIC, NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
+    PageTexts,
     PreferenceService,
     given_object,
     given_patience,
@@ -175,6 +176,9 @@ def make_app(
     kinds: Collection[str] | None = None,
     size: int | None = None,
     hosts: Collection[str] = (),
+    title: str | None = None,
+    question: str | None = None,
+    introduction: str | None = None,
 ) -> Starlette:
     """Application that asks people the questions of an experiment.
 
@@ -198,11 +202,15 @@ def make_app(
             ``best`` nor ``ranking``.
         hosts: Names under which browsers may ask for the page, as that of a server with
             TLS before it; addresses of IP and ``localhost`` always may be used.
+        title: Of the page, in place of the experiment's name.
+        question: What is asked of the options, such as "Which tastes better?".
+        introduction: A text above the question until somebody has answered one.
 
     Raises:
         ExperimentError: The model does not take one of the kinds, ``size`` is less than
             two, ``show`` cannot be called or has a unit of no parameter, ``hosts`` is
-            no list of names, or ``token`` no text that every request can bring.
+            no list of names, ``token`` no text that every request can bring, or
+            ``title``, ``question`` or ``introduction`` no text.
     """
     listed = isinstance(hosts, Collection) and not isinstance(hosts, str)
     if not listed or not all(isinstance(host, str) for host in hosts):
@@ -219,7 +227,10 @@ def make_app(
     def address(index: int, option: int, part: int, shown: Media) -> str:
         return f"media/{index}/{option}/{part}{suffix}"
 
-    service = PreferenceService(experiment, address, show=show, kinds=kinds, size=size)
+    texts = PageTexts(title, question, introduction)
+    service = PreferenceService(
+        experiment, address, show=show, kinds=kinds, size=size, texts=texts
+    )
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

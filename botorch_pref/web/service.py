@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.answers import checked_rater
-from botorch_pref.ax.given import given_integer
+from botorch_pref.ax.given import given_integer, is_text, wrong
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
@@ -126,6 +126,27 @@ def status_of(error: BotorchPrefError) -> int:
         BotorchPrefError: 503,
     }
     return next(status for kind, status in statuses.items() if isinstance(error, kind))
+
+
+_LONGEST_TEXT = 2000
+
+
+@dataclass(frozen=True)
+class PageTexts:
+    """Texts of a page by whoever runs the experiment; see `make_app`."""
+
+    title: str | None = None
+    question: str | None = None
+    introduction: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what is no text to be read."""
+        for name, text in vars(self).items():
+            if text is None:
+                continue
+            if not is_text(text) or not text.strip() or len(text) > _LONGEST_TEXT:
+                short = f"a text of at most {_LONGEST_TEXT} characters, or leave it out"
+                raise wrong(name, text, short)
 
 
 # --- What the log says
@@ -280,6 +301,7 @@ class PreferenceService:
         show: rendering.Show | rendering.NumberTable | None = None,
         kinds: Collection[str] | None = None,
         size: int | None = None,
+        texts: PageTexts | None = None,
         apart: bool = True,
     ) -> None:
         if size is None:
@@ -296,6 +318,7 @@ class PreferenceService:
         space = experiment.experiment.search_space
         units = show.units if isinstance(show, rendering.NumberTable) else {}
         self.experiment, self.name = experiment, experiment.log.name
+        self._texts = texts or PageTexts()
         # One that was made anew under this name has other questions.
         self._mark = f"{self.name} of {log.definition.created}"
         self._form = rendering.design_form(space, units)
@@ -430,7 +453,8 @@ class PreferenceService:
         rater, experiment = given_rater(given), self.experiment
         answers = [*experiment.log.answers()]
         return {
-            "name": self.name,
+            "name": self._texts.title or self.name,
+            "introduction": self._texts.introduction,
             "answered": len(answers),
             "yours": sum(one.rater == rater for one in answers),
             "pending": len(experiment.pending),
@@ -546,6 +570,7 @@ class PreferenceService:
             "experiment": self._mark,
             "options": list(question.options),
             "shown": shown,
+            "prompt": self._texts.question,
             "kinds": self._kinds_of(question),
             "levels": self.experiment.num_levels,
             "rater": rater,

@@ -14,7 +14,13 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.media import Media
 from botorch_pref.web.rendering import STATIC, NumberTable, Show
-from botorch_pref.web.service import READS, WRITES, PreferenceService, status_of
+from botorch_pref.web.service import (
+    READS,
+    WRITES,
+    PageTexts,
+    PreferenceService,
+    status_of,
+)
 
 
 class QuestionWidget(anywidget.AnyWidget):
@@ -27,6 +33,9 @@ class QuestionWidget(anywidget.AnyWidget):
         show: See `make_app`.
         size: How many options a question shows; by default
             `PreferenceExperiment.default_size`.
+        title: See `make_app`, as the next two.
+        question: What is asked of the options.
+        introduction: A text above the question until somebody has answered one.
     """
 
     _esm = STATIC / "question.js"
@@ -38,9 +47,14 @@ class QuestionWidget(anywidget.AnyWidget):
         experiment: PreferenceExperiment,
         show: Show | NumberTable | None = None,
         size: int | None = None,
+        *,
+        title: str | None = None,
+        question: str | None = None,
+        introduction: str | None = None,
     ) -> None:
+        texts = PageTexts(title, question, introduction)
         service = PreferenceService(
-            experiment, data_address, show=show, size=size, apart=False
+            experiment, data_address, show=show, size=size, texts=texts, apart=False
         )
         super().__init__(name=service.name)
         self._service = service

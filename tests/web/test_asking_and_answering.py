@@ -571,6 +571,24 @@ def test_those_who_need_a_question_get_theirs_from_one_choice(
     assert {len(raters) for raters in calls[-2:]} <= {1, 2}
 
 
+def test_the_page_has_texts_of_whoever_runs_the_experiment(
+    experiment: PreferenceExperiment, served: Serve
+) -> None:
+    plain = served(experiment)
+    assert (plain.get("progress")["name"], plain.ask()["prompt"]) == ("tea", None)
+    texts = {"title": "Tea", "question": "Which is tastier?", "introduction": "Sip."}
+    page = served(experiment, **texts)
+    progress = page.get("progress")
+    assert (progress["name"], progress["introduction"]) == ("Tea", "Sip.")
+    assert page.ask()["prompt"] == "Which is tastier?"
+    # An answer that waits is about the experiment, whatever the page is called.
+    page.answer()
+    for name in texts:
+        for given in ("", " ", 5, "null \0", "x" * 2001):
+            with pytest.raises(ExperimentError, match=f"{name} is "):
+                served(experiment, **{name: given})
+
+
 def test_an_ask_that_takes_long_says_so(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1041,3 +1041,19 @@ def test_nothing_is_answered_before_its_pictures_are_there(
         assert kept(place) == []
         one.answer("A is better")
     assert [kind for kind, *_ in kept(place)] == ["told"]
+
+
+def test_a_page_says_what_it_asks_and_introduces_itself_once(visit: Open) -> None:
+    texts = {"title": "Tea", "question": "Which is tastier?"}
+    one = visit(size=4, introduction="Sip.\nThen rinse.", **texts)
+    introduction, prompt = one.all(".bp-introduction, .bp-prompt")
+    until(introduction.is_displayed)
+    assert introduction.text == "Sip.\nThen rinse."
+    assert prompt.text == "Which is tastier?"
+    assert one.all(".bp-title")[0].text == one.driver.title == "Tea"
+    one.driver.find_element(By.TAG_NAME, "body").send_keys("r")
+    assert "Tap them in order, the best first." in one.text()
+    one.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    one.answer("A is the best")
+    assert "Sip." not in one.text()
+    assert "Which is tastier?" in one.text()

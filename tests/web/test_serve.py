@@ -322,12 +322,14 @@ def test_the_users_function_shows_options(
         place = tmp_path / f"{size}.db"
         create(place)
         more = ["--show", "teahouse:draw", "--kinds", kinds, *given]
+        more += ["--question", "Which is tastier?", "--title", "Tea"]
         assert serve(place, *more) == 0
         token = Path(f"{place}.token").read_text(encoding="utf-8")
         with TestClient(served.pop(), "http://localhost") as client:
             question = client.get("/api/question", params={"token": token}).json()
         assert question["shown"] == [[{"type": "text", "text": "a cup"}]] * size
         assert question["kinds"] == kinds.split(",")
+        assert question["prompt"] == "Which is tastier?"
 
 
 def test_the_help_names_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ function draw(tag, props = {}, ...children) {
   return element;
 }
 
-const RANK = "Rank them all";
+const RANK = "Rank them all", IN_ORDER = "Tap them in order, the best first";
 
 const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const letter = (place) => LETTERS[place] ?? `${place + 1}`;
@@ -504,8 +504,16 @@ class QuestionView {
     }
   }
 
+  /** Shows the introduction to who has not answered or skipped anything. */
+  #introduce() {
+    if (!this.introduction) return;
+    this.introduction.textContent = this.progress?.introduction ?? "";
+    this.introduction.hidden = this.last !== null || !this.introduction.textContent;
+  }
+
   #count() {
     if (!this.progress) return;
+    this.#introduce();
     const { answered, yours, initial } = this.progress;
     const mine = yours === answered ? "" : ` · ${yours} by you`;
     const early = answered < initial ? ` · getting to know your taste` : "";
@@ -559,7 +567,9 @@ class QuestionView {
     this.undoButton.disabled = this.last === null;
     const back = make("div", { class: "bp-back" }, this.undoButton, button("Skip", "S", () => this.skip()));
     this.hint = make("p", { class: "bp-wait", hidden: true });
-    this.main.replaceChildren(this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
+    this.introduction = make("p", { class: "bp-introduction", hidden: true });
+    this.#introduce();
+    this.main.replaceChildren(this.introduction, this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
     this.#watchMedia(group);
     this.#showOrder();
     this.live.textContent = `${this.said ?? ""} Question ${asked.question + 1}. ${this.prompt.textContent}`.trim();
@@ -646,7 +656,8 @@ class QuestionView {
   // ------------------------------------------------------------------ ranking
 
   #promptWords() {
-    if (this.order) return "Tap them in order, the best first";
+    if (this.asked.prompt) return this.asked.prompt;
+    if (this.order) return IN_ORDER;
     if (this.tapped) return this.tapped === "winner" ? "Which do you prefer?" : "Which is the best?";
     return this.asked.kinds.some((kind) => kind === "levels" || kind === "ratings") ? "How good is each?" : "How do they compare?";
   }
@@ -679,7 +690,8 @@ class QuestionView {
 
   #showOrder() {
     const begun = this.order?.length ? `So far ${this.order.map(letter).join(" > ")}; Undo takes back the last tap.` : "Nothing is saved before the last tap.";
-    this.hint.textContent = this.rankText && !this.order?.length ? `${begun} Stop ranking, below, goes back.` : begun;
+    const how = this.asked.prompt && !this.order?.length ? `${IN_ORDER}. ${begun}` : begun;
+    this.hint.textContent = this.rankText && !this.order?.length ? `${how} Stop ranking, below, goes back.` : how;
     this.hint.hidden = !this.order;
     for (const one of this.instead) one.hidden = this.#ranking;
     this.main.classList.toggle("bp-ranking", Boolean(this.order));
