@@ -45,7 +45,7 @@ def test_questions_are_asked_answered_and_undone(
 ) -> None:
     script = Script(widget, monkeypatch)
     first = script.call("question")["found"]
-    assert first["shown"][0][0]["src"] == "data:image/gif;base64,R0lGODlh"
+    assert first["shown"][0][0]["src"] == "data:image/gif;base64,R0lGODlhOw=="
     script.call("answer", question=first["question"], winner=1)
     # Sent twice, as from two views of it.
     for _ in range(2):
