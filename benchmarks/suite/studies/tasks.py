@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmarks.suite.cell import GLISP, Rule, Setting
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.own import LAPSES, RANKED_FOUR
@@ -30,13 +32,37 @@ def deviation(task: str, rate: float) -> float:
     return float(f"{rate * (problem.best - problem.worst):.3g}")
 
 
+RELEVANT_PAIR = Rule("ep-relevance-lapses", "eubo-pair")
+"""Two new points, as experiments choose them."""
+
+RELEVANT_RANKING = replace(ADVISED, model="ep-relevance")
+"""Four to rank, as experiments choose them."""
+
 BESIDE_GLISP = (
+    Claim("Two new points are better than GLISp.", RELEVANT_PAIR, GLISP),
     Claim(
-        "Two new points, with learned noise and lapses, are better than GLISp.",
-        LAPSES.better,
+        "To rank four is better than GLISp, question by question.",
+        RELEVANT_RANKING,
         GLISP,
     ),
-    Claim("To rank four is better than GLISp, question by question.", ADVISED, GLISP),
+)
+
+RELEVANCES = (
+    Claim(
+        "Two new points are better with relevances than with the stationary kernel.",
+        RELEVANT_PAIR,
+        LAPSES.better,
+    ),
+    Claim(
+        "Rankings of four are better with relevances than with the stationary kernel.",
+        RELEVANT_RANKING,
+        ADVISED,
+    ),
+)
+
+OF_PEOPLE = (
+    *(RELEVANT_PAIR, RELEVANT_RANKING, EXPLORING, LAPSES.better, ADVISED),
+    *(*PEERS, GLISP),
 )
 
 PEOPLE_TASKS = Study(
@@ -48,10 +74,10 @@ PEOPLE_TASKS = Study(
         for task in TASK_NAMES
         for judge in (("exact", 0.0), ("probit", deviation(task, RATES[1])))
     ),
-    rules=(EXPLORING, LAPSES.better, ADVISED, *PEERS, GLISP),
-    reference=LAPSES.better,
+    rules=OF_PEOPLE,
+    reference=RELEVANT_PAIR,
     num_seeds=50,
-    claims=(*BESIDE_PEERS, *BESIDE_GLISP, LAPSES, RANKED_FOUR),
+    claims=(*BESIDE_PEERS, *BESIDE_GLISP, *RELEVANCES, LAPSES, RANKED_FOUR),
 )
 
 PEOPLE_JUDGES = Study(
@@ -72,23 +98,33 @@ PEOPLE_JUDGES = Study(
             ),
         )
     ),
-    rules=(EXPLORING, LAPSES.better, ADVISED, *PEERS, GLISP),
-    reference=LAPSES.better,
+    rules=OF_PEOPLE,
+    reference=RELEVANT_PAIR,
     num_seeds=50,
-    claims=(*BESIDE_PEERS, *BESIDE_GLISP, LAPSES, RANKED_FOUR),
+    claims=(*BESIDE_PEERS, *BESIDE_GLISP, *RELEVANCES, LAPSES, RANKED_FOUR),
 )
 
 FAUVEL_CHALK = Study(
     "fauvel-chalk",
     "Fauvel and Chalk (2021): are the library's rules ahead on their 34 functions?",
     settings=tuple(Setting(name) for name in FAUVEL_CHALK_NAMES),
-    rules=(EXPLORING, Rule("ep", "eubo-pair"), ADVISED, *PEERS, GLISP),
+    rules=(
+        *(EXPLORING, Rule("ep-relevance", "exploring-eiig")),
+        *(ADVISED, RELEVANT_RANKING, *PEERS, GLISP),
+    ),
     reference=EXPLORING,
     num_seeds=50,
     claims=(
         *BESIDE_PEERS,
         Claim("The exploring rule is better than GLISp.", EXPLORING, GLISP),
         BESIDE_GLISP[1],
+        Claim(
+            "The exploring rule is better with relevances than with the stationary "
+            "kernel.",
+            Rule("ep-relevance", "exploring-eiig"),
+            EXPLORING,
+        ),
+        RELEVANCES[1],
         RANKED_FOUR,
     ),
 )
