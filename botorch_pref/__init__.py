@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     # For type checkers; all names that are public are in the list below.
     from botorch_pref.acquisition import *
+    from botorch_pref.asking import *
     from botorch_pref.errors import *
     from botorch_pref.feedback import *
     from botorch_pref.likelihoods import *
@@ -77,13 +78,22 @@ __all__ = [
     "champion",
     "champion_index",
     "choice_probability",
+    "default_model",
     "incumbent",
     "incumbent_index",
     "log_validity_probability",
     "recommend",
 ]
 
-_PARTS = ("errors", "feedback", "likelihoods", "posteriors", "models", "acquisition")
+_PARTS = (
+    "errors",
+    "feedback",
+    "likelihoods",
+    "posteriors",
+    "models",
+    "acquisition",
+    "asking",
+)
 """Where these names are, in the order in which one part imports another."""
 
 

@@ -58,9 +58,17 @@ PARTS = (
         ("numerics", "posteriors", "likelihoods", "models"),
     ),
     Part(
+        "asking",
+        "the model that the library recommends",
+        ("numerics", "feedback", "posteriors", "likelihoods", "models"),
+    ),
+    Part(
         "__init__",
         "the public names",
-        ("feedback", "posteriors", "likelihoods", "models", "acquisition"),
+        (
+            *("feedback", "posteriors", "likelihoods", "models", "acquisition"),
+            "asking",
+        ),
     ),
     Part(
         "optuna",
@@ -88,7 +96,7 @@ PARTS = (
         "experiments in Ax: questions, answers, their log, reports",
         (
             *("feedback", "posteriors", "likelihoods", "models"),
-            *("acquisition", "datasets", "evaluation"),
+            *("acquisition", "asking", "datasets", "evaluation"),
         ),
         frozenset({"ax", "pandas", "sqlalchemy", "sympy"}),
     ),

@@ -37,7 +37,8 @@ PairwiseLogitLikelihood PairwiseProbitLikelihood PlackettLuceLikelihood
 PlackettLuceRegression PrecisionError PreferenceMarginalLogLikelihood Rankings
 Ratings Recommendation SkewNormalPosterior SkewPreferenceGP StorageError Strengths
 UnsupportedFeedbackError Validity VariationalPreferenceGP champion champion_index
-choice_probability incumbent incumbent_index log_validity_probability recommend
+choice_probability default_model incumbent incumbent_index log_validity_probability
+recommend
 """
 
 # What stands in a list of the package, and the part that exports it.

@@ -74,6 +74,8 @@ WRONG_THINGS = {
     "InputTransform | None": set(THINGS) - {"None"},
     "LikelihoodArgument": set(THINGS) - {"None", "dictionary"},
     "Sequence[Sequence[int]]": set(THINGS),
+    "Sequence[Sequence[int]] | None": set(THINGS) - {"None"},
+    "Tensor | Feedback | Sequence[Feedback]": set(THINGS) - {"tensor"},
     "Sequence[Feedback]": set(THINGS) - {"dictionary"},
     "Mapping[int, float] | None": set(THINGS) - {"None", "dictionary"},
     "Sequence[Constraint] | None": set(THINGS) - {"None"},
@@ -111,6 +113,7 @@ ALLOWED = {
     "datapoints": ("three features", "another device"),
     "X": ("no rows",),
     "X_ref": ("None",),
+    "default_model.X": ("three features", "another device"),
 }
 
 RIGHT: dict[str, dict[str, Any]] = {
@@ -152,6 +155,7 @@ RIGHT: dict[str, dict[str, Any]] = {
         "num_restarts": 1,
         "raw_samples": 4,
     },
+    "default_model": {"X": POINTS, "feedback": PAIRS},
     "choice_probability": {"model": SETS, "X": POINTS},
     "log_validity_probability": {"model": SAFE, "X": POINTS},
 }
@@ -195,7 +199,8 @@ def wrong_arguments(name: str) -> Iterator[tuple[str, str, Any]]:
             wrong |= NO_POINTS
         if key in INDEX_NAMES:
             wrong |= NO_INDICES
-        for kind in wrong.keys() - ALLOWED.get(key, ()):
+        allowed = {*ALLOWED.get(key, ()), *ALLOWED.get(f"{name}.{key}", ())}
+        for kind in wrong.keys() - allowed:
             yield key, kind, wrong[kind]
 
 

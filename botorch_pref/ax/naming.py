@@ -13,13 +13,13 @@ from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch import constraints, kernels, priors
 from gpytorch.constraints import Interval
-from gpytorch.kernels import Kernel, ProductKernel
+from gpytorch.kernels import Kernel
 from gpytorch.priors import Prior
 
 from botorch_pref.acquisition.registration import registered_acquisitions
+from botorch_pref.asking import likelihood_of_duels
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
-from botorch_pref.likelihoods import LapsingProbitLikelihood
 from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.models import (
     DuelKernel,
@@ -182,14 +182,13 @@ def _likelihood_of_duels(
     model_class: type[Any], arguments: Mapping[str, Any], is_given: bool
 ) -> AnyLikelihood | None:
     """That of duels where the model would have none, or a less forgiving one."""
-    blocks = {type(block): block for block in arguments.get("feedback", ())}
-    if blocks.keys() & {Choices, Rankings} or "comparisons" in arguments:
+    blocks = arguments.get("feedback", ())
+    if not blocks or "comparisons" in arguments:
         return None
-    duels = blocks.get(Comparisons)
-    if duels is not None:
-        learns = model_class is EPPreferenceGP and not is_given
-        return LapsingProbitLikelihood.default_for(duels, blocks) if learns else None
-    if not blocks or not issubclass(model_class, PreferenceGP):
+    if model_class is EPPreferenceGP and not is_given:
+        return likelihood_of_duels(blocks)
+    compares = any(isinstance(b, Comparisons | Choices | Rankings) for b in blocks)
+    if compares or not issubclass(model_class, PreferenceGP):
         return None
     return model_class.default_likelihoods[Comparisons].default_for(None)
 
@@ -205,11 +204,8 @@ def group_arguments(
     own = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
     model_class = class_named(options[OF_RATERS], model_classes(), "model")
     arguments = model_arguments(model_class, dataset, own)
-    kernel = rater_covar_module(dataset.X.shape[-1])
-    if "covar_module" in own:
-        stimulus, rater_kernel = arguments["covar_module"], kernel.kernels[1]
-        stimulus.active_dims = kernel.kernels[0].active_dims
-        kernel = ProductKernel(stimulus, rater_kernel)
+    stimulus = arguments["covar_module"] if "covar_module" in own else None
+    kernel = rater_covar_module(dataset.X.shape[-1], stimulus=stimulus)
     arguments["covar_module"] = kernel.to(dataset.X)
     assert dataset.raters is not None
     rater = options.get(RATER)

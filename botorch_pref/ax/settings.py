@@ -165,7 +165,7 @@ class Settings:
                 f"There is no setting {unknown}; there are {', '.join(names)}."
             )
         chosen = cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
-        if chosen.raters == POOL and _has_one_kernel(model_classes()[chosen.model]):
+        if _has_one_kernel(model_classes()[chosen.model]):
             options = {"covar_module": DuelKernel.__name__, **chosen.model_options}
             chosen = replace(chosen, model_options=options)
         return chosen

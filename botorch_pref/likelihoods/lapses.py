@@ -240,7 +240,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     It is not log-concave: an answer that contradicts all others is taken for a lapse.
     Expectation propagation suits it; where noise is little Laplace's evidence is off by
-    nats. Learn its noise, ``noise_prior=LogNormalPrior(0.0, 1.0)``, to ask people whose
+    nats. Learn its noise, ``noise_prior=LogNormalPrior(1.0, 1.0)``, to ask people whose
     precision nobody knows.
 
     Args:
@@ -299,9 +299,9 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
-        """See base class; the noise is learned too, from 1 on."""
+        """See base class; the noise is learned too, from 1, its most probable value."""
         made = super().default_for(feedback, kinds)
-        register_prior(made, "noise", LogNormalPrior(0.0, 1.0))
+        register_prior(made, "noise", LogNormalPrior(1.0, 1.0))
         made.raw_noise.requires_grad_(True)
         return made
 

@@ -227,6 +227,7 @@ def rater_covar_module(
     rater_dim: int | None = None,
     noisy_raters: Tensor | None = None,
     batch_shape: torch.Size | None = None,
+    stimulus: Kernel | None = None,
 ) -> ProductKernel:
     r"""A kernel for answers of several people: stimulus times rater.
 
@@ -249,12 +250,14 @@ def rater_covar_module(
         noisy_raters: Numbers of the raters whose noise is learned, each his own, by a
             :class:`ReliabilityKernel`; None for the same noise of all.
         batch_shape: Of the model.
+        stimulus: The kernel of the stimulus instead of the default; its
+            ``active_dims`` are set to the leading columns.
 
     Raises:
         FeedbackError: ``noisy_raters`` of raters who are described by features.
     """
     shape = torch.Size() if batch_shape is None else batch_shape
-    stimulus = default_covar_module(stimulus_dim, shape)
+    stimulus = stimulus or default_covar_module(stimulus_dim, shape)
     stimulus.active_dims = torch.arange(stimulus_dim)
     if rater_dim is None:
         place = (stimulus_dim,)

@@ -1,0 +1,120 @@
+"""The recommended model: the same as its parts, in any units, of several raters."""
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from cases import in_turn
+from draws import uniform
+from torch import Tensor
+
+from botorch_pref import (
+    Comparisons,
+    DuelKernel,
+    EPPreferenceGP,
+    LapsingProbitLikelihood,
+    PairwiseProbitLikelihood,
+    PreferenceMarginalLogLikelihood,
+    Rankings,
+    Ratings,
+    default_model,
+)
+from botorch_pref.errors import FeedbackError
+from botorch_pref.models import AgreementKernel, GroupUtility
+
+UNITS = torch.tensor([[14.0, 0.0, 0.0, -1.0], [22.0, 1.0, 1.0, 3.0]]).double()
+"""A number, a choice of two, and another number."""
+
+
+def designs(count: int, seed: int = 0) -> Tensor:
+    """In the unit cube, with the choice in columns 1 and 2."""
+    X = uniform(count, 4, seed=seed)
+    X[:, 1] = (X[:, 1] > 0.5).double()
+    X[:, 2] = 1 - X[:, 1]
+    return X
+
+
+def duels(X: Tensor) -> Tensor:
+    """Neighbours compared by a utility of the first number and of the choice."""
+    utility = 4 * X[:, 0] + 2 * X[:, 1]
+    pairs = torch.arange(len(X) // 2 * 2).reshape(-1, 2)
+    return pairs.gather(-1, utility[pairs].argsort(-1, descending=True))
+
+
+def test_the_model_is_that_of_its_parts_in_any_units() -> None:
+    X, new = designs(24), designs(5, seed=1)
+    pairs = duels(X)
+    by_hand = EPPreferenceGP(
+        X,
+        pairs,
+        covar_module=DuelKernel(4, categorical=[(1, 2)]),
+        likelihood=LapsingProbitLikelihood.default_for(Comparisons(pairs)),
+    )
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(by_hand.likelihood, by_hand))
+
+    def in_units(points: Tensor) -> Tensor:
+        return UNITS[0] + points * (UNITS[1] - UNITS[0])
+
+    model = default_model(in_units(X), pairs, bounds=UNITS, categorical=[(1, 2)])
+    assert not model.training
+    expected = by_hand.eval().posterior(new)
+    posterior = model.posterior(in_units(new))
+    torch.testing.assert_close(posterior.mean, expected.mean, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(
+        posterior.variance, expected.variance, rtol=1e-3, atol=1e-3
+    )
+
+
+@in_turn(
+    "feedback",
+    [
+        [Rankings(torch.tensor([[0, 1, 2, 3], [4, 5, 6, 7]]))],
+        [
+            Rankings(torch.tensor([[0, 1, 2]])),
+            Comparisons(torch.tensor([[4, 5], [6, 7]])),
+        ],
+        [Ratings(torch.tensor([0, 1]), torch.tensor([0.2, 0.7]).double())],
+    ],
+)
+def test_duels_beside_other_answers_have_the_noise_of_these(feedback: list) -> None:
+    model = default_model(designs(8), feedback)
+    likelihood = model.likelihood_of(Comparisons)
+    assert type(likelihood) is PairwiseProbitLikelihood
+    assert float(likelihood.noise.detach()) == 1.0
+
+
+def test_raters_who_disagree_are_known_to() -> None:
+    """Two agree about the first number, and a third prefers the contrary."""
+    X = designs(36)
+    pairs = duels(X)
+    raters = torch.arange(36) // 12
+    pairs[12:] = pairs[12:].flip(-1)
+    model = default_model(X, pairs, categorical=[(1, 2)], raters=raters)
+    assert isinstance(model, GroupUtility)
+    assert model.raters.flatten().tolist() == [0, 1, 2]
+    two = torch.tensor([[1.0, 1.0, 0.0, 0.5], [0.0, 0.0, 1.0, 0.5]]).double()
+
+    def chance(rater: int) -> float:
+        mine = GroupUtility(model.rater_model, torch.tensor([rater]))
+        return float(mine.duel_probability(two[:1], two[1:]).detach())
+
+    # Six duels each: the contrary rater is drawn towards the others, not beyond 1/2.
+    assert chance(0) > 0.7
+    assert chance(2) < 0.45
+    kernels = model.rater_model.covar_module.modules()
+    (agreement,) = (k for k in kernels if isinstance(k, AgreementKernel))
+    assert float(agreement.agreement.detach()) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bounds": UNITS.flip(0)}, "upper ends, which are larger"),
+        ({"bounds": UNITS[:, :2]}, "bounds is"),
+        ({"raters": torch.zeros(3)}, r"raters has shape \(3,\)"),
+        ({"categorical": [(0, 9)]}, "categorical is"),
+    ],
+)
+def test_what_is_wrong_is_named(arguments: dict, message: str) -> None:
+    X = designs(8)
+    with pytest.raises(FeedbackError, match=message):
+        default_model(X, duels(X), **arguments)
