@@ -209,7 +209,9 @@ def complaint(made: Callable[..., Any], key: str, **given: Any) -> str | None:
     try:
         made(**given)
     except (BotorchPrefError, BotorchError, TypeError, ValueError) as error:
-        named = re.search(rf"(?i)\b{key}\b", str(error))
+        # Models call the points of their data so.
+        called = f"{key}|datapoints" if key == "X" else key
+        named = re.search(rf"(?i)\b({called})\b", str(error))
         return None if named else f"is refused without its name: {error}"
     return "is taken"
 
