@@ -82,6 +82,7 @@ def default_model(
     dim = X.shape[-1]
     if isinstance(feedback, Tensor):
         feedback = Comparisons(feedback)
+    check_kind("feedback", feedback, Feedback, Sequence)
     blocks = [feedback] if isinstance(feedback, Feedback) else [*feedback]
     for block in blocks:
         check_kind("feedback", block, Feedback)
