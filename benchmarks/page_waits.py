@@ -65,10 +65,14 @@ def main() -> None:
             "waits", parameters=parameters, storage=Path(folder, "waits.db")
         )
         choices = play(experiment, people, arguments, draws)
+    for person in people:
+        if person.waiting_since is not None:
+            # At least so long: who waits at the end counts as well.
+            person.waits.append(max(0.0, arguments.seconds - person.waiting_since))
     waits = sorted(wait for person in people for wait in person.waits)
     ninth = waits[int(0.9 * len(waits))]
     count, seconds = arguments.people, arguments.seconds
-    print(f"{count} people, {seconds:.0f} s: {len(waits)} questions taken,")
+    print(f"{count} people, {seconds:.0f} s: {len(waits)} waits,")
     print(f"{len(choices)} choices of {statistics.median(choices or [0.0]):.2f} s")
     print(f"waits: median {statistics.median(waits):.2f} s, 90 % within {ninth:.2f} s")
 
