@@ -64,9 +64,12 @@ from botorch_pref.evaluation.scores import (
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.models import (
     AgreementKernel,
+    AveragedUtility,
     DuelKernel,
     EPPreferenceGP,
     GroupUtility,
+    LaplacePreferenceGP,
+    plausible_models,
     rater_covar_module,
 )
 from botorch_pref.models.data import FeedbackDataset
@@ -166,6 +169,7 @@ MEANINGS = {
     "stop": f"a small gain or a low chance has a probability of {progress.CONFIDENCE}",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
+    "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
     "agreement of raters": "correlation of the utilities of two of them",
     "pairs asked about again": "duels only; checks has questions of any size",
@@ -279,6 +283,32 @@ class Report:
     _repr_markdown_ = to_markdown
 
 
+MOST_ANSWERS = 300
+"""Answers up to which hyper-parameters are averaged over; more settle them."""
+
+
+def averaged_utility(model: Any) -> tuple[Any, object]:
+    """The utility that findings are about, and what the summary says of it.
+
+    It is that of the model, averaged over hyper-parameters that explain the answers as
+    well; or the model's own, where these do not count or there are many answers.
+    """
+    shared = isinstance(model, GroupUtility)
+    source = model.rater_model if shared else model
+    if not isinstance(source, EPPreferenceGP | LaplacePreferenceGP):
+        return model, 1
+    answers = sum(int(block.answer_counts.sum()) for block in source.feedback)
+    if answers > MOST_ANSWERS:
+        return model, 1
+    try:
+        members: list[Any] = plausible_models(source)
+    except BotorchPrefError as error:
+        return model, f"1: {error}"
+    if shared:
+        members = [GroupUtility(member, model.raters) for member in members]
+    return AveragedUtility(model, members), len(members)
+
+
 def preference_report(projection: Projection) -> Report:
     """Report on the answers so far."""
     log, adapter = projection.log, fitted_adapter(projection)
@@ -299,12 +329,15 @@ def preference_report(projection: Projection) -> Report:
     except BotorchPrefError as error:
         untold = {"noise of raters": f"not known: {error}"}
     shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
+    utility, explanations = averaged_utility(adapter.botorch_model)
+    designs = designs_of_experiment(log.space, adapter, utility)
     values = {
         **_counts(log),
         "recommended of those shown": _text(log, shown),
         "recommended of all": _text(log, anywhere),
-        **_baseline_rows(log, adapter, shown),
-        **_progress(projection, adapter, anywhere),
+        **_baseline_rows(log, designs, shown),
+        **_progress(projection, adapter, anywhere, utility),
+        "explanations of the answers": explanations,
         **_learned_rows(log, adapter),
         **untold,
         "pairs asked about again": agreement.repeated,
@@ -312,11 +345,11 @@ def preference_report(projection: Projection) -> Report:
         "parts of the comparison graph": len(sizes),
         "options that stand alone": ", ".join(alone) or "none",
     }
-    designs = [arm.parameters for arm in arms]
-    options = _options(log, adapter, arms)
+    parameters = [arm.parameters for arm in arms]
+    options = _options(log, adapter, arms, utility)
     options["part"] = part.numpy()
-    best, baseline = titles[designs.index(shown)], log.settings.baseline
-    differences = _differences(log, adapter, designs, baseline or shown)
+    best, baseline = titles[parameters.index(shown)], log.settings.baseline
+    differences = _differences(designs, parameters, baseline or shown)
     if baseline is None:
         differences = differences.drop(columns="preferred")
     options = options.join(differences.set_axis(titles))
@@ -330,7 +363,7 @@ def preference_report(projection: Projection) -> Report:
         raters,
         pairs,
         rater_checks(log),
-        _effects(log, adapter),
+        _effects(log, adapter, designs),
         advice_in_words(values, options, best, favourites),
         "the baseline" if baseline else best,
         favourites,
@@ -374,7 +407,10 @@ def _counts(log: Log) -> dict[str, int]:
 
 
 def _progress(
-    projection: Projection, adapter: PreferenceAdapter, anywhere: TParameterization
+    projection: Projection,
+    adapter: PreferenceAdapter,
+    anywhere: TParameterization,
+    utility: Any,
 ) -> dict[str, Any]:
     """Rows of the summary that say how much is left, and whether to stop."""
     model, space = adapter.botorch_model, adapter.option_space()
@@ -387,6 +423,7 @@ def _progress(
         recommended=adapter.points_of([best_shown(adapter)]),
         shown=adapter.datapoints,
         bounds=space.bounds if everywhere else None,
+        plausible=[*getattr(utility, "members", ())],
     )
     searched = f"{len(candidates)} designs"
     if everywhere:
@@ -451,13 +488,13 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
 
 
 def _baseline_rows(
-    log: Log, adapter: PreferenceAdapter, best: TParameterization
+    log: Log, designs: Designs, best: TParameterization
 ) -> dict[str, Any]:
     """Rows of the summary that compare what is recommended with the baseline."""
     baseline = log.settings.baseline
     if baseline is None:
         return {}
-    (row,) = _differences(log, adapter, [best], baseline).itertuples()
+    (row,) = _differences(designs, [best], baseline).itertuples()
     return {
         "baseline": _text(log, baseline),
         "its difference to the baseline": float(row.difference),
@@ -468,17 +505,15 @@ def _baseline_rows(
 
 
 def _differences(
-    log: Log,
-    adapter: PreferenceAdapter,
+    designs: Designs,
     options: Sequence[TParameterization],
     reference: TParameterization,
 ) -> DataFrame:
     """Differences of options to another one, as `Report` has them, a row each."""
-    designs = designs_of_experiment(log.space, adapter)
     mean, lower, upper = designs.intervals(options, LEVEL, reference=reference)
-    points, against = adapter.points_of(options), adapter.points_of([reference])
+    points, against = designs.points_of(options), designs.points_of([reference])
     columns = {"difference": mean, "least": lower, "most": upper}
-    return table_of(columns | _chances(adapter.botorch_model, points, against))
+    return table_of(columns | _chances(designs.model, points, against))
 
 
 def _chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
@@ -623,14 +658,22 @@ def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
     return tuple(dimensions)
 
 
-def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
-    """Designs by the parameters that vary; Ax adds what is fixed and derived."""
+def designs_of_experiment(
+    space: SearchSpace, adapter: PreferenceAdapter, utility: Any = None
+) -> Designs:
+    """Designs by the parameters that vary; Ax adds what is fixed and derived.
+
+    Args:
+        space: The search space.
+        adapter: With the model of all answers.
+        utility: What they are valued by; by default the adapter's model.
+    """
 
     def varied(design: TParameterization) -> TParameterization:
         return {name: design[name] for name in space.tunable_parameters}
 
     return Designs(
-        adapter.botorch_model,
+        adapter.botorch_model if utility is None else utility,
         dimensions_of(space),
         varied(best_shown(adapter)),
         [varied(arm.parameters) for arm in adapter.arms],
@@ -642,11 +685,12 @@ def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Des
     )
 
 
-def _effects(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
+def _effects(
+    log: Log, adapter: PreferenceAdapter, designs: Designs
+) -> DataFrame | None:
     """Changes of utility from the best design shown, as `Report` has them."""
     if log.catalogue is not None or is_ensemble(adapter.botorch_model):
         return None
-    designs = designs_of_experiment(log.space, adapter)
     rows = []
     for dimension in designs.dimensions:
         values, intervals = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
@@ -663,7 +707,9 @@ def _effects(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
     return DataFrame(rows, columns=["parameter", "value", "change", "lower", "upper"])
 
 
-def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame:
+def _options(
+    log: Log, adapter: PreferenceAdapter, arms: list[Arm], utility: Any
+) -> DataFrame:
     points = adapter.points_of(arm.parameters for arm in arms)
     posterior: Any = adapter.botorch_model.posterior(points)
     mean, lower, upper = central_interval(posterior, LEVEL)
@@ -671,7 +717,7 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
     columns = parameter_columns(log.space.parameters, OPTION_COLUMNS)
     table = DataFrame([arm.parameters for arm in arms], index=titles)
     table = table.rename(columns=columns)
-    utility = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
+    moments = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
     designs = [arm.parameters for arm in adapter.arms]
     least = log.settings.smallest_difference
@@ -679,10 +725,10 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
     stands_for = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
     best[stands_for] = 0.0
-    probability = progress.best_probability(adapter.botorch_model, adapter.datapoints)
+    probability = progress.best_probability(utility, adapter.datapoints)
     best.index_add_(0, stands_for, probability)
     copies = ["" if i == j else titles[j] for i, j in enumerate(stands_for.tolist())]
-    table = table.assign(**utility, best=best.numpy())
+    table = table.assign(**moments, best=best.numpy())
     table = table.join(_wins_and_losses(log, titles))
     if any(copies):
         table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]

@@ -358,6 +358,7 @@ def stopping_advice(
     bounds: Tensor | None = None,
     gain_tolerance: float = GAIN_TOLERANCE,
     link: DuelLink | None = None,
+    plausible: Sequence[Model] = (),
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> StoppingAdvice:
@@ -378,10 +379,13 @@ def stopping_advice(
         \text{or} \quad P(f^* - f_r < \gamma R \mid D) \ge \text{confidence} .
 
     Neither depends on the unit of utility. Both are as good as the model: one that is
-    sure of a wrong optimum stops there. Candidates stand for the space, but the best of
-    512 points in six dimensions is far below the best of the cube. With ``bounds``,
-    gradients lead each posterior draw from its best candidates to a maximum of the box.
-    ``docs/evaluation.md`` says how often the advice is wrong.
+    sure of a wrong optimum stops there. With the most probable hyper-parameters a model
+    is surer than its answers are; ``plausible`` models, as
+    :func:`~botorch_pref.models.plausible_models` draws them, count what is open.
+    Candidates stand for the space, but the best of 512 points in six dimensions is far
+    below the best of the cube. With ``bounds``, gradients lead each posterior draw from
+    its best candidates to a maximum of the box. ``docs/evaluation.md`` says how often
+    the advice is wrong.
 
     Args:
         model: Any BoTorch model with one output: without batches, or an ensemble, of
@@ -398,6 +402,8 @@ def stopping_advice(
             candidates alone are compared.
         gain_tolerance: Share of the range, in (0, 1).
         link: From a difference of utilities to an answer; the model's by default.
+        plausible: Models of the same answers whose draws, as many of each, take the
+            place of the model's.
         num_samples: Number of joint samples of the utilities; not used with bounds.
         seed: Of the samples.
 
@@ -430,10 +436,17 @@ def stopping_advice(
     if bounds is not None:
         _check_searched(model, bounds, torch.cat([best, candidates]))
     seen = candidates if shown is None else shown
-    gain, extent = _gains(model, best, candidates, seen, bounds, num_samples, seed)
-    with torch.no_grad():
-        known = model_link(model) if link is None else link
-        chance = known.win_probability(gain, torch.zeros_like(gain))
+    sources = plausible or [model]
+    num_draws = math.ceil((num_samples if bounds is None else NUM_PATHS) / len(sources))
+    gains, extents, chances = [], [], []
+    for place, source in enumerate(sources):
+        draws = _gains(source, best, candidates, seen, bounds, num_draws, seed + place)
+        known = model_link(source) if link is None else link
+        with torch.no_grad():
+            chances.append(known.win_probability(draws[0], torch.zeros_like(draws[0])))
+        gains.append(draws[0])
+        extents.append(draws[1])
+    gain, extent, chance = map(torch.cat, (gains, extents, chances))
     unnoticed = float((chance < tolerance).double().mean())
     little = float((gain < gain_tolerance * extent).double().mean())
     # An ensemble's members count alike.
@@ -471,7 +484,7 @@ def _gains(
     candidates: Tensor,
     seen: Tensor,
     bounds: Tensor | None,
-    num_samples: int,
+    num_draws: int,
     seed: int,
 ) -> tuple[Tensor, Tensor]:
     """Draws of the gain over the best point, and of the range of the points seen."""
@@ -481,11 +494,11 @@ def _gains(
         points, place = torch.unique(
             torch.cat([every, seen]), dim=0, return_inverse=True
         )
-        utilities = utility_samples(model, points, num_samples, seed)[..., place]
+        utilities = utility_samples(model, points, num_draws, seed)[..., place]
         largest = utilities[..., : len(every)].amax(-1)
     else:
         points = torch.cat([best, seen])
-        utilities, largest = path_maxima(model, points, every, bounds, NUM_PATHS, seed)
+        utilities, largest = path_maxima(model, points, every, bounds, num_draws, seed)
     of_seen = utilities[..., -len(seen) :]
     extent = of_seen.amax(-1) - of_seen.amin(-1)
     return largest - utilities[..., 0], extent

@@ -18,6 +18,7 @@ from botorch_pref.models.fully_bayesian import (
     FullyBayesianLaplacePreferenceGP,
 )
 from botorch_pref.models.kernels import DuelKernel, RelevanceKernel
+from botorch_pref.models.plausible import AveragedUtility, plausible_models
 from botorch_pref.models.predictions import choice_probability, log_validity_probability
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import (
@@ -30,6 +31,7 @@ from botorch_pref.models.regression import PlackettLuceRegression
 
 __all__ = [
     "AgreementKernel",
+    "AveragedUtility",
     "CrowdKernel",
     "CrowdPreferenceGP",
     "DuelKernel",
@@ -51,6 +53,7 @@ __all__ = [
     "choice_probability",
     "engine_table",
     "log_validity_probability",
+    "plausible_models",
     "rater_covar_module",
     "register_model",
 ]

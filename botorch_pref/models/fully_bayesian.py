@@ -98,8 +98,7 @@ def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
         start = learned[name].detach().clone()
         bijection = _bijection(gp.constraint_for_parameter_name(name))
         found[name] = _Learned(name, start, bijection, module, prior, closure)
-    missing = [name for name in learned if name not in found]
-    if missing:
+    if missing := parameters_without_prior(model):
         raise BotorchPrefError(
             f"No prior on {', '.join(missing)}: the posterior of hyper-parameters has "
             "a density only where every one that is learned has a prior. Register one "
@@ -107,6 +106,15 @@ def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
             "with requires_grad_(False)."
         )
     return [found[name] for name in learned]
+
+
+def parameters_without_prior(model: PreferenceGP) -> list[str]:
+    """Names of the parameters that are learned, and that no prior is on."""
+    learned = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    gp: Any = model
+    priors: Iterable[Any] = gp.named_priors()
+    behind = {_parameter_behind(n, of(m), learned) for n, m, _, of, _ in priors}
+    return [name for name in learned if name not in behind]
 
 
 def _parameter_behind(
@@ -252,12 +260,16 @@ class HyperparameterDensity(Module):
         dtype = getattr(torch, offset.dtype.name)
         value, gradient = (
             result.cpu().to(dtype).numpy()
-            for result in self._evaluate(self._free(offset))
+            for result in self.evaluate(self._free(offset))
         )
         return value, gradient
 
-    def _evaluate(self, free: Tensor) -> tuple[Tensor, Tensor]:
-        free = free.requires_grad_()
+    def evaluate(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        """The log density at a free vector, and its gradient, both detached.
+
+        Where rounding leaves no evidence it is minus infinity. Nothing is warned of.
+        """
+        free = free.detach().requires_grad_()
         with torch.enable_grad(), warnings.catch_warnings():
             # The models of the draws that are kept will say it, the others are steps.
             warnings.simplefilter("ignore", InferenceWarning)

@@ -372,13 +372,14 @@ def plot_progress(
 def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) -> None:
     """Options by the numbers of their questions, from 1, beside the best of them."""
     # An experiment comes with Ax, which figures of models do without.
-    from botorch_pref.ax.report import best_shown, designs_of_experiment
+    from botorch_pref.ax import report
 
     adapter = experiment.fitted_adapter()
-    designs = designs_of_experiment(experiment.log.space, adapter)
+    utility, _ = report.averaged_utility(adapter.botorch_model)
+    designs = report.designs_of_experiment(experiment.log.space, adapter, utility)
     asked = [q for q in experiment.log.questions if q.standing is not None]
     options = [dict(option.parameters) for q in asked for option in q.options]
-    mean, lower, upper = designs.intervals(options, level, best_shown(adapter))
+    mean, lower, upper = designs.intervals(options, level, report.best_shown(adapter))
     sizes = torch.tensor([len(question.options) for question in asked])
     x = [question.index + 1.0 for question in asked]
     numbers = torch.tensor(x).repeat_interleave(sizes)

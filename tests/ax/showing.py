@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import torch
 from espresso import QUICK
 from parameters import real
+from torch import Tensor
 
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.models import plausible_models
 
 PARAMETERS = [real(name, 0, 2) for name in ("a", "b")]
 A, B, C, D, E = (0.5, 0.2), (1.0, 0.4), (0.4, 1.2), (1.5, 0.5), (0.1, 1.8)
@@ -21,6 +24,19 @@ def triangle(storage: Path, **settings: Any) -> PreferenceExperiment:
         storage=storage,
         **{"optimizer_options": QUICK, **settings},
     )
+
+
+def averaged_draws(model: Any, points: Tensor, number: int) -> Tensor:
+    """Draws of utilities, as many of each plausible model, in units of one noise."""
+    members, unit = plausible_models(model), model.likelihood.noise
+    draws = []
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        for member in members:
+            scale = (unit / member.likelihood.noise).sqrt()
+            size = torch.Size([number // len(members)])
+            draws.append(scale * member.posterior(points).rsample(size).squeeze(-1))
+    return torch.cat(draws)
 
 
 def resumed(storage: Path, **door: Any) -> PreferenceExperiment:

@@ -36,6 +36,7 @@ from botorch_pref.evaluation import (
     answer_agreement,
     best_probability,
     connected_components,
+    progress,
     remaining_gain,
     stopping_advice,
     stopping_candidates,
@@ -196,6 +197,34 @@ def test_the_noise_is_the_models() -> None:
         own = stopping_advice(model, X)
         assert own == stopping_advice(model, X, link=ProbitLink(noise))
         assert own != stopping_advice(model, X, link=LogitLink())
+
+
+@pytest.mark.parametrize("bounds", [None, torch.tensor([[0.0], [1.0]])])
+def test_draws_of_plausible_models_count_alike(
+    monkeypatch: pytest.MonkeyPatch, bounds: Tensor | None
+) -> None:
+    """Each by its noise; the second one's draws have the next seed."""
+    X, pairs = column(0.1, 0.5, 0.8), torch.tensor([[1, 0], [1, 2]])
+    models = []
+    for noise in (0.5, 2.0):
+        likelihood = PairwiseProbitLikelihood(noise=noise)
+        models.append(EPPreferenceGP(X, pairs, likelihood=likelihood).eval())
+    options = {"candidates": column(0.2, 0.4, 0.6), "recommended": X[1:2]}
+    options |= {"shown": X, "bounds": bounds}
+    both = stopping_advice(
+        models[0], **options, plausible=models, num_samples=400, seed=3
+    )
+    monkeypatch.setattr(progress, "NUM_PATHS", progress.NUM_PATHS // 2)
+    apart = [
+        stopping_advice(model, **options, num_samples=200, seed=3 + place)
+        for place, model in enumerate(models)
+    ]
+    for name in ("chance_of_regret", "confidence", "expected_gain", "gain_confidence"):
+        mean = sum(getattr(advice, name) for advice in apart) / 2
+        assert getattr(both, name) == pytest.approx(mean, rel=1e-9)
+    extents = [advice.expected_gain / advice.gain_share for advice in apart]
+    share = 2 * both.expected_gain / sum(extents)
+    assert both.gain_share == pytest.approx(share, rel=1e-9)
 
 
 @in_turn(

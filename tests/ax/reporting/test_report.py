@@ -10,7 +10,7 @@ from ax.core.observation import ObservationFeatures
 from cases import in_turn
 from pandas import DataFrame
 from parameters import choice, real, whole
-from showing import OPTIONS, A, B, C, D, E, show, tell, triangle
+from showing import OPTIONS, A, B, C, D, E, averaged_draws, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, report
 from botorch_pref.ax.kinds import preferred
@@ -18,6 +18,7 @@ from botorch_pref.ax.log import option_title
 from botorch_pref.ax.report import best_anywhere, best_shown, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
+from botorch_pref.models import plausible_models
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,25 @@ def judged(tmp_path_factory) -> PreferenceExperiment:
 @pytest.fixture(scope="module")
 def found(judged) -> report.Report:
     return judged.report()
+
+
+def draws_of(models, points):
+    """Joint draws of utilities, as many of each model, 4,096 in all."""
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(2)
+        size = torch.Size([4096 // len(models)])
+        draws = [model.posterior(points).rsample(size) for model in models]
+    return torch.cat(draws).squeeze(-1)
+
+
+def noticed(models, gains):
+    """Chances that gains are preferred, which are draws of the models in turn.
+
+    One answer in twenty is given without looking.
+    """
+    noises = torch.stack([m.likelihood.noise.detach().squeeze() for m in models])
+    deviations = (2 * noises.repeat_interleave(len(gains) // len(models))).sqrt()
+    return 0.025 + 0.95 * torch.special.ndtr(gains / deviations)
 
 
 def by_option(table):
@@ -170,16 +190,16 @@ def test_effects_are_differences_of_the_joint_posterior(judged, found) -> None:
         own = effects[(effects.parameter == name) & (effects.value == value)]
         assert own[["change", "lower", "upper"]].to_numpy().tolist() == [[0, 0, 0]]
         assert len(effects[effects.parameter == name]) > 3
-    joint = adapter.botorch_model.posterior(adapter.points_of([best, *designs]))
-    covariance = joint.covariance_matrix
-    variances = covariance.diagonal()
-    deviation = (
-        (variances[1:] + variances[0] - 2 * covariance[0, 1:]).clamp_min(0).sqrt()
-    )
-    mean = joint.mean[1:, 0] - joint.mean[0, 0]
-    for column, quantile in (("change", 0.0), ("lower", -1.96), ("upper", 1.96)):
-        expected = (mean + quantile * deviation).tolist()
-        assert effects[column].tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    points = adapter.points_of([best, *designs])
+    draws = averaged_draws(adapter.botorch_model, points, 40_000)
+    drawn = draws[:, 1:] - draws[:, :1]
+    change = torch.tensor(effects["change"].to_numpy())
+    assert ((drawn.mean(0) - change).abs() <= 4 * drawn.std(0) / 200 + 1e-6).all()
+    for column, level in (("lower", 0.025), ("upper", 0.975)):
+        end = torch.tensor(effects[column].to_numpy())
+        below = (drawn < end).double().mean(0)[end != 0]
+        # The error of a share of draws.
+        assert ((below - level).abs() < 5 * (0.025 * 0.975) ** 0.5 / 200).all()
     # Five answers say nothing of either.
     assert str(found).count("not known from these answers") == 2
 
@@ -189,11 +209,8 @@ def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
     best = by_option(found.options)["best"]
     assert math.isnan(best[E])
     adapter = judged.fitted_adapter()
-    posterior = adapter.botorch_model.posterior(adapter.datapoints)
     num = 100_000
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        wins = posterior.rsample(torch.Size([num])).squeeze(-1).argmax(-1)
+    wins = averaged_draws(adapter.botorch_model, adapter.datapoints, num).argmax(-1)
     shares = torch.bincount(wins, minlength=4) / num
     for arm, share in zip(adapter.arms, shares.tolist(), strict=True):
         error = (share * (1 - share) * (1 / num + 1 / 4096)) ** 0.5
@@ -235,7 +252,8 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
     assert table["copy_of"][[B, C]].tolist() == ["", ""]
     assert table["best"].sum() == pytest.approx(1)
     adapter = experiment.fitted_adapter()
-    alone = best_probability(adapter.botorch_model, adapter.datapoints)
+    utility, _ = report.averaged_utility(adapter.botorch_model)
+    alone = best_probability(utility, adapter.datapoints)
     designs = [tuple(arm.parameters.values()) for arm in adapter.arms]
     shares = sum(float(alone[designs.index(p)]) for p in (A, near, nearer))
     assert table["best"][kept] == pytest.approx(shares)
@@ -258,18 +276,16 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     # larger coordinate of either is below 0.05 for 82 and 100 %, and some of them are
     # beyond the sides of the triangle.
     assert ((candidates - point).abs().amax(-1) < 0.05).sum() > 60
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(2)
-        posterior = adapter.botorch_model.posterior(torch.cat([point, candidates]))
-        values = posterior.rsample(torch.Size([4096])).squeeze(-1)
+    models = plausible_models(adapter.botorch_model)
+    values = draws_of(models, torch.cat([point, candidates]))
     gains = values.amax(-1) - values[:, 0]
     value, error = found.summary["value"], float(gains.std()) / 64
+    assert value["explanations of the answers"] == len(models) == 8
     assert value["searched for the best"] == f"{len(candidates)} designs"
     gain = value["expected remaining gain"]
     assert abs(gain - float(gains.mean())) < 4 * 2**0.5 * error
     assert value["its standard error"] == pytest.approx(error, rel=0.2)
-    # The noise is 1 for each presented item.
-    chances = torch.special.ndtr(gains / 2**0.5)
+    chances = noticed(models, gains)
     error = float(chances.std()) / 64
     assert abs(value["chance of regret"] - float(chances.mean())) < 6 * error
     low = float((chances < 0.6).double().mean())
@@ -355,17 +371,15 @@ def test_functions_are_followed_uphill_in_a_box(tmp_path) -> None:
     share = math.log(experiment.recommend()["rate"] / 0.01) / math.log(1e4)
     assert best.item() == pytest.approx(share)
     points = torch.cat([best, adapter.datapoints, grid])
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(1)
-        posterior = adapter.botorch_model.posterior(points)
-        values = posterior.rsample(torch.Size([4096])).squeeze(-1)
+    models = plausible_models(adapter.botorch_model)
+    values = draws_of(models, points)
     gains = values.amax(-1) - values[:, 0]
     error = value["its standard error"]
     # Of 128 functions, and of 4,096 draws that a grid of 1/200 keeps below the maximum.
     assert error == pytest.approx(float(gains.std()) / 128**0.5, rel=0.4)
     gain, expected = value["expected remaining gain"], float(gains.mean())
     assert abs(gain - expected) < 4 * error + 0.01 * expected
-    chances = torch.special.ndtr(gains / 2**0.5)
+    chances = noticed(models, gains)
     error = float(chances.std()) / 128**0.5
     assert abs(value["chance of regret"] - float(chances.mean())) < 4 * error + 0.01
     judged = values[:, 1 : 1 + len(adapter.datapoints)]

@@ -1,0 +1,610 @@
+"""How often what is stated of a person holds, after 10, 30 and 100 answers.
+
+    python -m benchmarks.calibration --task bump --task parts --persons 8
+
+A simulated person, whose utility is a task's, answers duels that a model chooses: five
+random ones, then the pair of designs with the largest expected utility of the better
+one (`DuelingEUBO`), among designs all over the space and around the best so far. After
+some answers a model that may be another one is asked for all that a report states, and
+each statement is compared with the truth:
+
+- ``effect (dead)``, ``effect (live)``: 95 % intervals of the change of utility as one
+  parameter moves from the best option, of parameters that do nothing and of the others;
+- ``called dead``: parameters that do nothing of which no interval excludes 0;
+- ``named``: other parameters of which an interval excludes 0; nothing is promised here;
+- ``difference``: 95 % intervals of the difference to the best option shown;
+- ``rank``: 95 % intervals of the ranks of the options shown;
+- ``P(best)``: that the option called best is the best of those shown;
+- ``preferred``: that an answer prefers the option that the model favours, of random
+  pairs of those shown and of new designs;
+- ``chance of regret``: that the ideal design is preferred to the option called best;
+- ``recommended``: that the design with the largest mean is better than that option;
+- ``gain left``: the share of the range that the ideal design would add;
+- ``little left``: that this share is below a tenth;
+- ``stop``: of those who are told to stop, that no more is left than is promised;
+- ``told to stop``: how many are.
+
+Utilities are compared in units of the judge's noise. ``--read`` prints the tables of a
+record. Statements about raters and positions are of `--people panel` and `position`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from botorch.fit import fit_gpytorch_mll
+from torch import Generator, Tensor
+
+from benchmarks.report import print_table, start
+from benchmarks.statements import (
+    LEVEL,
+    Tally,
+    chances_hold,
+    coverage,
+    favoured,
+    intervals_hold,
+    table_of_tallies,
+    true_ranks,
+)
+from botorch_pref import (
+    Comparisons,
+    DuelKernel,
+    EPPreferenceGP,
+    LapsingProbitLikelihood,
+    PreferenceMarginalLogLikelihood,
+    incumbent,
+)
+from botorch_pref.evaluation import (
+    best_probability,
+    leaderboard,
+    rater_agreement,
+    rater_reliability,
+    stopping_advice,
+    stopping_candidates,
+)
+from botorch_pref.evaluation.leaderboard import position_bias
+from botorch_pref.evaluation.progress import GAIN_TOLERANCE, TOLERANCE
+from botorch_pref.models import (
+    AveragedUtility,
+    plausible_models,
+    rater_covar_module,
+)
+from botorch_pref.posteriors.difference import central_interval
+from botorch_pref.simulation.judges import (
+    LapsingJudge,
+    ProbitJudge,
+    panel_with_contrarian,
+)
+from botorch_pref.simulation.problems import Problem, make_problem
+from botorch_pref.simulation.tasks import TASK_NAMES
+
+Fit = Callable[[Tensor, Tensor], Any]
+"""Fits a model to `n x d` points and `m x 2` duels, winner first."""
+
+
+def fit_duel_kernel(points: Tensor, duels: Tensor) -> EPPreferenceGP:
+    """Fits what experiments ask by.
+
+    Args:
+        points: `n x d`.
+        duels: `m x 2`, winner first.
+    """
+    model = EPPreferenceGP(
+        points,
+        duels,
+        covar_module=DuelKernel(points.shape[-1]),
+        likelihood=LapsingProbitLikelihood.default_for(None),
+    )
+    return fitted(model)
+
+
+def fitted(model: Any) -> Any:
+    """A model with hyper-parameters of the largest evidence, for prediction.
+
+    Args:
+        model: Of answers.
+    """
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    return model.eval()
+
+
+def fit_average(points: Tensor, duels: Tensor) -> AveragedUtility:
+    """Fits the same, averaged over plausible hyper-parameters.
+
+    Args:
+        points: `n x d`.
+        duels: `m x 2`, winner first.
+    """
+    model = fit_duel_kernel(points, duels)
+    return AveragedUtility(model, plausible_models(model))
+
+
+MODELS: dict[str, Fit] = {"duel": fit_duel_kernel, "average": fit_average}
+ERRORS = {"steady": 0.02, "errs": 0.1, "errs much": 0.25}
+"""Noise deviation of a judge per option, as a share of the range of the utility."""
+LAPSES = 0.05
+CHECKPOINTS = 10, 30
+NUM_RANDOM, POOL, NUM_VALUES = 5, 96, 11
+DEVIATION = 0.1
+
+
+@dataclass(frozen=True)
+class Person:
+    """A judge of a task, and what is true of her.
+
+    Attributes:
+        problem: Whose utility she has.
+        deviation: Of her noise, per option.
+        generator: Source of her errors, and of random designs.
+    """
+
+    problem: Problem
+    deviation: float
+    generator: Generator
+
+    def answers(self, options: Tensor) -> Tensor:
+        """The places of two options, `2 x d`, the better one first."""
+        source = self.generator
+        probit = ProbitJudge(self.problem.utility, self.deviation**2, source)
+        return LapsingJudge(probit, LAPSES, source).order(options)
+
+    def designs(self, number: int) -> Tensor:
+        """Random designs, `n x d`."""
+        draws = torch.rand(
+            number, self.problem.dim, generator=self.generator, dtype=torch.double
+        )
+        return self.problem.project(draws)
+
+    def preferred(self, first: Tensor, second: Tensor) -> Tensor:
+        """The true probability that the first of two designs wins a duel."""
+        gap = self.problem.utility(first) - self.problem.utility(second)
+        attentive = torch.special.ndtr(gap / (math.sqrt(2) * self.deviation))
+        return (1 - LAPSES) * attentive + LAPSES / 2
+
+
+def play(
+    person: Person, ask: Fit, checkpoints: Sequence[int]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Points and duels, winner first, after each of some numbers of answers.
+
+    The model is fitted anew after each of the first answers, then after every fifth.
+
+    Args:
+        person: Who answers.
+        ask: Fits the model that chooses questions.
+        checkpoints: Increasing numbers of answers.
+    """
+    points = torch.empty(0, person.problem.dim, dtype=torch.double)
+    duels, model = torch.empty(0, 2, dtype=torch.long), None
+    for number in range(1, checkpoints[-1] + 1):
+        pair = person.designs(2)
+        if number > NUM_RANDOM:
+            if number <= 2 * NUM_RANDOM or number % 5 == 0:
+                model = ask(points, duels)
+            pair = best_pair(person, model)
+        order = person.answers(pair)
+        points, place = distinct(torch.cat([points, pair]))
+        duels = torch.cat([place[:-2][duels], place[-2:][order].unsqueeze(0)])
+        if number in checkpoints:
+            yield points, duels
+
+
+def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
+    """Points each once, and the place of each given one among them.
+
+    Args:
+        points: `n x d`.
+    """
+    return torch.unique(points, dim=0, return_inverse=True)
+
+
+@torch.no_grad()
+def best_pair(person: Person, model: Any) -> Tensor:
+    """The pair with the largest expected utility of the better one, `2 x d`.
+
+    Args:
+        person: Whose designs are looked through, all over and around the incumbent.
+        model: That chooses.
+    """
+    pool = designs_around(person, incumbent(model), POOL)
+    posterior = model.posterior(pool)
+    mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
+    variance = covariance.diagonal()
+    squares = variance + variance.unsqueeze(-1) - 2 * covariance
+    deviation = squares.clamp_min(1e-12).sqrt()
+    z = (mean.unsqueeze(-1) - mean) / deviation
+    density = (-0.5 * z.square()).exp() / math.sqrt(2 * math.pi)
+    value = mean + deviation * (z * torch.special.ndtr(z) + density)
+    value.fill_diagonal_(-math.inf)
+    first, second = divmod(int(value.argmax()), len(pool))
+    return pool[[first, second]]
+
+
+def designs_around(person: Person, centre: Tensor, number: int) -> Tensor:
+    """Designs all over the space, and as many around one, `n x d` at most, each once.
+
+    Args:
+        person: Whose designs they are.
+        centre: `1 x d`.
+        number: How many at most.
+    """
+    half = number // 2
+    shape = half, person.problem.dim
+    step = torch.randn(shape, generator=person.generator, dtype=torch.double)
+    # A step of few parameters at a time changes a choice alone, too.
+    moved = torch.rand(shape, generator=person.generator, dtype=torch.double) < 0.5
+    near = torch.where(moved, centre + DEVIATION * step, centre)
+    jump = torch.rand(shape, generator=person.generator, dtype=torch.double)
+    far = torch.rand(shape, generator=person.generator, dtype=torch.double) < 0.2
+    near = torch.where(far & ~moved, jump, near).clamp(0, 1)
+    return distinct(torch.cat([person.designs(half), person.problem.project(near)]))[0]
+
+
+def statements(person: Person, model: Any) -> Iterator[Tally]:
+    """All that a model states of a person after some answers, beside the truth.
+
+    Args:
+        person: Who answered.
+        model: That tells.
+    """
+    points = model.datapoints
+    with torch.no_grad():
+        noise = model.likelihood.observation_variance.sqrt().reshape(())
+        best = points[_means(model, points).argmax()].unsqueeze(0)
+    unit = float(noise) / person.deviation
+    utility = person.problem.utility
+    yield from effects(person, model, best, unit)
+    others = points[(points != best).any(-1)]
+    with torch.no_grad():
+        interval = central_interval(model.duel_posterior(others, best), LEVEL)
+    truth = unit * (utility(others) - utility(best))
+    yield intervals_hold("difference", interval[1], interval[2], truth)
+    board = leaderboard(model).sort_index()
+    ends = (torch.tensor(board[f"rank_{end}"].to_numpy()) for end in ("lower", "upper"))
+    yield intervals_hold("rank", *ends, *true_ranks(utility(points)))
+    chance = best_probability(model, best_first := torch.cat([best, others]))[:1]
+    is_best = utility(best) >= utility(best_first).max()
+    yield chances_hold("P(best)", chance, is_best)
+    yield duels(person, model, points)
+    yield from what_is_left(person, model, best)
+
+
+def _means(model: Any, points: Tensor) -> Tensor:
+    return central_interval(model.posterior(points), LEVEL)[0]
+
+
+def effects(person: Person, model: Any, best: Tensor, unit: float) -> Iterator[Tally]:
+    """Effects of parameters around the best option shown, see the module.
+
+    Args:
+        person: Who answered.
+        model: That tells.
+        best: `1 x d`.
+        unit: The model's units of one of the utility.
+    """
+    problem = person.problem
+    parameters = problem.parameters
+    totals: dict[str, list[Tally]] = {"dead": [], "live": []}
+    names: dict[str, list[bool]] = {"dead": [], "live": []}
+    for parameter in parameters:
+        kind = "dead" if parameter.dead else "live"
+        moved = _moved(problem, best, parameter)
+        with torch.no_grad():
+            interval = central_interval(model.duel_posterior(moved, best), LEVEL)
+        truth = unit * (problem.utility(moved) - problem.utility(best))
+        totals[kind].append(intervals_hold("", interval[1], interval[2], truth))
+        names[kind].append(bool(((interval[1] > 0) | (interval[2] < 0)).any()))
+    for kind, tallies in totals.items():
+        sums = [
+            sum(getattr(tally, name) for tally in tallies)
+            for name in ("number", "expected", "held")
+        ]
+        yield Tally(f"effect ({kind})", int(sums[0]), *sums[1:])
+    dead, live = (torch.tensor(names[kind]) for kind in ("dead", "live"))
+    yield chances_hold("called dead", torch.full((len(dead),), LEVEL), ~dead)
+    yield chances_hold("named", live.double(), live)
+
+
+def _moved(problem: Problem, best: Tensor, parameter: Any) -> Tensor:
+    """Designs with one parameter moved, which differ from the best one."""
+    first, *others = parameter.columns
+    count = len(parameter.columns) if others else NUM_VALUES
+    moved = best.repeat(count, 1)
+    if others:
+        moved[:, list(parameter.columns)] = torch.eye(count).to(best)
+    else:
+        moved[:, first] = torch.linspace(0, 1, count).to(best)
+    moved = problem.project(moved)
+    return moved[(moved - best).abs().amax(-1) > 1e-3]
+
+
+def duels(person: Person, model: Any, points: Tensor) -> Tally:
+    """Answers of duels of options shown, and of new designs, as they are foreseen.
+
+    Args:
+        person: Who answered.
+        model: That tells.
+        points: Options shown, `n x d`.
+    """
+    count = min(10, len(points) // 2)
+    shown = points[torch.randperm(len(points), generator=person.generator)]
+    new = person.designs(40)
+    first = torch.cat([shown[:count], new[:20]])
+    second = torch.cat([shown[count : 2 * count], new[20:]])
+    with torch.no_grad():
+        stated = model.duel_probability(first, second, observation_noise=True)
+    truth = person.preferred(first, second)
+    return chances_hold("preferred", *favoured(stated, truth))
+
+
+def what_is_left(person: Person, model: Any, best: Tensor) -> Iterator[Tally]:
+    """What better designs than the best one shown would bring, and the advice to stop.
+
+    Args:
+        person: Who answered.
+        model: That tells.
+        best: `1 x d`.
+    """
+    problem, points = person.problem, model.datapoints
+    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, problem.dim)
+    candidates = distinct(problem.project(stopping_candidates(best, cube)))[0]
+    with torch.no_grad():
+        top = candidates[_means(model, candidates).argmax()].unsqueeze(0)
+        better = model.duel_probability(top, best)
+    utility = problem.utility
+    yield chances_hold("recommended", better, utility(top) > utility(best))
+    advice = stopping_advice(
+        getattr(model, "model", model),
+        candidates,
+        recommended=best,
+        shown=points,
+        bounds=cube if problem.is_cube else None,
+        plausible=[*getattr(model, "members", ())],
+    )
+    values = utility(points)
+    share = problem.regret(best) / (values.max() - values.min())
+    ideal = torch.special.ndtr(problem.regret(best) / (math.sqrt(2) * person.deviation))
+    chance = (1 - LAPSES) * ideal + LAPSES / 2
+    yield chances_hold(
+        "chance of regret", torch.tensor([advice.chance_of_regret]), chance
+    )
+    yield chances_hold("gain left", torch.tensor([advice.gain_share]), share)
+    little = share < GAIN_TOLERANCE
+    yield chances_hold("little left", torch.tensor([advice.gain_confidence]), little)
+    enough = (little | (chance < TOLERANCE)).double()
+    told = torch.tensor([float(advice.stop)])
+    yield chances_hold("told to stop", told, told)
+    yield chances_hold("found enough", enough, enough)
+    if advice.stop:
+        sure = max(advice.gain_confidence, advice.confidence)
+        yield chances_hold("stop", torch.tensor([sure]), enough)
+
+
+def panel(person: Person, answers: int) -> Iterator[Tally]:
+    """Agreement and reliability of six raters with a clique and a contrarian.
+
+    All of them answer random duels of fifteen designs, with the same noise.
+
+    Args:
+        person: Whose task it is.
+        answers: Of each rater.
+    """
+    problem, source = person.problem, person.generator
+    utility, raters = problem.utility, torch.arange(6)
+    # The clique has the task with its first two inputs the other way round.
+    flip = torch.zeros(problem.dim, dtype=torch.double)
+    flip[:2] = 1.0
+
+    def clique(X: Tensor) -> Tensor:
+        return utility((flip - X).abs())
+
+    judges = panel_with_contrarian(utility, clique, person.deviation**2, [source] * 6)
+    items = person.designs(15)
+    pairs, of_rater = [], []
+    for number in range(6 * answers):
+        places = torch.randperm(len(items), generator=source)[:2]
+        pairs.append(places[judges.order(items[places])])
+        of_rater.append(number % 6)
+    rater = torch.tensor(of_rater).unsqueeze(-1)
+    points = torch.cat(
+        [items.repeat(6, 1), raters.repeat_interleave(15).unsqueeze(-1)], -1
+    )
+    model = EPPreferenceGP(
+        points.double(),
+        torch.stack(pairs) + 15 * rater,
+        covar_module=rater_covar_module(problem.dim, noisy_raters=raters),
+    )
+    fitted(model)
+    agreement = rater_agreement(model, items, raters)
+    tastes = torch.stack([judge.utility(items) for judge in judges.raters])
+    correlation = torch.corrcoef(tastes)
+    truth = torch.stack([correlation[a, b] for a, b in agreement.index])
+    yield _of_columns("agreement", agreement, truth)
+    noise = rater_reliability(model)
+    yield _of_columns("noise of a rater", noise, torch.ones(6))
+
+
+def _of_columns(statement: str, table: pd.DataFrame, truth: Tensor) -> Tally:
+    lower, upper = (torch.tensor(table[end].to_numpy()) for end in ("lower", "upper"))
+    return intervals_hold(statement, lower, upper, truth)
+
+
+def positions(person: Person, answers: int) -> Iterator[Tally]:
+    """The share of duels of equals that the option shown first wins.
+
+    Args:
+        person: Who answers random duels, the first option half a noise deviation ahead.
+        answers: How many.
+    """
+    advantage = 0.5 * person.deviation
+    judge = ProbitJudge(
+        person.problem.utility,
+        person.deviation**2,
+        person.generator,
+        advantage=advantage,
+    )
+    options = person.designs(2 * answers)
+    orders = torch.stack([judge.order(pair) for pair in options.view(answers, 2, -1)])
+    pairs = orders + 2 * torch.arange(answers).unsqueeze(-1)
+    first = (orders == 0).double().unsqueeze(-1)
+    model = EPPreferenceGP(
+        options,
+        feedback=[Comparisons(pairs, covariates=first)],
+        covar_module=DuelKernel(person.problem.dim),
+    )
+    _, lower, upper = (
+        torch.tensor([x]) for x in position_bias(fitted(model), LEVEL)[1]
+    )
+    truth = torch.special.ndtr(torch.tensor([advantage / person.deviation / 2**0.5]))
+    yield intervals_hold("position bias", lower, upper, truth)
+
+
+def rows_of(
+    task: str,
+    errors: str,
+    seed: int,
+    ask: str,
+    tell: Sequence[str],
+    checkpoints: Sequence[int],
+) -> pd.DataFrame:
+    """The rows of the record of one person.
+
+    Args:
+        task: Her utility.
+        errors: How much she errs, of `ERRORS`.
+        seed: Of her errors and of random designs.
+        ask: The model that chooses questions, of `MODELS`; `panel` or `position` for
+            raters, or positions, and random questions.
+        tell: The models of what is stated, each of the same answers.
+        checkpoints: Numbers of answers.
+    """
+    problem = make_problem(task)
+    assert problem.worst is not None
+    deviation = ERRORS[errors] * (problem.best - problem.worst)
+    person = Person(problem, deviation, torch.Generator().manual_seed(seed))
+    known = {"task": task, "errors": errors, "seed": seed, "ask": ask}
+    tables = []
+    if ask in RANDOM_QUESTIONS:
+        for answers in checkpoints:
+            tallies = RANDOM_QUESTIONS[ask](person, answers)
+            tables.append(table_of_tallies(tallies, **known, tell="", answers=answers))
+        return pd.concat(tables)
+    played = play(person, MODELS[ask], checkpoints)
+    for answers, (points, pairs) in zip(checkpoints, played, strict=True):
+        # All models are asked about the same designs, and the play goes on from there.
+        state = person.generator.get_state()
+        for name in tell:
+            person.generator.set_state(state)
+            tallies = statements(person, MODELS[name](points, pairs))
+            row = {**known, "tell": name, "answers": answers}
+            tables.append(table_of_tallies(tallies, **row))
+    return pd.concat(tables)
+
+
+RANDOM_QUESTIONS = {"panel": panel, "position": positions}
+
+
+def main() -> None:
+    """Plays persons, adds their rows to a record, and prints how often what holds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--task", action="append", choices=TASK_NAMES)
+    parser.add_argument("--errors", action="append", choices=ERRORS)
+    parser.add_argument("--persons", type=int, default=8)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--answers", type=int, action="append")
+    parser.add_argument("--ask", default="duel", choices=[*MODELS, *RANDOM_QUESTIONS])
+    parser.add_argument("--tell", action="append", choices=MODELS)
+    parser.add_argument("--record", type=Path, help="a table to add the tallies to")
+    parser.add_argument("--read", type=Path, help="a table of tallies to print")
+    options = parser.parse_args()
+    start("how often what is stated of a person holds")
+    if options.read:
+        read = pd.read_csv(options.read, keep_default_na=False)
+        print_coverage(read)
+        print(page_table(read))
+        return
+    seeds = range(options.first_seed, options.first_seed + options.persons)
+    persons = product(options.task or TASK_NAMES, options.errors or ["errs"], seeds)
+    more = options.ask, options.tell or ["duel"], options.answers or CHECKPOINTS
+    tables = []
+    for person in persons:
+        begin = time.process_time()
+        tables.append(rows_of(*person, *more))
+        if options.record:
+            record(options.record, tables[-1])
+        print(*person, f"{time.process_time() - begin:.1f} s", flush=True)
+    print_coverage(pd.concat(tables))
+
+
+def record(path: Path, rows: pd.DataFrame) -> None:
+    """Adds rows to a record, which is made if it is not there.
+
+    Args:
+        path: Of the record.
+        rows: To add.
+    """
+    rows.to_csv(
+        path,
+        mode="a",
+        header=not path.exists(),
+        index=False,
+        float_format="%.4g",
+        lineterminator="\n",
+    )
+
+
+def print_coverage(table: pd.DataFrame) -> None:
+    """Prints how often statements hold, over all tasks and by task.
+
+    Args:
+        table: Of a record.
+    """
+    for by in (["tell", "answers"], ["tell", "answers", "task"]):
+        cells = coverage(table, by)
+        print_table([*cells.columns], cells.to_numpy().tolist())
+
+
+def page_table(table: pd.DataFrame) -> str:
+    """The table of `docs/reliability.md`: how often each statement holds.
+
+    Args:
+        table: Of a record.
+    """
+    cells = coverage(table, ["tell", "answers"])
+    cells = cells[~cells["statement"].isin(COUNTS)]
+    texts = {
+        (cell.statement, f"{cell.tell} {cell.answers}"): (
+            f"{_percent(cell.held)} ± {_percent(cell.error)}, {_percent(cell.expected)}"
+        )
+        for cell in cells.itertuples()
+    }
+    heads = list(dict.fromkeys(head for _, head in texts))
+    lines = [
+        "| statement | " + " | ".join(heads) + " |",
+        "| --- " * (len(heads) + 1) + "|",
+    ]
+    for statement in dict.fromkeys(statement for statement, _ in texts):
+        row = [texts.get((statement, head), "") for head in heads]
+        lines.append("| " + " | ".join([statement, *row]) + " |")
+    return "\n".join(lines)
+
+
+COUNTS = "named", "told to stop", "found enough"
+"""What promises nothing."""
+
+
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{100 * share:.0f}"
+
+
+if __name__ == "__main__":
+    main()

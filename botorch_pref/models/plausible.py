@@ -1,0 +1,210 @@
+"""Models of the same answers with other hyper-parameters, as plausible as the fitted.
+
+The most probable hyper-parameters are one explanation of the answers among many: a few
+tens of answers hardly say which parameters matter, and how fast the utility changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
+from gpytorch.distributions import MultivariateNormal
+from torch import Generator, Tensor
+
+from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
+from botorch_pref.models.base import DerivedModel
+from botorch_pref.models.fully_bayesian import (
+    HyperparameterDensity,
+    parameters_without_prior,
+)
+from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.posteriors.gaussian import Moments, check_point_pairs, contrast
+
+NUM_MODELS = 8
+_PROPOSALS = 3
+"""Draws of the Gaussian for each model."""
+
+_STEP = 1e-2
+"""Of differences of gradients, in free numbers, mostly logarithms in prior spreads."""
+
+_FLATTEST = 0.2
+"""Least curvature of the Gaussian: priors have about 1, and what differences say below
+that is rounding, or a density with another shape, which the weights mend."""
+
+
+def plausible_models(
+    model: PreferenceGP, count: int = NUM_MODELS, seed: int = 0
+) -> list[PreferenceGP]:
+    r"""Draws models from the posterior of the hyper-parameters of a fitted one.
+
+    Around the fitted free vector :math:`\hat u` (see :class:`.HyperparameterDensity`)
+    the posterior :math:`p(u \mid D)` is nearly Gaussian, with the precision :math:`-H`,
+    the curvature of its logarithm. Draws :math:`u_i` of that Gaussian :math:`q`, three
+    for each model, are chosen again with the probabilities
+
+    .. math:: w_i \propto p(u_i \mid D) / q(u_i)
+
+    (sampling-importance resampling, Rubin 1988), so that the models count alike. It
+    takes a gradient of the evidence for each hyper-parameter, and an evidence for each
+    draw.
+
+    Args:
+        model: Fitted, without batches. It stays as it is, and so do in each of them the
+            parameters that have no prior.
+        count: How many models.
+        seed: Of the draws; the global random state stays as it is.
+
+    Returns:
+        Models in evaluation mode, the same one perhaps more than once.
+
+    Raises:
+        BotorchPrefError: A count below 1, or what `HyperparameterDensity` says.
+    """
+    check_count("count", count, at_least=1)
+    learned = deepcopy(model).train()
+    for name in parameters_without_prior(learned):
+        learned.get_parameter(name).requires_grad_(False)
+    density = HyperparameterDensity(learned)
+    start = density.start.detach()
+    curvature, directions = torch.linalg.eigh(-_hessian(density, start))
+    deviations = curvature.clamp_min(_FLATTEST).rsqrt()
+    generator = torch.Generator().manual_seed(seed)
+    shape = _PROPOSALS * count, len(start)
+    z = torch.randn(shape, generator=generator, dtype=torch.float64).to(start)
+    vectors = start + (z * deviations) @ directions.mT
+    heights = torch.stack([density.evaluate(vector)[0] for vector in vectors])
+    weights = (heights + 0.5 * z.square().sum(-1)).softmax(0)
+    chosen = _systematic(weights, count, generator)
+    return [_with_parameters(model, density, vectors[i]) for i in chosen]
+
+
+def _hessian(density: HyperparameterDensity, vector: Tensor) -> Tensor:
+    """Differences of exact gradients, ``p x p``."""
+    _, here = density.evaluate(vector)
+    steps = _STEP * torch.eye(len(vector)).to(vector)
+    there = [density.evaluate(vector + step)[1] for step in steps]
+    hessian = (torch.stack(there) - here) / _STEP
+    return 0.5 * (hessian + hessian.mT)
+
+
+def _systematic(weights: Tensor, count: int, generator: Generator) -> list[int]:
+    """Places with these weights, one for each of equal steps through their sums."""
+    offset = torch.rand((), generator=generator, dtype=torch.float64)
+    steps = (torch.arange(count, dtype=torch.float64) + offset) / count
+    sums = weights.double().cumsum(0)
+    places: list[int] = torch.searchsorted(sums / sums[-1], steps).tolist()
+    return places
+
+
+def _with_parameters(
+    model: PreferenceGP, density: HyperparameterDensity, vector: Tensor
+) -> PreferenceGP:
+    """A copy of a model with the hyper-parameters of a free vector."""
+    other = deepcopy(model)
+    with torch.no_grad():
+        for name, value in density.parameters_of(vector).items():
+            other.get_parameter(name).copy_(value)
+    return other.eval()
+
+
+class AveragedUtility(DerivedModel):
+    r"""The utility of a fitted model, averaged over plausible hyper-parameters.
+
+    .. math:: p(f \mid D) \approx \frac{1}{S} \sum_s p\Big(\frac{\sigma}{\sigma_s} f
+        \mid D, \theta_s\Big)
+
+    The unit of utility is that of the fitted model, whose noise has the deviation
+    :math:`\sigma`: a member with the noise :math:`\sigma_s` has a unit of its own. It
+    is an ensemble, whose posteriors are mixtures of ``S`` Gaussians in dimension -3.
+
+    Args:
+        model: Fitted, with Gaussian posteriors.
+        members: Models of the same answers, see `plausible_models`.
+    """
+
+    members: Any
+    """A module list, so that they move with this."""
+
+    def __init__(self, model: Any, members: Sequence[Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.members = torch.nn.ModuleList(members)
+
+    @property
+    def _source(self) -> Any:
+        return self.model
+
+    @property
+    def _is_ensemble(self) -> bool:  # type: ignore[override]
+        return True
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """``S``."""
+        return torch.Size([len(self.members)])
+
+    @property
+    def datapoints(self) -> Tensor:
+        """The distinct points of the fitted model."""
+        points: Tensor = self.model.datapoints
+        return points
+
+    @property
+    def train_inputs(self) -> tuple[Tensor, ...]:
+        """The `datapoints` in a tuple."""
+        return (self.datapoints,)
+
+    def moments(self, X: Tensor) -> Moments:
+        """See base class: of each member, in dimension -2 of means."""
+        unit = _noise_deviation(self.model)
+        means, covariances = [], []
+        for member in self.members:
+            moments = member.moments(X)
+            scale = unit / _noise_deviation(member)
+            means.append(scale * moments.means)
+            covariances.append(scale**2 * moments.covariance)
+        return Moments(torch.stack(means, -2), torch.stack(covariances, -3))
+
+    def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
+        """See base class: a mixture over the members."""
+        covariance = SemidefiniteLinearOperator(moments.covariance)
+        return GaussianMixturePosterior(
+            MultivariateNormal(moments.means[0], covariance)
+        )
+
+    def duel_posterior(self, X: Tensor, X_ref: Tensor) -> GaussianMixturePosterior:
+        """The posterior of differences ``f(X) - f(X_ref)``.
+
+        Args:
+            X: ``batch_shape x q x d``.
+            X_ref: ``batch_shape x 1 x d`` or ``batch_shape x q x d``.
+        """
+        X, X_ref = check_point_pairs(("X", "X_ref"), X, X_ref, self.datapoints)
+        both = join_rows([X, X_ref], along=-2)
+        return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
+
+    def duel_probability(
+        self, X1: Tensor, X2: Tensor, observation_noise: bool = False
+    ) -> Tensor:
+        """P(X1 beats X2), averaged over the members, ``batch_shape x q``.
+
+        Args:
+            X1: ``batch_shape x q x d``.
+            X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
+            observation_noise: Whether in an answer, or by utility.
+        """
+        chances = [
+            member.duel_probability(X1, X2, observation_noise)
+            for member in self.members
+        ]
+        return torch.stack(chances).mean(0)
+
+
+def _noise_deviation(model: Any) -> float:
+    """Deviation of the noise with which one option is heard."""
+    return float(model.likelihood.observation_variance.detach().sqrt())

@@ -1,0 +1,144 @@
+"""Statements whose truth is known in closed form, and a person who was played."""
+
+import math
+
+import pandas as pd
+import pytest
+import torch
+
+from benchmarks import calibration, rank_uniformity
+from benchmarks.statements import (
+    Tally,
+    chances_hold,
+    coverage,
+    favoured,
+    intervals_hold,
+    table_of_tallies,
+    true_ranks,
+)
+
+NUMBER = 20_000
+
+
+def gaussian_tally(overconfidence: float) -> Tally:
+    """Intervals of truths from N(m, 1), from a deviation that is stated too small."""
+    source = torch.Generator().manual_seed(0)
+    mean = torch.randn(NUMBER, generator=source, dtype=torch.double)
+    truth = mean + torch.randn(NUMBER, generator=source, dtype=torch.double)
+    half = 1.959963985 / overconfidence
+    return intervals_hold("toy", mean - half, mean + half, truth)
+
+
+@pytest.mark.parametrize("overconfidence", [1.0, 2.0, 0.5])
+def test_intervals_hold_as_often_as_their_probability(overconfidence: float) -> None:
+    tally = gaussian_tally(overconfidence)
+    share = math.erf(1.959963985 / overconfidence / math.sqrt(2))
+    error = math.sqrt(share * (1 - share) / NUMBER)
+    assert abs(tally.held / tally.number - share) < 4 * error
+    assert tally.expected == pytest.approx(0.95 * NUMBER)
+
+
+@pytest.mark.parametrize("overconfidence", [1.0, 2.0])
+def test_chances_of_the_favoured_are_too_large_where_a_model_is_too_sure(
+    overconfidence: float,
+) -> None:
+    source = torch.Generator().manual_seed(1)
+    z = torch.randn(NUMBER, generator=source, dtype=torch.double)
+    stated, truth = torch.special.ndtr(overconfidence * z), torch.special.ndtr(z)
+    tally = chances_hold("toy", *favoured(stated, truth))
+    # E[Phi(c |z|)] = 1/2 + arctan(c) / pi.
+    for found, c in ((tally.expected, overconfidence), (tally.held, 1.0)):
+        expected = 0.5 + math.atan(c) / math.pi
+        assert abs(found / NUMBER - expected) < 4 * 0.5 / math.sqrt(NUMBER)
+
+
+def test_a_favoured_option_may_be_the_worse_one() -> None:
+    stated, truth = torch.tensor([0.2, 0.8, 0.5]), torch.tensor([0.7, 0.6, 0.9])
+    of_model, of_person = favoured(stated, truth)
+    torch.testing.assert_close(of_model, torch.tensor([0.8, 0.8, 0.5]))
+    torch.testing.assert_close(of_person, torch.tensor([0.3, 0.6, 0.9]))
+
+
+def test_equal_options_share_their_ranks() -> None:
+    least, most = true_ranks(torch.tensor([1.0, 3.0, 1.0, 2.0, 1.0]))
+    assert least.tolist() == [3, 1, 3, 2, 3]
+    assert most.tolist() == [5, 1, 5, 2, 5]
+    # Any of the shared ranks will do.
+    lower, upper = torch.tensor([5, 1, 1, 3, 2]), torch.tensor([5, 2, 2, 4, 4])
+    assert intervals_hold("rank", lower, upper, least, most).held == 3
+
+
+def test_shares_are_means_over_persons() -> None:
+    rows = [
+        table_of_tallies([Tally("a", n, 0.95 * n, held), Tally("b", 0, 0, 0)], seed=i)
+        for i, (n, held) in enumerate([(10, 10), (40, 20), (20, 15)])
+    ]
+    (cell,) = coverage(pd.concat(rows), []).to_dict(orient="records")
+    assert cell["statement"] == "a"
+    assert (cell["persons"], cell["statements"]) == (3, 70)
+    assert cell["expected"] == pytest.approx(0.95)
+    # Of 1, 1/2 and 3/4, whose deviation is 1/4.
+    assert cell["held"] == pytest.approx(0.75)
+    assert cell["error"] == pytest.approx(0.25 / math.sqrt(3))
+
+
+def test_ranks_of_exact_draws_are_uniform_and_others_are_not() -> None:
+    source = torch.Generator().manual_seed(2)
+    truth = torch.randn(2_000, generator=source)
+    draws = torch.randn(99, 2_000, generator=source)
+    p_value, counts, middle = rank_uniformity.uniformity(
+        rank_uniformity.rank_among(truth, draws), 99
+    )
+    assert p_value > 1e-3
+    assert sum(counts) == 2_000
+    assert abs(middle - 0.9) < 4 * math.sqrt(0.09 / 2_000)
+    narrow = rank_uniformity.rank_among(truth, 0.5 * draws)
+    p_value, counts, middle = rank_uniformity.uniformity(narrow, 99)
+    assert p_value < 1e-6
+    # Half of an interval of 1.645 deviations.
+    assert abs(middle - math.erf(0.8224 / math.sqrt(2))) < 0.05
+
+
+def test_a_rank_is_the_number_of_draws_below() -> None:
+    truth, draws = torch.tensor([0.0, 9.0]), torch.tensor([[-1.0, 1.0], [0.5, 2.0]])
+    assert rank_uniformity.rank_among(truth, draws).tolist() == [1, 2]
+
+
+@pytest.mark.slow
+def test_a_person_is_played_and_asked_after_each_checkpoint() -> None:
+    table = calibration.rows_of("choices", "errs", 0, "duel", ["duel"], (3, 6))
+    assert (table["held"] <= table["number"] + 1e-9).all()
+    counts = table.set_index(["answers", "statement"])["number"]
+    for answers in (3, 6):
+        # Two parameters that do nothing: a number, and a choice of three.
+        assert counts[answers, "called dead"] == 2
+        assert 9 + 2 <= counts[answers, "effect (dead)"] <= 11 + 3
+        assert counts[answers, "difference"] < 2 * answers
+        assert counts[answers, "rank"] == counts[answers, "difference"] + 1
+
+
+def test_the_best_pair_is_that_of_the_largest_expected_maximum() -> None:
+    """Beside draws, of all pairs of a pool."""
+    problem = calibration.make_problem("bump")
+    person = calibration.Person(problem, 0.2, torch.Generator().manual_seed(3))
+    points = person.designs(8)
+    duels = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7], [0, 2]])
+    model = calibration.EPPreferenceGP(points, duels).eval()
+    person.generator.manual_seed(4)
+    pair = calibration.best_pair(person, model)
+    person.generator.manual_seed(4)
+    best = calibration.incumbent(model)
+    pool = calibration.designs_around(person, best, calibration.POOL)
+    with torch.no_grad():
+        posterior = model.posterior(pool)
+        root = torch.linalg.cholesky(
+            posterior.covariance_matrix + 1e-8 * torch.eye(len(pool)).double()
+        )
+        source = torch.Generator().manual_seed(5)
+        z = torch.randn(len(pool), 4_000, generator=source, dtype=torch.double)
+        draws = posterior.mean + root @ z
+    values = torch.maximum(draws.unsqueeze(0), draws.unsqueeze(1)).mean(-1)
+    first, second = ((pool == option).all(-1).nonzero().item() for option in pair)
+    # The standard error of the expected maximum of two.
+    error = float(draws.std(-1).max()) / math.sqrt(4_000)
+    assert float(values.max() - values[first, second]) < 5 * error

@@ -1,0 +1,173 @@
+"""Hyper-parameters as plausible as the fitted ones, beside quadrature."""
+
+import math
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior
+
+from botorch_pref import (
+    BotorchPrefError,
+    Comparisons,
+    EPPreferenceGP,
+    PairwiseProbitLikelihood,
+    PreferenceMarginalLogLikelihood,
+)
+from botorch_pref.evaluation import best_probability
+from botorch_pref.models import AveragedUtility, plausible_models
+from botorch_pref.models.fully_bayesian import HyperparameterDensity
+from botorch_pref.models.plausible import _systematic
+
+POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
+PAIRS = torch.tensor([[1, 0], [2, 1], [3, 0], [2, 3]])
+
+
+@pytest.fixture(scope="module")
+def model() -> EPPreferenceGP:
+    """A fitted model, of whose hyper-parameters the output scale alone is learned."""
+    shape = RBFKernel().double().requires_grad_(False)
+    kernel = ScaleKernel(shape, outputscale_prior=GammaPrior(2.0, 2.0)).double()
+    model = EPPreferenceGP(POINTS, PAIRS, covar_module=kernel)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    return model.eval()
+
+
+def test_they_are_draws_of_the_posterior(model: EPPreferenceGP) -> None:
+    """Mean and deviation of the raw output scale, by the density on a grid."""
+    density = HyperparameterDensity(model)
+    grid = density.start.detach() + torch.linspace(-8, 12, 161).double()
+    heights = torch.stack([density.evaluate(u.reshape(1))[0] for u in grid])
+    weights = heights.softmax(0)
+    mean = float(weights @ grid)
+    variance = float(weights @ (grid - mean).square())
+    # Neither end of the grid counts.
+    assert float(weights[[0, -1]].max()) < 1e-6
+    count = 100
+    models = plausible_models(model, count, seed=1)
+    raw = torch.stack([m.covar_module.raw_outputscale.detach() for m in models])
+    # Of three hundred proposals that are a Gaussian's, weighted: at least a hundred
+    # independent draws.
+    assert abs(float(raw.mean()) - mean) < 4 * math.sqrt(variance / count)
+    assert abs(float(raw.var()) / variance - 1) < 4 * math.sqrt(4 / count)
+
+
+def test_they_have_the_answers_and_leave_the_model_alone(
+    model: EPPreferenceGP,
+) -> None:
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    before = torch.get_rng_state()
+    first, again, other = (plausible_models(model, 2, seed) for seed in (0, 0, 1))
+    assert torch.equal(before, torch.get_rng_state())
+    assert not model.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, state[name])
+    scales = [
+        [float(m.covar_module.outputscale.detach()) for m in models]
+        for models in (first, again, other)
+    ]
+    assert scales[0] == scales[1] != scales[2]
+    kernel = RBFKernel().double()
+    for drawn, scale in zip(first, scales[0], strict=True):
+        covar_module = ScaleKernel(kernel).double()
+        covar_module.outputscale = scale
+        truth = EPPreferenceGP(POINTS, PAIRS, covar_module=covar_module).eval()
+        with torch.no_grad():
+            found, expected = (m.posterior(POINTS).mean for m in (drawn, truth))
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_resampling_takes_each_as_often_as_its_weight() -> None:
+    weights = torch.tensor([0.5, 0.0, 0.3, 0.2])
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        places = torch.tensor(_systematic(weights, 10, generator))
+        counts = torch.bincount(places, minlength=4)
+        assert counts.tolist() == [5, 0, 3, 2]
+
+
+def test_parameters_without_a_prior_stay(model: EPPreferenceGP) -> None:
+    ties = Comparisons(PAIRS, ties=torch.tensor([[0, 3]]))
+    likelihood = PairwiseProbitLikelihood(tie_threshold=0.4)
+    kernel = ScaleKernel(RBFKernel(), outputscale_prior=GammaPrior(2.0, 2.0)).double()
+    tied = EPPreferenceGP(POINTS, ties, likelihood=likelihood, covar_module=kernel)
+    first, second = plausible_models(tied, 2)
+    scales = [float(m.covar_module.outputscale.detach()) for m in (first, second)]
+    assert scales[0] != scales[1]
+    for drawn in (first, second):
+        assert float(drawn.likelihood.tie_threshold.detach()) == pytest.approx(0.4)
+        lengthscale = drawn.covar_module.base_kernel.lengthscale
+        assert torch.equal(lengthscale, kernel.base_kernel.lengthscale)
+    assert tied.likelihood.raw_tie_threshold.requires_grad
+
+
+def test_what_has_no_plausible_models_is_refused(model: EPPreferenceGP) -> None:
+    fixed = EPPreferenceGP(POINTS, PAIRS, covar_module=RBFKernel().double())
+    with pytest.raises(BotorchPrefError, match="Every parameter of the model is fixed"):
+        plausible_models(fixed)
+    with pytest.raises(BotorchPrefError, match="count"):
+        plausible_models(model, 0)
+
+
+@pytest.fixture(scope="module")
+def average() -> AveragedUtility:
+    """Members of noises 1, 4 and 9, in units of a model of noise 4."""
+    members = []
+    for noise in (1.0, 4.0, 9.0):
+        likelihood = PairwiseProbitLikelihood(noise=noise)
+        members.append(EPPreferenceGP(POINTS, PAIRS, likelihood=likelihood).eval())
+    return AveragedUtility(members[1], members)
+
+
+SCALES = (2.0, 1.0, 2 / 3)
+
+
+def test_an_average_is_a_mixture_in_one_unit(average: AveragedUtility) -> None:
+    X, reference = POINTS[1:], POINTS[:1]
+    with torch.no_grad():
+        posterior = average.posterior(X)
+        difference = average.duel_posterior(X, reference)
+        of_members = [m.duel_posterior(X, reference) for m in average.members]
+        means = torch.stack([m.posterior(X).mean for m in average.members])
+    scales = torch.tensor(SCALES, dtype=torch.double)
+    mean = (scales[:, None, None] * means).mean(0)
+    torch.testing.assert_close(posterior.mixture_mean, mean)
+    mixture = torch.distributions.MixtureSameFamily(
+        torch.distributions.Categorical(torch.ones(3, 3)),
+        torch.distributions.Normal(
+            torch.stack(
+                [s * m.mean[:, 0] for s, m in zip(SCALES, of_members, strict=True)], -1
+            ),
+            torch.stack(
+                [
+                    s * m.variance[:, 0].sqrt()
+                    for s, m in zip(SCALES, of_members, strict=True)
+                ],
+                -1,
+            ),
+        ),
+    )
+    for level in (0.025, 0.5, 0.975):
+        quantile = difference.quantile(torch.tensor([level]).double())
+        chance = mixture.cdf(quantile.reshape(3))
+        torch.testing.assert_close(
+            chance, torch.full((3,), level).double(), atol=1e-4, rtol=0
+        )
+
+
+def test_chances_of_an_average_are_those_of_its_members(
+    average: AveragedUtility,
+) -> None:
+    for noise in (False, True):
+        with torch.no_grad():
+            chance = average.duel_probability(POINTS[1:], POINTS[:1], noise)
+            each = [
+                m.duel_probability(POINTS[1:], POINTS[:1], noise)
+                for m in average.members
+            ]
+        torch.testing.assert_close(chance, sum(each) / 3)
+    best = best_probability(average, POINTS, num_samples=4096)
+    apart = [best_probability(m, POINTS, num_samples=4096) for m in average.members]
+    # The error of a share of 4,096 draws, twice.
+    torch.testing.assert_close(best, sum(apart) / 3, atol=4 * 0.5 / 64 * 2**0.5, rtol=0)
