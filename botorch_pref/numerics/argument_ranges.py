@@ -23,7 +23,7 @@ _NAMES = {Real: "a number", Integral: "an integer", Tensor: "a torch.Tensor"}
 
 
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that refuses arguments whose classes its annotations do not name.
+    """Makes a function refuse arguments whose classes its annotations do not name.
 
     Annotations count that are classes or unions of classes. Left to the function are
     those that may be tensors, and those with parameters, such as
@@ -34,18 +34,20 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     @cache
     def kinds() -> dict[str, tuple[type, ...]]:
         hints = get_type_hints(function)
-        found = {name: _classes(hints[name]) for name in hints if name != "return"}
-        return {name: classes for name, classes in found.items() if classes}
+        class_lists = {
+            name: _classes(hints[name]) for name in hints if name != "return"
+        }
+        return {name: classes for name, classes in class_lists.items() if classes}
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            given = signature.bind_partial(*args, **kwargs).arguments
+            arguments = signature.bind_partial(*args, **kwargs).arguments
         except TypeError:
-            given = {}  # The function itself says what is wrong, and its own name.
+            arguments = {}  # The function itself says what is wrong, and its own name.
         for name, classes in kinds().items():
-            if name in given:
-                check_kind(name, given[name], *classes)
+            if name in arguments:
+                check_kind(name, arguments[name], *classes)
         return function(*args, **kwargs)
 
     return checked
@@ -65,18 +67,20 @@ def check_kind(name: str, value: object, *classes: type) -> None:
     if isinstance(value, classes):
         return
     if isinstance(value, type):
-        shown = f"the class {value.__name__}"
+        description = f"the class {value.__name__}"
     elif value is None or isinstance(value, str | Real):
-        shown = repr(value)
+        description = repr(value)
     else:
-        shown = f"of the class {type(value).__name__}"
+        description = f"of the class {type(value).__name__}"
     wanted = [
         _NAMES.get(kind, f"an instance of {kind.__module__}.{kind.__name__}")
         for kind in classes
         if kind is not NoneType
     ]
     default = ", or None for the default" if NoneType in classes else ""
-    raise FeedbackError(f"{name} is {shown}; give {' or '.join(wanted)}{default}.")
+    raise FeedbackError(
+        f"{name} is {description}; give {' or '.join(wanted)}{default}."
+    )
 
 
 def number_tensor(
@@ -96,27 +100,30 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
         )
 
 
-def check_decorated(by: str, given: object, base: type, of: str) -> None:
+def check_decorated(decorator: str, target: object, base: type, family: str) -> None:
     """Checks that a decorator stands above a class of its kind."""
-    if not (isinstance(given, type) and issubclass(given, base)):
-        raise TypeError(f"{by} registers classes of {of}, got {given!r}.")
+    if not (isinstance(target, type) and issubclass(target, base)):
+        raise TypeError(f"{decorator} registers classes of {family}, got {target!r}.")
 
 
 def check_unused(
-    given: type, name: str | None, known: Iterable[tuple[type, str | None]]
+    new_class: type, name: str | None, registered: Iterable[tuple[type, str | None]]
 ) -> None:
     """Checks that no other class is called as this one, or has its short name.
 
     A notebook's cell that is run again makes the same class again.
     """
-    path = f"{given.__module__}.{given.__qualname__}"
-    for other, short in known:
-        theirs = f"{other.__module__}.{other.__qualname__}"
-        alike = other.__name__ == given.__name__ or (name and name == short)
-        if alike and theirs != path:
-            own = "" if short is None else f" with the name {short!r}"
+    new_path = f"{new_class.__module__}.{new_class.__qualname__}"
+    for old_class, short_name in registered:
+        old_path = f"{old_class.__module__}.{old_class.__qualname__}"
+        alike = old_class.__name__ == new_class.__name__ or (
+            name and name == short_name
+        )
+        if alike and old_path != new_path:
+            clause = "" if short_name is None else f" with the name {short_name!r}"
             raise ValueError(
-                f"{theirs} is registered already{own}; give {path} names of its own."
+                f"{old_path} is registered already{clause}; give {new_path} names of "
+                "its own."
             )
 
 

@@ -99,11 +99,13 @@ def moving_nodes(
     a Gaussian ``about`` another point where one is given. They are constants and the
     Gaussian moves over them, so that the function needs no derivative.
     """
-    at, deviation = mean.detach(), variance.detach().sqrt()
-    at = at if about is None else about
-    nodes, log_weights = bend_nodes(at, deviation.square(), centre, width, step)
+    node_centre, deviation = mean.detach(), variance.detach().sqrt()
+    node_centre = node_centre if about is None else about
+    nodes, log_weights = bend_nodes(
+        node_centre, deviation.square(), centre, width, step
+    )
     # Not subtracted from the nodes, since a small distance would be lost in rounding.
-    offset = deviation * nodes + (at - mean)
+    offset = deviation * nodes + (node_centre - mean)
     moved = -0.5 * (offset.square() / variance - nodes.square())
     return offset, log_weights + moved - 0.5 * (variance / deviation.square()).log()
 
@@ -196,9 +198,9 @@ def _near_product(
     for _ in range(_ZOOMS):
         grid = low + (high - low) * share
         height = function(grid)[0] - 0.5 * (grid - mean).square() / variance
-        at = height.argmax(0, keepdim=True)
+        peak_index = height.argmax(0, keepdim=True)
         low, highest, high = (
-            grid.gather(0, (at + k).clamp(0, _ZOOM_POINTS - 1)).squeeze(0)
+            grid.gather(0, (peak_index + k).clamp(0, _ZOOM_POINTS - 1)).squeeze(0)
             for k in (-1, 0, 1)
         )
     return torch.where(far, highest, mean)
@@ -225,9 +227,9 @@ def bend_width(
     Half of the first power of two of which ``changed`` says so; 1 where it never does.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
-    there = changed(centre + probes)
-    first = there.to(torch.uint8).argmax(0)
-    return torch.where(there.any(0), 0.5 * probes.flatten()[first], 1.0)
+    has_changed = changed(centre + probes)
+    first = has_changed.to(torch.uint8).argmax(0)
+    return torch.where(has_changed.any(0), 0.5 * probes.flatten()[first], 1.0)
 
 
 @torch.no_grad()
@@ -279,13 +281,13 @@ def density_bend(
     share = share.view(-1, *[1] * like.dim())
     for _ in range(_ZOOMS):
         last_index = len(grid) - 1
-        at = torch.where(
+        bend_index = torch.where(
             peaked, values.argmax(0), beyond(values).to(torch.uint8).argmax(0)
         )
-        after = torch.where(peaked, at + 1, at).clamp(1, last_index)
+        after = torch.where(peaked, bend_index + 1, bend_index).clamp(1, last_index)
         low, high = (
             grid.gather(0, index.unsqueeze(0)).squeeze(0)
-            for index in ((at - 1).clamp(0, last_index - 1), after)
+            for index in ((bend_index - 1).clamp(0, last_index - 1), after)
         )
         grid = low + (high - low) * share
         values = log_density(grid)
@@ -293,9 +295,9 @@ def density_bend(
     level = log_density(centre.unsqueeze(0)).squeeze(0) - highest
 
     def changed(u: Tensor) -> Tensor:
-        there = [log_density(v) - highest for v in (u, 2 * centre - u)]
-        fallen = torch.minimum(*there) <= level - 0.5
-        risen = (there[0].exp() - level.exp()).abs() >= 0.5 * (
+        log_ratios = [log_density(v) - highest for v in (u, 2 * centre - u)]
+        fallen = torch.minimum(*log_ratios) <= level - 0.5
+        risen = (log_ratios[0].exp() - level.exp()).abs() >= 0.5 * (
             torch.where(falling, first, last).exp() - level.exp()
         ).abs()
         return torch.where(peaked, fallen, risen)

@@ -60,13 +60,13 @@ def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
     k = torch.arange(first, first + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
     mean, deviation = mean.unsqueeze(-1), deviation.unsqueeze(-1)
     z = mean / deviation - k * deviation
-    left = z <= 0
+    in_tail = z <= 0
     # Two forms of the same, each without the cancellation of the other.
-    tail = with_slope(torch.where(left, z, 0.0), _log_scaled_tail, hazard_excess)
+    tail = with_slope(torch.where(in_tail, z, 0.0), _log_scaled_tail, hazard_excess)
     tail = tail - 0.5 * (mean / deviation).square()
     body = k * (0.5 * k * deviation.square() - mean)
-    body = torch.where(left, 0.0, body) + log_ndtr(torch.where(left, 0.0, z))
-    return torch.where(left, tail, body)
+    body = torch.where(in_tail, 0.0, body) + log_ndtr(torch.where(in_tail, 0.0, z))
+    return torch.where(in_tail, tail, body)
 
 
 def _log_alternating_sum(log_terms: Tensor) -> Tensor:

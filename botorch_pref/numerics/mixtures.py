@@ -419,10 +419,14 @@ def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tens
     slack = 1 + 16 * torch.finfo(means.dtype).eps ** 0.75
     good = good & (upper - lower <= slack * (central_up - central_low))
     positive = deviation > 0
-    rest = (positive & ~good).nonzero().squeeze(-1)
-    if len(rest) > 0:
-        lower[rest], upper[rest] = _descend(
-            central_low[rest], central_up[rest], means[:, rest], deviation[rest], level
+    unsolved = (positive & ~good).nonzero().squeeze(-1)
+    if len(unsolved) > 0:
+        lower[unsolved], upper[unsolved] = _descend(
+            central_low[unsolved],
+            central_up[unsolved],
+            means[:, unsolved],
+            deviation[unsolved],
+            level,
         )
     if not bool(positive.all()):
         window_low, window_up = _shortest_window(means, level)
@@ -483,48 +487,52 @@ def _descend(
     means = torch.where(mirror, -means, means)
     a = torch.where(mirror, -upper, lower)
     b = torch.where(mirror, -lower, upper)
-    right = solve_quantile(torch.full_like(a, 1 - level), means, deviation)
+    bracket_high = solve_quantile(torch.full_like(a, 1 - level), means, deviation)
     index = torch.arange(len(a), device=a.device)
-    left, end = a.clone(), b.clone()
+    bracket_low, upper_end = a.clone(), b.clone()
     slack = 1 + 4 * torch.finfo(means.dtype).eps
     for _ in range(_MAX_ROUNDS):
-        left, end, right = _bisect(left, end, right, means, deviation, level)
-        near_a, near_b, good = _newton(left, end, means, deviation, level)
-        good = good & (near_b - near_a <= slack * (end - left))
-        a[index] = torch.where(good, near_a, left)
-        b[index] = torch.where(good, near_b, end)
+        bracket_low, upper_end, bracket_high = _bisect(
+            bracket_low, upper_end, bracket_high, means, deviation, level
+        )
+        near_a, near_b, good = _newton(bracket_low, upper_end, means, deviation, level)
+        good = good & (near_b - near_a <= slack * (upper_end - bracket_low))
+        a[index] = torch.where(good, near_a, bracket_low)
+        b[index] = torch.where(good, near_b, upper_end)
         if bool(good.all()):
             break
-        index, left, end, right = (t[~good] for t in (index, left, end, right))
+        index, bracket_low, upper_end, bracket_high = (
+            t[~good] for t in (index, bracket_low, upper_end, bracket_high)
+        )
         means, deviation = means[:, ~good], deviation[~good]
     return torch.where(mirror, -b, a), torch.where(mirror, -a, b)
 
 
 def _bisect(
-    left: Tensor,
-    end: Tensor,
-    right: Tensor,
+    bracket_low: Tensor,
+    upper_end: Tensor,
+    bracket_high: Tensor,
     means: Tensor,
     deviation: Tensor,
     level: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Halve the bracket ``[left, right]`` of the lower end ``a`` a few times.
+    """Halves the bracket of the lower end ``a`` a few times.
 
-    The width falls to the right of ``left``, whose upper end is ``end``; at ``right``
-    it rises, or is greater than at ``left``. Both stay true.
+    The width falls to the right of ``bracket_low``, whose upper end is ``upper_end``;
+    at ``bracket_high`` it rises, or is greater than at ``bracket_low``. Both stay true.
     """
     for _ in range(_BISECTIONS_PER_ROUND):
-        middle = left + 0.5 * (right - left)
+        middle = bracket_low + 0.5 * (bracket_high - bracket_low)
         below, log_f_low, _ = tail_terms((middle - means) / deviation, deviation)
         # Any tail far below the rounding of the level will do where none is left.
         above = (1 - level - below).clamp(min=torch.finfo(means.dtype).tiny ** 0.5)
         opposite = -solve_quantile(above, -means, deviation)
         log_f_up = log_density_terms((opposite - means) / deviation, deviation)[0]
-        advance = (log_f_low < log_f_up) & (opposite - middle < end - left)
-        left = torch.where(advance, middle, left)
-        end = torch.where(advance, opposite, end)
-        right = torch.where(advance, right, middle)
-    return left, end, right
+        advance = (log_f_low < log_f_up) & (opposite - middle < upper_end - bracket_low)
+        bracket_low = torch.where(advance, middle, bracket_low)
+        upper_end = torch.where(advance, opposite, upper_end)
+        bracket_high = torch.where(advance, bracket_high, middle)
+    return bracket_low, upper_end, bracket_high
 
 
 def _shortest_window(means: Tensor, level: float) -> tuple[Tensor, Tensor]:

@@ -34,12 +34,12 @@ def _log_ndtr_and_hazard_value(x: Tensor) -> tuple[Tensor, Tensor]:
     t = _SQRT_HALF * x
     scaled = torch.special.erfcx(-t)
     # Phi = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2, where its complement has no digits.
-    left = scaled.mul(0.5).log_().addcmul_(t, t, value=-1.0)
-    right = torch.erfc(t).mul_(-0.5).log1p_()
-    return torch.where(x > 0, right, left), _SQRT_2_OVER_PI / scaled
+    log_tail = scaled.mul(0.5).log_().addcmul_(t, t, value=-1.0)
+    log_body = torch.erfc(t).mul_(-0.5).log1p_()
+    return torch.where(x > 0, log_body, log_tail), _SQRT_2_OVER_PI / scaled
 
 
-class _Known(torch.autograd.Function):
+class _SlopedValue(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Elementwise, slope: Elementwise) -> Tensor:
         ctx.save_for_backward(x)
@@ -54,8 +54,10 @@ class _Known(torch.autograd.Function):
 
 def with_slope(x: Tensor, value: Elementwise, slope: Elementwise) -> Tensor:
     """``value(x)``, differentiated by its ``slope`` where autograd loses digits."""
-    known: Tensor = _Known.apply(x, value, slope) if x.requires_grad else value(x)
-    return known
+    result: Tensor = (
+        _SlopedValue.apply(x, value, slope) if x.requires_grad else value(x)
+    )
+    return result
 
 
 def hazard(x: Tensor) -> Tensor:
@@ -101,8 +103,8 @@ def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """
     if x.requires_grad:
         value, h = log_ndtr(x), hazard(x)
-    elif x.device.type == "cpu" and x.numel() <= _FEW:
-        return _derivatives_of_few(x)
+    elif x.device.type == "cpu" and x.numel() <= _NUMPY_SIZE:
+        return _numpy_derivatives(x)
     else:
         value, h = _log_ndtr_and_hazard_value(x)
     e = _excess(x, h)
@@ -111,17 +113,17 @@ def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 # Of fewer numbers than these torch takes longer to start operations than to do them.
-_FEW = 1024
+_NUMPY_SIZE = 1024
 
 
-def _derivatives_of_few(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _numpy_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`log_ndtr_derivatives` in NumPy, by the same formulas."""
-    given = x.numpy()
+    points = x.numpy()
     with np.errstate(all="ignore"):
-        t = _SQRT_HALF * given
+        t = _SQRT_HALF * points
         scaled = erfcx(-t)
-        left = np.log(0.5 * scaled) - t * t
-        value = np.where(given > 0, np.log1p(-0.5 * erfc(t)), left)
+        log_tail = np.log(0.5 * scaled) - t * t
+        value = np.where(points > 0, np.log1p(-0.5 * erfc(t)), log_tail)
         h = np.asarray(_SQRT_2_OVER_PI / scaled)
         e = _excess(x, torch.from_numpy(h)).numpy()
         slope = h * e
@@ -245,12 +247,12 @@ def interval_derivatives(
     width = upper - lower if width is None else width
     lower, upper, width = torch.broadcast_tensors(lower, upper, width)
     alpha, beta, sign = _orient(lower, upper)
-    whole = beta.isposinf()
+    whole_line = beta.isposinf()
     # Any end will do where there is none: its derivatives are not used.
-    beta = torch.where(whole, 0.0, beta)
+    beta = torch.where(whole_line, 0.0, beta)
     result = _Interval(*log_ndtr_derivatives(beta))
-    if bool(whole.any()):
-        result = _Interval(*(torch.where(whole, 0.0, x) for x in result))
+    if bool(whole_line.any()):
+        result = _Interval(*(torch.where(whole_line, 0.0, x) for x in result))
     bounded = alpha.isfinite()
     if bool(bounded.any()):
         inner = _bounded(
@@ -290,9 +292,9 @@ def probit_win_variance(
     """
     square = mean.square() / (scale + variance)
     eta = (scale / (scale + 2 * variance)).sqrt()
-    whole = 2 * variance / (scale + 2 * variance) / (1 + eta)
+    full_width = 2 * variance / (scale + 2 * variance) / (1 + eta)
     reach = _CUT / square.clamp_min(1e-30)
-    width = torch.minimum(whole, reach / (eta + (eta.square() + reach).sqrt()))
+    width = torch.minimum(full_width, reach / (eta + (eta.square() + reach).sqrt()))
     total = torch.zeros((), dtype=mean.dtype, device=mean.device)
     # One node at a time: a mixture of 1,024 components has no room for all at once.
     for node, weight in zip(_NODES, _WEIGHTS, strict=True):

@@ -81,10 +81,10 @@ class NormalPowers:
             rows: Which rows these are, ``k``.
         """
         size = max(1, _AT_ONCE * len(rows) // max(1, mean.numel()))
-        given = (column.double().split(size, -1) for column in (mean, variance))
-        parts = map(self._moments, *given, rows.split(size))
-        each = zip(*parts, strict=True)
-        return TiltedMoments(*(torch.cat(part, -1).to(mean.dtype) for part in each))
+        chunks = (column.double().split(size, -1) for column in (mean, variance))
+        parts = map(self._moments, *chunks, rows.split(size))
+        columns = zip(*parts, strict=True)
+        return TiltedMoments(*(torch.cat(part, -1).to(mean.dtype) for part in columns))
 
     def _moments(self, mean: Tensor, variance: Tensor, rows: Tensor) -> TiltedMoments:
         deviation = variance.sqrt()
@@ -96,9 +96,9 @@ class NormalPowers:
         side = self._side[rows]
         # The rest of the Gaussian begins so many deviations beyond its mean.
         start = (_END - side * mean) / deviation
-        rest = torch.where(self._one_sided[rows], log_ndtr(-start), -torch.inf)
-        top = torch.maximum(logs.detach().amax(0), rest.detach())
-        weights, beyond = (logs - top).exp(), (rest - top).exp()
+        log_tail = torch.where(self._one_sided[rows], log_ndtr(-start), -torch.inf)
+        top = torch.maximum(logs.detach().amax(0), log_tail.detach())
+        weights, beyond = (logs - top).exp(), (log_tail - top).exp()
         # Of a Gaussian that is beyond all nodes the weights are zeros.
         within = weights.sum(0).clamp_min(torch.finfo(torch.double).tiny)
         total = within + beyond

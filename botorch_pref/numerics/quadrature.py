@@ -95,14 +95,14 @@ def tilted_moments(
     return TiltedMoments(top + total.log(), first, second, ratio), errors
 
 
-def _on_panels(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+def _on_panels(starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
     """Gauss-Legendre nodes and log weights, ``num_panels x shape`` to more rows."""
-    shape = (-1, *[1] * left.dim())
-    unit, weights = (column.to(left).view(shape) for column in _LEGENDRE)
-    half = 0.5 * (right - left)
-    nodes = (left + half * (1 + unit)).flatten(0, 1)
+    shape = (-1, *[1] * starts.dim())
+    unit, weights = (column.to(starts).view(shape) for column in _LEGENDRE)
+    half = 0.5 * (ends - starts)
+    nodes = (starts + half * (1 + unit)).flatten(0, 1)
     # Of an empty panel the smallest weight is as good as none.
-    weights = (half * weights).clamp_min(torch.finfo(left.dtype).tiny)
+    weights = (half * weights).clamp_min(torch.finfo(starts.dtype).tiny)
     return nodes, weights.log().flatten(0, 1)
 
 
@@ -159,12 +159,12 @@ def log_concave_integral(
         every = torch.arange(m, device=mean.device)
 
         def of_part(places: Tensor) -> TiltedMoments:
-            own = at_places(of_rows, places)
-            return _integrals(own, mean[..., places], variance[..., places])
+            part_function = at_places(of_rows, places)
+            return _integrals(part_function, mean[..., places], variance[..., places])
 
         parts = zip(*map(of_part, every.split(rows)), strict=True)
-        moments = TiltedMoments(*(torch.cat(each, dim=-1) for each in parts))
-    value, first, second, ratio = (each.to(dtype) for each in moments)
+        moments = TiltedMoments(*(torch.cat(moment, dim=-1) for moment in parts))
+    value, first, second, ratio = (moment.to(dtype) for moment in moments)
     # Never positive for log-concave functions but for rounding, where g is straight.
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
 
@@ -186,7 +186,7 @@ def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMome
 
 
 def hermite_integral(
-    of_rows: OfRows, mean: Tensor, variance: Tensor, rest: Rule
+    of_rows: OfRows, mean: Tensor, variance: Tensor, fallback: Rule
 ) -> TiltedMoments:
     """Moments by Gauss-Hermite quadrature about approximate peaks.
 
@@ -196,20 +196,20 @@ def hermite_integral(
         of_rows: Gives the functions.
         mean: ``... x m``, in double precision, as is the next one.
         variance: ``... x m``.
-        rest: The rule for integrals that all of these nodes miss.
+        fallback: The rule for integrals that all of these nodes miss.
     """
-    function, at = of_rows(None), (mean.detach(), variance.detach())
+    function, gaussian = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
-        _, slope, bend = (v.squeeze(0) for v in function(at[0].unsqueeze(0)))
-        bends = bend.abs() * at[1]
+        _, slope, bend = (v.squeeze(0) for v in function(gaussian[0].unsqueeze(0)))
+        bends = bend.abs() * gaussian[1]
         gentle = float((bends <= _GENTLE).double().mean())
-        curvature = at[1].reciprocal() - bend.clamp_max(0.0)
+        curvature = gaussian[1].reciprocal() - bend.clamp_max(0.0)
         # One step of Newton's method leads near enough to the peak.
         peak, width = slope / curvature, curvature.rsqrt()
     if gentle < _MOST_ROWS:
-        return rest(of_rows, mean, variance, None)
+        return fallback(of_rows, mean, variance, None)
     sets = _HERMITE if float(bends.median()) <= _STRAIGHT else _HERMITE[1:]
-    return _by_nodes(sets, peak, width, of_rows, mean, variance, rest)
+    return _by_nodes(sets, peak, width, of_rows, mean, variance, fallback)
 
 
 def _by_nodes(
@@ -219,7 +219,7 @@ def _by_nodes(
     of_rows: OfRows,
     mean: Tensor,
     variance: Tensor,
-    rest: Rule,
+    fallback: Rule,
 ) -> TiltedMoments:
     """Moments by the first set of nodes, and those missed by the next ones.
 
@@ -232,15 +232,15 @@ def _by_nodes(
     nodes = peak + width * unit
     moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
 
-    def others(
-        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
+    def by_more_nodes(
+        of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
     ) -> TiltedMoments:
         if len(sets) == 1:
-            return rest(own, mean, variance, places)
-        at = peak[..., places], width[..., places]
-        return _by_nodes(sets[1:], *at, own, mean, variance, rest)
+            return fallback(of_missed, mean, variance, places)
+        peaks = peak[..., places], width[..., places]
+        return _by_nodes(sets[1:], *peaks, of_missed, mean, variance, fallback)
 
-    return _completed(moments, missed, of_rows, mean, variance, others)
+    return _completed(moments, missed, of_rows, mean, variance, by_more_nodes)
 
 
 def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
@@ -263,27 +263,27 @@ def _even_rule(
     of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
 ) -> TiltedMoments:
     """The second rule, and the third for integrals that it misses."""
-    function, at = of_rows(None), (mean.detach(), variance.detach())
+    function, gaussian = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
-        peak = _peak(function, *at)
-        ends = _bracket(function, *at, peak)
+        peak = _peak(function, *gaussian)
+        ends = _bracket(function, *gaussian, peak)
         _check_finite(ends.sum(0) + peak.height)
         nodes, log_weights, short = _even_nodes(peak, ends)
     moments, missed = _sums(function, nodes, log_weights, mean, variance)
 
     def by_panels(
-        own: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
+        of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
     ) -> TiltedMoments:
-        function, at = own(None), (mean.detach(), variance.detach())
-        known = _Peak(*(part[..., places] for part in peak))
-        panels = _panel_nodes(function, *at, known, ends[..., places])
+        function, gaussian = of_missed(None), (mean.detach(), variance.detach())
+        missed_peak = _Peak(*(part[..., places] for part in peak))
+        panels = _panel_nodes(function, *gaussian, missed_peak, ends[..., places])
         return _sums(function, *panels, mean, variance)[0]
 
     return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
 
 
-def _check_finite(found: Tensor) -> None:
-    if not bool(found.isfinite().all()):
+def _check_finite(value: Tensor) -> None:
+    if not bool(value.isfinite().all()):
         raise PrecisionError(
             "The integral of an answer's probability over a utility is not a number: "
             "the mean, the variance or a parameter of the likelihood is not finite, or "
@@ -305,9 +305,9 @@ def _completed(
     if not bool(missed.any()):
         return moments
     (places,) = missed.nonzero(as_tuple=True)
-    own = at_places(of_rows, places)
-    found = rule(own, mean[..., places], variance[..., places], places)
-    parts = zip(moments, found, strict=True)
+    of_missed = at_places(of_rows, places)
+    replacement = rule(of_missed, mean[..., places], variance[..., places], places)
+    parts = zip(moments, replacement, strict=True)
     return TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
 
 
@@ -319,10 +319,10 @@ def _sums(
     variance: Tensor,
 ) -> tuple[TiltedMoments, Tensor]:
     """The moments by nodes, distances from the mean, and which are missed."""
-    at = mean.detach()
-    value, slope, _ = function(at + nodes)
+    fixed_mean = mean.detach()
+    value, slope, _ = function(fixed_mean + nodes)
     # Nodes are constants: the Gaussian moves over them.
-    offset = nodes + (at - mean)
+    offset = nodes + (fixed_mean - mean)
     logs = value - 0.5 * offset.square() / variance + log_weights
     logs = logs - 0.5 * (2 * math.pi * variance).log()
     moments, errors = tilted_moments(logs, slope, offset, variance)
@@ -338,7 +338,7 @@ def _sums(
 class _Peak(NamedTuple):
     """The product's peak: distance from the mean, height of its logarithm, width."""
 
-    at: Tensor
+    offset: Tensor
     height: Tensor
     width: Tensor
 
@@ -353,9 +353,9 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
     sign, far = slope.sign(), variance * slope.abs()
-    least = 1e-3 * variance.sqrt()
+    min_distance = 1e-3 * variance.sqrt()
     # Distances from the mean in the direction of the slope.
-    low, high = torch.zeros_like(far), 1.01 * far + least
+    low, high = torch.zeros_like(far), 1.01 * far + min_distance
     distance = torch.zeros_like(far)
     for number in range(1, _NEWTON_STEPS + 1):
         z = mean + sign * distance
@@ -375,7 +375,7 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
         )
         climb = torch.where((distance > 0) & (gradient > 0), log_step, step)
         new = distance + climb.nan_to_num(nan=0.0).maximum(step)
-        halved = (low.maximum(least.minimum(0.5 * high)) * high).sqrt()
+        halved = (low.maximum(min_distance.minimum(0.5 * high)) * high).sqrt()
         halved = torch.where(
             (halved > low) & (halved < high), halved, 0.5 * (low + high)
         )
@@ -398,7 +398,7 @@ def _bracket(
     low = torch.zeros_like(high)
     distance = (1.1 * math.sqrt(2 * _DROP) * peak.width).minimum(high)
     for _ in range(_BRACKET_STEPS):
-        offset = peak.at + side * distance
+        offset = peak.offset + side * distance
         value, slope, _ = function(mean + offset)
         fall = peak.height - value + 0.5 * offset.square() / variance
         pace = side * (offset / variance - slope)
@@ -415,7 +415,7 @@ def _bracket(
         distance = torch.where(settled, high, new)
         if bool(settled.all()):
             break
-    return peak.at + side * high
+    return peak.offset + side * high
 
 
 def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -423,8 +423,8 @@ def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     low, high = ends
     wanted = (high - low) / (_STEP * peak.width)
     short = wanted <= _MOST_STEPS
-    most = float(torch.where(short, wanted, 0.0).max())
-    count = max(math.ceil(most), 16) + 1
+    max_steps = float(torch.where(short, wanted, 0.0).max())
+    count = max(math.ceil(max_steps), 16) + 1
     share = torch.linspace(0, 1, count, dtype=low.dtype, device=low.device)
     nodes = low + (high - low) * share.view(-1, *[1] * low.dim())
     spacing = ((high - low) / (count - 1)).log()
@@ -443,9 +443,9 @@ def _panel_nodes(
     """
     unit = torch.linspace(0, 1, _GRID_POINTS, dtype=mean.dtype, device=mean.device)
     unit = unit.view(-1, *[1] * mean.dim())
-    left = ends[0] + (peak.at - ends[0]) * unit
-    right = peak.at + (ends[1] - peak.at) * unit[1:]
-    grid = torch.cat([left, right])
+    lower_grid = ends[0] + (peak.offset - ends[0]) * unit
+    upper_grid = peak.offset + (ends[1] - peak.offset) * unit[1:]
+    grid = torch.cat([lower_grid, upper_grid])
     for _ in range(_GRID_ROUNDS):
         length = _panel_lengths(function, mean, variance, grid)
         grid = _even_grid(grid, length, 2 * _GRID_POINTS)
@@ -465,11 +465,11 @@ def _panel_lengths(
     slope = function(mean + grid)[1] - grid / variance
     tiny = torch.finfo(mean.dtype).tiny
     change = (slope[:-1] - slope[1:]).clamp_min(tiny)
-    own = _PANEL_LENGTH * (steps / change).sqrt()
+    allowed_length = _PANEL_LENGTH * (steps / change).sqrt()
     # A panel next to a bend is as short as the bend, and others grow from there.
     middle = 0.5 * (grid[1:] + grid[:-1])
-    ahead = (own - _GROWTH * middle).cummin(0).values + _GROWTH * middle
-    behind = (own + _GROWTH * middle).flip(0).cummin(0).values.flip(0)
+    ahead = (allowed_length - _GROWTH * middle).cummin(0).values + _GROWTH * middle
+    behind = (allowed_length + _GROWTH * middle).flip(0).cummin(0).values.flip(0)
     return ahead.minimum(behind - _GROWTH * middle).clamp_min(tiny)
 
 
