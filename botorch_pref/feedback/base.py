@@ -68,10 +68,10 @@ class Feedback(ABC):
                     f"{value.device}; give a dense one that has values, for example "
                     "with .to_dense()."
                 )
-            kept = value.clone() if _is_not_whole(value) else value.long().clone()
+            copy = value.clone() if _is_not_whole(value) else value.long().clone()
             if name in self.index_fields:
-                kept = _with_columns(kept, name in self.wide_fields)
-            object.__setattr__(self, name, kept)
+                copy = _with_columns(copy, name in self.wide_fields)
+            object.__setattr__(self, name, copy)
         self._check()
         for count, fields in self.counted.items():
             if count is not None and getattr(self, count) is not None:
@@ -162,17 +162,17 @@ class Feedback(ABC):
         return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
     def _counts(self, name: str | None, fields: tuple[str, ...]) -> Tensor:
-        given = None if name is None else getattr(self, name)
-        if given is not None:
-            return cast("Tensor", given)
+        counts = None if name is None else getattr(self, name)
+        if counts is not None:
+            return cast("Tensor", counts)
         like: Tensor = getattr(self, fields[0])
         m = like.shape[self.answer_dim(fields[0])]
         return torch.ones(m, dtype=torch.long, device=like.device)
 
     def _check_counts(self, name: str, fields: tuple[str, ...]) -> None:
         """Checks counts against the answers that they count, and makes them long."""
-        of = getattr(self, fields[0])
-        if of is None:
+        answers = getattr(self, fields[0])
+        if answers is None:
             raise FeedbackError(
                 f"{self._label(name)} counts {fields[0]}, of which none are given."
             )
@@ -186,15 +186,15 @@ class Feedback(ABC):
             )
         # Negated, so that NaN counts as wrong.
         bad = ~((counts >= 1) & (counts <= _MOST) & (counts == counts.round()))
-        if where := first_place(bad):
-            count = counts[tuple(where)].item()
+        if place := first_place(bad):
+            count = counts[tuple(place)].item()
             strength = " How strongly one is preferred, from 0 to 1, goes to Strengths."
             raise FeedbackError(
-                f"{label}{where} is {count}; a count is how often an answer was given: "
+                f"{label}{place} is {count}; a count is how often an answer was given: "
                 f"a whole number from 1 to {_MOST}. Leave out answers that nobody "
                 f"gave.{strength if 0 < count < 1 else ''}"
             )
-        shape = of.shape[: of.dim() + 1 + self.answer_dim(fields[0])]
+        shape = answers.shape[: answers.dim() + 1 + self.answer_dim(fields[0])]
         if counts.shape[-1:] != shape[-1:] or not _broadcast(counts.shape, shape):
             raise FeedbackError(
                 f"{label} has shape {tuple(counts.shape)}, but "
@@ -217,26 +217,32 @@ class Feedback(ABC):
         """Checks for finite numbers, a row for each answer or each of its options."""
         label, value = self._label("covariates"), self.covariates
         rows = self._covariate_rows
-        each = "option of each answer" if len(rows) > 1 else "answer, pairs before ties"
+        row_noun = (
+            "option of each answer" if len(rows) > 1 else "answer, pairs before ties"
+        )
         if not isinstance(value, Tensor) or not value.is_floating_point():
             kind = getattr(value, "dtype", type(value).__name__)
             raise FeedbackError(
-                f"{label} must be a floating point tensor with a row for each {each}, "
-                f"got {kind}; use for example .double()."
+                f"{label} must be a floating point tensor with a row for each "
+                f"{row_noun}, got {kind}; use for example .double()."
             )
-        least = 1 + len(rows)
-        if value.dim() < least or value.shape[-least:-1] != rows or not value.shape[-1]:
+        min_dim = 1 + len(rows)
+        if (
+            value.dim() < min_dim
+            or value.shape[-min_dim:-1] != rows
+            or not value.shape[-1]
+        ):
             wanted = " x ".join(map(str, (*rows, "p")))
             raise FeedbackError(
                 f"{label} has shape {tuple(value.shape)}, expected batch_shape x "
-                f"{wanted}: p numbers for each {each}."
+                f"{wanted}: p numbers for each {row_noun}."
                 + " What all options of an answer share would cancel."
                 * (len(rows) > 1)
             )
         # Negated, so that NaN counts as wrong.
-        if where := first_place(~(value.abs() <= LARGEST_COVARIATE)):
+        if place := first_place(~(value.abs() <= LARGEST_COVARIATE)):
             raise FeedbackError(
-                f"{label}{where} is {value[tuple(where)].item()}; give finite numbers "
+                f"{label}{place} is {value[tuple(place)].item()}; give finite numbers "
                 f"of at most {LARGEST_COVARIATE:g}, best standardised, and 0 for what "
                 "is neutral or not known."
             )
@@ -262,11 +268,13 @@ class Feedback(ABC):
         label = self._label(name)
         check_distinct(label, check_index_tensor(label, getattr(self, name), width=2))
 
-    def _check_one_each(self, name: str, of: str) -> None:
+    def _check_one_a_row(self, name: str, index_field: str) -> None:
         """Checks that a field has one entry for each row of indices."""
-        rows: Tensor = getattr(self, of)
-        wide = of in self.wide_fields
-        label = self._label(of) + (" without its last dimension" if wide else "")
+        rows: Tensor = getattr(self, index_field)
+        wide = index_field in self.wide_fields
+        label = self._label(index_field) + (
+            " without its last dimension" if wide else ""
+        )
         expected = rows.shape[:-1] if wide else rows.shape
         if (shape := getattr(self, name).shape) != expected:
             raise FeedbackError(
@@ -282,7 +290,7 @@ class Feedback(ABC):
                 ``m`` booleans. At least one answer is left in all; a table without any
                 is left out.
         """
-        taken: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for (count, names), places in zip(self.tables.items(), rows, strict=True):
             size = int(places.sum()) if places.dtype == torch.bool else len(places)
             for name in (*names, *([count] if count else [])):
@@ -290,8 +298,8 @@ class Feedback(ABC):
                 if value is not None:
                     behind = (slice(None),) * (-1 - self.answer_dim(name))
                     value = value[(..., places, *behind)] if size else None
-                taken[name] = value
-        return self._replaced(taken)
+                columns[name] = value
+        return self._replaced(columns)
 
     def repeated(self, most: int) -> Self:
         """The same answers without counts, each as many rows as it counts.
@@ -330,10 +338,10 @@ class Feedback(ABC):
         for name in self.index_fields:
             indices = getattr(self, name)
             bad = (indices < (PADDING if self.padded else 0)) | (indices >= num_points)
-            if where := first_place(bad):
+            if place := first_place(bad):
                 raise FeedbackError(
-                    f"{self._label(name)}{where} is "
-                    f"{int(indices[tuple(where)])}, but there are {num_points} "
+                    f"{self._label(name)}{place} is "
+                    f"{int(indices[tuple(place)])}, but there are {num_points} "
                     f"datapoints: indices go from 0 to {num_points - 1}."
                 )
 
@@ -343,9 +351,9 @@ class Feedback(ABC):
         The block itself is returned where the function gives back every tensor that it
         is given, as ``lambda t: t.cuda()`` does on the device.
         """
-        given = self._tensors()
-        fields = {name: function(value) for name, value in given.items()}
-        if all(fields[name] is value for name, value in given.items()):
+        tensors = self._tensors()
+        fields = {name: function(value) for name, value in tensors.items()}
+        if all(fields[name] is value for name, value in tensors.items()):
             return self
         return self._replaced(fields)
 
@@ -391,14 +399,16 @@ class Feedback(ABC):
                 "with it; give both the same, or none."
             )
         blocks = _with_equal_covariates(self, other)
-        both = blocks[0]._columns(), blocks[1]._columns()
+        columns = blocks[0]._columns(), blocks[1]._columns()
         for count, fields in self.counted.items():
-            if any(given[str(count)] is not None for given in both):
-                for block, given in zip(blocks, both, strict=True):
-                    there = given[fields[0]] is not None
-                    given[str(count)] = block._counts(count, fields) if there else None
+            if any(block_columns[str(count)] is not None for block_columns in columns):
+                for block, block_columns in zip(blocks, columns, strict=True):
+                    has_answers = block_columns[fields[0]] is not None
+                    block_columns[str(count)] = (
+                        block._counts(count, fields) if has_answers else None
+                    )
         return self._replaced(
-            {n: self._joined(n, mine, both[1][n]) for n, mine in both[0].items()}
+            {n: self._joined(n, mine, columns[1][n]) for n, mine in columns[0].items()}
         )
 
     def _joined(self, name: str, first: Any, second: Any) -> Any:
@@ -434,10 +444,10 @@ class Options(NamedTuple):
 
 def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback, ...]:
     """Both with as many covariates, which are 0 where one has none."""
-    given = [b.covariates for b in (first, second) if b.covariates is not None]
-    if not given:
+    tables = [b.covariates for b in (first, second) if b.covariates is not None]
+    if not tables:
         return first, second
-    counts = {covariates.shape[-1] for covariates in given}
+    counts = {covariates.shape[-1] for covariates in tables}
     if len(counts) > 1:
         raise FeedbackError(
             f"{first._label('covariates')} has {first.num_covariates} columns in one "
@@ -445,7 +455,7 @@ def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback,
             "same covariates, 0 where one is neutral."
         )
     (p,) = counts
-    return tuple(b.with_neutral_covariates(p, given[0]) for b in (first, second))
+    return tuple(b.with_neutral_covariates(p, tables[0]) for b in (first, second))
 
 
 class AnswerFold(NamedTuple):
@@ -564,9 +574,9 @@ def check_distinct(name: str, pairs: Tensor) -> None:
     Raises:
         FeedbackError: Both indices of a row are the same.
     """
-    if where := first_place(pairs[..., 0] == pairs[..., 1]):
+    if place := first_place(pairs[..., 0] == pairs[..., 1]):
         raise FeedbackError(
-            f"{name}{where} compares point {int(pairs[(*where, 0)])} with itself, "
+            f"{name}{place} compares point {int(pairs[(*place, 0)])} with itself, "
             "which says nothing; remove the row. (Two different points with equal "
             "coordinates are fine.)"
         )

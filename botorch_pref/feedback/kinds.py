@@ -67,13 +67,13 @@ class Comparisons(Feedback):
 
     def __post_init__(self) -> None:
         """Takes an empty field beside the other one for None, then checks all."""
-        for name, count, other in (
+        for name, count, partner in (
             ("ties", "tie_counts", "pairs"),
             ("pairs", "pair_counts", "ties"),
         ):
             value, counts = getattr(self, name), getattr(self, count)
             is_empty = isinstance(value, Tensor) and not value.numel()
-            if is_empty and getattr(self, other) is not None:
+            if is_empty and getattr(self, partner) is not None:
                 object.__setattr__(self, name, None)
                 if isinstance(counts, Tensor) and not counts.numel():
                     object.__setattr__(self, count, None)
@@ -95,9 +95,14 @@ class Comparisons(Feedback):
     @property
     def tables(self) -> dict[str | None, tuple[str, ...]]:
         """See base class; with the covariates of either kind of duel."""
-        own = dict(zip(("pairs", "ties"), _COVARIATES_OF_DUELS, strict=True))
-        given = super().tables
-        return {count: (*names, own[names[0]]) for count, names in given.items()}
+        covariate_names = dict(
+            zip(("pairs", "ties"), _COVARIATES_OF_DUELS, strict=True)
+        )
+        base_tables = super().tables
+        return {
+            count: (*names, covariate_names[names[0]])
+            for count, names in base_tables.items()
+        }
 
     @property
     def _num_pairs(self) -> int:
@@ -131,21 +136,26 @@ class Comparisons(Feedback):
         fields = dict(columns)
         if not fields.keys().isdisjoint(_COVARIATES_OF_DUELS):
             won, tied = (fields.pop(name, None) for name in _COVARIATES_OF_DUELS)
-            both = won is not None and tied is not None
-            one = tied if won is None else won
-            fields["covariates"] = concatenated(won, tied, -2) if both else one
+            has_both = won is not None and tied is not None
+            single_table = tied if won is None else won
+            fields["covariates"] = (
+                concatenated(won, tied, -2) if has_both else single_table
+            )
         return super()._replaced(fields)
 
     def options(self) -> Options:
         """See base class."""
         assert self.covariates is not None, "asked for where there are covariates"
-        given = {name: getattr(self, name) for name in self.index_fields}
-        pairs = list(given.values())
+        index_tables = {name: getattr(self, name) for name in self.index_fields}
+        pairs = list(index_tables.values())
         every = pairs[0] if len(pairs) == 1 else concatenated(pairs[0], pairs[1], -2)
         numbers = torch.arange(2 * every.shape[-2], device=every.device).view(-1, 2)
         sizes = [rows.shape[-2] for rows in pairs]
-        numbered = zip(given.items(), numbers.split(sizes), strict=True)
-        about = {name: own.expand(rows.shape) for (name, rows), own in numbered}
+        numbered = zip(index_tables.items(), numbers.split(sizes), strict=True)
+        about = {
+            name: option_numbers.expand(rows.shape)
+            for (name, rows), option_numbers in numbered
+        }
         second = torch.zeros_like(self.covariates)
         return Options(
             self._replaced({**about, "covariates": None}),
@@ -197,12 +207,12 @@ class Choices(Feedback):
     def _check(self) -> None:
         _check_padded_sets("Choices.sets", self.sets, "set")
         integer_tensor("Choices.chosen", self.chosen, "m", "indices into datapoints")
-        self._check_one_each("chosen", "sets")
+        self._check_one_a_row("chosen", "sets")
         outside = (self.sets != self.chosen.unsqueeze(-1)).all(-1) | (self.chosen < 0)
-        if where := first_place(outside):
-            members = [i for i in self.sets[tuple(where)].tolist() if i >= 0]
+        if place := first_place(outside):
+            members = [i for i in self.sets[tuple(place)].tolist() if i >= 0]
             raise FeedbackError(
-                f"Choices.chosen{where} is {int(self.chosen[tuple(where)])}, which is "
+                f"Choices.chosen{place} is {int(self.chosen[tuple(place)])}, which is "
                 f"not in its set {members}; give the index into datapoints, not the "
                 "place in the set, or add the item to the set."
             )
@@ -296,15 +306,15 @@ class Rankings(Feedback):
             stages: rows without a stage are left out where no batch has one, else they
             are -1 throughout. So without batch dimensions there are none.
         """
-        stages, there = self._padded_stages()
-        return stages[..., there, :]
+        stages, is_stage = self._padded_stages()
+        return stages[..., is_stage, :]
 
     def answers_of_stages(self) -> Tensor:
         """The ranking that each row of :meth:`stages` is of, ``s`` long."""
-        _, there = self._padded_stages()
+        _, is_stage = self._padded_stages()
         k, m = self.orders.shape[-1], self.orders.shape[-2]
-        answers = torch.arange(m, device=there.device).repeat_interleave(k - 1)
-        return answers[there]
+        answers = torch.arange(m, device=is_stage.device).repeat_interleave(k - 1)
+        return answers[is_stage]
 
     def _padded_stages(self) -> tuple[Tensor, Tensor]:
         """The stages of all rankings, and which of them some element of a batch has."""
@@ -338,13 +348,13 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
         FeedbackError: Items that are no rankings, or ranks that are NaN or too few.
     """
     _check_padded_sets("items", items, "ranking")
-    shapes = [tuple(given.shape) for given in (items, ranks)]
+    shapes = [tuple(table.shape) for table in (items, ranks)]
     if len(shapes[0]) != 2 or shapes[0] != shapes[1]:
         raise FeedbackError(
             f"items has shape {shapes[0]} and ranks {shapes[1]}; give both m x k."
         )
-    if where := first_place(ranks.isnan() & (items != PADDING)):
-        raise FeedbackError(f"ranks{where} is NaN; leave out what was not ranked.")
+    if nan_place := first_place(ranks.isnan() & (items != PADDING)):
+        raise FeedbackError(f"ranks{nan_place} is NaN; leave out what was not ranked.")
     ranks, order = ranks.double().masked_fill(items < 0, torch.inf).sort(stable=True)
     items = items.gather(-1, order)
     first = torch.ones_like(items, dtype=torch.bool)
@@ -355,16 +365,16 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
     sizes = torch.zeros(len(items), k + 1).to(items)
     sizes.scatter_add_(-1, place, (items >= 0).long())
     shared = sizes.amax(-1) > 1
-    found: list[Feedback] = []
+    answers: list[Feedback] = []
     if not shared.all():
-        found.append(Rankings(items[~shared]))
+        answers.append(Rankings(items[~shared]))
     if shared.any():
         items, place, sizes, first = (t[shared] for t in (items, place, sizes, first))
-        found.append(_of_shared_places(items, place, sizes, first))
-    return tuple(found)
+        answers.append(_compared_places(items, place, sizes, first))
+    return tuple(answers)
 
 
-def _of_shared_places(
+def _compared_places(
     items: Tensor, place: Tensor, sizes: Tensor, first: Tensor
 ) -> Comparisons:
     """Comparisons of rankings in order, whose items have places of some sizes."""
@@ -373,22 +383,22 @@ def _of_shared_places(
     number = position - start
     size, following = sizes.gather(-1, place), sizes.gather(-1, place + 1)
     before = torch.where(place > 0, sizes.gather(-1, (place - 1).clamp_min(0)), 0)
-    there = items >= 0
+    is_item = items >= 0
 
-    def edges(here: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-        rows, columns = here.nonzero(as_tuple=True)
-        return items[rows, columns], items[rows, other[rows, columns]]
+    def edges(mask: Tensor, partner_column: Tensor) -> tuple[Tensor, Tensor]:
+        rows, columns = mask.nonzero(as_tuple=True)
+        return items[rows, columns], items[rows, partner_column[rows, columns]]
 
     beats_next = edges(
-        there & (following > 0) & (size >= following),
+        is_item & (following > 0) & (size >= following),
         start + size + number % following.clamp_min(1),
     )
     worse, better = edges(
-        there & (size > before) & (before > 0),
+        is_item & (size > before) & (before > 0),
         start - before + number % before.clamp_min(1),
     )
     # Of two, one tie is the ring.
-    in_ring = there & ((size > 2) | ((size == 2) & (number == 0)))
+    in_ring = is_item & ((size > 2) | ((size == 2) & (number == 0)))
     ties = edges(in_ring, start + (number + 1) % size.clamp_min(1))
     won = [torch.cat(ends) for ends in zip(beats_next, (better, worse), strict=True)]
     return Comparisons(torch.stack(won, dim=-1), torch.stack(ties, dim=-1))
@@ -414,28 +424,28 @@ def _check_padded_sets(name: str, value: object, noun: str) -> None:
             f"{name} has shape {tuple(rows.shape)}, expected batch_shape x m x k, one "
             f"{noun} a row."
         )
-    if where := first_place(rows < PADDING):
+    if place := first_place(rows < PADDING):
         raise FeedbackError(
-            f"{name}{where} is {int(rows[tuple(where)])}, which is no index; pad short "
+            f"{name}{place} is {int(rows[tuple(place)])}, which is no index; pad short "
             f"{noun}s with {PADDING} at the end of the row."
         )
-    if where := first_place((rows[..., :-1] == PADDING) & (rows[..., 1:] != PADDING)):
+    if place := first_place((rows[..., :-1] == PADDING) & (rows[..., 1:] != PADDING)):
         raise FeedbackError(
-            f"{name}{where} is padding ({PADDING}) before an item; put the padding at "
+            f"{name}{place} is padding ({PADDING}) before an item; put the padding at "
             "the end of the row."
         )
     sizes = (rows != PADDING).sum(-1)
-    if where := first_place(sizes < 2):
-        items = "no items" if int(sizes[tuple(where)]) == 0 else "one item"
+    if place := first_place(sizes < 2):
+        items = "no items" if int(sizes[tuple(place)]) == 0 else "one item"
         raise FeedbackError(
-            f"{name}{where} has {items}; a {noun} of fewer than two says nothing: "
+            f"{name}{place} has {items}; a {noun} of fewer than two says nothing: "
             "remove the row."
         )
     ordered = rows.sort(-1).values
     twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != PADDING)
-    if where := first_place(twice):
+    if place := first_place(twice):
         raise FeedbackError(
-            f"{name}{where[:-1]} names point {int(ordered[tuple(where)])} twice in one "
+            f"{name}{place[:-1]} names point {int(ordered[tuple(place)])} twice in one "
             f"{noun}; name every item once. (Two different points with equal "
             "coordinates are fine.)"
         )
@@ -465,7 +475,7 @@ class Strengths(Feedback):
     def _check(self) -> None:
         self._check_pairs("pairs")
         _check_unit_interval("Strengths.strengths", self.strengths)
-        self._check_one_each("strengths", "pairs")
+        self._check_one_a_row("strengths", "pairs")
 
 
 def _check_unit_interval(name: str, value: object) -> None:
@@ -478,9 +488,9 @@ def _check_unit_interval(name: str, value: object) -> None:
         )
     # Negated, so that NaN counts as outside.
     outside = ~((value > 0) & (value < 1))
-    if where := first_place(outside):
+    if place := first_place(outside):
         raise FeedbackError(
-            f"{name}{where} is {float(value[tuple(where)])}, not strictly between 0 "
+            f"{name}{place} is {float(value[tuple(place)])}, not strictly between 0 "
             f"and 1 ({int(outside.sum())} such answers). "
             "Remove answers that are not finite; move a scale that includes its ends "
             "inside with (y (n - 1) + 0.5) / n, y from 0 to 1 and n the number of "
@@ -520,7 +530,7 @@ class Validity(Feedback):
                 f"Validity.valid must be a tensor of booleans, got {kind}; "
                 "use for example labels == 1."
             )
-        self._check_one_each("valid", "indices")
+        self._check_one_a_row("valid", "indices")
 
 
 @dataclass(frozen=True, eq=False)
@@ -548,16 +558,16 @@ class OrdinalRatings(Feedback):
     def _check(self) -> None:
         check_index_tensor("OrdinalRatings.indices", self.indices, width=None)
         levels = integer_tensor("OrdinalRatings.levels", self.levels, "m", "levels")
-        self._check_one_each("levels", "indices")
+        self._check_one_a_row("levels", "indices")
         count: object = self.num_levels
         if not isinstance(count, int) or isinstance(count, bool) or count < 2:
             raise FeedbackError(
                 f"OrdinalRatings.num_levels is {count!r}; give the number of levels of "
                 "the scale, an integer of at least 2."
             )
-        if where := first_place((levels < 0) | (levels >= count)):
+        if place := first_place((levels < 0) | (levels >= count)):
             raise FeedbackError(
-                f"OrdinalRatings.levels{where} is {int(levels[tuple(where)])}, but "
+                f"OrdinalRatings.levels{place} is {int(levels[tuple(place)])}, but "
                 f"there are {count} levels: count them from 0 to {count - 1}."
             )
 
@@ -584,4 +594,4 @@ class Ratings(Feedback):
     def _check(self) -> None:
         check_index_tensor("Ratings.indices", self.indices, width=None)
         _check_unit_interval("Ratings.ratings", self.ratings)
-        self._check_one_each("ratings", "indices")
+        self._check_one_a_row("ratings", "indices")

@@ -441,7 +441,7 @@ class PointSolver(SiteSolver):
     def block_rows(self) -> list[BlockRows]:
         """The rows of each block of noise, by parts."""
         noise = cast("NoiseBlocks", self.noise)
-        return [BlockRows.of(self.rows, part.rows) for part in noise.parts]
+        return [BlockRows.from_design(self.rows, part.rows) for part in noise.parts]
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""

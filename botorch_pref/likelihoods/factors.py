@@ -459,7 +459,7 @@ class _Answers:
     @property
     def batch_shape(self) -> torch.Size:
         """Of the answers and their groups."""
-        parts = self.counts.shape[:-1], self.groups.there.shape[:-1]
+        parts = self.counts.shape[:-1], self.groups.present.shape[:-1]
         return joint_shape(self.boxes.batch_shape, *parts)
 
     def take(self, rows: Tensor) -> _Answers:
@@ -589,11 +589,11 @@ class _InLine:
         self.batch_shape = batch_shape
         each = answers.in_line(batch_shape)
         groups = each.groups
-        often = groups.total(each.counts) - groups.there.to(each.counts)
+        often = groups.total(each.counts) - groups.present.to(each.counts)
         (self._alone,) = (often <= 0).nonzero(as_tuple=True)
         (self._merged,) = (often > 0).nonzero(as_tuple=True)
         self._single = each.at(groups.first[self._alone]).boxes
-        self._there = groups.there[self._alone]
+        self._there = groups.present[self._alone]
         self._parts = _product(each.take(self._merged))
         self._opposed: tuple[_Opposed, NormalPowers] | None = None
         if len(self._parts) == 1 and isinstance(self._parts[0], _Opposed):

@@ -33,11 +33,11 @@ def join_rows(parts: Sequence[Tensor], along: int = -1) -> Tensor:
     return torch.cat(rows, dim=along)
 
 
-def batched_product(left: Tensor, right: Tensor) -> Tensor:
+def batched_product(points: Tensor, weights: Tensor) -> Tensor:
     """``t_batch x batch_shape x q x n`` times ``batch_shape x n x r``."""
-    if right.dim() != 3 or left.dim() < 4:
-        return left @ right
-    return torch.einsum("...sqn,snr->...sqr", left, right)
+    if weights.dim() != 3 or points.dim() < 4:
+        return points @ weights
+    return torch.einsum("...sqn,snr->...sqr", points, weights)
 
 
 def block_diagonal(first: Tensor, second: Tensor) -> Tensor:
@@ -122,9 +122,12 @@ class _ScaledStationary(Function):
         z = (x - x.mean(dim=-2, keepdim=True) if matern else x) / lengthscale
         z = z - z.mean(dim=-2, keepdim=True)
         squares = z.square().sum(-1, keepdim=True)
-        ones = torch.ones_like(squares)
-        left, right = (-2.0 * z, squares, ones), (z, ones, squares)
-        distance = torch.cat(left, dim=-1) @ torch.cat(right, dim=-1).mT
+        unit_column = torch.ones_like(squares)
+        left_columns, right_columns = (
+            (-2.0 * z, squares, unit_column),
+            (z, unit_column, squares),
+        )
+        distance = torch.cat(left_columns, dim=-1) @ torch.cat(right_columns, dim=-1).mT
         distance.clamp_min_(0.0).diagonal(dim1=-2, dim2=-1).fill_(0.0)
         # The gradient in D is minus half the slope times the output scale.
         if matern:
@@ -226,15 +229,17 @@ class RowKernel:
     def places(self, raw: Sequence[Tensor]) -> Array:
         """The places among all scales of those behind some parameters."""
         count = self._base.raw_lengthscale.numel()
-        own = {id(self._base.raw_lengthscale): [*range(count)]}
-        return np.concatenate([own.get(id(each), [count]) for each in raw])
+        positions = {id(self._base.raw_lengthscale): [*range(count)]}
+        return np.concatenate(
+            [positions.get(id(parameter), [count]) for parameter in raw]
+        )
 
     def slopes(self) -> RowSlopes:
         """The parts of the derivatives at the present scales."""
         lengthscale = self._base.lengthscale.detach().numpy().reshape(-1)
         precision = np.broadcast_to(lengthscale**-2.0, self._x.shape[-1:])
-        own = self._x**2 @ precision
-        distance = np.add.outer(own, own)
+        squared_norms = self._x**2 @ precision
+        distance = np.add.outer(squared_norms, squared_norms)
         distance -= 2 * (self._x * precision) @ self._x.T
         np.maximum(distance, 0.0, out=distance)
         signed = float(self._kernel.outputscale.detach()) * self._signs
@@ -247,27 +252,32 @@ class RowKernel:
         covar = slope + 5 / 3 * distance * decay
         return RowSlopes(precision, covar, 5 / 3 * slope, 25 / 3 * decay)
 
-    def first(self, at: RowSlopes) -> Array:
+    def first(self, slopes: RowSlopes) -> Array:
         """The first derivatives of the covariance of rows, ``p x m x m``."""
-        slope = self._blocks(at.slope)
+        slope = self._blocks(slopes.slope)
         of_length = np.einsum("pkab,kab->pab", self._squares, slope)
-        of_length *= at.precision[:, None, None]
+        of_length *= slopes.precision[:, None, None]
         if self._is_shared:
             of_length = of_length.sum(0, keepdims=True)
-        return np.concatenate([of_length, [self._blocks(at.covar).sum(0)]])
+        return np.concatenate([of_length, [self._blocks(slopes.covar).sum(0)]])
 
-    def second(self, at: RowSlopes, weights: Array) -> Array:
+    def second(self, slopes: RowSlopes, weights: Array) -> Array:
         """Products of the second derivatives with symmetric weights, ``p x p``."""
         tiled = np.tile(weights, (self._num_terms, self._num_terms))
-        of_length, both = self._moments(tiled * at.slope)
-        if at.bend is not at.slope:
-            _, both = self._moments(tiled * at.bend)
-        of_length = at.precision * of_length
-        both = at.precision[:, None] * both * at.precision - 2 * np.diag(of_length)
+        of_length, of_pairs = self._moments(tiled * slopes.slope)
+        if slopes.bend is not slopes.slope:
+            _, of_pairs = self._moments(tiled * slopes.bend)
+        of_length = slopes.precision * of_length
+        of_pairs = slopes.precision[
+            :, None
+        ] * of_pairs * slopes.precision - 2 * np.diag(of_length)
         if self._is_shared:
-            of_length, both = of_length.sum(keepdims=True), both.sum(keepdims=True)
-        of_output = np.append(of_length, (tiled * at.covar).sum())
-        return np.block([[both, of_length[:, None]], [of_output]])
+            of_length, of_pairs = (
+                of_length.sum(keepdims=True),
+                of_pairs.sum(keepdims=True),
+            )
+        of_output = np.append(of_length, (tiled * slopes.covar).sum())
+        return np.block([[of_pairs, of_length[:, None]], [of_output]])
 
     def _moments(self, weights: Array) -> tuple[Array, Array]:
         """Weighted sums of squared differences, ``d``, and of products of two.
@@ -371,8 +381,10 @@ class _SemidefiniteCholesky(Function):
         regular = factor + torch.diag_embed(absent.to(factor.dtype))
         inner = (regular.mT @ present).tril()
         inner = inner - 0.5 * torch.diag_embed(inner.diagonal(dim1=-2, dim2=-1))
-        left = torch.linalg.solve_triangular(regular.mT, inner, upper=True)
-        full = torch.linalg.solve_triangular(regular, left, upper=False, left=False)
+        half_solved = torch.linalg.solve_triangular(regular.mT, inner, upper=True)
+        full = torch.linalg.solve_triangular(
+            regular, half_solved, upper=False, left=False
+        )
         return 0.5 * (full + full.mT)
 
 
@@ -388,14 +400,14 @@ def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
     directions = torch.zeros_like(rows)
     places: list[int] = []
     for j in range(rows.shape[-1]):
-        rest = rows[..., j, :, None]
+        remainder = rows[..., j, :, None]
         earlier = directions[..., : len(places), :]
         for _ in range(2):
-            rest = rest - earlier.mT @ (earlier @ rest)
-        square = rest.square().sum((-2, -1))
+            remainder = remainder - earlier.mT @ (earlier @ remainder)
+        square = remainder.square().sum((-2, -1))
         if bool((square > threshold).any()):
             length = torch.where(square > threshold, square.sqrt(), torch.inf)
-            new = (rest / length[..., None, None]).squeeze(-1)
+            new = (remainder / length[..., None, None]).squeeze(-1)
             directions[..., len(places), :] = new
             places.append(j)
     root = torch.zeros_like(rows)

@@ -29,9 +29,9 @@ def krylov_solution(
     Returns:
         ``x``, and the relative norm of the residual, ``batch_shape``.
     """
-    known = torch.finfo(right.dtype)
+    limits = torch.finfo(right.dtype)
     length = right.norm(dim=-1, keepdim=True)
-    basis, columns = [right / length.clamp_min(known.tiny)], list[Tensor]()
+    basis, columns = [right / length.clamp_min(limits.tiny)], list[Tensor]()
     for step in range(1, min(most_steps, right.shape[-1]) + 1):
         image, vectors = operator(basis[-1]), torch.stack(basis, dim=-1)
         column = torch.zeros_like(vectors[..., 0, :])
@@ -39,13 +39,17 @@ def krylov_solution(
             along = vectors.mT @ image.unsqueeze(-1)
             image = image - (vectors @ along).squeeze(-1)
             column = column + along.squeeze(-1)
-        rest = image.norm(dim=-1, keepdim=True)
+        remainder_norm = image.norm(dim=-1, keepdim=True)
         # What is rounding is no direction. Elements that have none any more are solved.
-        rest = rest * (rest > known.eps * column.norm(dim=-1, keepdim=True))
+        remainder_norm = remainder_norm * (
+            remainder_norm > limits.eps * column.norm(dim=-1, keepdim=True)
+        )
         ended = (basis[-1] == 0).all(-1, keepdim=True)
         column = column + pad(ended.to(column), (step - 1, 0))
-        columns.append(torch.cat([column, rest], dim=-1))
-        basis.append(image * (rest > 0) / rest.clamp_min(known.tiny))
+        columns.append(torch.cat([column, remainder_norm], dim=-1))
+        basis.append(
+            image * (remainder_norm > 0) / remainder_norm.clamp_min(limits.tiny)
+        )
         hessenberg = torch.stack(
             [pad(part, (0, step + 1 - part.shape[-1])) for part in columns], dim=-1
         )

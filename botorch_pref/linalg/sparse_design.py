@@ -89,19 +89,19 @@ class SparseDesign:
         batch = self.indices.shape[:-2]
         index = self.indices.flatten(-2)
         if not batch:
-            taken = values.index_select(-1, index)
+            point_values = values.index_select(-1, index)
         else:
             batch = joint_shape(values.shape[:-1], batch)
             index = index.expand(*batch, -1)
-            taken = values.expand(*batch, -1).gather(-1, index)
-        taken = taken.unflatten(-1, self.indices.shape[-2:])
-        return (taken * self.coefficients).sum(-1)
+            point_values = values.expand(*batch, -1).gather(-1, index)
+        point_values = point_values.unflatten(-1, self.indices.shape[-2:])
+        return (point_values * self.coefficients).sum(-1)
 
     def apply_matrix(self, values: Tensor) -> Tensor:
         """``A values`` for ``batch_shape x n x k``."""
-        (index, coefficient), *others = self._terms
+        (index, coefficient), *more_terms = self._terms
         out = coefficient.unsqueeze(-1) * take_rows(values, index)
-        for index, coefficient in others:
+        for index, coefficient in more_terms:
             out.addcmul_(coefficient.unsqueeze(-1), take_rows(values, index))
         return out
 
@@ -145,10 +145,10 @@ class SparseDesign:
     def congruence_diagonal(self, matrix: Tensor) -> Tensor:
         """The diagonal of ``A M A'``, ``batch_shape x m``."""
         n, c = self.num_points, self.coefficients
-        where = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
-        seen = take_places(matrix.flatten(-2), where.flatten(-3))
-        seen = seen.unflatten(-1, where.shape[-3:])
-        return (seen * c.unsqueeze(-1) * c.unsqueeze(-2)).sum((-2, -1))
+        places = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
+        entries = take_places(matrix.flatten(-2), places.flatten(-3))
+        entries = entries.unflatten(-1, places.shape[-3:])
+        return (entries * c.unsqueeze(-1) * c.unsqueeze(-2)).sum((-2, -1))
 
     def adjoint_congruence(self, matrix: Tensor) -> Tensor:
         """``A' M A`` of a symmetric ``M``, ``batch_shape x m x m``."""
@@ -158,12 +158,12 @@ class SparseDesign:
         """``A' diag(t) A`` for ``batch_shape x m``, without forming a dense ``A``."""
         n = self.num_points
         batch = joint_shape(precisions.shape[:-1], self.indices.shape[:-2])
-        where = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
+        places = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
         c = self.coefficients
         values = precisions[..., None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
         values = values.expand(*batch, *values.shape[-3:]).flatten(-3)
-        where = where.expand(*batch, *where.shape[-3:]).flatten(-3)
-        sums = values.new_zeros(*batch, n * n).scatter_add(-1, where, values)
+        places = places.expand(*batch, *places.shape[-3:]).flatten(-3)
+        sums = values.new_zeros(*batch, n * n).scatter_add(-1, places, values)
         return sums.unflatten(-1, (n, n))
 
 
@@ -211,7 +211,7 @@ _AT_ONCE = 2**18
 class RowGroups:
     """The ``m`` groups of ``M`` rows that are equal up to their sign.
 
-    ``first``, ``batch_shape x m``, is the first row of each group, and ``there`` False
+    ``first``, ``batch_shape x m``, is the first row of each group, and ``present`` False
     where an element of the batch has no such group; ``group`` and ``sign``,
     ``batch_shape x M``, are those of each row, -1 for minus the first.
     """
@@ -219,7 +219,7 @@ class RowGroups:
     first: Tensor
     group: Tensor
     sign: Tensor
-    there: Tensor
+    present: Tensor
 
     @property
     def num_groups(self) -> int:
@@ -239,18 +239,18 @@ class RowGroups:
 
     def in_line(self, batch: torch.Size) -> RowGroups:
         """Groups of the rows of all elements of a batch, one after the other."""
-        first, there = (t.expand(*batch, -1) for t in (self.first, self.there))
+        first, present = (t.expand(*batch, -1) for t in (self.first, self.present))
         group, sign = (t.expand(*batch, -1) for t in (self.group, self.sign))
         element = torch.arange(batch.numel(), device=first.device).view(*batch, 1)
         first = first + element * group.shape[-1]
         group = group + element * first.shape[-1]
-        return RowGroups(*(t.flatten() for t in (first, group, sign, there)))
+        return RowGroups(*(t.flatten() for t in (first, group, sign, present)))
 
     def merged(self, rows: SparseDesign) -> SparseDesign:
-        """One row of each group; of a group that is not there none."""
-        found = rows.take(self.first)
-        there = self.there.unsqueeze(-1)
-        return replace(found, coefficients=found.coefficients * there)
+        """Takes one row of each group, with zeros for a group that is not present."""
+        first_rows = rows.take(self.first)
+        present = self.present.unsqueeze(-1)
+        return replace(first_rows, coefficients=first_rows.coefficients * present)
 
 
 def take_places(values: Tensor, places: Tensor) -> Tensor:
@@ -267,9 +267,9 @@ def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
         # Thirty times faster than torch's comparison of whole rows.
         group = torch.zeros_like(table[:, 0], dtype=torch.long)
         for column in table.unbind(-1):
-            values, own = torch.unique(column, return_inverse=True)
+            values, value_index = torch.unique(column, return_inverse=True)
             if len(values) > 1:
-                key = group * len(values) + own
+                key = group * len(values) + value_index
                 group = torch.unique(key, return_inverse=True)[1]
     else:
         group = torch.unique(table, dim=0, return_inverse=True)[1]
@@ -281,15 +281,16 @@ def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def row_groups(
-    rows: SparseDesign, label: Tensor | None = None, each: bool = True
+    rows: SparseDesign, label: Tensor | None = None, per_element: bool = True
 ) -> RowGroups | None:
     """Groups the rows that are equal up to their sign; None where none are.
 
-    Rows of different ``label``, ``M`` numbers, stay apart. ``each`` element of a batch
-    is grouped by itself; else rows are equal that are so in all.
+    Rows of different ``label``, ``M`` numbers, stay apart. With ``per_element``
+    each element of a batch is grouped by itself; else rows are equal that are so in
+    all.
     """
-    there = rows.coefficients != 0
-    order = torch.where(there, rows.indices, rows.num_points)
+    is_used = rows.coefficients != 0
+    order = torch.where(is_used, rows.indices, rows.num_points)
     index, place = order.sort(dim=-1, stable=True)
     value = rows.coefficients.detach().expand_as(place).gather(-1, place)
     sign = value[..., :1].sign()
@@ -299,7 +300,7 @@ def row_groups(
     if label is not None:
         label = label.double().unsqueeze(-1).expand(*batch, -1, 1)
         table = torch.cat([table, label], dim=-1)
-    if batch and not each:
+    if batch and not per_element:
         table = torch.cat(
             [table, (sign * sign.reshape(-1, num_rows)[0]).unsqueeze(-1)], -1
         )
@@ -313,45 +314,53 @@ def row_groups(
     first, group = distinct_rows(flat)
     if len(first) == len(flat):
         return None
-    of_each = torch.bincount(element[first], minlength=batch.numel())
-    start = of_each.cumsum(0) - of_each
-    most = int(of_each.max())
-    rank = torch.arange(most, device=flat.device)
-    real = rank < of_each.unsqueeze(-1)
-    own = first[(start.unsqueeze(-1) + rank).clamp_max(len(first) - 1)]
-    own = torch.where(real, own - element.unique().unsqueeze(-1) * num_rows, 0)
+    group_counts = torch.bincount(element[first], minlength=batch.numel())
+    start = group_counts.cumsum(0) - group_counts
+    max_groups = int(group_counts.max())
+    rank = torch.arange(max_groups, device=flat.device)
+    present = rank < group_counts.unsqueeze(-1)
+    first_rows = first[(start.unsqueeze(-1) + rank).clamp_max(len(first) - 1)]
+    first_rows = torch.where(
+        present, first_rows - element.unique().unsqueeze(-1) * num_rows, 0
+    )
     group = (group - start[element]).reshape(*batch, num_rows)
-    own, real = own.reshape(*batch, most), real.reshape(*batch, most)
-    lead = take_places(take_places(sign, own), group)
-    return RowGroups(own, group, sign * lead, real)
+    first_rows, present = (
+        first_rows.reshape(*batch, max_groups),
+        present.reshape(*batch, max_groups),
+    )
+    lead = take_places(take_places(sign, first_rows), group)
+    return RowGroups(first_rows, group, sign * lead, present)
 
 
 class RowFinder:
     """Finds the groups of rows, once as long as the rows stay the same."""
 
     def __init__(self) -> None:
-        self._known: list[
+        self._memory: list[
             tuple[SparseDesign, Tensor | None, bool, RowGroups | None]
         ] = []
 
     def __call__(
-        self, rows: SparseDesign, label: Tensor | None = None, each: bool = True
+        self, rows: SparseDesign, label: Tensor | None = None, per_element: bool = True
     ) -> RowGroups | None:
         """See :func:`row_groups`."""
-        for other, known, per_element, found in self._known:
-            same = rows.num_points == other.num_points and each == per_element
-            parts = (
-                (rows.indices, other.indices),
-                (rows.coefficients, other.coefficients),
+        for old_rows, old_label, old_per_element, groups in self._memory:
+            fits = (
+                rows.num_points == old_rows.num_points
+                and per_element == old_per_element
             )
-            if same and all(_same(*part) for part in (*parts, (label, known))):
-                return found
-        found = row_groups(rows, label, each)
-        self._known = [*self._known[-3:], (rows, label, each, found)]
-        return found
+            parts = (
+                (rows.indices, old_rows.indices),
+                (rows.coefficients, old_rows.coefficients),
+            )
+            if fits and all(_are_equal(*part) for part in (*parts, (label, old_label))):
+                return groups
+        groups = row_groups(rows, label, per_element)
+        self._memory = [*self._memory[-3:], (rows, label, per_element, groups)]
+        return groups
 
 
-def _same(first: Tensor | None, second: Tensor | None) -> bool:
+def _are_equal(first: Tensor | None, second: Tensor | None) -> bool:
     if first is None or second is None:
         return first is second
     return torch.equal(first, second)
@@ -406,9 +415,9 @@ class NoiseBlocks:
 
     def diagonal(self) -> Tensor:
         """The diagonal of ``N``, ``batch_shape x m``."""
-        own = self.covariance.diagonal(dim1=-2, dim2=-1)
-        zeros = own.new_zeros(*own.shape[:-2], self.num_rows, 1)
-        return self.put(own.unsqueeze(-1), zeros).squeeze(-1)
+        variances = self.covariance.diagonal(dim1=-2, dim2=-1)
+        zeros = variances.new_zeros(*variances.shape[:-2], self.num_rows, 1)
+        return self.put(variances.unsqueeze(-1), zeros).squeeze(-1)
 
     def times(self, values: Tensor) -> Tensor:
         """``N values``, both ``batch_shape x m x c``."""
@@ -479,11 +488,11 @@ class BlockRows:
     num_points: int
 
     @classmethod
-    def of(cls, rows: SparseDesign, blocks: Tensor) -> BlockRows:
+    def from_design(cls, rows: SparseDesign, blocks: Tensor) -> BlockRows:
         """The rows of ``num_blocks x k`` places, padded with the number of rows."""
-        there = blocks < rows.num_rows
-        place = torch.where(there, blocks, 0)
-        coefficients = rows.coefficients[..., place, :] * there.unsqueeze(-1)
+        is_row = blocks < rows.num_rows
+        place = torch.where(is_row, blocks, 0)
+        coefficients = rows.coefficients[..., place, :] * is_row.unsqueeze(-1)
         return cls(rows.indices[..., place, :], coefficients, rows.num_points)
 
     def _terms(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -498,8 +507,8 @@ class BlockRows:
         """``A K A'`` of each block, of ``batch_shape x n x n``."""
         flat, total = matrix.flatten(-2), matrix.new_zeros(())
         for place, factor in self._terms():
-            seen = take_places(flat, place.flatten(-3))
-            total = total + factor * seen.unflatten(-1, place.shape[-3:])
+            entries = take_places(flat, place.flatten(-3))
+            total = total + factor * entries.unflatten(-1, place.shape[-3:])
         return total
 
     def gram(self, blocks: Tensor) -> Tensor:

@@ -327,7 +327,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         own = 0.5 * (own + own.mT)
         parts = []
         for blocks in buckets:
-            covariance = BlockRows.of(made.rows, blocks).congruence(own)
+            covariance = BlockRows.from_design(made.rows, blocks).congruence(own)
             if made.noise is not None:
                 covariance = covariance + _within_blocks(made.noise, blocks)
             parts.append(NoiseBlocks(blocks, covariance, made.rows.num_rows))
@@ -420,11 +420,11 @@ def _tastes(
     """
     tau, rows = (
         noise.take(factor.tau.unsqueeze(-1)),
-        BlockRows.of(factor.rows, noise.rows),
+        BlockRows.from_design(factor.rows, noise.rows),
     )
     inner = plus_identity(tau * noise.covariance)
     precision = torch.linalg.solve(inner, torch.diag_embed(tau.squeeze(-1)))
-    rows = BlockRows.of(factor.rows, noise.rows)
+    rows = BlockRows.from_design(factor.rows, noise.rows)
     rows = replace(rows, coefficients=rows.coefficients.to(like))
     pulls = noise.take(forces).squeeze(-1)
     return _Tastes(raters, rows, pulls.to(like), precision.to(like))

@@ -37,7 +37,7 @@ def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
 
 
 def moments_of(posterior: Posterior) -> Moments:
-    """What `shared_covariance_mixture` says, with means made when something needs them.
+    """The mixture of `shared_covariance_mixture`, with means made when something needs them.
 
     So their mean and their spread may cost less than all of them.
     """
@@ -144,10 +144,10 @@ def duels_between(utilities: Tensor) -> Tensor:
 
     The indices are ``batch_shape x q (q - 1) / 2 x 2``.
     """
-    heard = utilities.squeeze(-1)
-    pairs = torch.combinations(torch.arange(heard.shape[-1], device=heard.device))
+    values = utilities.squeeze(-1)
+    pairs = torch.combinations(torch.arange(values.shape[-1], device=values.device))
     first, second = pairs.unbind(-1)
-    lost = heard[..., first] < heard[..., second]
+    lost = values[..., first] < values[..., second]
     return torch.where(lost.unsqueeze(-1), pairs.flip(-1), pairs)
 
 

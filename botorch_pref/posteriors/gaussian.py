@@ -63,8 +63,8 @@ def in_precision_of(name: str, points: Tensor, like: Tensor | None) -> Tensor:
     """Points in the precision of ``like``, which must be no lower than their own."""
     dtype = points.dtype if like is None else like.dtype
     # To double is exact; from double to single would change the points.
-    known = points.dtype in _FLOATING and dtype in _FLOATING
-    if not known or torch.promote_types(points.dtype, dtype) != dtype:
+    is_floating = points.dtype in _FLOATING and dtype in _FLOATING
+    if not is_floating or torch.promote_types(points.dtype, dtype) != dtype:
         target = dtype if dtype in _FLOATING else torch.float64
         beside = "" if like is None else f", and what it goes with {like.dtype}"
         raise FeedbackError(
@@ -82,9 +82,9 @@ def check_finite(name: str, points: Tensor) -> Tensor:
     largest = 1e-3 * torch.finfo(points.dtype).max ** 0.5
     fit = points.abs() < largest
     if not bool(fit.all()):
-        where = (~fit).nonzero()[0].tolist()
+        place = (~fit).nonzero()[0].tolist()
         raise FeedbackError(
-            f"{name}{where} is {points[tuple(where)].item()}: row {where[-2]} needs "
+            f"{name}{place} is {points[tuple(place)].item()}: row {place[-2]} needs "
             f"finite features, of sizes below {largest:.0e}; leave the point out, or "
             "impute what is missing."
         )
@@ -229,8 +229,10 @@ class WeightedMoments(Moments):
     ) -> None:
         self.covariance = covariance
         # A view of a parameter has a graph in spite of no_grad; means are made later.
-        own = prior_mean if torch.is_grad_enabled() else prior_mean.detach()
-        self._prior_mean, self._features, self._weights = own, features, weights
+        self._prior_mean = (
+            prior_mean if torch.is_grad_enabled() else prior_mean.detach()
+        )
+        self._features, self._weights = features, weights
 
     @cached_property
     def means(self) -> Tensor:
@@ -351,13 +353,16 @@ def with_observation_noise(
     if observation_noise is True:
         noise = likelihood.observation_variance.unsqueeze(-1)
     else:
-        given = cast("Tensor", observation_noise)
-        noise = given.squeeze(-1)
-        one = (), (1,)
-        if given.shape[-1:] not in one or noise.shape[-1:] not in (*one, (num_points,)):
+        variances = cast("Tensor", observation_noise)
+        noise = variances.squeeze(-1)
+        scalar_shapes = (), (1,)
+        if variances.shape[-1:] not in scalar_shapes or noise.shape[-1:] not in (
+            *scalar_shapes,
+            (num_points,),
+        ):
             raise FeedbackError(
-                f"observation_noise has shape {tuple(given.shape)} for {num_points} "
-                "points; give variances, batch_shape x q x 1."
+                f"observation_noise has shape {tuple(variances.shape)} for "
+                f"{num_points} points; give variances, batch_shape x q x 1."
             )
     if not bool(((noise >= 0) & noise.isfinite()).all()):
         raise FeedbackError(

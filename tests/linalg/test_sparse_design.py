@@ -105,7 +105,7 @@ def test_blocks_of_rows_are_those_of_the_dense_matrix(rows_and_generator) -> Non
     # The last block is padded, and with two rows or more some are in no block.
     blocks = torch.tensor([[order[0], order[m // 2]], [order[-1], m]])
     blocks = blocks[: 1 + (m > 2)] if m > 1 else blocks[1:]
-    found, a = BlockRows.of(rows, blocks), dense(rows)
+    found, a = BlockRows.from_design(rows, blocks), dense(rows)
     padded = torch.cat([a, a.new_zeros(*a.shape[:-2], 1, n)], dim=-2)[..., blocks, :]
     matrix = normal(generator, n, n)
     torch.testing.assert_close(
