@@ -70,8 +70,8 @@ class DensityFactors(IntegratedFactors):
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class; see :func:`.bent_integral`, also for its warning."""
         shape = torch.broadcast_shapes(mean.shape, variance.shape, self._shape)
-        given = (part.expand(shape) for part in (mean, variance, *self._bend))
-        return bent_integral(self._value_and_slope, *given)
+        arguments = (part.expand(shape) for part in (mean, variance, *self._bend))
+        return bent_integral(self._value_and_slope, *arguments)
 
     def _value_and_slope(self, z: Tensor) -> tuple[Tensor, Tensor]:
         value, slope = self._derivatives(z, 1)
@@ -104,11 +104,13 @@ class DensityFactors(IntegratedFactors):
         keep = torch.is_grad_enabled() and (z.requires_grad or self._is_learned)
         z = z.expand(torch.broadcast_shapes(z.shape, self._shape))
         with torch.enable_grad():
-            at = z if keep and z.requires_grad else z.detach().requires_grad_()
-            found = [self._log_density(at)]
+            latent = z if keep and z.requires_grad else z.detach().requires_grad_()
+            derivatives = [self._log_density(latent)]
             for n in range(1, order + 1):
-                found.append(_derivative(found[-1], at, keep or n < order))
-        return found if keep else [value.detach() for value in found]
+                derivatives.append(
+                    _derivative(derivatives[-1], latent, keep or n < order)
+                )
+        return derivatives if keep else [value.detach() for value in derivatives]
 
 
 def _log_product(
@@ -117,17 +119,17 @@ def _log_product(
     groups: RowGroups | None,
     z: Tensor,
 ) -> Tensor:
-    """Of a group of answers, each as often as it was given."""
-    each = log_density(z if groups is None else groups.spread(z))
-    each = each if counts is None else counts * each
-    return each if groups is None else groups.total(each)
+    """Sums log densities over groups, each as often as its answer was given."""
+    log_densities = log_density(z if groups is None else groups.spread(z))
+    log_densities = log_densities if counts is None else counts * log_densities
+    return log_densities if groups is None else groups.total(log_densities)
 
 
-def _derivative(value: Tensor, at: Tensor, record: bool) -> Tensor:
+def _derivative(value: Tensor, latent: Tensor, record: bool) -> Tensor:
     if not value.requires_grad:
-        return torch.zeros_like(at)
+        return torch.zeros_like(latent)
     (slope,) = torch.autograd.grad(
-        value.sum(), at, create_graph=record, materialize_grads=True
+        value.sum(), latent, create_graph=record, materialize_grads=True
     )
     return slope
 
@@ -150,7 +152,7 @@ def answer_density(
 
 
 Seen = tuple[SparseDesign, Tensor]
-"""Rows of utilities, and what is said of each."""
+"""Rows of utilities, and the value that an answer gives each."""
 
 
 @singledispatch
@@ -172,7 +174,7 @@ def seen_answers(feedback: Feedback, num_points: int, like: Tensor) -> Seen:
 
 
 @seen_answers.register
-def _(feedback: Comparisons, num_points: int, like: Tensor) -> Seen:
+def _seen_comparisons(feedback: Comparisons, num_points: int, like: Tensor) -> Seen:
     if feedback.ties is not None:
         raise UnsupportedFeedbackError(
             "A likelihood that says who wins has no probability for ties; use "
@@ -185,22 +187,22 @@ def _(feedback: Comparisons, num_points: int, like: Tensor) -> Seen:
 
 
 @seen_answers.register
-def _(feedback: Strengths, num_points: int, like: Tensor) -> Seen:
+def _seen_strengths(feedback: Strengths, num_points: int, like: Tensor) -> Seen:
     return pair_rows(feedback.pairs, num_points, like), feedback.strengths.to(like)
 
 
 @seen_answers.register
-def _(feedback: Validity, num_points: int, like: Tensor) -> Seen:
+def _seen_validity(feedback: Validity, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.valid.to(like)
 
 
 @seen_answers.register
-def _(feedback: OrdinalRatings, num_points: int, like: Tensor) -> Seen:
+def _seen_levels(feedback: OrdinalRatings, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.levels
 
 
 @seen_answers.register
-def _(feedback: Ratings, num_points: int, like: Tensor) -> Seen:
+def _seen_ratings(feedback: Ratings, num_points: int, like: Tensor) -> Seen:
     return point_rows(feedback.indices, num_points, like), feedback.ratings.to(like)
 
 
@@ -211,8 +213,10 @@ def _log_density(
     z: Tensor,
 ) -> Tensor:
     """Log densities, ``... x m``; parameters see ``m`` as their first dimension."""
-    latent, said = z.movedim(-1, 0), answers.movedim(-1, 0)
-    said = said.reshape(len(said), *[1] * (latent.dim() - said.dim()), *said.shape[1:])
+    latent, values = z.movedim(-1, 0), answers.movedim(-1, 0)
+    values = values.reshape(
+        len(values), *[1] * (latent.dim() - values.dim()), *values.shape[1:]
+    )
     distribution = conditional(latent)
     _check_conditional(distribution, latent)
     if counted and not _is_discrete(distribution):
@@ -220,7 +224,7 @@ def _log_density(
             "forward() of a likelihood of answers yes and no, or of levels, returns a "
             f"discrete distribution; {type(distribution).__name__} has a density."
         )
-    return _log_probability(distribution, said).movedim(0, -1)
+    return _log_probability(distribution, values).movedim(0, -1)
 
 
 def _check_conditional(distribution: object, latent: Tensor) -> None:
@@ -230,10 +234,11 @@ def _check_conditional(distribution: object, latent: Tensor) -> None:
             "forward() of a likelihood returns a torch.distributions.Distribution, for "
             f"example Bernoulli(probs=...); got {type(distribution).__name__}."
         )
-    shape, given = distribution.batch_shape, latent.shape
+    shape, latent_shape = distribution.batch_shape, latent.shape
     # Parameters may have wider batches.
-    fits = len(shape) == len(given) and all(
-        size in (1, found) for size, found in zip(given, shape, strict=True)
+    fits = len(shape) == len(latent_shape) and all(
+        latent_size in (1, distribution_size)
+        for latent_size, distribution_size in zip(latent_shape, shape, strict=True)
     )
     if distribution.event_shape or not fits:
         raise UnsupportedFeedbackError(
@@ -252,10 +257,10 @@ def _is_discrete(distribution: Distribution) -> bool:
     return bool(support.is_discrete)
 
 
-def _log_probability(distribution: Distribution, said: Tensor) -> Tensor:
+def _log_probability(distribution: Distribution, values: Tensor) -> Tensor:
     if not isinstance(distribution, Bernoulli) or "logits" in vars(distribution):
-        return distribution.log_prob(said)
+        return distribution.log_prob(values)
     # Torch's own is cut off where the probability given is below the rounding of 1.
     yes = distribution.probs
-    given = torch.where(said > 0.5, yes, 1 - yes)
-    return given.clamp_min(torch.finfo(yes.dtype).tiny).log()
+    probability = torch.where(values > 0.5, yes, 1 - yes)
+    return probability.clamp_min(torch.finfo(yes.dtype).tiny).log()

@@ -301,12 +301,14 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """That of the positive parameters, which other parameters have before theirs.
+        """Batch shape of the positive parameters; others have it before their own.
 
         A class without positive parameters says it where others are in batches.
         """
-        found = self.named_parameters_and_constraints()
-        return joint_shape(*(raw.shape for _, raw, bound in found if bound is not None))
+        parameters = self.named_parameters_and_constraints()
+        return joint_shape(
+            *(raw.shape for _, raw, bound in parameters if bound is not None)
+        )
 
     @abstractmethod
     def forward(self, function_samples: Tensor) -> Distribution:
@@ -407,8 +409,10 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         if not self._explains_sets:
             raise self._says_nothing("a ranking", "Rankings")
         stages = range(utilities.shape[-1] - 1)
-        each = [self.log_choice_probability(utilities[..., i:])[..., 0] for i in stages]
-        return torch.stack(each).sum(0)
+        log_probabilities = [
+            self.log_choice_probability(utilities[..., i:])[..., 0] for i in stages
+        ]
+        return torch.stack(log_probabilities).sum(0)
 
     @property
     def _explains_sets(self) -> bool:
@@ -427,10 +431,10 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         pair = torch.stack([difference, torch.zeros_like(difference)], dim=-1)
         return self.log_choice_probability(pair)[..., 0].exp()
 
-    def _says_nothing(self, of: str, kind: str) -> UnsupportedFeedbackError:
+    def _says_nothing(self, event: str, kind: str) -> UnsupportedFeedbackError:
         return UnsupportedFeedbackError(
-            f"The probability of {of} under {type(self).__name__} is not known; use a "
-            f"likelihood that explains {kind}, or override the method."
+            f"The probability of {event} under {type(self).__name__} is not known; "
+            f"use a likelihood that explains {kind}, or override the method."
         )
 
 
@@ -478,7 +482,7 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
             "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
         )
     argument_ranges.check_unused(
-        likelihood, None, ((known, None) for known in _REGISTERED.values())
+        likelihood, None, ((registered, None) for registered in _REGISTERED.values())
     )
     _REGISTERED[likelihood.__name__] = likelihood
     return likelihood

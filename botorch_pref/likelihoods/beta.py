@@ -134,10 +134,10 @@ def _partition(
     The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. The
     ``bend`` is that of the density in units of ``scale``. All arguments broadcast.
     """
-    given = y, precision, scale, mean, variance, *bend
+    arguments = y, precision, scale, mean, variance, *bend
     # Terms of high precisions are so large that single precision has no digits left.
     y, precision, scale, centre, spread, *bend_at = torch.broadcast_tensors(
-        *(part.double() for part in given)
+        *(part.double() for part in arguments)
     )
 
     def log_density(t: Tensor) -> tuple[Tensor, Tensor]:

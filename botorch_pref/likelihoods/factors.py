@@ -151,8 +151,8 @@ class Factors(ABC):
             covariates: ``batch_shape x N x p``.
             num_points: The number of points.
         """
-        seen = self.rows.apply_matrix(covariates.to(self.rows.coefficients))
-        self.rows = self.rows.reindex(points, num_points).with_columns(seen)
+        columns = self.rows.apply_matrix(covariates.to(self.rows.coefficients))
+        self.rows = self.rows.reindex(points, num_points).with_columns(columns)
 
 
 class ScalarFactors(Factors):
@@ -250,7 +250,7 @@ class BoxFactors(ScalarFactors):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """That of the noise and of the ends."""
+        """The batch shape of the noise and of the ends."""
         return joint_shape(*(part.shape[:-1] for part in self._ends))
 
     @property
@@ -335,11 +335,13 @@ class BoxFactors(ScalarFactors):
             for name in ("variance", "lower", "upper", "width")
         )
         kind = BoxFactors if noise is None else CorrelatedBoxFactors
-        made = kind(rows, variance, lower, upper, width=width, noise=noise)
+        box_factors = kind(rows, variance, lower, upper, width=width, noise=noise)
         if len(boxes) > 1 and variance.requires_grad:
             sizes = rows.indices.new_tensor([box.rows.num_rows for box in boxes])
-            made.sources = torch.arange(len(boxes)).to(sizes).repeat_interleave(sizes)
-        return made
+            box_factors.sources = (
+                torch.arange(len(boxes)).to(sizes).repeat_interleave(sizes)
+            )
+        return box_factors
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
         """See base class; rows that share noise with others stay as they are."""
@@ -379,14 +381,14 @@ def _sum_heard(
     (Cornish and Fisher 1938), whose distribution function is then right within 1e-3, a
     thirtieth of the error of a thousand draws.
     """
-    few, total = counts <= _FEW, torch.zeros_like(z)
-    most = int(torch.where(few, counts, 0).max())
-    for k in range(most):
-        one = boxes.heard(z, generator)
-        total = torch.where(few & (k < counts), total + one, total)
-    if bool(few.all()):
+    is_small, total = counts <= _FEW, torch.zeros_like(z)
+    max_count = int(torch.where(is_small, counts, 0).max())
+    for k in range(max_count):
+        draw = boxes.heard(z, generator)
+        total = torch.where(is_small & (k < counts), total + draw, total)
+    if bool(is_small.all()):
         return total
-    return torch.where(few, total, _sum_of_many(boxes, counts, z, generator))
+    return torch.where(is_small, total, _sum_of_many(boxes, counts, z, generator))
 
 
 def _sum_of_many(
@@ -435,17 +437,17 @@ class _Answers:
     groups: RowGroups
     mixed: bool = False
 
-    def at(self, places: Tensor) -> _Answers:
+    def take_answers(self, places: Tensor) -> _Answers:
         """The answers at some places, whose boxes are not asked for rows nor noise."""
 
-        def taken(part: Tensor) -> Tensor:
+        def entries(part: Tensor) -> Tensor:
             return take_places(part, places)
 
         groups = self.groups
-        group, sign = taken(groups.group), taken(groups.sign)
+        group, sign = entries(groups.group), entries(groups.sign)
         groups = replace(groups, group=group, sign=sign)
-        boxes = self.boxes.rearranged(taken)
-        return _Answers(boxes, taken(self.counts), groups, self.mixed)
+        boxes = self.boxes.rearranged(entries)
+        return _Answers(boxes, entries(self.counts), groups, self.mixed)
 
     def in_line(self, batch: torch.Size) -> _Answers:
         """The answers of all elements of a batch, one after the other."""
@@ -458,7 +460,7 @@ class _Answers:
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Of the answers and their groups."""
+        """The batch shape of the answers and their groups."""
         parts = self.counts.shape[:-1], self.groups.present.shape[:-1]
         return joint_shape(self.boxes.batch_shape, *parts)
 
@@ -467,19 +469,21 @@ class _Answers:
         number = rows.new_full((self.groups.num_groups,), -1)
         number[rows] = torch.arange(len(rows), device=rows.device)
         group = number[self.groups.group]
-        there = group >= 0
-        kept = _in_any_element(there)
-        some, group = self.at(kept), group[..., kept]
+        is_taken = group >= 0
+        answer_places = _in_any_element(is_taken)
+        answers, group = self.take_answers(answer_places), group[..., answer_places]
         groups = replace(
-            some.groups, first=self.groups.first[..., rows], group=group.clamp_min(0)
+            answers.groups, first=self.groups.first[..., rows], group=group.clamp_min(0)
         )
-        return replace(some, counts=some.counts * there[..., kept], groups=groups)
+        return replace(
+            answers, counts=answers.counts * is_taken[..., answer_places], groups=groups
+        )
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """The log probability of the answers of each row, and two derivatives."""
-        own, groups = self.boxes.log_prob(self.groups.spread(z)), self.groups
+        derivatives, groups = self.boxes.log_prob(self.groups.spread(z)), self.groups
         weights = self.counts, self.counts * groups.sign, self.counts
-        return LogDerivatives(*map(groups.total, map(torch.mul, own, weights)))
+        return LogDerivatives(*map(groups.total, map(torch.mul, derivatives, weights)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -501,9 +505,9 @@ class _Opposed:
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """The log probability of the answers of each row, and two derivatives."""
         x = z * self.slope
-        both = (x, -x)
+        sides = (x, -x)
         if x.requires_grad:
-            won, lost = (log_ndtr_derivatives(side)[:3] for side in both)
+            won, lost = (log_ndtr_derivatives(side)[:3] for side in sides)
             value, first, second = (
                 self.wins * w + s * self.losses * o
                 for w, o, s in zip(won, lost, (1, -1, 1), strict=True)
@@ -522,15 +526,15 @@ class _Opposed:
         density = log_density.exp()
         tail = 0.5 * density * scaled
         hazard = math.sqrt(2 / math.pi) / scaled
-        other = density * (1 / math.sqrt(2 * math.pi)) / (1 - tail)
+        likely_hazard = density * (1 / math.sqrt(2 * math.pi)) / (1 - tail)
         excess = hazard - distance
         if bool((distance > torch.finfo(x.dtype).eps ** -0.1).any()):
             excess = hazard_excess(-distance)
         value = likely * (-tail).log1p()
         value = value + unlikely * ((0.5 * scaled).log() + log_density)
-        likely, unlikely = likely * other, unlikely * hazard
+        likely, unlikely = likely * likely_hazard, unlikely * hazard
         first = torch.where(rising, likely - unlikely, unlikely - likely)
-        return value, first, -likely * (other + distance) - unlikely * excess
+        return value, first, -likely * (likely_hazard + distance) - unlikely * excess
 
 
 def _opposed(answers: _Answers) -> _Opposed | None:
@@ -540,21 +544,21 @@ def _opposed(answers: _Answers) -> _Opposed | None:
     something else where they are 0 too, and such variances of several blocks are.
     """
     boxes, counts, groups = answers.boxes, answers.counts, answers.groups
-    side, given = boxes._sides, counts > 0
+    side, answered = boxes._sides, counts > 0
     bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
     if not boxes.are_powers or side is None or answers.mixed or bound.requires_grad:
         return None
-    if bool(((bound != 0) & given).any()):
+    if bool(((bound != 0) & answered).any()):
         return None
     variance, group = torch.broadcast_tensors(boxes.variance, groups.group)
     places = torch.arange(group.shape[-1], device=group.device).expand_as(group)
-    some = group.new_zeros(*group.shape[:-1], groups.num_groups)
+    answer_places = group.new_zeros(*group.shape[:-1], groups.num_groups)
     # The gradient of a variance that is scattered would count for each answer.
-    own = take_places(variance, some.scatter(-1, group, places))
-    if bool(((take_places(own, group) != variance) & given).any()):
+    row_variance = take_places(variance, answer_places.scatter(-1, group, places))
+    if bool(((take_places(row_variance, group) != variance) & answered).any()):
         return None
     won = groups.total(counts * (torch.as_tensor(side) * groups.sign > 0))
-    return _Opposed(own.rsqrt(), won, groups.total(counts) - won)
+    return _Opposed(row_variance.rsqrt(), won, groups.total(counts) - won)
 
 
 def _product(answers: _Answers) -> list[_Answers | _Opposed]:
@@ -565,17 +569,17 @@ def _product(answers: _Answers) -> list[_Answers | _Opposed]:
     for chosen in (~two_sided, two_sided):
         places = _in_any_element(chosen)
         if len(places):
-            some = answers.at(places)
-            own = replace(some, counts=some.counts * chosen[..., places])
-            parts.append(_opposed(own) or own)
+            selection = answers.take_answers(places)
+            part = replace(selection, counts=selection.counts * chosen[..., places])
+            parts.append(_opposed(part) or part)
     return parts
 
 
 def _log_product(parts: Sequence[_Answers | _Opposed], z: Tensor) -> LogDerivatives:
     """The log probability of all answers of each row, and two derivatives."""
-    total, *rest = (part.log_prob(z) for part in parts)
-    for more in rest:
-        total = LogDerivatives(*(a + b for a, b in zip(total, more, strict=True)))
+    total, *terms = (part.log_prob(z) for part in parts)
+    for term in terms:
+        total = LogDerivatives(*(a + b for a, b in zip(total, term, strict=True)))
     return total
 
 
@@ -587,14 +591,16 @@ class _InLine:
 
     def __init__(self, answers: _Answers, batch_shape: torch.Size) -> None:
         self.batch_shape = batch_shape
-        each = answers.in_line(batch_shape)
-        groups = each.groups
-        often = groups.total(each.counts) - groups.present.to(each.counts)
-        (self._alone,) = (often <= 0).nonzero(as_tuple=True)
-        (self._merged,) = (often > 0).nonzero(as_tuple=True)
-        self._single = each.at(groups.first[self._alone]).boxes
-        self._there = groups.present[self._alone]
-        self._parts = _product(each.take(self._merged))
+        line_answers = answers.in_line(batch_shape)
+        groups = line_answers.groups
+        repeats = groups.total(line_answers.counts) - groups.present.to(
+            line_answers.counts
+        )
+        (self._alone,) = (repeats <= 0).nonzero(as_tuple=True)
+        (self._merged,) = (repeats > 0).nonzero(as_tuple=True)
+        self._single = line_answers.take_answers(groups.first[self._alone]).boxes
+        self._present = groups.present[self._alone]
+        self._parts = _product(line_answers.take(self._merged))
         self._opposed: tuple[_Opposed, NormalPowers] | None = None
         if len(self._parts) == 1 and isinstance(self._parts[0], _Opposed):
             part = self._parts[0]
@@ -605,17 +611,20 @@ class _InLine:
         line = -1 - len(self.batch_shape)
         shape = mean.shape[line:]
         mean, variance = mean.flatten(line), variance.flatten(line)
-        own = mean[..., self._alone], variance[..., self._alone]
+        single_gaussian = mean[..., self._alone], variance[..., self._alone]
         # A row that an element of the batch lacks says nothing.
         closed = LogDerivatives(
-            *(part * self._there for part in self._single.log_partition(*own))
+            *(
+                part * self._present
+                for part in self._single.log_partition(*single_gaussian)
+            )
         )
-        moments = TiltedMoments(*closed, 1 + own[1] * closed.second)
+        moments = TiltedMoments(*closed, 1 + single_gaussian[1] * closed.second)
         if len(self._merged):
-            given = mean[..., self._merged], variance[..., self._merged]
-            places, found = self._integrals(*given)
+            merged_gaussian = mean[..., self._merged], variance[..., self._merged]
+            places, integrals = self._integrals(*merged_gaussian)
             back = torch.cat([self._alone, self._merged[places]]).argsort()
-            joined = map(join_rows, zip(moments, found, strict=True))
+            joined = map(join_rows, zip(moments, integrals, strict=True))
             moments = TiltedMoments(*(part[..., back] for part in joined))
         return TiltedMoments(*(part.unflatten(-1, shape) for part in moments))
 
@@ -636,9 +645,11 @@ class _InLine:
         first, second = moments.first * slope, moments.second * slope.square()
         moments = moments._replace(first=first, second=second)
         if len(far):
-            given = mean[..., far], variance[..., far]
-            others = log_concave_integral(at_places(self._of_rows, far), *given)
-            joined = map(join_rows, zip(moments, others, strict=True))
+            far_gaussian = mean[..., far], variance[..., far]
+            far_moments = log_concave_integral(
+                at_places(self._of_rows, far), *far_gaussian
+            )
+            joined = map(join_rows, zip(moments, far_moments, strict=True))
             moments = TiltedMoments(*joined)
         return order, moments
 
@@ -677,9 +688,11 @@ class MergedBoxFactors(IntegratedFactors):
             group = torch.cat([group, group.new_tensor([m])])
             noise = answers.noise
             self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
-        counts, of, mixed = counts.to(answers.lower), answers.sources, False
-        if of is not None:
-            mixed = bool((of[groups.first].gather(-1, groups.group) != of).any())
+        counts, sources, mixed = counts.to(answers.lower), answers.sources, False
+        if sources is not None:
+            mixed = bool(
+                (sources[groups.first].gather(-1, groups.group) != sources).any()
+            )
         self._answers = _Answers(answers, counts, groups, mixed)
         self._parts = _product(self._answers)
         self._lines = _InLine(self._answers, self._answers.batch_shape)
@@ -687,8 +700,8 @@ class MergedBoxFactors(IntegratedFactors):
     @property
     def variance(self) -> Tensor:
         """The noise of the mean of a row's heard values, weighted by precisions."""
-        own = self._answers
-        total = own.groups.total(own.counts / own.boxes.variance)
+        answers = self._answers
+        total = answers.groups.total(answers.counts / answers.boxes.variance)
         # Of a row without answers, which an element of a batch may have, any.
         return torch.where(total > 0, total, 1.0).reciprocal()
 
@@ -698,9 +711,11 @@ class MergedBoxFactors(IntegratedFactors):
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
-        own, groups = self._answers, self._answers.groups
-        often = own.counts * groups.spread(weights)
-        return groups.total(own.boxes.curvature_gradient(groups.spread(z), often))
+        answers, groups = self._answers, self._answers.groups
+        answer_weights = answers.counts * groups.spread(weights)
+        return groups.total(
+            answers.boxes.curvature_gradient(groups.spread(z), answer_weights)
+        )
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class; of rows with one answer in closed form."""
@@ -714,11 +729,11 @@ class MergedBoxFactors(IntegratedFactors):
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
         """Draws of the mean of the values heard of each row, given ``z``."""
-        own, groups = self._answers, self._answers.groups
-        sums = _sum_heard(own.boxes, own.counts, groups.spread(z), generator)
-        total = groups.total(groups.sign * sums / own.boxes.variance)
-        none = groups.total(own.counts) == 0
-        return torch.where(none, z, total * self.variance)
+        answers, groups = self._answers, self._answers.groups
+        sums = _sum_heard(answers.boxes, answers.counts, groups.spread(z), generator)
+        total = groups.total(groups.sign * sums / answers.boxes.variance)
+        is_empty = groups.total(answers.counts) == 0
+        return torch.where(is_empty, z, total * self.variance)
 
 
 class JointFactors(IntegratedFactors):
@@ -743,21 +758,25 @@ class JointFactors(IntegratedFactors):
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class."""
-        found = self._of_blocks(lambda b, m, v: b.log_partition(m, v), mean, variance)
-        return LogDerivatives(*found)
+        derivatives = self._of_blocks(
+            lambda b, m, v: b.log_partition(m, v), mean, variance
+        )
+        return LogDerivatives(*derivatives)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class."""
-        found = self._of_blocks(lambda b, m, v: b.tilted(m, v), mean, variance)
-        return TiltedMoments(*found)
+        moments = self._of_blocks(lambda b, m, v: b.tilted(m, v), mean, variance)
+        return TiltedMoments(*moments)
 
     def _of_blocks(
-        self, call: Callable[..., Sequence[Tensor]], *given: Tensor
+        self, call: Callable[..., Sequence[Tensor]], *columns: Tensor
     ) -> Iterator[Tensor]:
         """Results of each block for its own rows of some tensors, part by part."""
-        split = [values.split(self._sizes, dim=-1) for values in given]
-        each: Any = [call(*own) for own in zip(self.blocks, *split, strict=True)]
-        return map(join_rows, zip(*each, strict=True))
+        split = [values.split(self._sizes, dim=-1) for values in columns]
+        results: Any = [
+            call(*arguments) for arguments in zip(self.blocks, *split, strict=True)
+        ]
+        return map(join_rows, zip(*results, strict=True))
 
 
 def stacked_noise(blocks: Sequence[Factors]) -> NoiseBlocks | None:
@@ -777,9 +796,9 @@ def joint_factors(
     answers were given, ``batch_shape x M``; None for once.
     """
     counts = [None] * len(blocks) if counts is None else counts
-    whole = type(blocks[0]).stacked(blocks) if len(blocks) > 1 else None
-    if whole is not None:
-        return whole.merged(_stacked_counts(blocks, counts), groups_of)
+    stacked = type(blocks[0]).stacked(blocks) if len(blocks) > 1 else None
+    if stacked is not None:
+        return stacked.merged(_stacked_counts(blocks, counts), groups_of)
     merged = [b.merged(c, groups_of) for b, c in zip(blocks, counts, strict=True)]
     return merged[0] if len(merged) == 1 else JointFactors(merged)
 

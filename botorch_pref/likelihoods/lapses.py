@@ -80,8 +80,8 @@ class LapsingBoxes(BoxFactors):
 
     def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """See base class."""
-        own, first, second, third = super()._shifted(z, variance)
-        attentive, guessed = self.attention.log() + own, self.guess.log()
+        log_box, first, second, third = super()._shifted(z, variance)
+        attentive, guessed = self.attention.log() + log_box, self.guess.log()
         value = torch.logaddexp(attentive, guessed)
         # The posterior probabilities of attention and of a lapse.
         r, s = (attentive - value).exp(), (guessed - value).exp()
@@ -186,9 +186,9 @@ class LapsingLink(DuelLink):
 
     def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""
-        own = self._attentive.log_win_probability(mean, variance)
+        log_attentive = self._attentive.log_win_probability(mean, variance)
         rate = self._lapse_rate
-        return torch.logaddexp((-rate).log1p() + own, (rate / 2).log())
+        return torch.logaddexp((-rate).log1p() + log_attentive, (rate / 2).log())
 
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; within 4e-6 nats."""
@@ -212,9 +212,13 @@ class LapsingLink(DuelLink):
         x = torch.linspace(0, 6, 121, dtype=torch.double)
         rate = self._lapse_rate.detach().double().cpu()
         p = rate / 2 + (1 - rate) * ndtr(-x)
-        more = binary_entropy(p.log(), (-p).log1p()) - self._certain.cpu().double()
+        excess_entropy = (
+            binary_entropy(p.log(), (-p).log1p()) - self._certain.cpu().double()
+        )
         basis = torch.exp(-x.square().unsqueeze(-1) * x.new_tensor(_EXPONENTS))
-        return torch.linalg.lstsq(basis, more.unsqueeze(-1)).solution.squeeze(-1)
+        return torch.linalg.lstsq(basis, excess_entropy.unsqueeze(-1)).solution.squeeze(
+            -1
+        )
 
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""
@@ -300,10 +304,10 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
         """See base class; the noise is learned too, from 1, its most probable value."""
-        made = super().default_for(feedback, kinds)
-        register_prior(made, "noise", LogNormalPrior(1.0, 1.0))
-        made.raw_noise.requires_grad_(True)
-        return made
+        likelihood = super().default_for(feedback, kinds)
+        register_prior(likelihood, "noise", LogNormalPrior(1.0, 1.0))
+        likelihood.raw_noise.requires_grad_(True)
+        return likelihood
 
     def factors(self, feedback: Feedback, num_points: int) -> LapsingFactors:
         """See base class.
@@ -337,5 +341,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
-        own = super().forward(function_samples).probs
-        return Bernoulli(probs=0.5 * self.lapse_rate + (1 - self.lapse_rate) * own)
+        attentive = super().forward(function_samples).probs
+        return Bernoulli(
+            probs=0.5 * self.lapse_rate + (1 - self.lapse_rate) * attentive
+        )

@@ -113,13 +113,13 @@ class RaoKupperFactors(IntegratedFactors):
             won, lost, tied = won * counts, lost * counts, tied * counts
         rows, threshold = self.rows, self.threshold
         if groups is not None:
-            same = groups.sign > 0
-            sides = torch.where(same, won, lost), torch.where(same, lost, won)
+            same_sign = groups.sign > 0
+            sides = torch.where(same_sign, won, lost), torch.where(same_sign, lost, won)
             won, lost, tied = map(groups.total, (*sides, tied))
             rows, threshold = groups.merged(rows), take_places(threshold, groups.first)
-        made = copy(self)
-        RaoKupperFactors.__init__(made, rows, (won, lost, tied), threshold)
-        return made
+        factors = copy(self)
+        RaoKupperFactors.__init__(factors, rows, (won, lost, tied), threshold)
+        return factors
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
@@ -258,19 +258,19 @@ class PlackettLuceFactors(Factors):
         self._first, self._second = torch.triu_indices(
             k, k, offset=1, device=stages.device
         )
-        there = stages[..., self._second] >= 0
-        keep = in_some_element(there, 2).flatten()
-        (self._kept,) = keep.nonzero(as_tuple=True)
+        is_pair = stages[..., self._second] >= 0
+        keep = in_some_element(is_pair, 2).flatten()
+        (self._pair_places,) = keep.nonzero(as_tuple=True)
         # Where the row of each pair is; any where it has none.
-        place = (keep.cumsum(0) - 1).clamp_min(0).unflatten(0, (-1, there.shape[-1]))
-        self._against_chosen, self._there = place[:, : k - 1], there[..., : k - 1]
+        place = (keep.cumsum(0) - 1).clamp_min(0).unflatten(0, (-1, is_pair.shape[-1]))
+        self._against_chosen, self._is_pair = place[:, : k - 1], is_pair[..., : k - 1]
         pairs = torch.stack([stages[..., self._first], stages[..., self._second]], -1)
-        pairs = torch.where(there.unsqueeze(-1), pairs, 0)
+        pairs = torch.where(is_pair.unsqueeze(-1), pairs, 0)
         signs = torch.tensor([1.0, -1.0], dtype=like.dtype, device=like.device)
-        coefficients = torch.where(there.unsqueeze(-1), signs, 0.0)
+        coefficients = torch.where(is_pair.unsqueeze(-1), signs, 0.0)
         self.rows = SparseDesign(
-            pairs.flatten(-3, -2)[..., self._kept, :],
-            coefficients.flatten(-3, -2)[..., self._kept, :],
+            pairs.flatten(-3, -2)[..., self._pair_places, :],
+            coefficients.flatten(-3, -2)[..., self._pair_places, :],
             num_points,
         )
 
@@ -278,9 +278,9 @@ class PlackettLuceFactors(Factors):
         """See base class: sets that were chosen from many times count as often."""
         if counts is None:
             return self
-        own = counts if self._answers is None else counts[..., self._answers]
+        set_counts = counts if self._answers is None else counts[..., self._answers]
         copied = copy(self)
-        copied.counts = own.to(self.rows.coefficients)
+        copied.counts = set_counts.to(self.rows.coefficients)
         return copied
 
     def _weighted(self, of_sets: Tensor) -> Tensor:
@@ -304,7 +304,7 @@ class PlackettLuceFactors(Factors):
     def _log_probabilities(self, z: Tensor) -> Tensor:
         """Log probability of each item of each set, ``batch_shape x L x k``."""
         behind = -z[..., self._against_chosen]
-        behind = torch.where(self._there, behind, -torch.inf)
+        behind = torch.where(self._is_pair, behind, -torch.inf)
         chosen = behind.new_zeros(*behind.shape[:-1], 1)
         return torch.cat([chosen, behind], dim=-1).log_softmax(-1)
 
@@ -314,7 +314,7 @@ class PlackettLuceFactors(Factors):
 
     def _rows_of(self, pairs: Tensor) -> Tensor:
         """``batch_shape x L x P`` to ``batch_shape x m``."""
-        return pairs.flatten(-2)[..., self._kept]
+        return pairs.flatten(-2)[..., self._pair_places]
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
@@ -323,8 +323,8 @@ class PlackettLuceFactors(Factors):
         value, first = torch.zeros_like(products), torch.zeros_like(products)
         value[..., 0] = log_p[..., 0]
         first[..., : log_p.shape[-1] - 1] = log_p[..., 1:].exp()
-        each = map(self._weighted, (value, first, -products))
-        return LogDerivatives(*map(self._rows_of, each))
+        terms = map(self._weighted, (value, first, -products))
+        return LogDerivatives(*map(self._rows_of, terms))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         r"""See base class.
@@ -336,9 +336,9 @@ class PlackettLuceFactors(Factors):
         log_p = self._log_probabilities(z)
         products = self._of_pairs(log_p)
         sizes = products.shape[-2:]
-        given = weights.new_zeros(*weights.shape[:-1], sizes.numel())
-        given[..., self._kept] = weights
-        products = self._weighted(products * given.unflatten(-1, sizes))
+        pair_weights = weights.new_zeros(*weights.shape[:-1], sizes.numel())
+        pair_weights[..., self._pair_places] = weights
+        products = self._weighted(products * pair_weights.unflatten(-1, sizes))
         of_item = products.new_zeros(*products.shape[:-1], log_p.shape[-1])
         of_item = of_item.index_add(-1, self._first, products)
         of_item = of_item.index_add(-1, self._second, products)
@@ -496,9 +496,9 @@ class RaoKupperLikelihood(GumbelNoise[Comparisons]):
         """See base class."""
         if self._items is None:
             return self
-        seen = copy(self)
-        seen._buffers = {**self._buffers, "_items": self._items[points]}
-        return seen
+        likelihood = copy(self)
+        likelihood._buffers = {**self._buffers, "_items": self._items[points]}
+        return likelihood
 
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""

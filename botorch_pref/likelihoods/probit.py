@@ -225,8 +225,8 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
                 "half the noise's deviation: it is learned from there."
             )
         threshold, noise = self.tie_threshold.unsqueeze(-1), self.noise.unsqueeze(-1)
-        own = joint_shape(threshold.shape[:-1], noise.shape[:-1])
-        batch = joint_shape(own, feedback.batch_shape)
+        parameter_batch = joint_shape(threshold.shape[:-1], noise.shape[:-1])
+        batch = joint_shape(parameter_batch, feedback.batch_shape)
         blocks, lower, upper = [], [], []
         if feedback.pairs is not None:
             blocks.append(pair_rows(feedback.pairs, num_points, threshold))
@@ -301,11 +301,11 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
     below = [log_ndtr(gap) for gap in gaps]
     all_below = torch.stack(below).sum(0)
     integrals = [
-        (_log_density(gap) + all_below - own).logsumexp(-1)
-        for gap, own in zip(gaps, below, strict=True)
+        (_log_density(gap) + all_below - log_below).logsumexp(-1)
+        for gap, log_below in zip(gaps, below, strict=True)
     ]
-    found = torch.stack(integrals, dim=-1) + math.log(spacing)
-    return found.to(torch.promote_types(utilities.dtype, noise.dtype))
+    log_probabilities = torch.stack(integrals, dim=-1) + math.log(spacing)
+    return log_probabilities.to(torch.promote_types(utilities.dtype, noise.dtype))
 
 
 @torch.no_grad()
@@ -424,9 +424,9 @@ def choice_factors(
     """
     losers = stages[..., 1:]
     winners = stages[..., :1].expand_as(losers)
-    ones = torch.ones_like(losers, dtype=noise.dtype)
-    shared = ones.unsqueeze(-1) * ones.unsqueeze(-2)
-    return _boxed(winners, losers, ones, shared, num_points, noise)
+    unit_variances = torch.ones_like(losers, dtype=noise.dtype)
+    shared = unit_variances.unsqueeze(-1) * unit_variances.unsqueeze(-2)
+    return _boxed(winners, losers, unit_variances, shared, num_points, noise)
 
 
 def ranking_factors(
@@ -464,8 +464,8 @@ def _boxed(
     m x k``, and one that is ``shared``, ``batch_shape x m x k x k``.
     """
     present = worse >= 0
-    both = present.unsqueeze(-1) & present.unsqueeze(-2)
-    shared = torch.where(both, shared, 0.0)
+    pair_present = present.unsqueeze(-1) & present.unsqueeze(-2)
+    shared = torch.where(pair_present, shared, 0.0)
     used = present.reshape(-1, *present.shape[-2:]).any(0)
     num_rows = int(used.sum())
     places = torch.full_like(used, num_rows, dtype=torch.long)

@@ -211,8 +211,8 @@ _AT_ONCE = 2**18
 class RowGroups:
     """The ``m`` groups of ``M`` rows that are equal up to their sign.
 
-    ``first``, ``batch_shape x m``, is the first row of each group, and ``present`` False
-    where an element of the batch has no such group; ``group`` and ``sign``,
+    ``first``, ``batch_shape x m``, is the first row of each group, and ``present``
+    False where an element of the batch has no such group; ``group`` and ``sign``,
     ``batch_shape x M``, are those of each row, -1 for minus the first.
     """
 

@@ -37,7 +37,7 @@ def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
 
 
 def moments_of(posterior: Posterior) -> Moments:
-    """The mixture of `shared_covariance_mixture`, with means made when something needs them.
+    """The mixture of `shared_covariance_mixture`, with means made at first use.
 
     So their mean and their spread may cost less than all of them.
     """
