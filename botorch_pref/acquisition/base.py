@@ -87,21 +87,21 @@ def shown_points(model: Model, points: Tensor) -> Tensor:
         source = model._source
         return model.of_own_points(shown_points(source, observed_points(source)))
     n, blocks = points.shape[-2], getattr(model, "feedback", ())
-    shown = torch.zeros(n, dtype=torch.bool, device=points.device)
+    in_answer = torch.zeros(n, dtype=torch.bool, device=points.device)
     for block in blocks:
         for name in block.index_fields:
             indices = getattr(block, name)
             if name in block.wide_fields:
                 indices = indices.flatten(-2)
-            batch = torch.broadcast_shapes(shown.shape[:-1], indices.shape[:-1])
+            batch = torch.broadcast_shapes(in_answer.shape[:-1], indices.shape[:-1])
             # The last place takes the padding, -1.
             room = torch.zeros(*batch, n + 1, dtype=torch.bool, device=points.device)
             places = indices.expand(*batch, -1) % (n + 1)
-            shown = shown | room.scatter(-1, places, True)[..., :n]
-    if is_ensemble(model) and shown.dim() > 1:
+            in_answer = in_answer | room.scatter(-1, places, True)[..., :n]
+    if is_ensemble(model) and in_answer.dim() > 1:
         # All members have the same answers.
-        shown = shown.select(-2, 0)
-    return shown if shown.any() else ~shown
+        in_answer = in_answer.select(-2, 0)
+    return in_answer if in_answer.any() else ~in_answer
 
 
 def points_at(points: Tensor, index: Tensor) -> Tensor:
@@ -181,14 +181,14 @@ def incumbent_index(model: Model) -> Tensor:
         model: See `incumbent`, also for errors.
     """
     points = observed_points(model)
-    shown = shown_points(model, points)
+    in_answer = shown_points(model, points)
     # Of a batch of models, the points that any of them has seen.
-    kept = shown.reshape(-1, shown.shape[-1]).any(0).nonzero().squeeze(-1)
-    shown = shown[..., kept]
+    places = in_answer.reshape(-1, in_answer.shape[-1]).any(0).nonzero().squeeze(-1)
+    in_answer = in_answer[..., places]
     with torch.no_grad():
-        scores = _copeland_scores(model, points[..., kept, :], shown)
+        scores = _copeland_scores(model, points[..., places, :], in_answer)
     scores = scores.mean(-2) if is_ensemble(model) else scores
-    return kept[scores.masked_fill(~shown, -torch.inf).argmax(-1)]
+    return places[scores.masked_fill(~in_answer, -torch.inf).argmax(-1)]
 
 
 # Mixture components times pairs of points that are worked on at once: 2 MB in float64
@@ -196,9 +196,9 @@ def incumbent_index(model: Model) -> Tensor:
 _CHUNK_ELEMENTS = 2**18
 
 
-def _copeland_scores(model: Model, points: Tensor, shown: Tensor) -> Tensor:
+def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
     """Expected number of shown points that each is better than, ``batch_shape x n``."""
-    n, counted = points.shape[-2], shown.to(points)
+    n, counted = points.shape[-2], in_answer.to(points)
     posterior = model.posterior(points)
     first, second = torch.triu_indices(n, n, offset=1, device=points.device)
     means, covariance = shared_covariance_mixture(posterior)
@@ -206,9 +206,10 @@ def _copeland_scores(model: Model, points: Tensor, shown: Tensor) -> Tensor:
     means = means.movedim(0, -1)
     size = max(1, _CHUNK_ELEMENTS // means[..., 0, :].numel())
     scores = points.new_zeros(means.shape[:-1])
-    own = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
+    variances = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0)
     for i, j in zip(first.split(size), second.split(size), strict=True):
-        scale, gap = own[..., i] + own[..., j], means[..., i, :] - means[..., j, :]
+        scale = variances[..., i] + variances[..., j]
+        gap = means[..., i, :] - means[..., j, :]
         variance = resolved_variance(scale - 2 * covariance[..., i, j], scale)
         width = -(2 * variance).sqrt().unsqueeze(-1)
         wins = 0.5 * torch.erfc(gap / width).mean(-1)
@@ -230,8 +231,8 @@ def points_of(model: Model, name: str, points: Tensor) -> Tensor:
     inputs = getattr(model, "train_inputs", None)
     like = inputs[0] if inputs and isinstance(inputs[0], Tensor) else None
     # An input transform may add features to those that the user gives.
-    known = like is not None and not hasattr(model, "input_transform")
-    points = check_points(name, points, like, like.shape[-1] if known else None)  # type: ignore[union-attr]
+    has_columns = like is not None and not hasattr(model, "input_transform")
+    points = check_points(name, points, like, like.shape[-1] if has_columns else None)  # type: ignore[union-attr]
     if points.shape[-2] == 0:
         raise FeedbackError(
             f"{name} has shape {tuple(points.shape)}: no points; give at least one."
@@ -312,9 +313,10 @@ def split_pending(
     """Pending options of the same question, and of open ones of that size."""
     if pending is None or X_ref is not None or size == 1:
         return pending, None
-    others = pending.shape[-2] // size * size
-    same, asked = pending[..., others:, :], pending[..., :others, :]
-    return same if same.shape[-2] else None, asked if others else None
+    num_open = pending.shape[-2] // size * size
+    same_question = pending[..., num_open:, :] if num_open < pending.shape[-2] else None
+    open_questions = pending[..., :num_open, :] if num_open else None
+    return same_question, open_questions
 
 
 class DuelingAcquisition(ReferenceAcquisition):
@@ -422,12 +424,12 @@ class DuelingAcquisition(ReferenceAcquisition):
         Members of an ensemble are a batch of the posterior.
         """
         size = X.shape[-2]
-        same, asked = split_pending(self.X_pending, self.X_ref, size)
-        points = with_others(X, same, self.X_ref)
+        same_question, open_questions = split_pending(self.X_pending, self.X_ref, size)
+        points = with_others(X, same_question, self.X_ref)
         first, second = new_duels(size, points.shape[-2], X.device)
-        if asked is None:
+        if open_questions is None:
             return self._posterior(points), first, second
-        return self._awaiting(points, asked, size), first, second
+        return self._awaiting(points, open_questions, size), first, second
 
     def mean_value(
         self, posterior: Posterior, first: Tensor, second: Tensor, size: int
@@ -446,10 +448,10 @@ class DuelingAcquisition(ReferenceAcquisition):
         """Joint posterior of the points that may meet."""
         return self.model.posterior(points)
 
-    def _awaiting(self, points: Tensor, asked: Tensor, size: int) -> Posterior:
+    def _awaiting(self, points: Tensor, open_questions: Tensor, size: int) -> Posterior:
         """Joint posterior once the open questions of ``size`` options are answered."""
-        posterior = self._posterior(with_others(points, asked))
-        start, stop = points.shape[-2], points.shape[-2] + asked.shape[-2]
+        posterior = self._posterior(with_others(points, open_questions))
+        start, stop = points.shape[-2], points.shape[-2] + open_questions.shape[-2]
         options = torch.arange(start, stop, device=points.device).view(-1, size)
         first, second = torch.triu_indices(size, size, offset=1, device=points.device)
         duels = options[:, first].flatten(), options[:, second].flatten()
@@ -482,9 +484,9 @@ class DifferenceAcquisition(DuelingAcquisition):
         return self.duel_value(*duel_mixtures(posterior, first, second))
 
 
-def with_others(X: Tensor, *others: Tensor | None) -> Tensor:
+def with_others(X: Tensor, *more_points: Tensor | None) -> Tensor:
     """New points and then those others that there are, batches broadcast."""
-    parts = [X, *(points for points in others if points is not None)]
+    parts = [X, *(points for points in more_points if points is not None)]
     batch = torch.broadcast_shapes(*(points.shape[:-2] for points in parts))
     rows = [points.expand(*batch, *points.shape[-2:]) for points in parts]
     return torch.cat(rows, dim=-2)

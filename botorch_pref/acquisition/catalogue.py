@@ -33,7 +33,7 @@ _NEIGHBOURS = 24
 _SIDE = 64
 """Nodes of each side of a table of information."""
 _NODES = 7
-"""Of the quadrature over means that pending answers may lead to."""
+"""Nodes of the quadrature over means that pending answers may lead to."""
 
 
 @torch.no_grad()
@@ -102,15 +102,15 @@ def informative_pairs(
     while sum(map(len, chosen)) < wanted:
         tree = _spanning_tree(pairs, information, len(items))
         chosen.append(pairs[tree])
-        left = torch.ones_like(information, dtype=torch.bool)
-        left[tree] = False
-        pairs, information = pairs[left], information[left]
+        outside_tree = torch.ones_like(information, dtype=torch.bool)
+        outside_tree[tree] = False
+        pairs, information = pairs[outside_tree], information[outside_tree]
     return torch.cat(chosen)[:wanted]
 
 
 def _check_pending(pairs: Tensor, count: int) -> None:
-    whole = not (pairs.is_floating_point() or pairs.dtype == torch.bool)
-    if whole and pairs.dim() == 2 and pairs.shape[-1] == 2:
+    is_integer = not (pairs.is_floating_point() or pairs.dtype == torch.bool)
+    if is_integer and pairs.dim() == 2 and pairs.shape[-1] == 2:
         inside = bool(((pairs >= 0) & (pairs < count)).all())
         if inside and not bool((pairs[:, 0] == pairs[:, 1]).any()):
             return
@@ -127,9 +127,11 @@ def _candidates(
     count, link = len(items), model_link(model)
     scale = noticeable_difference(model)
     reach, order = count - 1, torch.arange(count, device=items.device)
-    asked, place = order[:0], None
+    pending_items, place = order[:0], None
     if pending is not None and len(pending):
-        asked, place = torch.unique(pending.to(items.device), return_inverse=True)
+        pending_items, place = torch.unique(
+            pending.to(items.device), return_inverse=True
+        )
     if count > _WINDOW:
         # As far as in a window where there is hardly more than one.
         reach = max(_NEIGHBOURS, _WINDOW**3 // (2 * count**2))
@@ -138,7 +140,7 @@ def _candidates(
     for start in range(0, count - 1, _WINDOW - reach):
         window = order[start : start + _WINDOW]
         size = len(window)
-        posterior: Any = model.posterior(items[torch.cat([window, asked])])
+        posterior: Any = model.posterior(items[torch.cat([window, pending_items])])
         first, second = torch.triu_indices(size, size, 1, device=items.device)
         # Pairs that begin in the next window's part are that window's own.
         last = start + _WINDOW >= count
@@ -146,15 +148,17 @@ def _candidates(
         first, second = first[keep], second[keep]
         if place is None:
             gap, variance = duel_mixtures(posterior, first, second)
-            each = _information(link, scale, gap, variance)
+            duel_information = _information(link, scale, gap, variance)
         else:
             before = _as_gaussian(posterior)
             after = awaiting_answers(before, link, *(size + place).unbind(-1))
             gap, variance = duel_mixtures(before, first, second)
-            _, left = duel_mixtures(after, first, second)
-            each = _information_left(link, scale, gap, variance, left.minimum(variance))
+            _, variance_after = duel_mixtures(after, first, second)
+            duel_information = _information_after(
+                link, scale, gap, variance, variance_after.minimum(variance)
+            )
         # Members of an ensemble count alike.
-        information.append(each.reshape(len(first), -1).mean(-1))
+        information.append(duel_information.reshape(len(first), -1).mean(-1))
         pairs.append(torch.stack([window[first], window[second]], dim=-1))
         if last:
             break
@@ -191,21 +195,21 @@ def _information(
     mean, deviation = torch.meshgrid(
         *(scale * node.to(gap).sinh() for node in nodes), indexing="ij"
     )
-    each = deviation.square().flatten()
-    _, table = win_and_information(link, mean.reshape(1, -1), each)
+    variances = deviation.square().flatten()
+    _, table = win_and_information(link, mean.reshape(1, -1), variances)
     spline = RectBivariateSpline(*nodes, table.reshape(_SIDE, _SIDE).cpu())
     return torch.from_numpy(spline.ev(*places)).to(gap)
 
 
-def _information_left(
-    link: DuelLink, scale: Tensor, gap: Tensor, variance: Tensor, left: Tensor
+def _information_after(
+    link: DuelLink, scale: Tensor, gap: Tensor, variance: Tensor, variance_after: Tensor
 ) -> Tensor:
-    """The expected information of duels once so much of their variance is ``left``."""
+    """The expected information of duels once answers have shrunk their variance."""
     nodes, weights = roots_hermitenorm(_NODES)
-    total, moves = torch.zeros_like(variance), (variance - left).sqrt()
+    total, moves = torch.zeros_like(variance), (variance - variance_after).sqrt()
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-        each = _information(link, scale, gap + node * moves, left)
-        total = total + weight * each
+        node_information = _information(link, scale, gap + node * moves, variance_after)
+        total = total + weight * node_information
     return total
 
 

@@ -68,8 +68,8 @@ def likely_best(
     if is_ensemble(model):
         mean, places = mean.mean(-2), places.movedim(-1, 0).flatten(0, 1)
         # Of members all along their chain, where there are more than points.
-        kept = torch.linspace(0, len(places) - 1, num_points - 1).round().long()
-        places = places[kept]
+        selection = torch.linspace(0, len(places) - 1, num_points - 1).round().long()
+        places = places[selection]
     places = torch.cat([mean.argmax(-1).unsqueeze(0), places]).movedim(0, -1)
     if places.dim() == 1:
         # Whole numbers and categories make designs that are the same.
@@ -247,26 +247,27 @@ class DuelingJointKG(DuelingJointEUBO):
         (n + k)`` and ``batch_shape x k x (n + k)``.
         """
         choices, n = self.choices, self.choices.shape[-2]
-        each = torch.eye(n, dtype=choices.dtype, device=choices.device)
-        known = self._covariance(self.model, choices, each)
-        if known is None:
+        identity = torch.eye(n, dtype=choices.dtype, device=choices.device)
+        known_covariance = self._covariance(self.model, choices, identity)
+        if known_covariance is None:
             joint = moments_of(self.model.posterior(with_others(choices, options)))
             spread = joint.spread
             between = spread[..., n:, :] @ spread.mT
             return joint.mean, joint.covariance[..., n:, :] + between
-        at_choices, covariance_with = known
-        own, cross = covariance_with(options)
-        mean, spread = own.mean, own.spread
+        at_choices, covariance_with = known_covariance
+        moments, cross = covariance_with(options)
+        mean, spread = moments.mean, moments.spread
         of_choices = at_choices.mean.expand(*mean.shape[:-1], n)
         cross = cross + spread @ at_choices.spread.mT
-        among = own.covariance + spread @ spread.mT
+        among = moments.covariance + spread @ spread.mT
         return torch.cat([of_choices, mean], -1), torch.cat([cross, among], -1)
 
     def _value(self, posterior: tuple[Tensor, Tensor]) -> Tensor:
-        """See base class: of the best mean after the answer."""
+        """See base class: the expected gain of the best mean after the answer."""
         n = self.choices.shape[-2]
-        mean, toward, least = _of_gains(*posterior)
-        noise, k = torch.maximum(self._noise, least)[..., None, None], toward.shape[-2]
+        mean, toward, min_noise = _gain_moments(*posterior)
+        noise = torch.maximum(self._noise, min_noise)[..., None, None]
+        k = toward.shape[-2]
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
         root = torch.linalg.cholesky(toward[..., n:] + noise * (eye + 1))
         moves = torch.linalg.solve_triangular(root, toward, upper=False)
@@ -282,7 +283,7 @@ class DuelingJointKG(DuelingJointEUBO):
         return gains.amax(-1).clamp_min(0.0).mean(0) - now
 
 
-def _of_gains(mean: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _gain_moments(mean: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean of points less the last, and covariance of options with all points so.
 
     And the least noise of a difference, ``batch_shape``, that hides the rounding of
@@ -293,8 +294,10 @@ def _of_gains(mean: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     toward = between[..., :-1] - between[..., -1:]
     eps = torch.finfo(mean.dtype).eps
     variances = torch.linalg.eigvalsh(toward.detach()[..., -k:])
-    own = rows.detach()[..., -k - 1 :].diagonal(dim1=-2, dim2=-1).amax(-1)
+    largest_variance = rows.detach()[..., -k - 1 :].diagonal(dim1=-2, dim2=-1).amax(-1)
     # Negative eigenvalues are rounding errors, whose size depends on the model.
     wrong = 2 * variances[..., 0].neg().clamp_min(0.0)
-    least = eps ** (2 / 3) * variances[..., -1].abs() + eps * own.abs() + wrong
-    return mean, toward, least + torch.finfo(mean.dtype).tiny
+    min_noise = (
+        eps ** (2 / 3) * variances[..., -1].abs() + eps * largest_variance.abs() + wrong
+    )
+    return mean, toward, min_noise + torch.finfo(mean.dtype).tiny

@@ -89,26 +89,26 @@ def recommend(
             where points are in the unit cube and bounds are not.
     """
     check_unbatched(model)
-    shown = champion(model)
+    best_point = champion(model)
     if getattr(model, "feedback", None) == ():
         raise FeedbackError(
             "The model has no answers yet, by which one point would be better than "
             "another; give it some, comparisons= or feedback=."
         )
-    bounds = _checked_bounds(bounds, shown)
+    bounds = _checked_bounds(bounds, best_point)
     _warn_of_other_units(bounds, observed_points(model))
     equalities = _checked_constraints("equality_constraints", equality_constraints)
     inequalities = _checked_constraints(
         "inequality_constraints", inequality_constraints
     )
     fixed = {} if fixed_features is None else fixed_features
-    columns = range(shown.shape[-1])
-    if not isinstance(fixed, Mapping) or not all(each in columns for each in fixed):
+    columns = range(best_point.shape[-1])
+    if not isinstance(fixed, Mapping) or not all(index in columns for index in fixed):
         raise BotorchPrefError(
             f"fixed_features is {fixed!r}; give values of columns by their indices, 0 "
             f"to {columns[-1]}."
         )
-    start = shown.clone()
+    start = best_point.clone()
     for column, value in fixed.items():
         start[..., column] = value
     feasible = bool(((start >= bounds[0]) & (start <= bounds[1])).all())
@@ -136,10 +136,10 @@ def _checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
     """Bounds of the type of a point, ``1 x d``, and of its number of columns."""
     right = isinstance(bounds, Tensor) and bounds.shape == (2, like.shape[-1])
     if not right or not bool((bounds[0] <= bounds[1]).all() & bounds.isfinite().all()):
-        given = bounds.tolist() if isinstance(bounds, Tensor) else bounds
+        values = bounds.tolist() if isinstance(bounds, Tensor) else bounds
         raise BotorchPrefError(
-            f"bounds is {given}; give a tensor, 2 x {like.shape[-1]}, the finite lower "
-            "ends of the columns and then the upper ends."
+            f"bounds is {values}; give a tensor, 2 x {like.shape[-1]}, the finite "
+            "lower ends of the columns and then the upper ends."
         )
     return bounds.to(like)
 
@@ -161,18 +161,18 @@ def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
 
 
 def _checked_constraints(
-    name: str, given: Sequence[Constraint] | None
+    name: str, constraints: Sequence[Constraint] | None
 ) -> list[Constraint]:
-    known = () if given is None else given
-    right = isinstance(known, Sequence) and not isinstance(known, str)
+    entries = () if constraints is None else constraints
+    right = isinstance(entries, Sequence) and not isinstance(entries, str)
     if not right or not all(
-        isinstance(one, tuple)
-        and len(one) == 3
-        and all(isinstance(part, Tensor) for part in one[:2])
-        for one in known
+        isinstance(entry, tuple)
+        and len(entry) == 3
+        and all(isinstance(part, Tensor) for part in entry[:2])
+        for entry in entries
     ):
         raise BotorchPrefError(
-            f"{name} is {given!r}; give tuples (indices, coefficients, rhs), of which "
-            "the first two are tensors."
+            f"{name} is {constraints!r}; give tuples (indices, coefficients, rhs), "
+            "of which the first two are tensors."
         )
-    return [*known]
+    return [*entries]

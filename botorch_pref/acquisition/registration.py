@@ -120,8 +120,8 @@ def register_acquisition(
         check_decorated(
             "register_acquisition", acquisition_class, AcquisitionFunction, kind
         )
-        known = ((e.acquisition_class, e.name) for e in _REGISTERED.values())
-        check_unused(acquisition_class, name, known)
+        registered = ((e.acquisition_class, e.name) for e in _REGISTERED.values())
+        check_unused(acquisition_class, name, registered)
         construct = duel_input_constructor(acquisition_class, reference)
         # BoTorch refuses a second constructor of the same class.
         ACQF_INPUT_CONSTRUCTOR_REGISTRY.pop(acquisition_class, None)

@@ -454,11 +454,11 @@ SMALLEST_DIFFERENCE = 0.01
 """A hundredth of the range of each input, where the answers to duels are not known."""
 
 SHARE_OF_NOTICEABLE = 0.375
-"""Of the just noticeable difference: with Gaussian noise, of options that differ by as
-much, 60 % of the answers name the better one."""
+"""Share of the just noticeable difference: with Gaussian noise, of options that differ
+by as much, 60 % of the answers name the better one."""
 
 _NEGLIGIBLE = 1e-5
-"""Of the spread of an acquisition function: a gain that no question is worth."""
+"""Share of the spread of an acquisition function: a gain that no question is worth."""
 
 
 def options_of_search(spread: float) -> dict[str, Any]:
@@ -482,7 +482,7 @@ def negligible_gain(spread: float) -> float:
     return _NEGLIGIBLE * spread
 
 
-_NUM_AMONG = 32
+_NUM_BOX_POINTS = 32
 """Points among the observed ones: improvement may be sure to be 0 at all of those."""
 
 _UNRESOLVED = 64
@@ -571,10 +571,10 @@ class DistinctOptions(WrappedAcquisition):
     @property
     def feasible_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
         """`feasible_value` of the function less the penalty; None without one."""
-        own = getattr(self.acquisition, "feasible_value", None)
-        if own is None:
+        base_value = getattr(self.acquisition, "feasible_value", None)
+        if base_value is None:
             return None
-        return lambda X, log_valid: own(X, log_valid) - self._penalty(X)
+        return lambda X, log_valid: base_value(X, log_valid) - self._penalty(X)
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
@@ -592,13 +592,13 @@ class DistinctOptions(WrappedAcquisition):
                 f"the model has observed, which are {points.shape[-2]}; ask a first "
                 "duel of two points of your choice."
             )
-        points = torch.cat([points, _among(points)], dim=-2)
+        points = torch.cat([points, _box_points(points)], dim=-2)
         with torch.no_grad():
             if self.X_ref is None:
                 paired = torch.stack([points, points.roll(1, -2)], dim=-2)
             else:
-                own, given = points.shape[:-2], self.X_ref.shape[:-2]
-                batch = torch.broadcast_shapes(own, given)
+                point_batch, reference_batch = points.shape[:-2], self.X_ref.shape[:-2]
+                batch = torch.broadcast_shapes(point_batch, reference_batch)
                 paired = points.expand(*batch, *points.shape[-2:]).unsqueeze(-2)
             values = self.acquisition(paired.movedim(-3, 0))
         finite = values.isfinite()
@@ -619,9 +619,9 @@ class DistinctOptions(WrappedAcquisition):
         if isinstance(duels, DuelingExploringEIIG):
             duels = duels.acquisition
         by_model = self.smallest_square is not None
-        _, asked = split_pending(self.X_pending, self.X_ref, X.shape[-2])
-        known = type(duels).forward is DuelingAcquisition.forward
-        if by_model and known and asked is None:
+        _, open_questions = split_pending(self.X_pending, self.X_ref, X.shape[-2])
+        has_base_forward = type(duels).forward is DuelingAcquisition.forward
+        if by_model and has_base_forward and open_questions is None:
             # One posterior for both. That of open questions has lost the part of the
             # mean square that their answers will move to the mean.
             question = duels.meetings(X)
@@ -631,8 +631,8 @@ class DistinctOptions(WrappedAcquisition):
 
     def _penalty(self, X: Tensor) -> Tensor:
         """Sum of the penalties of pairs, ``batch_shape``."""
-        same, _ = split_pending(self.X_pending, self.X_ref, X.shape[-2])
-        points = with_others(X, same, self.X_ref)
+        same_question, _ = split_pending(self.X_pending, self.X_ref, X.shape[-2])
+        points = with_others(X, same_question, self.X_ref)
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
         if len(first) == 0:
             return torch.zeros_like(self.weight)
@@ -655,12 +655,12 @@ class DistinctOptions(WrappedAcquisition):
         return self.weight * self._of_all_members(close)
 
 
-def _among(points: Tensor) -> Tensor:
-    """Points in the box of others, where improvement may be; ``... x 32 x d``."""
+def _box_points(points: Tensor) -> Tensor:
+    """Draws points in the box of others, where improvement may be; ``... x 32 x d``."""
     engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
-    shares = engine.draw(_NUM_AMONG, dtype=torch.float64).to(points)
-    least, most = points.amin(-2, keepdim=True), points.amax(-2, keepdim=True)
-    return least + shares * (most - least)
+    shares = engine.draw(_NUM_BOX_POINTS, dtype=torch.float64).to(points)
+    lower, upper = points.amin(-2, keepdim=True), points.amax(-2, keepdim=True)
+    return lower + shares * (upper - lower)
 
 
 def _told_apart(model: Model, points: Tensor) -> Tensor | None:

@@ -189,25 +189,29 @@ class HallucinatedModel(DerivedModel):
         if self._is_skew:
             means, covariance = shared_covariance_mixture(self.model.posterior(X))
             return Moments(means[self._component].unsqueeze(0), covariance)
-        more = X.dim() - self._points.dim()
-        if more <= 0 or self._is_ensemble:
+        extra_dims = X.dim() - self._points.dim()
+        if extra_dims <= 0 or self._is_ensemble:
             alone = self._given_draw(X.unsqueeze(0))
             return Moments(alone.means.squeeze(1), alone.covariance.squeeze(0))
         # Several sets of points share the observed ones, whose covariance is not worked
         # out anew for each; a posterior of all sets at once would grow as its square.
-        sets, size = X.flatten(0, more - 1), X.shape[-2]
+        sets, size = X.flatten(0, extra_dims - 1), X.shape[-2]
         group = max(1, max(_TOGETHER, self._points.shape[-2]) // size)
-        given = [self._given_draw(part) for part in sets.split(group)]
-        shape = X.shape[:more]
-        means = torch.cat([one.means for one in given], 1).unflatten(1, shape)
-        covariance = torch.cat([one.covariance for one in given]).unflatten(0, shape)
+        drawn = [self._given_draw(part) for part in sets.split(group)]
+        shape = X.shape[:extra_dims]
+        means = torch.cat([set_moments.means for set_moments in drawn], 1).unflatten(
+            1, shape
+        )
+        covariance = torch.cat(
+            [set_moments.covariance for set_moments in drawn]
+        ).unflatten(0, shape)
         return Moments(means, covariance)
 
     def _given_draw(self, sets: Tensor) -> Moments:
         """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""
-        known = self._covariance(self.model, self._points, self._direction)
-        if known is not None:
-            _, covariance_with = known
+        known_covariance = self._covariance(self.model, self._points, self._direction)
+        if known_covariance is not None:
+            _, covariance_with = known_covariance
             alone, shift = covariance_with(sets)
             means = alone.means + (shift @ self._normal).squeeze(-1)
             return Moments(means, alone.covariance - shift @ shift.mT)
@@ -217,11 +221,15 @@ class HallucinatedModel(DerivedModel):
         means, covariance = shared_covariance_mixture(joint)
         shift = covariance[..., : k * q, k * q :] @ self._direction
         mean = means[..., : k * q] + (shift @ self._normal).squeeze(-1)
-        own = covariance[..., : k * q, : k * q].unflatten(-1, (k, q))
-        own = own.unflatten(-3, (k, q)).diagonal(dim1=-4, dim2=-2).movedim(-1, 0)
+        set_covariance = covariance[..., : k * q, : k * q].unflatten(-1, (k, q))
+        set_covariance = (
+            set_covariance.unflatten(-3, (k, q))
+            .diagonal(dim1=-4, dim2=-2)
+            .movedim(-1, 0)
+        )
         shift = shift.unflatten(-2, (k, q)).movedim(-3, 0)
         mean = mean.unflatten(-1, (k, q)).movedim(-2, 1)
-        return Moments(mean, own - shift @ shift.mT)
+        return Moments(mean, set_covariance - shift @ shift.mT)
 
     def make_posterior(self, moments: Moments) -> Posterior:
         """See base class: Gaussian, and without observation noise."""
