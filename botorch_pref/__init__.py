@@ -63,6 +63,7 @@ __all__ = [
     "PlackettLuceRegression",
     "PrecisionError",
     "PreferenceMarginalLogLikelihood",
+    "Question",
     "Rankings",
     "RaoKupperLikelihood",
     "Ratings",
@@ -82,6 +83,7 @@ __all__ = [
     "incumbent",
     "incumbent_index",
     "log_validity_probability",
+    "next_question",
     "recommend",
 ]
 

@@ -1,15 +1,36 @@
-"""The model that the library recommends for what people said."""
+"""The model that the library recommends for what people said, and what it asks next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
 
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
+from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
+from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from botorch_pref.acquisition import (
+    DistinctOptions,
+    DuelingEUBO,
+    DuelingExploringEIIG,
+    DuelingJointKG,
+    incumbent,
+    likely_best,
+)
+from botorch_pref.acquisition.base import observed_points
+from botorch_pref.acquisition.option_search import DesignSpace, best_options
+from botorch_pref.acquisition.recommendation import (
+    Constraint,
+    checked_bounds,
+    checked_constraints,
+    checked_fixed_features,
+)
+from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods import LapsingProbitLikelihood, PairwiseProbitLikelihood
@@ -20,10 +41,31 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     rater_covar_module,
 )
-from botorch_pref.numerics.argument_ranges import check_kind
-from botorch_pref.posteriors.gaussian import check_points
+from botorch_pref.models.answers import check_unbatched, knows_duels
+from botorch_pref.models.base import DerivedModel
+from botorch_pref.models.kernels import check_categorical
+from botorch_pref.numerics.argument_ranges import (
+    check_count,
+    check_kind,
+    checked_arguments,
+)
+from botorch_pref.posteriors.gaussian import check_finite, check_points
 
-__all__ = ["default_model"]
+__all__ = ["Question", "default_model", "next_question"]
+
+INITIAL = 5
+"""Answers before a model chooses: fewer say too little of its lengthscales."""
+
+FEW_PARAMETERS = 6
+"""Up to so many, two new points find more than the incumbent and a challenger; with
+twenty they find less (`docs/benchmarks.md`)."""
+
+SPREAD = "Sobol"
+"""What chooses the options of a question that no model chooses."""
+
+_DESIGNS, _OPEN = 256, 24
+"""Designs that one may choose in the end are of so many; options of open questions that
+a joint choice allows for, at most: those that may be the best."""
 
 
 def likelihood_of_duels(
@@ -129,3 +171,301 @@ def _rater_column(raters: Tensor, X: Tensor) -> Tensor:
             f"saw each of the {len(X)} rows of X."
         )
     return raters.to(X).unsqueeze(-1)
+
+
+def recommended_acquisition(
+    size: int, num_parameters: int
+) -> type[AcquisitionFunction]:
+    """The acquisition function of questions of ``size`` options that is recommended.
+
+    `docs/benchmarks.md` compares them. Experiments ask by the same rule.
+    """
+    if size >= 4:
+        return DuelingJointKG
+    if size == 2 and num_parameters <= FEW_PARAMETERS:
+        return DuelingEUBO
+    return DuelingExploringEIIG
+
+
+class Question(NamedTuple):
+    """Options to show side by side, and why these.
+
+    Attributes:
+        options: ``size x d``, in the units of the user and in a random order, because
+            people favour what comes first.
+        acquisition: The name of the acquisition function that chose them, or `Sobol`.
+        reason: A sentence that says why.
+    """
+
+    options: Tensor
+    acquisition: str
+    reason: str
+
+
+_REASONS: dict[type[AcquisitionFunction], str] = {
+    DuelingEUBO: (
+        "Both options are new: the better one of them is expected to be better than "
+        "that of any other pair."
+    ),
+    DuelingExploringEIIG: (
+        "One option is the best design so far. Its challengers are those whose answers "
+        "teach most, or now and then those that may be far better."
+    ),
+    DuelingJointKG: (
+        "One option is the best design so far. The others were chosen together, so "
+        "that the design to take after the answer is expected to be as good as can be."
+    ),
+}
+
+
+@checked_arguments
+def next_question(
+    model: Model | None,
+    bounds: Tensor,
+    size: int = 4,
+    *,
+    inequality_constraints: Sequence[Constraint] | None = None,
+    discrete: Tensor | None = None,
+    categorical: Sequence[Sequence[int]] | None = None,
+    fixed_features: Mapping[int, float] | None = None,
+    choices: Tensor | None = None,
+    pending: Tensor | None = None,
+    best: Tensor | None = None,
+) -> Question:
+    """The next question to ask, by the rule that the library recommends.
+
+    Four options or more are the best design so far and challengers chosen jointly by
+    `DuelingJointKG`; three the best design and two challengers by
+    `DuelingExploringEIIG`; two are new points by `DuelingEUBO`, or of more than six
+    parameters the best design and a challenger. Without a model, and until it has five
+    answers, options are spread by a Sobol sequence. Everything random follows from the
+    numbers of points and answers, so that the same model asks the same question, and
+    the global random state stays as it is.
+
+    Args:
+        model: Any BoTorch model of one output with training inputs: `default_model`,
+            or another that is no batch. None before the first answer.
+        bounds: ``2 x d``, the lower and the upper end of each column, which differ.
+        size: Number of options, at least 2.
+        inequality_constraints: Tuples ``(indices, coefficients, rhs)``, each for
+            ``sum(coefficients * x[indices]) >= rhs`` of every option.
+        discrete: ``N x d``, the designs that there are, such as those of a catalogue,
+            of which the options are different rows.
+        categorical: The columns of each unordered choice, coded as zeros and a one.
+        fixed_features: Values of columns, by their indices from 0, that all options
+            have; they may be beyond the bounds.
+        choices: ``n x d``, points that one may take in the end, for `DuelingJointKG`;
+            by default some that are likely to be the best of all designs.
+        pending: ``k x size x d``, questions that nobody has answered yet, which are not
+            asked again. Of two new points an answer is expected to each; other rules
+            keep away from their options.
+        best: ``1 x d``, the best design so far; by default the `incumbent`. Where it is
+            no design of this space, the observed one with the largest posterior mean
+            that is, once its columns are those of ``fixed_features``.
+
+    Returns:
+        The options, the name of the acquisition function, and why these were chosen.
+
+    Raises:
+        BotorchPrefError: The model is a batch, or an argument that cannot be.
+        FeedbackError: No design, or too few of them, satisfies the arguments.
+        UnsupportedFeedbackError: The model says nothing of duels, for two or three
+            options beside the best.
+    """
+    check_count("size", size, at_least=2)
+    check_kind("bounds", bounds, Tensor)
+    if model is None:
+        observed = bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
+    else:
+        check_unbatched(model)
+        observed = observed_points(model)
+    space = _space(
+        checked_bounds(bounds, observed),
+        inequality_constraints,
+        discrete,
+        categorical,
+        fixed_features,
+    )
+    choices, best = (
+        None if point is None else _checked_designs(name, point, space.base)
+        for name, point in (("choices", choices), ("best", best))
+    )
+    waiting = _checked_pending(pending, size, space.base)
+    answers = 0 if model is None else _num_answers(model)
+    seed = Random(repr((len(observed), answers, len(waiting)))).getrandbits(31)
+    with manual_seed(seed):
+        if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
+            return _spread_question(space, size, answers, observed, waiting)
+        reference = _best_design(model, space, seed) if best is None else best
+        return _chosen_question(model, space, size, reference, choices, waiting, seed)
+
+
+def _space(
+    bounds: Tensor,
+    inequality_constraints: Sequence[Constraint] | None,
+    discrete: Tensor | None,
+    categorical: Sequence[Sequence[int]] | None,
+    fixed_features: Mapping[int, float] | None,
+) -> DesignSpace:
+    """The designs that options may be."""
+    if not bool((bounds[0] < bounds[1]).all()):
+        raise FeedbackError(
+            f"bounds is {bounds.tolist()}; give upper ends that are larger than the "
+            "lower ones, and fixed_features for what does not vary."
+        )
+    dim = bounds.shape[-1]
+    groups = () if categorical is None else categorical
+    check_categorical(groups, dim)
+    if discrete is not None:
+        discrete = _checked_designs("discrete", discrete, bounds[0])
+    return DesignSpace.of(
+        bounds,
+        inequality_constraints=checked_constraints(
+            "inequality_constraints", inequality_constraints
+        ),
+        categorical=groups,
+        fixed_features=checked_fixed_features(fixed_features, dim),
+        rows=discrete,
+    )
+
+
+def _checked_designs(name: str, points: Tensor, like: Tensor) -> Tensor:
+    """Some finite points, ``n x d``, of as many columns as ``like`` has."""
+    points = check_finite(name, check_points(name, points, like, len(like)))
+    if points.dim() != 2 or not len(points):
+        raise FeedbackError(
+            f"{name} has shape {tuple(points.shape)}; give n x {len(like)}, with one "
+            "point or more."
+        )
+    return points.to(like)
+
+
+def _checked_pending(pending: Tensor | None, size: int, like: Tensor) -> Tensor:
+    """Open questions, ``k x size x d``; none of None."""
+    if pending is None:
+        return like.new_zeros(0, size, len(like))
+    check_kind("pending", pending, Tensor)
+    if pending.dim() != 3 or pending.shape[1:] != (size, len(like)):
+        raise FeedbackError(
+            f"pending has shape {tuple(pending.shape)}; give the options of questions "
+            f"without answers, k x {size} x {len(like)}."
+        )
+    return check_finite("pending", pending.to(like))
+
+
+def _num_answers(model: Model) -> int:
+    """Number of answers of a model, of whatever kind; of BoTorch's, of its duels."""
+    if isinstance(model, DerivedModel):
+        return _num_answers(model._source)
+    blocks = getattr(model, "feedback", None)
+    if blocks is not None:
+        return sum(block.num_rows for block in blocks)
+    duels = getattr(model, "comparisons", None)
+    return INITIAL if duels is None else len(duels)
+
+
+def _spread_question(
+    space: DesignSpace, size: int, answers: int, observed: Tensor, waiting: Tensor
+) -> Question:
+    """Options from where a Sobol sequence is, or at random of those rows not shown."""
+    reason = (
+        f"There are {answers} answers; before there are {INITIAL}, options are spread "
+        "over all designs."
+    )
+    seen = torch.cat([observed, waiting.flatten(0, 1)])
+    if space.rows is None:
+        Z = space.draw(len(seen) + size, seed=0)[len(seen) :]
+        return Question(space.features(Z), SPREAD, reason)
+    rows = space.rows
+    if len(rows) < size:
+        raise FeedbackError(
+            f"discrete has {len(rows)} designs; a question needs {size} of them. Give "
+            "more rows, or a smaller size."
+        )
+    shown = (rows.unsqueeze(-2) == seen).all(-1).sum(-1)
+    order = (shown + torch.rand(len(rows))).argsort()
+    return Question(rows[order[:size]], SPREAD, reason)
+
+
+def _best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
+    """The best design so far of a space, ``1 x d``; see `next_question`."""
+    best = incumbent(model)
+    if bool(space.allows(best)):
+        return best
+    moved = space.moved(observed_points(model))
+    designs = moved[space.allows(moved)]
+    if not len(designs):
+        rows = space.rows
+        designs = space.features(space.draw(_DESIGNS, seed)) if rows is None else rows
+    with torch.no_grad():
+        posterior: Any = model.posterior(designs)
+    mean = posterior.mean.squeeze(-1)
+    mean = mean.reshape(-1, len(designs)).mean(0)
+    return designs[mean.argmax()].unsqueeze(0)
+
+
+def _chosen_question(
+    model: Model,
+    space: DesignSpace,
+    size: int,
+    best: Tensor,
+    choices: Tensor | None,
+    waiting: Tensor,
+    seed: int,
+) -> Question:
+    """The question that the recommended acquisition function chooses."""
+    rule = recommended_acquisition(size, space.num_parameters)
+    centres, there, at_once = best, best, size - 1
+    acquisition: AcquisitionFunction
+    if rule is DuelingJointKG:
+        likely = likely_best(model, space.sample_near(best, _DESIGNS, seed))
+        # Answers say little where all is flat, and options there would be the same.
+        acquisition = _apart(
+            DuelingJointKG(model, best, choices=likely if choices is None else choices),
+            space,
+            by_model=False,
+        )
+        centres = torch.cat([best, likely])
+    elif rule is DuelingEUBO:
+        acquisition = _apart(DuelingEUBO(model), space)
+        there, at_once = best[:0], size
+    else:
+        acquisition, at_once = _apart(DuelingExploringEIIG(model, best), space), 1
+    pending = waiting.flatten(0, 1)
+    if rule is not DuelingEUBO:
+        # What was answered about is known, and is no new option.
+        known = (pending.unsqueeze(-2) == best).all(-1).any(-1)
+        pending = pending[~known].unique(dim=0)
+        if len(pending) > _OPEN:
+            pending = likely_best(model, pending, _OPEN)
+    options = there
+    while len(options) < size:
+        same = torch.cat([pending, options[len(there) :]])
+        acquisition.set_X_pending(same if len(same) else None)
+        found = best_options(
+            acquisition,
+            space,
+            at_once,
+            centres,
+            beside=options,
+            open_questions=waiting,
+            seed=seed + len(options),
+        )
+        options = torch.cat([options, found])
+    order = torch.randperm(size)
+    return Question(options[order], rule.__name__, _REASONS[rule])
+
+
+def _apart(
+    acquisition: AcquisitionFunction, space: DesignSpace, by_model: bool = True
+) -> DistinctOptions:
+    """The same, kept from options that nobody could tell apart.
+
+    By the model, if its likelihood knows, or else by a hundredth of some range.
+    """
+    if by_model and knows_duels(acquisition.model):
+        return DistinctOptions(acquisition)
+    # What does not vary makes no difference.
+    widths = torch.ones_like(space.base)
+    widths[space.columns] = space.bounds[1] - space.bounds[0]
+    return DistinctOptions(acquisition, SMALLEST_DIFFERENCE * widths)

@@ -59,8 +59,11 @@ PARTS = (
     ),
     Part(
         "asking",
-        "the model that the library recommends",
-        ("numerics", "feedback", "posteriors", "likelihoods", "models"),
+        "the model and the question that the library recommends",
+        (
+            *("numerics", "feedback", "posteriors", "likelihoods", "models"),
+            "acquisition",
+        ),
     ),
     Part(
         "__init__",

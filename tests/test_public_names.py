@@ -38,7 +38,7 @@ PlackettLuceRegression PrecisionError PreferenceMarginalLogLikelihood Rankings
 Ratings Recommendation SkewNormalPosterior SkewPreferenceGP StorageError Strengths
 UnsupportedFeedbackError Validity VariationalPreferenceGP champion champion_index
 choice_probability default_model incumbent incumbent_index log_validity_probability
-recommend
+next_question Question recommend
 """
 
 # What stands in a list of the package, and the part that exports it.

@@ -53,6 +53,7 @@ THINGS = {
 # Numbers that are tensors have one element; a number is broadcast.
 WRONG_THINGS = {
     "Model": set(THINGS) - {"model"},
+    "Model | None": set(THINGS) - {"model", "None"},
     "PreferenceGP": set(THINGS) - {"model"},
     "PreferenceGP | PlackettLuceRegression": set(THINGS) - {"model"},
     "AcquisitionFunction": set(THINGS) - {"acquisition"},
@@ -156,6 +157,11 @@ RIGHT: dict[str, dict[str, Any]] = {
         "raw_samples": 4,
     },
     "default_model": {"X": POINTS, "feedback": PAIRS},
+    "next_question": {
+        "model": MODEL,
+        "bounds": torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE),
+        "size": 2,
+    },
     "choice_probability": {"model": SETS, "X": POINTS},
     "log_validity_probability": {"model": SAFE, "X": POINTS},
 }

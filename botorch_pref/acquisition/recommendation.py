@@ -95,19 +95,11 @@ def recommend(
             "The model has no answers yet, by which one point would be better than "
             "another; give it some, comparisons= or feedback=."
         )
-    bounds = _checked_bounds(bounds, best_point)
+    bounds = checked_bounds(bounds, best_point)
     _warn_of_other_units(bounds, observed_points(model))
-    equalities = _checked_constraints("equality_constraints", equality_constraints)
-    inequalities = _checked_constraints(
-        "inequality_constraints", inequality_constraints
-    )
-    fixed = {} if fixed_features is None else fixed_features
-    columns = range(best_point.shape[-1])
-    if not isinstance(fixed, Mapping) or not all(index in columns for index in fixed):
-        raise BotorchPrefError(
-            f"fixed_features is {fixed!r}; give values of columns by their indices, 0 "
-            f"to {columns[-1]}."
-        )
+    equalities = checked_constraints("equality_constraints", equality_constraints)
+    inequalities = checked_constraints("inequality_constraints", inequality_constraints)
+    fixed = checked_fixed_features(fixed_features, best_point.shape[-1])
     start = best_point.clone()
     for column, value in fixed.items():
         start[..., column] = value
@@ -132,7 +124,7 @@ def recommend(
     return Recommendation(point, float(mean), float(chance))
 
 
-def _checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
+def checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
     """Bounds of the type of a point, ``1 x d``, and of its number of columns."""
     right = isinstance(bounds, Tensor) and bounds.shape == (2, like.shape[-1])
     if not right or not bool((bounds[0] <= bounds[1]).all() & bounds.isfinite().all()):
@@ -142,6 +134,20 @@ def _checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
             "lower ends of the columns and then the upper ends."
         )
     return bounds.to(like)
+
+
+def checked_fixed_features(
+    fixed: Mapping[int, float] | None, dim: int
+) -> Mapping[int, float]:
+    """Values of columns by their indices, of points with ``dim`` columns."""
+    values = {} if fixed is None else fixed
+    columns = range(dim)
+    if not isinstance(values, Mapping) or not all(each in columns for each in values):
+        raise BotorchPrefError(
+            f"fixed_features is {values!r}; give values of columns by their indices, 0 "
+            f"to {columns[-1]}."
+        )
+    return values
 
 
 def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
@@ -160,9 +166,10 @@ def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
         )
 
 
-def _checked_constraints(
+def checked_constraints(
     name: str, constraints: Sequence[Constraint] | None
 ) -> list[Constraint]:
+    """Constraints of BoTorch's form; none of None."""
     entries = () if constraints is None else constraints
     right = isinstance(entries, Sequence) and not isinstance(entries, str)
     if not right or not all(

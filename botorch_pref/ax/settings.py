@@ -21,7 +21,7 @@ from ax.core.search_space import SearchSpace
 from ax.utils.common.constants import Keys
 from botorch.models.model import Model
 
-from botorch_pref.acquisition import DuelingEUBO, DuelingExploringEIIG, DuelingJointKG
+from botorch_pref.asking import INITIAL, recommended_acquisition
 from botorch_pref.ax.given import (
     TEXT,
     finite_number,
@@ -54,21 +54,14 @@ SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
 walks that take twice the time of all that follows. Elsewhere it does not know them."""
 
 
-FEW_PARAMETERS = 6
-"""Up to so many, two new points find more than the incumbent and a challenger; with
-twenty they find less (`docs/benchmarks.md`)."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Settings of the choice of questions.
 
     Attributes:
         model: The name of a model.
-        acquisition: The name of an acquisition function. None for two new points by
-            `DuelingEUBO` of up to `FEW_PARAMETERS` parameters, for one challenger of
-            the incumbent by `DuelingExploringEIIG` of more, for two by the same, and
-            for more options by `DuelingJointKG` (`docs/benchmarks.md` compares them).
+        acquisition: The name of an acquisition function. None for that by which
+            `botorch_pref.next_question` chooses so many options.
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model. If there is no ``covar_module``
@@ -103,7 +96,7 @@ class Settings:
 
     model: str = "EPPreferenceGP"
     acquisition: str | None = None
-    initial: int = 5
+    initial: int = INITIAL
     seed: int = 0
     model_options: dict[str, Any] = field(default_factory=dict)
     fit_options: dict[str, Any] = field(default_factory=dict)
@@ -148,9 +141,7 @@ class Settings:
 
     def acquisition_of(self, size: int, num_parameters: int = 1) -> str:
         """The name of the acquisition function of questions with ``size`` options."""
-        usual: type = DuelingExploringEIIG if size < 4 else DuelingJointKG
-        if size == 2 and num_parameters <= FEW_PARAMETERS:
-            usual = DuelingEUBO
+        usual = recommended_acquisition(size, num_parameters)
         return self.acquisition or usual.__name__
 
     @classmethod

@@ -154,7 +154,7 @@ class RelevanceKernel(Kernel):
             raise FeedbackError(
                 f"lengthscale is {lengthscale}; give a finite number above {_SHORTEST}."
             )
-        _check_categorical(categorical, dim)
+        check_categorical(categorical, dim)
         batch = torch.Size() if batch_shape is None else batch_shape
         self.dim, self.categorical = dim, [list(columns) for columns in categorical]
         coded = {column for columns in categorical for column in columns}
@@ -213,7 +213,8 @@ class RelevanceKernel(Kernel):
         return some.exp() * (none - some).expm1() / none.expm1()
 
 
-def _check_categorical(categorical: object, dim: int) -> None:
+def check_categorical(categorical: object, dim: int) -> None:
+    """Checks the columns of choices, among ``dim``: each is of one choice at most."""
     columns = []
     for columns_of_choice in _members(categorical):
         columns += _members(columns_of_choice)

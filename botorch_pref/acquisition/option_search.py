@@ -1,0 +1,431 @@
+"""Designs that a question may show, and the search for the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
+from typing import Any
+from warnings import catch_warnings, filterwarnings
+
+import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.exceptions.errors import InfeasibilityError
+from botorch.optim.initializers import initialize_q_batch
+from botorch.optim.optimize import optimize_acqf
+from botorch.utils.sampling import draw_sobol_samples, get_polytope_samples
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from botorch_pref.acquisition.recommendation import Constraint
+from botorch_pref.acquisition.rules import DistinctOptions, WrappedAcquisition
+from botorch_pref.errors import FeedbackError
+
+RESTARTS, RAW_SAMPLES = 8, 512
+"""Starts that are led uphill, and questions from which they are chosen."""
+
+_TURNS = 4
+"""Of the continuous coordinates and the categories, at most."""
+
+_LISTED, _EXCHANGED, _CHUNK = 20_000, 4, 2_048
+"""Questions about rows that are all valued; sets from which rows are exchanged where
+there are more; questions that are valued side by side."""
+
+_ROUNDING = 1e-6
+"""Of shares of ranges, by which a design may be beyond bounds and constraints."""
+
+
+@dataclass(frozen=True, eq=False)
+class DesignSpace:
+    r"""Designs by ``c`` coordinates: shares of ranges, then numbers of categories.
+
+    Units do not matter to a search by coordinates. A category is one coordinate, the
+    place of its value among those that are allowed. Whatever is fixed is none.
+
+    Attributes:
+        base: ``d``, the values of all columns that do not vary, and 0 elsewhere.
+        columns: ``k``, the columns of numbers that vary.
+        bounds: ``2 x k``, the ends of these columns.
+        categories: Of each choice that varies, all its columns, and the allowed ones.
+        limits: ``A`` (``m x k``) and ``b`` (``m``) of constraints :math:`A z \ge b` of
+            the shares.
+        rows: All designs, ``N x d``, where they are a table; None elsewhere.
+    """
+
+    base: Tensor
+    columns: Tensor
+    bounds: Tensor
+    categories: tuple[tuple[list[int], list[int]], ...]
+    limits: tuple[Tensor, Tensor]
+    rows: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        bounds: Tensor,
+        *,
+        inequality_constraints: Sequence[Constraint] = (),
+        categorical: Sequence[Sequence[int]] = (),
+        fixed_features: Mapping[int, float] | None = None,
+        rows: Tensor | None = None,
+    ) -> DesignSpace:
+        """The designs within bounds, constraints, categories and fixed features.
+
+        All arguments are of right types and columns; see `next_question`.
+
+        Raises:
+            FeedbackError: A category has no allowed value, a constraint is about one,
+                or no row of the table is a design.
+        """
+        fixed = {} if fixed_features is None else fixed_features
+        base = torch.zeros_like(bounds[0])
+        for column, value in fixed.items():
+            base[column] = value
+        categories = []
+        for group in categorical:
+            values = _allowed_values(group, fixed)
+            if len(values) > 1:
+                categories.append(([*group], values))
+            else:
+                base[values[0]] = 1.0
+        in_groups = {column for group in categorical for column in group}
+        numbers = [*range(len(base))]
+        numbers = [c for c in numbers if c not in in_groups and c not in fixed]
+        A = torch.zeros(len(inequality_constraints), len(base)).to(base)
+        for row, (indices, coefficients, _) in zip(
+            A, inequality_constraints, strict=True
+        ):
+            row.index_add_(0, indices.long(), coefficients.to(base))
+        concerned = in_groups & {*A.ne(0).any(0).nonzero().flatten().tolist()}
+        if concerned:
+            raise FeedbackError(
+                f"inequality_constraints is about column {min(concerned)}, which is of "
+                "a category; constrain numbers, and leave out values by fixed_features."
+            )
+        b = base.new_tensor([float(rhs) for _, _, rhs in inequality_constraints])
+        b = b - A @ base
+        ends, A = bounds[:, numbers], A[:, numbers]
+        if bool((b[varies := ~A.any(-1)] > _ROUNDING).any()):
+            raise FeedbackError(
+                "inequality_constraints do not hold for fixed_features "
+                f"{dict(fixed)}; fix other values, or loosen them."
+            )
+        A, b = A[~varies], b[~varies]
+        limits = A * (ends[1] - ends[0]), b - A @ ends[0]
+        columns = torch.tensor(numbers, dtype=torch.long)
+        if not numbers and not categories:
+            raise FeedbackError(
+                f"fixed_features is {dict(fixed)}, and nothing is left to choose; fix "
+                "fewer columns."
+            )
+        space = cls(base, columns, ends, tuple(categories), limits)
+        if rows is None:
+            return space
+        rows = rows[space.allows(rows)].unique(dim=0)
+        if not len(rows):
+            raise FeedbackError(
+                "discrete has no row within bounds, inequality_constraints, "
+                "categorical and fixed_features; give rows in the units of bounds."
+            )
+        return replace(space, rows=rows)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of coordinates, ``c``."""
+        return len(self.columns) + len(self.categories)
+
+    @property
+    def inequalities(self) -> list[Constraint]:
+        """The constraints of the shares, as BoTorch has them."""
+        places = torch.arange(len(self.columns))
+        pairs = zip(*self.limits, strict=True)
+        return [(places, row, float(least)) for row, least in pairs]
+
+    def features(self, coordinates: Tensor) -> Tensor:
+        """Designs ``... x d`` by their coordinates, ``... x c``."""
+        shares, places = coordinates.tensor_split([len(self.columns)], -1)
+        X = self.base.expand(*coordinates.shape[:-1], -1).clone()
+        low, high = self.bounds
+        X[..., self.columns] = low + shares * (high - low)
+        for place, (group, values) in zip(
+            places.unbind(-1), self.categories, strict=True
+        ):
+            named = torch.tensor([group.index(column) for column in values])
+            X[..., group] = one_hot(named[place.round().long()], len(group)).to(X)
+        return X
+
+    def coordinates(self, X: Tensor) -> Tensor:
+        """Coordinates ``... x c`` of designs, ``... x d``."""
+        low, high = self.bounds
+        shares = (X[..., self.columns] - low) / (high - low)
+        places = [X[..., values].argmax(-1).to(X) for _, values in self.categories]
+        return torch.cat([shares, *(place.unsqueeze(-1) for place in places)], -1)
+
+    def moved(self, X: Tensor) -> Tensor:
+        """Designs with the columns that do not vary as they have to be."""
+        varying = [*self.columns.tolist(), *(c for g, _ in self.categories for c in g)]
+        moved = self.base.expand_as(X).clone()
+        moved[..., varying] = X[..., varying]
+        return moved
+
+    def allows(self, X: Tensor) -> Tensor:
+        """Whether designs are of this space, ``...`` of ``... x d``."""
+        Z = self.coordinates(X)
+        allowed = (Z >= -_ROUNDING).all(-1) & self._satisfies(Z)
+        allowed &= (Z[..., : len(self.columns)] <= 1 + _ROUNDING).all(-1)
+        # Categories are zeros and a one, and what is fixed is as it has to be.
+        again = self.features(Z)
+        allowed &= ((again - X).abs() <= _ROUNDING * (1 + X.abs())).all(-1)
+        if self.rows is not None:
+            allowed &= (X.unsqueeze(-2) == self.rows).all(-1).any(-1)
+        return allowed
+
+    def draw(self, count: int, seed: int) -> Tensor:
+        """Designs of a Sobol sequence by coordinates, ``count x c``.
+
+        In a polytope that hardly any point of the sequence falls into, of a random
+        walk.
+
+        Raises:
+            FeedbackError: No design satisfies the constraints.
+        """
+        for times in (1, 32):
+            Z = self._sobol(times * count, seed)
+            Z = Z[self._satisfies(Z)]
+            if len(Z) >= count:
+                return Z[:count]
+        Z = self._sobol(count, seed)
+        cube = torch.tensor([[0.0], [1.0]]).to(Z).expand(2, len(self.columns))
+        try:
+            walk = get_polytope_samples(
+                count, cube, self.inequalities, seed=seed, n_burnin=512, n_thinning=4
+            )
+        except (InfeasibilityError, ValueError) as error:
+            raise FeedbackError(
+                "inequality_constraints leave no room within bounds and "
+                f"fixed_features; loosen them. {error}"
+            ) from error
+        return torch.cat([walk.to(Z), Z[:, len(self.columns) :]], -1)
+
+    def _sobol(self, count: int, seed: int) -> Tensor:
+        cube = torch.tensor([[0.0], [1.0]]).to(self.base).expand(2, self.num_parameters)
+        Z = draw_sobol_samples(cube, count, 1, seed=seed).squeeze(-2)
+        for place, (_, values) in enumerate(self.categories, len(self.columns)):
+            number = (Z[:, place] * len(values)).floor()
+            Z[:, place] = number.clamp_max(len(values) - 1)
+        return Z
+
+    def _satisfies(self, coordinates: Tensor) -> Tensor:
+        A, b = self.limits
+        shares = coordinates[..., : len(self.columns)]
+        room = _ROUNDING * (1 + A.abs().sum(-1))
+        return (shares @ A.T >= b - room).all(-1)
+
+    def near(self, centres: Tensor, others: Tensor) -> Tensor:
+        """Designs between ``centres`` and others, mostly near the centres.
+
+        Between two that satisfy constraints all do. Half of the categories stay. Both
+        are coordinates, ``n x c``.
+        """
+        share = torch.rand(len(others), 1).to(others) ** 3
+        mixed = torch.lerp(centres, others, share)
+        k, kept = len(self.columns), torch.rand(others.shape) < 0.5
+        mixed[:, k:] = torch.where(kept, centres, others)[:, k:]
+        return mixed
+
+    def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
+        """Designs anywhere and around one, ``1 x d``, and that one; of a table all."""
+        if self.rows is not None:
+            return self.rows
+        anywhere, others = self.draw(count, seed).tensor_split(2)
+        centre = self.coordinates(point).expand_as(others)
+        Z = torch.cat([anywhere, self.near(centre, others)])
+        return torch.cat([self.features(Z), point.to(self.base)])
+
+
+def _allowed_values(group: Sequence[int], fixed: Mapping[int, float]) -> list[int]:
+    """Columns of a category that may be its one."""
+    chosen = [column for column in group if fixed.get(column) == 1]
+    values = chosen or [column for column in group if column not in fixed]
+    wrong = [c for c in group if fixed.get(c, 0) not in (0, 1)]
+    if wrong or len(chosen) > 1 or not values:
+        raise FeedbackError(
+            f"fixed_features leaves no value of the category {[*group]}; fix its "
+            "columns at zeros and at most a one."
+        )
+    return values
+
+
+class _ByCoordinates(WrappedAcquisition):
+    """The value of options by their coordinates, ``batch_shape x q x c``."""
+
+    def __init__(
+        self, acquisition: AcquisitionFunction, features: Callable[[Tensor], Tensor]
+    ) -> None:
+        super().__init__(acquisition)
+        self._features = features
+
+    def forward(self, X: Tensor) -> Tensor:
+        value: Tensor = self.acquisition(self._features(X))
+        return value
+
+
+def best_options(
+    acquisition: AcquisitionFunction,
+    space: DesignSpace,
+    size: int,
+    centres: Tensor,
+    *,
+    beside: Tensor,
+    open_questions: Tensor,
+    seed: int,
+) -> Tensor:
+    """The options, chosen jointly, that an acquisition function values most.
+
+    Args:
+        acquisition: Values options, ``batch_shape x size x d``.
+        space: Where they are.
+        size: Number of options.
+        centres: ``n x d``, designs of the space around which half of the starts are.
+        beside: ``j x d``, options of the question that are there already.
+        open_questions: ``k x s x d``, which are not to be asked again. A search of a
+            continuous space does not meet them by chance.
+        seed: Of the starts.
+
+    Returns:
+        ``size x d``.
+    """
+    if space.rows is not None:
+        return _best_rows(acquisition, space.rows, size, beside, open_questions)
+    anywhere = space.draw(RAW_SAMPLES * size, seed)
+    first, others = anywhere.tensor_split(2)
+    places = torch.randint(len(centres), (len(others),))
+    near = space.near(space.coordinates(centres)[places], others)
+    # Some are anywhere, some near, and some have options of both kinds.
+    drawn = torch.cat([first, near])[torch.randperm(len(anywhere))]
+    starts = torch.cat([near, first, drawn]).unflatten(0, (-1, size))
+    value = _ByCoordinates(acquisition, space.features)
+    with torch.no_grad():
+        values = torch.cat([value(part) for part in starts.split(_CHUNK)])
+    starts, _ = initialize_q_batch(starts, values, RESTARTS)
+    return space.features(_climbed(value, space, starts))
+
+
+def _climbed(value: _ByCoordinates, space: DesignSpace, starts: Tensor) -> Tensor:
+    """The best coordinates from some starts, ``size x c``.
+
+    Categories have no slope: they stay where the others climb, and then each value of
+    each is tried.
+    """
+    cube = torch.zeros(2, space.num_parameters).to(starts)
+    cube[1] = 1.0
+    for place, (_, values) in enumerate(space.categories, len(space.columns)):
+        cube[1, place] = len(values) - 1
+    options: dict[str, Any] = {"batch_limit": RESTARTS}
+    inner = value.acquisition
+    if isinstance(inner, DistinctOptions) and not space.inequalities:
+        options |= inner.optimizer_options
+    for _ in range(_TURNS):
+        with catch_warnings():
+            # Under constraints BoTorch gives SciPy an option of another method.
+            filterwarnings("ignore", "Unknown solver options: tol")
+            # A step that starts where it could end finds nothing better.
+            filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+            found, _ = optimize_acqf(
+                value,
+                cube,
+                q=starts.shape[-2],
+                num_restarts=len(starts),
+                batch_initial_conditions=starts,
+                inequality_constraints=space.inequalities or None,
+                options=options,
+            )
+        swapped = _with_other_values(space, found)
+        if not len(swapped):
+            break
+        with torch.no_grad():
+            reached = value(found.unsqueeze(0))
+            swaps = torch.cat([value(part) for part in swapped.split(_CHUNK)])
+        if not bool((swaps > reached).any()):
+            break
+        starts = swapped[swaps.topk(min(RESTARTS, len(swaps))).indices]
+    return found.clamp(cube[0], cube[1])
+
+
+def _with_other_values(space: DesignSpace, options: Tensor) -> Tensor:
+    """Options ``m x size x c`` that differ in one category of one of ``size x c``."""
+    changed = [options.unsqueeze(0)[:0]]
+    for place, (_, values) in enumerate(space.categories, len(space.columns)):
+        for row in range(len(options)):
+            others = options.repeat(len(values), 1, 1)
+            others[:, row, place] = torch.arange(len(values)).to(others)
+            changed.append(others[others[:, row, place] != options[row, place]])
+    return torch.cat(changed)
+
+
+def _best_rows(
+    acquisition: AcquisitionFunction,
+    rows: Tensor,
+    size: int,
+    beside: Tensor,
+    open_questions: Tensor,
+) -> Tensor:
+    """The most valuable set of different rows of a table, ``size x d``.
+
+    All sets are valued where they are few. Of more, each option is exchanged in turn
+    from a few sets, until none is worth more.
+    """
+    rows = rows[~(rows.unsqueeze(-2) == beside).all(-1).any(-1)]
+    if len(rows) < size:
+        raise FeedbackError(
+            f"discrete has {len(rows)} rows besides the best design so far; a question "
+            f"needs {size} of them. Give more rows, or a smaller size."
+        )
+
+    def valued(places: Tensor) -> Tensor:
+        X = rows[places]
+        whole = torch.cat([X, beside.expand(len(X), -1, -1)], -2)
+        same = (whole[:, None, :, None] == open_questions[:, None]).all(-1)
+        is_open = same.any(-1).all(-1).any(-1)
+        ordered = places.sort(-1).values
+        is_open |= (ordered[:, 1:] == ordered[:, :-1]).any(-1)
+        with torch.no_grad():
+            parts = [acquisition(part) for part in X.split(_CHUNK)]
+        return torch.cat(parts).masked_fill(is_open, -torch.inf)
+
+    number = len(rows)
+    if comb(number, size) <= _LISTED:
+        places = torch.tensor([*combinations(range(number), size)]).view(-1, size)
+        values = valued(places)
+        value, places = values.max(), places[values.argmax()]
+    else:
+        drawn = torch.rand(RAW_SAMPLES, number).topk(size).indices
+        values, first = valued(drawn).topk(_EXCHANGED)
+        ends = [
+            _exchanged(valued, *end, number)
+            for end in zip(values, drawn[first], strict=True)
+        ]
+        value, places = max(ends, key=lambda end: float(end[0]))
+    if not bool(value > -torch.inf):
+        raise FeedbackError(
+            "pending has all questions that the rows of discrete make; wait for an "
+            "answer."
+        )
+    return rows[places]
+
+
+def _exchanged(
+    valued: Callable[[Tensor], Tensor], value: Tensor, places: Tensor, number: int
+) -> tuple[Tensor, Tensor]:
+    """The end of exchanges of one place of a set, turn after turn, and its value."""
+    turn, unchanged = 0, 0
+    while unchanged < len(places):
+        others = places.repeat(number, 1)
+        others[:, turn] = torch.arange(number)
+        values = valued(others)
+        best = int(values.argmax())
+        if bool(values[best] > value):
+            value, places, unchanged = values[best], others[best], 0
+        turn, unchanged = (turn + 1) % len(places), unchanged + 1
+    return value, places
