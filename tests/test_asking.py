@@ -4,7 +4,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from cases import in_turn
-from draws import uniform
+from draws import normal, uniform
 from torch import Tensor
 
 from botorch_pref import (
@@ -80,6 +80,22 @@ def test_duels_beside_other_answers_have_the_noise_of_these(feedback: list) -> N
     likelihood = model.likelihood_of(Comparisons)
     assert type(likelihood) is PairwiseProbitLikelihood
     assert float(likelihood.noise.detach()) == 1.0
+
+
+def test_ratings_of_people_are_believed_as_far_as_they_deserve() -> None:
+    """Truth within 1.96 deviations; by rounding alone 29 % of such utilities were."""
+    covered = []
+    for seed in range(4):
+        X = uniform(16, 8, seed=seed)
+        utility = 2 * X[:, 0] - 3 * (X[:, 1] - 0.4).square() - 0.5
+        share = torch.special.ndtr(utility / 2**0.5)
+        heard = (10 * (share + 0.1 * normal(16, seed=seed))).round() / 10
+        feedback = Ratings(torch.arange(16), heard.clamp(0.05, 0.95))
+        posterior = default_model(X, feedback).posterior(X)
+        error = (posterior.mean.squeeze(-1) - utility).abs()
+        covered.append(error <= 1.96 * posterior.variance.squeeze(-1).sqrt())
+    share_covered = float(torch.stack(covered).double().mean())
+    assert share_covered > 0.75, f"{share_covered:.0%} of the utilities are covered"
 
 
 def test_raters_who_disagree_are_known_to() -> None:

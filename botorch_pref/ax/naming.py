@@ -17,7 +17,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import Prior
 
 from botorch_pref.acquisition.registration import registered_acquisitions
-from botorch_pref.asking import likelihood_of_duels
+from botorch_pref.asking import likelihoods_of_people
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods.base import registered_likelihoods
@@ -170,27 +170,30 @@ def model_arguments(
         choices = choice_columns(dataset.feature_names)
         made_kernel = kernel_named(kernel, dataset.X.shape[-1], choices)
         arguments["covar_module"] = made_kernel.to(dataset.X)
-    given = arguments.get("likelihood") or {}
-    if isinstance(given, Mapping) and Comparisons not in given:
-        duels = _likelihood_of_duels(model_class, arguments, bool(given))
-        if duels is not None:
-            arguments["likelihood"] = {Comparisons: duels, **given}
+    user_likelihoods = arguments.get("likelihood") or {}
+    if isinstance(user_likelihoods, Mapping) and Comparisons not in user_likelihoods:
+        arguments["likelihood"] = {
+            **_likelihoods(model_class, arguments, user_likelihoods),
+            **user_likelihoods,
+        }
     return arguments
 
 
-def _likelihood_of_duels(
-    model_class: type[Any], arguments: Mapping[str, Any], is_given: bool
-) -> AnyLikelihood | None:
-    """That of duels where the model would have none, or a less forgiving one."""
+def _likelihoods(
+    model_class: type[Any],
+    arguments: Mapping[str, Any],
+    user_likelihoods: Mapping[type[Feedback], AnyLikelihood],
+) -> Mapping[type[Feedback], AnyLikelihood]:
+    """Likelihoods of what people say where their user named none."""
     blocks = arguments.get("feedback", ())
     if not blocks or "comparisons" in arguments:
-        return None
-    if model_class is EPPreferenceGP and not is_given:
-        return likelihood_of_duels(blocks)
+        return {}
+    if model_class is EPPreferenceGP and not user_likelihoods:
+        return likelihoods_of_people(blocks)
     compares = any(isinstance(b, Comparisons | Choices | Rankings) for b in blocks)
     if compares or not issubclass(model_class, PreferenceGP):
-        return None
-    return model_class.default_likelihoods[Comparisons].default_for(None)
+        return {}
+    return {Comparisons: model_class.default_likelihoods[Comparisons].default_for(None)}
 
 
 OF_RATERS, RATER = "model of raters", "rater"
