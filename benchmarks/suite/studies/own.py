@@ -99,6 +99,25 @@ PAIRWISE_KERNEL = Claim(
     EXPLORING,
 )
 
+RELEVANT_PAIR = Rule("ep-relevance-lapses", "eubo-pair")
+"""Two new points, as experiments choose them."""
+
+RELEVANT_RANKING = replace(ADVISED, model="ep-relevance")
+"""Four to rank, as experiments choose them."""
+
+RELEVANCES = (
+    Claim(
+        "Two new points are better with relevances than with the stationary kernel.",
+        RELEVANT_PAIR,
+        LAPSES.better,
+    ),
+    Claim(
+        "Rankings of four are better with relevances than with the stationary kernel.",
+        RELEVANT_RANKING,
+        ADVISED,
+    ),
+)
+
 DEFAULTS = Study(
     "default",
     "Which rule, model and kernel should ask by default, of people who never err and "
@@ -125,12 +144,14 @@ DEFAULTS = Study(
         WIDE[0].better,
         LEARNED_EIIG.better,
         LAPSES.better,
+        RELEVANT_PAIR,
         *PEERS,
     ),
     reference=EXPLORING,
     num_seeds=100,
-    also=(Rule("ep", "thompson"), *MORE_OPTIONS),
+    also=(Rule("ep", "thompson"), RELEVANT_RANKING, *MORE_OPTIONS),
     claims=(
+        *RELEVANCES,
         *BESIDE_PEERS,
         *(
             Claim(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from benchmarks.suite.cell import GLISP, Rule, Setting
 from benchmarks.suite.studies.claim import Claim
-from benchmarks.suite.studies.own import LAPSES, RANKED_FOUR
+from benchmarks.suite.studies.own import (
+    LAPSES,
+    RANKED_FOUR,
+    RELEVANCES,
+    RELEVANT_PAIR,
+    RELEVANT_RANKING,
+)
 from benchmarks.suite.studies.rules import ADVISED, BESIDE_PEERS, EXPLORING, PEERS
 from benchmarks.suite.studies.study import Study
 from botorch_pref.simulation.problems import FAUVEL_CHALK_NAMES, make_problem
@@ -32,31 +36,12 @@ def deviation(task: str, rate: float) -> float:
     return float(f"{rate * (problem.best - problem.worst):.3g}")
 
 
-RELEVANT_PAIR = Rule("ep-relevance-lapses", "eubo-pair")
-"""Two new points, as experiments choose them."""
-
-RELEVANT_RANKING = replace(ADVISED, model="ep-relevance")
-"""Four to rank, as experiments choose them."""
-
 BESIDE_GLISP = (
     Claim("Two new points are better than GLISp.", RELEVANT_PAIR, GLISP),
     Claim(
         "To rank four is better than GLISp, question by question.",
         RELEVANT_RANKING,
         GLISP,
-    ),
-)
-
-RELEVANCES = (
-    Claim(
-        "Two new points are better with relevances than with the stationary kernel.",
-        RELEVANT_PAIR,
-        LAPSES.better,
-    ),
-    Claim(
-        "Rankings of four are better with relevances than with the stationary kernel.",
-        RELEVANT_RANKING,
-        ADVISED,
     ),
 )
 
