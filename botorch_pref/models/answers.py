@@ -120,20 +120,20 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
     if likelihood is None:
         return {}
     if isinstance(likelihood, Mapping):
-        chosen = {kind: _own_likelihood(given) for kind, given in likelihood.items()}
+        chosen = {kind: _own_likelihood(choice) for kind, choice in likelihood.items()}
     else:
         ours = _own_likelihood(likelihood)
         kinds = getattr(ours, "explains", {Comparisons: None})
         chosen = dict.fromkeys(kinds, ours)
-    for kind, given in chosen.items():
+    for kind, choice in chosen.items():
         if not (isinstance(kind, type) and issubclass(kind, Feedback)):
             raise UnsupportedFeedbackError(
                 f"likelihood names {kind!r}; the keys are classes of feedback, for "
                 "example botorch_pref.Ratings."
             )
-        if not isinstance(given, PreferenceLikelihood) or kind not in given.explains:
+        if not isinstance(choice, PreferenceLikelihood) or kind not in choice.explains:
             raise UnsupportedFeedbackError(
-                f"likelihood has a {type(given).__module__}.{type(given).__name__}, "
+                f"likelihood has a {type(choice).__module__}.{type(choice).__name__}, "
                 f"which does not explain {kind.__name__}; {_names(kind)} of "
                 "botorch_pref does."
             )
@@ -232,8 +232,8 @@ def checked_items(model: Model, X: Tensor | None) -> Tensor:
     if items is not None:
         items = check_finite("X", check_points("X", items))
     if items is None or items.dim() != 2 or len(items) < 2:
-        given = "nothing" if items is None else f"shape {tuple(items.shape)}"
-        raise BotorchPrefError(f"X is {given}; give items, n x d, two or more.")
+        description = "nothing" if items is None else f"shape {tuple(items.shape)}"
+        raise BotorchPrefError(f"X is {description}; give items, n x d, two or more.")
     return items
 
 
@@ -251,11 +251,11 @@ def resolve_likelihoods(
     chosen = _chosen(likelihood)
     # Named for comparisons: of all. Named for another kind: of that kind alone.
     shared = [chosen[Comparisons]] if Comparisons in chosen else []
-    given = {type(block) for block in feedback}
+    given_kinds = {type(block) for block in feedback}
     resolved: dict[type[Feedback], AnyLikelihood] = {}
     for kind, block in _kinds(feedback, likelihood, chosen).items():
         default = defaults.get(kind)
-        alike = [each for each in shared if type(each) is default]
+        alike = [candidate for candidate in shared if type(candidate) is default]
         if kind in chosen:
             resolved[kind] = chosen[kind]
         elif alike:
@@ -266,7 +266,7 @@ def resolve_likelihoods(
                 f"likelihood={{{kind.__name__}: {_names(kind)}(...)}}."
             )
         else:
-            resolved[kind] = default.default_for(block, given)
+            resolved[kind] = default.default_for(block, given_kinds)
             shared.append(resolved[kind])
     return resolved
 
@@ -277,19 +277,20 @@ def _kinds(
     chosen: Mapping[type[Feedback], AnyLikelihood],
 ) -> dict[type[Feedback], Feedback | None]:
     """Kinds of answers, comparisons first: those there are and those still to come."""
-    given = {type(block): block for block in feedback}
+    blocks = {type(block): block for block in feedback}
     kinds: dict[type[Feedback], Feedback | None] = {}
-    if Comparisons in given or not given:
-        kinds[Comparisons] = given.get(Comparisons)
-    kinds |= given
+    if Comparisons in blocks or not blocks:
+        kinds[Comparisons] = blocks.get(Comparisons)
+    kinds |= blocks
     if isinstance(likelihood, Mapping):
         return kinds | {kind: None for kind in chosen if kind not in kinds}
     if not kinds.keys() & chosen.keys() and chosen:
-        if given:
+        if blocks:
             raise UnsupportedFeedbackError(
                 f"{type(likelihood).__name__} explains none of the answers given "
-                f"({', '.join(kind.__name__ for kind in given)}); for answers that are "
-                f"still to come pass likelihood={{{next(iter(chosen)).__name__}: ...}}."
+                f"({', '.join(kind.__name__ for kind in blocks)}); for answers that "
+                f"are still to come pass "
+                f"likelihood={{{next(iter(chosen)).__name__}: ...}}."
             )
         kinds[next(iter(chosen))] = None
     return kinds
@@ -301,8 +302,10 @@ def _names(kind: type[Feedback]) -> str:
 
 def engines() -> list[type[Any]]:
     """All registered classes of models with an engine of their own, by name."""
-    found = (entry.model_class for entry in registered_models())
-    with_engine = (m for m in found if isinstance(getattr(m, "engine", None), Engine))
+    model_classes = (entry.model_class for entry in registered_models())
+    with_engine = (
+        m for m in model_classes if isinstance(getattr(m, "engine", None), Engine)
+    )
     return [model for model in with_engine if not model._is_ensemble]
 
 
@@ -330,10 +333,10 @@ def _check_supported(
             f"{model.__name__} does not take {kind.__name__} under "
             f"{type(likelihood).__name__}; take {' or '.join(able)}."
         )
-        others = likelihoods_of(kind)
-        taken = [c for c in others if model.engine.accepts(c.explains[kind])]
-        if taken:
-            names = " or ".join(c.__name__ for c in taken)
+        candidates = likelihoods_of(kind)
+        accepted = [c for c in candidates if model.engine.accepts(c.explains[kind])]
+        if accepted:
+            names = " or ".join(c.__name__ for c in accepted)
             message += f" Or pass likelihood={{{kind.__name__}: {names}(...)}}."
         raise UnsupportedFeedbackError(message)
 
@@ -342,7 +345,9 @@ class AnswerLikelihoods(ModuleDict):
     """One likelihood for each kind of answer, by the name of its container."""
 
     def __init__(self, likelihoods: Mapping[type[Feedback], AnyLikelihood]) -> None:
-        super().__init__({kind.__name__: own for kind, own in likelihoods.items()})
+        super().__init__(
+            {kind.__name__: likelihood for kind, likelihood in likelihoods.items()}
+        )
 
     @property
     def leading(self) -> AnyLikelihood:
@@ -350,7 +355,7 @@ class AnswerLikelihoods(ModuleDict):
         name = Comparisons.__name__
         return cast("AnyLikelihood", self[name if name in self else next(iter(self))])
 
-    def of(self, kind: type[Feedback], engine: Engine) -> AnyLikelihood:
+    def likelihood_of(self, kind: type[Feedback], engine: Engine) -> AnyLikelihood:
         """The likelihood of a kind of answers: its own, or one that explains it too."""
         if kind.__name__ in self:
             return cast("AnyLikelihood", self[kind.__name__])
@@ -382,41 +387,46 @@ class AnswerLikelihoods(ModuleDict):
             count, place = len(distinct.first), distinct.inverse
         blocks, counts = [], []
         for answers in data.answers if distinct is None else data.distinct_answers:
-            kind = type(answers.given)
-            likelihood = self.of(kind, engine)
+            kind = type(answers.source)
+            likelihood = self.likelihood_of(kind, engine)
             takes_counts = likelihood.explains[kind].takes_counts
-            if answers.given.covariates is None:
-                told = answers.block if takes_counts else answers.repeated
-                made = _factors(likelihood, told, data.datapoints.shape[-2])
+            if answers.source.covariates is None:
+                block = answers.block if takes_counts else answers.repeated
+                block_factors = _factors(likelihood, block, data.datapoints.shape[-2])
                 if distinct is not None:
-                    made.reindex(distinct.inverse, count)
+                    block_factors.reindex(distinct.inverse, count)
                 elif place is not None:
-                    made.rows = made.rows.reindex(place, count)
-                made.rows = replace(made.rows, num_points=count + num_covariates)
+                    block_factors.rows = block_factors.rows.reindex(place, count)
+                block_factors.rows = replace(
+                    block_factors.rows, num_points=count + num_covariates
+                )
             else:
                 options = answers.options if takes_counts else answers.repeated_options
-                own, points = likelihood._of_options(options.points), options.points
-                made = _factors(own, options.block, points.shape[-1])
+                points = options.points
+                option_likelihood = likelihood._of_options(points)
+                block_factors = _factors(
+                    option_likelihood, options.block, points.shape[-1]
+                )
                 points = points if place is None else take_places(place, points)
-                made.see_options(points, options.covariates, count)
-            blocks.append(made)
+                block_factors.see_options(points, options.covariates, count)
+            blocks.append(block_factors)
             counts.append(answers.counts if takes_counts else None)
         return joint_factors(blocks, counts, data.equal_rows)
 
 
 def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:
     """Factors of a likelihood, which may be the user's own and is checked."""
-    made: object = likelihood.factors(feedback, num_points)
+    result: object = likelihood.factors(feedback, num_points)
     name = f"{type(likelihood).__name__}.factors"
-    if not isinstance(made, Factors):
-        raise UnsupportedFeedbackError(f"{name} returned {made!r}; return Factors.")
-    if made.rows.num_points != num_points:
+    if not isinstance(result, Factors):
+        raise UnsupportedFeedbackError(f"{name} returned {result!r}; return Factors.")
+    if result.rows.num_points != num_points:
         raise UnsupportedFeedbackError(
-            f"{name} returned rows about {made.rows.num_points} points, but the "
+            f"{name} returned rows about {result.rows.num_points} points, but the "
             f"{type(feedback).__name__} are about {num_points} datapoints; use "
             "num_points as it is given."
         )
-    return made
+    return result
 
 
 def answer_likelihoods(

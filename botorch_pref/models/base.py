@@ -71,9 +71,9 @@ def _makes_several(transform: InputTransform) -> InputTransform | None:
     if isinstance(transform, ChainedInputTransform):
         parts = (_makes_several(cast("InputTransform", t)) for t in transform.values())
         return next(filter(None, parts), None)
-    given = getattr(transform, "feature_set", None)
-    given = getattr(transform, "perturbation_set", given)
-    is_one = isinstance(given, Tensor) and len(given) == 1
+    perturbations = getattr(transform, "feature_set", None)
+    perturbations = getattr(transform, "perturbation_set", perturbations)
+    is_one = isinstance(perturbations, Tensor) and len(perturbations) == 1
     # Of the points of answers it makes as many: features made of others, mostly.
     is_one |= transform.transform_on_train
     several = transform.is_one_to_many and transform.transform_on_eval
@@ -182,7 +182,7 @@ class UtilityModel(Model, FantasizeMixin):
     dim: int | None = None
     """``d``, the number of features; None without datapoints."""
     _data: TrainingSet | None = None
-    _given: tuple[Tensor, Tensor] | None = None
+    _conditioning_data: tuple[Tensor, Tensor] | None = None
     """Points and comparisons that a model without data was conditioned on."""
     _cache: SolutionCache[Any]
 
@@ -232,8 +232,8 @@ class UtilityModel(Model, FantasizeMixin):
         check_output_indices(output_indices)
         moments = self.moments(X)
         if observation_noise is not False:
-            own = cast("Any", self).likelihood
-            moments = with_observation_noise(moments, observation_noise, own)
+            likelihood = cast("Any", self).likelihood
+            moments = with_observation_noise(moments, observation_noise, likelihood)
         return transformed_posterior(
             self.make_posterior, moments, posterior_transform, X
         )
@@ -279,8 +279,8 @@ class UtilityModel(Model, FantasizeMixin):
             A posterior over ``batch_shape x q x 1``.
         """
         X, X_ref = self._check_duels(("X", "X_ref"), X, X_ref)
-        both = join_rows([X, X_ref], along=-2)
-        return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
+        points = join_rows([X, X_ref], along=-2)
+        return self.make_posterior(contrast(self.moments(points), X.shape[-2]))
 
     def subset_output(self, idcs: list[int]) -> Self:
         """A copy of the model: it has one output, and ``idcs`` is ``[0]``."""
@@ -348,7 +348,8 @@ class UtilityModel(Model, FantasizeMixin):
                 "that have them."
             )
         device = data.datapoints.device
-        self._data, self._given = data.map_tensors(lambda t: t.to(device)), None
+        self._data = data.map_tensors(lambda t: t.to(device))
+        self._conditioning_data = None
         self.dim = data.datapoints.shape[-1]
         self._cache = SolutionCache()
 
@@ -407,16 +408,16 @@ class UtilityModel(Model, FantasizeMixin):
                 precision than the model's.
             UnsupportedFeedbackError: The model has no likelihood for such answers.
         """
-        more = TrainingSet(X, collect_answers(Y))
+        new_data = TrainingSet(X, collect_answers(Y))
         if self.datapoints is None:
-            new = self._copy_with(more)
+            new = self._copy_with(new_data)
             if isinstance(Y, Tensor) and Y.dtype == torch.long and Y.device == X.device:
-                new._given = X, Y
+                new._conditioning_data = X, Y
         else:
-            given = TrainingSet(self.datapoints, self.feedback)
-            new = self._copy_with(given.followed_by(more))
+            old_data = TrainingSet(self.datapoints, self.feedback)
+            new = self._copy_with(old_data.followed_by(new_data))
         with fantasize_flag():  # new points are transformed as those before them
-            new._go_on_from(self, more)
+            new._go_on_from(self, new_data)
         return new
 
     def _copy_with(self, data: TrainingSet) -> Self:
@@ -433,7 +434,7 @@ class UtilityModel(Model, FantasizeMixin):
         new._set_data(data)
         return new.train(self.training)
 
-    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+    def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
         """Takes over what is known of the model that was given more answers."""
 
     def with_feedback(self, feedback: Sequence[Feedback]) -> Self:
@@ -474,8 +475,8 @@ class UtilityModel(Model, FantasizeMixin):
     @property
     def train_targets(self) -> Tensor | None:
         """The comparisons, ``batch_shape x m x 2``, where there are any."""
-        if self._given is not None:
-            return self._given[1]
+        if self._conditioning_data is not None:
+            return self._conditioning_data[1]
         block = None if self._data is None else self._data.comparisons
         return None if block is None else block.pairs
 
@@ -484,8 +485,8 @@ class UtilityModel(Model, FantasizeMixin):
         """``batch_shape x n x d``, as they were given."""
         if self._has_transformed_inputs:
             return self._original_train_inputs
-        if self._given is not None:
-            return self._given[0]
+        if self._conditioning_data is not None:
+            return self._conditioning_data[0]
         return None if self._data is None else self._data.datapoints
 
     @property
@@ -549,14 +550,15 @@ class UtilityModel(Model, FantasizeMixin):
         # at every call; then nothing is to be computed anew.
         after = self._data
         if before is None or after is None or after.datapoints is not before.datapoints:
-            self._cache, self._given = SolutionCache(), None
+            self._cache, self._conditioning_data = SolutionCache(), None
         return self
 
     @property
     def _distinct(self) -> DistinctPoints | None:
         # Copies of one point have a gradient each.
-        known = self._data is not None and not self._is_differentiated
-        return cast("TrainingSet", self._data).distinct if known else None
+        if self._data is None or self._is_differentiated:
+            return None
+        return self._data.distinct
 
     @property
     def _is_differentiated(self) -> bool:
@@ -577,12 +579,14 @@ class UtilityModel(Model, FantasizeMixin):
 
     def _transformed_datapoints(self) -> Tensor:
         """All training inputs, transformed, with the graph of the given."""
-        given = cast("Tensor", self.datapoints)
+        datapoints = cast("Tensor", self.datapoints)
         if not self._has_transformed_inputs:
-            return self.transform_inputs(given)
+            return self.transform_inputs(datapoints)
         # Not the stored ones, which BoTorch transforms without a graph, and before
         # the parameters of the transform are set or loaded.
-        return cast("InputTransform", self.input_transform).preprocess_transform(given)
+        return cast("InputTransform", self.input_transform).preprocess_transform(
+            datapoints
+        )
 
     def _set_transformed_inputs(self) -> None:
         # BoTorch's own asks for inputs, which a model of the prior alone has not.

@@ -88,14 +88,16 @@ class CrowdKernel(Kernel):
         """See base class; points are ``batch_shape x n x (d + 1)``."""
         first, second = x1[..., :-1], x2[..., :-1]
         if diag:
-            same = x1[..., -1] == x2[..., -1]
-            shared, own = (k(first, second, diag=True) for k in (self.shared, self.own))
+            same_rater = x1[..., -1] == x2[..., -1]
+            shared, taste = (
+                k(first, second, diag=True) for k in (self.shared, self.own)
+            )
         else:
-            same = same_raters(x1, x2)
-            shared, own = (
+            same_rater = same_raters(x1, x2)
+            shared, taste = (
                 dense_covariance(k, first, second) for k in (self.shared, self.own)
             )
-        return cast("Tensor", shared + torch.where(same, own, 0.0))
+        return cast("Tensor", shared + torch.where(same_rater, taste, 0.0))
 
 
 def same_raters(x1: Tensor, x2: Tensor) -> Tensor:
@@ -182,9 +184,9 @@ class TasteKernel(Kernel):
 
     def similarity(self, x1: Tensor, x2: Tensor) -> Tensor:
         """``g``, ``batch_shape x n x n'``."""
-        same = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
+        same_item = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
         base = dense_covariance(self.base_kernel, x1, x2)
-        return (1 - self.nugget) * base + torch.where(same, self.nugget, 0.0)
+        return (1 - self.nugget) * base + torch.where(same_item, self.nugget, 0.0)
 
     def factor_utilities(self, x: Tensor) -> Tensor:
         """``v`` of items, ``batch_shape x n x R``."""
@@ -204,9 +206,9 @@ class TasteKernel(Kernel):
         """See base class; points are ``batch_shape x n x d`` items."""
         first, second = self.factor_utilities(x1), self.factor_utilities(x2)
         if diag:
-            own = (1 - self.nugget) * self.base_kernel(x1, x2, diag=True)
-            own = own + torch.where((x1 == x2).all(-1), self.nugget, 0.0)
-            return (first * second).sum(-1) + self.scale * own
+            similarity = (1 - self.nugget) * self.base_kernel(x1, x2, diag=True)
+            similarity = similarity + torch.where((x1 == x2).all(-1), self.nugget, 0.0)
+            return (first * second).sum(-1) + self.scale * similarity
         return first @ second.mT + self.scale * self.similarity(x1, x2)
 
 
@@ -224,7 +226,7 @@ class _Crowd(NamedTuple):
 
 
 class _Tastes(NamedTuple):
-    """What tastes have of the rows of raters, padded to the most of them, ``R x M``.
+    """Tastes of raters by their rows, padded to the most rows of a rater, ``R x M``.
 
     ``raters`` are ascending numbers, ``forces`` are ``R x M`` and ``precision`` is
     ``P``, ``R x M x M``.
@@ -264,8 +266,8 @@ class CrowdPreferenceGP(EPPreferenceGP):
     """
 
     covar_module: CrowdKernel
-    _known: _Crowd | None = None
-    _found: tuple[object, tuple[Tensor, Tensor, list[_Tastes]]] | None = None
+    _crowd_cache: _Crowd | None = None
+    _terms_cache: tuple[object, tuple[Tensor, Tensor, list[_Tastes]]] | None = None
 
     @checked_arguments
     def __init__(
@@ -285,8 +287,8 @@ class CrowdPreferenceGP(EPPreferenceGP):
             )
         if covar_module is None:
             dim = datapoints.shape[-1] - 1
-            both = (default_covar_module(dim, torch.Size()) for _ in range(2))
-            covar_module = CrowdKernel(*both)
+            kernels = (default_covar_module(dim, torch.Size()) for _ in range(2))
+            covar_module = CrowdKernel(*kernels)
         super().__init__(
             datapoints,
             comparisons,
@@ -298,7 +300,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
     @property
     def _crowd(self) -> _Crowd:
         data = cast("TrainingSet", self._data)
-        if self._known is None or self._known.data is not data:
+        if self._crowd_cache is None or self._crowd_cache.data is not data:
             if data.batch_shape or data.num_covariates or self._is_differentiated:
                 raise FeedbackError(
                     "A crowd has no batches, no covariates of answers, and no "
@@ -308,8 +310,10 @@ class CrowdPreferenceGP(EPPreferenceGP):
             points = self.transformed_points()
             first, item_of = distinct_rows(points[:, :-1])
             raters, rater_of = torch.unique(points[:, -1], return_inverse=True)
-            self._known = _Crowd(data, points[first, :-1], item_of, raters, rater_of)
-        return self._known
+            self._crowd_cache = _Crowd(
+                data, points[first, :-1], item_of, raters, rater_of
+            )
+        return self._crowd_cache
 
     def prior(self) -> UtilityPrior:
         """The prior of what all share at the items."""
@@ -319,20 +323,26 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
     def factors(self) -> Factors:
         """The factors of all answers about items, in which tastes are shared noise."""
-        made, crowd = self._made_factors(), self._crowd
-        buckets = [blocks for _, blocks in _blocks_of_raters(made.rows, crowd)]
-        made.rows = made.rows.reindex(crowd.item_of, len(crowd.items))
-        own = dense_covariance(self.covar_module.own, crowd.items).double()
+        answer_factors, crowd = self._made_factors(), self._crowd
+        buckets = [
+            blocks for _, blocks in _blocks_of_raters(answer_factors.rows, crowd)
+        ]
+        answer_factors.rows = answer_factors.rows.reindex(
+            crowd.item_of, len(crowd.items)
+        )
+        taste_covar = dense_covariance(self.covar_module.own, crowd.items).double()
         # Kernels in single precision are symmetric to rounding in it alone.
-        own = 0.5 * (own + own.mT)
+        taste_covar = 0.5 * (taste_covar + taste_covar.mT)
         parts = []
         for blocks in buckets:
-            covariance = BlockRows.from_design(made.rows, blocks).congruence(own)
-            if made.noise is not None:
-                covariance = covariance + _within_blocks(made.noise, blocks)
-            parts.append(NoiseBlocks(blocks, covariance, made.rows.num_rows))
-        made.noise = NoiseBuckets(parts)
-        return made
+            covariance = BlockRows.from_design(answer_factors.rows, blocks).congruence(
+                taste_covar
+            )
+            if answer_factors.noise is not None:
+                covariance = covariance + _within_blocks(answer_factors.noise, blocks)
+            parts.append(NoiseBlocks(blocks, covariance, answer_factors.rows.num_rows))
+        answer_factors.noise = NoiseBuckets(parts)
+        return answer_factors
 
     def posterior_terms(self) -> PosteriorTerms | None:
         """Refused: the posterior is no function of the covariances with points alone.
@@ -348,32 +358,42 @@ class CrowdPreferenceGP(EPPreferenceGP):
     def _predict(self, X: Tensor) -> Moments:
         kernel, items, crowd = self.covar_module, X[..., :-1], self._crowd
         mean, covar = self.mean_module(items), dense_covariance(kernel, X)
-        known = self._conditioned()
-        if known is None:
+        terms = self._conditioned()
+        if terms is None:
             return Moments(mean.unsqueeze(0), covar)
-        weights, precision, tastes = known
+        weights, precision, tastes = terms
         between = dense_covariance(kernel.shared, crowd.items)
         shared = dense_covariance(kernel.shared, items, crowd.items)
-        own = dense_covariance(kernel.own, items, crowd.items)
-        mean, less = mean + shared @ weights, torch.zeros_like(shared)
-        told = torch.zeros_like(covar)
+        taste_cross = dense_covariance(kernel.own, items, crowd.items)
+        mean, pull_weights = mean + shared @ weights, torch.zeros_like(shared)
+        taste_gain = torch.zeros_like(covar)
         number = X[..., -1].detach().contiguous()
         for part in tastes:
             place = torch.searchsorted(part.raters, number)
             place = place.clamp_max(len(part.raters) - 1)
             index, c = part.rows.indices[place], part.rows.coefficients[place]
             c = c * (part.raters[place] == number)[..., None, None]
-            seen = own.gather(-1, index.flatten(-2)).unflatten(-1, index.shape[-2:])
-            cross = (seen * c).sum(-1)
+            entries = taste_cross.gather(-1, index.flatten(-2)).unflatten(
+                -1, index.shape[-2:]
+            )
+            cross = (entries * c).sum(-1)
             pulled = (cross.unsqueeze(-2) @ part.precision[place]).squeeze(-2)
             pulls = (pulled.unsqueeze(-1) * c).flatten(-2)
-            less = less.scatter_add(-1, index.flatten(-2), pulls)
+            pull_weights = pull_weights.scatter_add(-1, index.flatten(-2), pulls)
             mean = mean + (cross * part.forces[place]).sum(-1)
-            told = told + torch.where(same_raters(X, X), pulled @ cross.mT, 0.0)
-        left = shared - less @ between
-        both = less @ shared.mT
-        covariance = covar - told - both - both.mT + less @ between @ less.mT
-        covariance = covariance - left @ precision @ left.mT
+            taste_gain = taste_gain + torch.where(
+                same_raters(X, X), pulled @ cross.mT, 0.0
+            )
+        shared_cross = shared - pull_weights @ between
+        mixed_gain = pull_weights @ shared.mT
+        covariance = (
+            covar
+            - taste_gain
+            - mixed_gain
+            - mixed_gain.mT
+            + pull_weights @ between @ pull_weights.mT
+        )
+        covariance = covariance - shared_cross @ precision @ shared_cross.mT
         return Moments(mean.unsqueeze(0), covariance)
 
     @torch.inference_mode(False)
@@ -383,7 +403,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         solution = self.solution()
         if solution is None or not isinstance(solution, GaussianSolution):
             return None
-        if self._found is None or self._found[0] is not solution:
+        if self._terms_cache is None or self._terms_cache[0] is not solution:
             noise = cast("NoiseBlocks", self.factors().noise)
             factor, prior = solution.factor, solution.prior
             shifts = solution.sites.shift - factor.tau * factor.rows.apply(
@@ -396,11 +416,11 @@ class CrowdPreferenceGP(EPPreferenceGP):
                 _tastes(crowd.raters[raters], factor, part, forces, like)
                 for (raters, _), part in zip(buckets, noise.parts, strict=True)
             ]
-            known = solution.weights.to(like), factor.precision().to(like)
-            self._found = solution, (*known, tastes)
-        return self._found[1]
+            shared_terms = solution.weights.to(like), factor.precision().to(like)
+            self._terms_cache = solution, (*shared_terms, tastes)
+        return self._terms_cache[1]
 
-    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+    def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
         """Starts anew: blocks of raters have other rows."""
 
 
@@ -414,9 +434,9 @@ def _tastes(
     forces: Tensor,
     like: Tensor,
 ) -> _Tastes:
-    """What is known of the tastes of a bucket of raters, with the dtype of ``like``.
+    """Collects what is known of the tastes of a bucket of raters.
 
-    The ``forces`` of all rows are ``m x 1``.
+    All have the dtype of ``like``. The ``forces`` of all rows are ``m x 1``.
     """
     tau, rows = (
         noise.take(factor.tau.unsqueeze(-1)),
@@ -448,7 +468,7 @@ def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, T
     # A block has a row at least, which is padding of a rater without answers.
     widths = _bucket_widths(count.clamp_min(1))
     buckets = torch.searchsorted(widths, count)
-    found = []
+    rater_blocks = []
     for number, width in enumerate(widths.tolist()):
         (raters,) = (buckets == number).nonzero(as_tuple=True)
         place = torch.full_like(count, len(raters))
@@ -456,8 +476,8 @@ def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, T
         inside = buckets[of_row[order]] == number
         blocks = order.new_full((len(raters), width), rows.num_rows)
         blocks[place[of_row[order[inside]]], column[inside]] = order[inside]
-        found.append((raters, blocks))
-    return found
+        rater_blocks.append((raters, blocks))
+    return rater_blocks
 
 
 def _bucket_widths(count: Tensor) -> Tensor:
@@ -472,12 +492,12 @@ def _bucket_widths(count: Tensor) -> Tensor:
 def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
     """The place of the rater of each row, ``m`` long."""
     raters = crowd.rater_of[rows.indices]
-    other = (raters != raters[:, :1]).any(-1)
-    if bool(other.any()):
-        two = crowd.raters[raters[other][0]].unique().tolist()
+    is_mixed = (raters != raters[:, :1]).any(-1)
+    if bool(is_mixed.any()):
+        rater_pair = crowd.raters[raters[is_mixed][0]].unique().tolist()
         raise FeedbackError(
-            f"An answer is about points of the raters {two}; give each answer points "
-            "of the rater who gave it."
+            f"An answer is about points of the raters {rater_pair}; give each answer "
+            "points of the rater who gave it."
         )
     return raters[:, 0]
 
@@ -485,13 +505,13 @@ def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
 def _within_blocks(noise: NoiseBlocks, blocks: Tensor) -> Tensor:
     """Noise that rows of one answer share, in some blocks of raters, ``R x M x M``."""
     num_rows, width = noise.num_rows, blocks.shape[-1]
-    where = torch.full((num_rows + 1,), -1, device=blocks.device)
-    where[blocks.flatten()] = torch.arange(blocks.numel(), device=blocks.device)
-    at = where[noise.rows]
-    there = (noise.rows < num_rows) & (at >= 0)
-    at = at.clamp_min(0)
-    both = there.unsqueeze(-1) & there.unsqueeze(-2)
-    flat = at.unsqueeze(-1) * width + (at % width).unsqueeze(-2)
-    own = torch.where(both, noise.covariance, 0.0).flatten()
-    total = own.new_zeros(blocks.numel() * width)
-    return total.index_add(0, flat.flatten(), own).view(*blocks.shape, width)
+    row_places = torch.full((num_rows + 1,), -1, device=blocks.device)
+    row_places[blocks.flatten()] = torch.arange(blocks.numel(), device=blocks.device)
+    places = row_places[noise.rows]
+    is_inside = (noise.rows < num_rows) & (places >= 0)
+    places = places.clamp_min(0)
+    pair_inside = is_inside.unsqueeze(-1) & is_inside.unsqueeze(-2)
+    flat = places.unsqueeze(-1) * width + (places % width).unsqueeze(-2)
+    entries = torch.where(pair_inside, noise.covariance, 0.0).flatten()
+    total = entries.new_zeros(blocks.numel() * width)
+    return total.index_add(0, flat.flatten(), entries).view(*blocks.shape, width)

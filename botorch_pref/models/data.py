@@ -52,14 +52,16 @@ class MergedAnswers:
     None for once.
     """
 
-    given: Feedback
+    source: Feedback
     block: Feedback
     counts: Tensor | None
 
     @cached_property
     def repeated(self) -> Feedback:
         """The answers one by one, for factors that take no counts."""
-        return self.given.repeated(_MOST_ROWS) if self.given.is_counted else self.given
+        return (
+            self.source.repeated(_MOST_ROWS) if self.source.is_counted else self.source
+        )
 
     @cached_property
     def options(self) -> Options:
@@ -80,10 +82,10 @@ def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
     firsts, counts = [], []
     for name, columns in block.tables.items():
         first, group = distinct_rows(_table(block, columns, places))
-        given = None if name is None else getattr(block, name)
-        often = torch.ones_like(group) if given is None else given
-        total = often.new_zeros(*often.shape[:-1], len(first))
-        counts.append(total.index_add(-1, group, often))
+        column = None if name is None else getattr(block, name)
+        row_counts = torch.ones_like(group) if column is None else column
+        total = row_counts.new_zeros(*row_counts.shape[:-1], len(first))
+        counts.append(total.index_add(-1, group, row_counts))
         firsts.append(first)
     if not block.is_counted and all(bool((c == 1).all()) for c in counts):
         return MergedAnswers(block, block, None)
@@ -133,8 +135,8 @@ class TrainingSet:
                     "concatenate them into one, first.followed_by(second) (the "
                     "comparisons= argument counts)."
                 )
-        said = without_empty(self.feedback)
-        ordered = sorted(said, key=lambda b: not isinstance(b, Comparisons))
+        blocks = without_empty(self.feedback)
+        ordered = sorted(blocks, key=lambda b: not isinstance(b, Comparisons))
         object.__setattr__(self, "feedback", tuple(ordered))
         batch = self.datapoints.shape[:-2]
         for block in self.feedback:
@@ -170,8 +172,8 @@ class TrainingSet:
     @property
     def comparisons(self) -> Comparisons | None:
         """The block of comparisons, if there is one."""
-        found = (block for block in self.feedback if isinstance(block, Comparisons))
-        return next(found, None)
+        blocks = (block for block in self.feedback if isinstance(block, Comparisons))
+        return next(blocks, None)
 
     @cached_property
     def distinct(self) -> DistinctPoints | None:
@@ -211,8 +213,8 @@ class TrainingSet:
     @cached_property
     def distinct_answers(self) -> tuple[MergedAnswers, ...]:
         """The distinct answers of each block, about the distinct datapoints."""
-        known = self.distinct
-        return self.answers if known is None else self._merged(known.inverse)
+        distinct = self.distinct
+        return self.answers if distinct is None else self._merged(distinct.inverse)
 
     def _merged(self, places: Tensor | None) -> tuple[MergedAnswers, ...]:
         return tuple(_merged_answers(block, places) for block in self.feedback)
@@ -228,14 +230,14 @@ class TrainingSet:
         ordered = [blocks[type(b)] for b in feedback if type(b) in blocks]
         return type(self)(self.datapoints, tuple(ordered))
 
-    def followed_by(self, more: TrainingSet) -> Self:
+    def followed_by(self, new_data: TrainingSet) -> Self:
         """The same data and more answers, about more points; batch shapes broadcast."""
-        more = more.map_tensors(lambda t: t.to(self.datapoints.device))
-        added = in_precision_of("X", more.datapoints, self.datapoints)
+        new_data = new_data.map_tensors(lambda t: t.to(self.datapoints.device))
+        added = in_precision_of("X", new_data.datapoints, self.datapoints)
         points = _joined_points(self.datapoints, added)
         before = self.datapoints.shape[-2]
         blocks: dict[type[Feedback], Feedback] = {type(b): b for b in self.feedback}
-        for block in more.feedback:
+        for block in new_data.feedback:
             kind, later = type(block), block.shifted(before)
             old = blocks.get(kind)
             blocks[kind] = later if old is None else old.followed_by(later)
@@ -347,8 +349,8 @@ def replaced_data(
     if comparisons is None and old is not None:
         comparisons = old.comparisons
     if feedback is None:
-        given = () if old is None else old.feedback
-        feedback = [b for b in given if not isinstance(b, Comparisons)]
+        blocks = () if old is None else old.feedback
+        feedback = [b for b in blocks if not isinstance(b, Comparisons)]
     new = TrainingSet(datapoints, collect_feedback(comparisons, feedback))
     before = {} if old is None else old.shapes
     if strict and new.shapes != before:
@@ -467,9 +469,9 @@ def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
         return {"datapoints": items.values, "comparisons": _duels(items.indices, ranks)}
     tied = (ranks.sort(dim=-1).values.diff(dim=-1) == 0).any(dim=-1)
     if bool(tied.any()) and ranks.dim() > 2:
-        where = tied.nonzero()[0].tolist()
+        place = tied.nonzero()[0].tolist()
         raise UnsupportedFeedbackError(
-            f"The ranking Y{where} = {ranks[tuple(where)].tolist()} has equal ranks in "
+            f"The ranking Y{place} = {ranks[tuple(place)].tolist()} has equal ranks in "
             "a batch, of which each element may have other ones; make a model of each."
         )
     if bool(tied.any()):

@@ -164,22 +164,26 @@ def spread_places(kernel: Kernel, points: Tensor, count: int) -> Tensor:
     among them: hyper-parameters may be others later.
     """
     prior = kernel(points, diag=True)
-    left, factor = prior.clone(), points.new_zeros(*prior.shape, count)
-    taken = torch.zeros_like(prior, dtype=torch.bool)
-    least = _EXPLAINED * prior.amax(-1, keepdim=True)
+    variance, factor = prior.clone(), points.new_zeros(*prior.shape, count)
+    is_taken = torch.zeros_like(prior, dtype=torch.bool)
+    threshold = _EXPLAINED * prior.amax(-1, keepdim=True)
     places = []
     for number in range(count):
-        explained = left.amax(-1, keepdim=True) <= least
+        explained = variance.amax(-1, keepdim=True) <= threshold
         if bool(explained.any()):
             factor = torch.where(explained.unsqueeze(-1), 0.0, factor)
-            left = torch.where(explained, prior.masked_fill(taken, 0.0), left)
-        place, before = left.argmax(-1, keepdim=True), factor[..., :number]
+            variance = torch.where(
+                explained, prior.masked_fill(is_taken, 0.0), variance
+            )
+        place, before = variance.argmax(-1, keepdim=True), factor[..., :number]
         column = dense_covariance(kernel, points, take_rows(points, place))
         column = column - before @ take_rows(before, place).mT
-        column = column.squeeze(-1) / left.gather(-1, place).sqrt()
+        column = column.squeeze(-1) / variance.gather(-1, place).sqrt()
         factor[..., number] = column
-        taken.scatter_(-1, place, True)
-        left = (left - column.square()).clamp_min(0.0).masked_fill(taken, 0.0)
+        is_taken.scatter_(-1, place, True)
+        variance = (
+            (variance - column.square()).clamp_min(0.0).masked_fill(is_taken, 0.0)
+        )
         places.append(place)
     return torch.cat(places, dim=-1)
 
@@ -257,18 +261,18 @@ class SparsePreferenceGP(PreferenceGP):
         Raises:
             FeedbackError: The model has no datapoints.
         """
-        given = self.datapoints
-        if given is None:
+        datapoints = self.datapoints
+        if datapoints is None:
             raise FeedbackError(
                 "A model without datapoints has nothing to choose inducing points "
                 "from; pass datapoints=."
             )
         points, distinct = self.transformed_points(), self._distinct
-        first = given if distinct is None else given[distinct.first]
-        self._chosen_for, self.inducing_points = given.detach(), None
+        first = datapoints if distinct is None else datapoints[distinct.first]
+        self._chosen_for, self.inducing_points = datapoints.detach(), None
         if points.shape[-2] > self.num_inducing:
-            at = spread_places(self.covar_module, points, self.num_inducing)
-            self.inducing_points = take_rows(first.detach(), at)
+            places = spread_places(self.covar_module, points, self.num_inducing)
+            self.inducing_points = take_rows(first.detach(), places)
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any
@@ -321,9 +325,11 @@ class SparsePreferenceGP(PreferenceGP):
 
         Another engine that somebody gave the model sees all points.
         """
-        given = self.datapoints
+        datapoints = self.datapoints
         chosen_for = self._chosen_for
-        if given is not None and (chosen_for is None or not equal(given, chosen_for)):
+        if datapoints is not None and (
+            chosen_for is None or not equal(datapoints, chosen_for)
+        ):
             self.choose_inducing_points()
         by_weights = isinstance(self.engine, SparseExpectationPropagation)
         if self.inducing_points is None or not by_weights:
@@ -347,14 +353,14 @@ class SparsePreferenceGP(PreferenceGP):
         inducing = self.inducing_points
         return [*super()._state(), *([] if inducing is None else [inducing.detach()])]
 
-    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+    def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
         """The points of further answers are inducing points besides."""
         if before.datapoints is not None and self.datapoints is not None:
             self._chosen_for = self.datapoints.detach()
         if before.inducing_points is not None:
-            parts = before.inducing_points, more.datapoints
+            parts = before.inducing_points, new_data.datapoints
             self.inducing_points = join_rows(parts, along=-2)
-        super()._go_on_from(before, more)
+        super()._go_on_from(before, new_data)
 
 
 def engine_table() -> str:

@@ -87,8 +87,10 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         Raises:
             FeedbackError: Other comparisons than the model's.
         """
-        own = self.model.train_targets
-        if target is not None and (own is None or not equal(target, own)):
+        comparisons = self.model.train_targets
+        if target is not None and (
+            comparisons is None or not equal(target, comparisons)
+        ):
             raise FeedbackError(
                 "The objective is that of the model's own comparisons, and these "
                 "differ from them; set_train_data(comparisons=...) replaces them."
@@ -113,8 +115,8 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
             log_prior = prior.log_prob(closure(module))
             # A kernel says its batch slowly, which one model does not have.
             own_batch = batches and getattr(module, "batch_shape", batches)
-            own = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
-            objective = objective + own.sum(-1)
+            batch_terms = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
+            objective = objective + batch_terms.sum(-1)
         return objective
 
     def compute_custom_loss(self, **kwargs: Any) -> Tensor:
@@ -137,7 +139,7 @@ def fit(
     *,
     closure: Callable[..., Any] | None = None,
     optimizer_kwargs: dict[str, Any] | None = None,
-    **given: Any,
+    **arguments: Any,
 ) -> MarginalLogLikelihood:
     """BoTorch's fit, by Newton's method where its user leaves the method open.
 
@@ -147,19 +149,19 @@ def fit(
         mll: The objective of a `PreferenceGP`.
         closure: See ``fit_gpytorch_mll``.
         optimizer_kwargs: See ``fit_gpytorch_mll``.
-        given: Its other arguments.
+        arguments: Its other arguments.
     """
-    given_any = closure or optimizer_kwargs or "optimizer" in given
-    is_ours = isinstance(mll, PreferenceMarginalLogLikelihood) and not given_any
-    own = _newton_closure(mll) if is_ours else None
-    if own is not None:
-        closure, optimizer_kwargs = own, {"method": own.minimize}
+    has_method = closure or optimizer_kwargs or "optimizer" in arguments
+    is_ours = isinstance(mll, PreferenceMarginalLogLikelihood) and not has_method
+    newton_closure = _newton_closure(mll) if is_ours else None
+    if newton_closure is not None:
+        closure, optimizer_kwargs = newton_closure, {"method": newton_closure.minimize}
     elif is_ours and any(p.dtype == torch.float for p in mll.parameters()):
         # SciPy's own tolerance is less than the rounding of such a loss, in which line
         # searches find no descent any more.
         optimizer_kwargs = {"options": {"ftol": 100 * torch.finfo(torch.float).eps}}
     complaints: list[str] = []
-    handler = given.pop("warning_handler", DEFAULT_WARNING_HANDLER)
+    handler = arguments.pop("warning_handler", DEFAULT_WARNING_HANDLER)
 
     def note(warning: WarningMessage) -> bool:
         harmless: bool = handler(warning)
@@ -173,7 +175,7 @@ def fit(
             closure=closure,
             optimizer_kwargs=optimizer_kwargs,
             warning_handler=note,
-            **given,
+            **arguments,
         )
     except ModelFittingError as error:
         raise ModelFittingError(_failure(mll, complaints)) from error
@@ -205,8 +207,10 @@ def _failure(mll: Any, complaints: Sequence[str]) -> str:
 
 def _newton_closure(mll: Any) -> NewtonClosure | None:
     """The closure of an objective; None where not all second derivatives are known."""
-    model, (found, bounds) = mll.model, get_parameters_and_bounds(mll)
-    parameters = {name: raw for name, raw in found.items() if raw.requires_grad}
+    model, (raw_parameters, bounds) = mll.model, get_parameters_and_bounds(mll)
+    parameters = {
+        name: raw for name, raw in raw_parameters.items() if raw.requires_grad
+    }
     count = sum(raw.numel() for raw in parameters.values())
     ends: Any = chain.from_iterable(bounds.values())
     if not 0 < count <= _MOST_SCALES or any(map(math.isfinite, ends)):
@@ -256,22 +260,24 @@ class NewtonClosure:
         with torch.set_grad_enabled(has_graph):
             solution = self._mll.model.evidence_solution()
         wanted = self._is_wanted
-        found = solution.evidence_derivatives(self._kernel) if wanted else None
-        if found is None:
+        derivatives = solution.evidence_derivatives(self._kernel) if wanted else None
+        if derivatives is None:
             self.hessian = None
             if not has_graph:
                 return self()
             loss = -self._mll.with_priors(solution.log_evidence).sum() / count
             return loss.detach(), torch.autograd.grad(loss, self._raw)
-        first, second = found
+        first, second = derivatives
         with torch.enable_grad():
             logs = self._kernel.log_scales()
             prior = self._mll.with_priors(logs.new_zeros(()))
             gradient = self._gradient(torch.from_numpy(first) @ logs + prior)
             slope = _flat(self._gradient(logs.sum()))
             bend = _flat(self._gradient(sum(part.sum() for part in gradient)))
-        own = np.outer(slope, slope) * second[np.ix_(self._places, self._places)]
-        self.hessian = -(own + np.diag(bend)) / count
+        scale_hessian = (
+            np.outer(slope, slope) * second[np.ix_(self._places, self._places)]
+        )
+        self.hessian = -(scale_hessian + np.diag(bend)) / count
         loss = -(solution.log_evidence + prior).detach() / count
         return loss, tuple(-part.detach() / count for part in gradient)
 
@@ -280,16 +286,16 @@ class NewtonClosure:
         return torch.autograd.grad(value, self._raw, create_graph=True)
 
     def minimize(
-        self, fun: Callable[[Array], Any], x0: Array, **given: Any
+        self, fun: Callable[[Array], Any], x0: Array, **options: Any
     ) -> OptimizeResult:
         """A method of ``scipy.optimize.minimize``, by Newton's steps if there are any.
 
         Args:
             fun: The loss, which calls this closure.
             x0: Raw scales to start from.
-            given: The gradient, ``jac``, and what does not concern the method.
+            options: The gradient, ``jac``, and what does not concern the method.
         """
-        jac: Callable[[Array], Array] = given["jac"]
+        jac: Callable[[Array], Array] = options["jac"]
 
         def evaluate(x: Array) -> Evaluation:
             # BoTorch writes the next gradient into the same array.
@@ -298,10 +304,10 @@ class NewtonClosure:
         self._is_wanted = True
         start = evaluate(x0)
         if np.isfinite(start.value) and start.hessian is not None:
-            found = minimize_by_newton(evaluate, x0, start)
-            if found.success:
-                return found
-            x0 = found.x
+            result = minimize_by_newton(evaluate, x0, start)
+            if result.success:
+                return result
+            x0 = result.x
         self.hessian, self._is_wanted = None, False
         return minimize(fun, x0, jac=jac, method="L-BFGS-B")
 
@@ -329,7 +335,7 @@ _ENOUGH, _POOR, _GOOD = 0.1, 0.25, 0.75
 
 
 def minimize_by_newton(
-    evaluate: Callable[[Array], Evaluation], x: Array, here: Evaluation
+    evaluate: Callable[[Array], Evaluation], x: Array, current: Evaluation
 ) -> OptimizeResult:
     """Minimises by Newton's method in a trust region of radius 1 at first.
 
@@ -338,52 +344,62 @@ def minimize_by_newton(
     Args:
         evaluate: Not a number where there is no value; then a step was too long.
         x: Where to start, ``p``.
-        here: The function there.
+        current: The function there.
     """
-    radius, evaluations, found = 1.0, 1, False
+    radius, evaluations, converged = 1.0, 1, False
     while evaluations < _MOST_STEPS and radius > _SHORTEST:
-        if found := bool(np.abs(here.gradient).max() <= _SLOPE):
+        if converged := bool(np.abs(current.gradient).max() <= _SLOPE):
             break
-        step, gain = _step(here, radius)
+        step, gain = _step(current, radius)
         length = float(np.linalg.norm(step))
-        is_newton = here.hessian is not None and length < radius
-        if is_newton and gain <= _LAST * max(1.0, abs(here.value)):
-            x, here, found = x + step, here._replace(value=here.value - gain), True
+        is_newton = current.hessian is not None and length < radius
+        if is_newton and gain <= _LAST * max(1.0, abs(current.value)):
+            x, current, converged = (
+                x + step,
+                current._replace(value=current.value - gain),
+                True,
+            )
             break
-        there = evaluate(x + step)
+        trial = evaluate(x + step)
         evaluations += 1
-        share = np.nan_to_num((here.value - there.value) / gain, nan=-np.inf)
+        share = np.nan_to_num((current.value - trial.value) / gain, nan=-np.inf)
         if share < _POOR:
             radius = _POOR * length
         elif share > _GOOD and length > 0.99 * radius:
             radius *= 2
         if share > _ENOUGH:
-            x, here = x + step, there
-    end = "There is no more to gain" if found else "No optimum was found"
+            x, current = x + step, trial
+    end = "There is no more to gain" if converged else "No optimum was found"
     return OptimizeResult(
         x=x,
-        fun=here.value,
+        fun=current.value,
         nit=evaluations,
         nfev=evaluations,
-        success=found,
+        success=converged,
         message=f"{end} after {evaluations} evaluations.",
     )
 
 
-def _step(here: Evaluation, radius: float) -> tuple[Array, float]:
+def _step(evaluation: Evaluation, radius: float) -> tuple[Array, float]:
     """The best step of at most some length by the quadratic model, and its gain."""
-    hessian = np.eye(len(here.gradient)) if here.hessian is None else here.hessian
+    hessian = (
+        np.eye(len(evaluation.gradient))
+        if evaluation.hessian is None
+        else evaluation.hessian
+    )
     curvature, directions = np.linalg.eigh(hessian)
-    slope = directions.T @ here.gradient
+    slope = directions.T @ evaluation.gradient
 
     def excess(shift: float) -> float:
         return float(np.linalg.norm(slope / (curvature + shift))) - radius
 
     # Below it the model has no minimum.
-    least = max(0.0, -curvature[0]) + 1e-12 * max(1.0, abs(curvature).max())
-    shift = 0.0 if curvature[0] > 0 and excess(0.0) <= 0 else least
-    if shift and excess(least) > 0:
-        most = least + float(np.linalg.norm(slope)) / radius
-        shift = brentq(excess, least, most)
-    own = -slope / (curvature + shift)
-    return directions @ own, -float(slope @ own + 0.5 * curvature @ own**2)
+    min_shift = max(0.0, -curvature[0]) + 1e-12 * max(1.0, abs(curvature).max())
+    shift = 0.0 if curvature[0] > 0 and excess(0.0) <= 0 else min_shift
+    if shift and excess(min_shift) > 0:
+        max_shift = min_shift + float(np.linalg.norm(slope)) / radius
+        shift = brentq(excess, min_shift, max_shift)
+    coordinates = -slope / (curvature + shift)
+    return directions @ coordinates, -float(
+        slope @ coordinates + 0.5 * curvature @ coordinates**2
+    )

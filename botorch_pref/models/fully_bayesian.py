@@ -83,21 +83,21 @@ def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
             "shares one transform. Fit these before, with fit_gpytorch_mll on a model "
             "without sampling, and fix them with requires_grad_(False)."
         )
-    found: dict[str, _Learned] = {}
+    entries: dict[str, _Learned] = {}
     gp: Any = model
     priors: Iterable[Any] = gp.named_priors()
     for prior_name, module, prior, closure, _ in priors:
         name = _parameter_behind(prior_name, closure(module), learned)
         if name is None:
             continue
-        if name in found:
+        if name in entries:
             raise BotorchPrefError(
                 f"{prior_name} is a second prior on {name}; give each learned "
                 "parameter one."
             )
         start = learned[name].detach().clone()
         bijection = _bijection(gp.constraint_for_parameter_name(name))
-        found[name] = _Learned(name, start, bijection, module, prior, closure)
+        entries[name] = _Learned(name, start, bijection, module, prior, closure)
     if missing := parameters_without_prior(model):
         raise BotorchPrefError(
             f"No prior on {', '.join(missing)}: the posterior of hyper-parameters has "
@@ -105,7 +105,7 @@ def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
             "(register_prior, or the constructor's argument), or fix the parameter "
             "with requires_grad_(False)."
         )
-    return [found[name] for name in learned]
+    return [entries[name] for name in learned]
 
 
 def parameters_without_prior(model: PreferenceGP) -> list[str]:
@@ -113,7 +113,10 @@ def parameters_without_prior(model: PreferenceGP) -> list[str]:
     learned = {n: p for n, p in model.named_parameters() if p.requires_grad}
     gp: Any = model
     priors: Iterable[Any] = gp.named_priors()
-    behind = {_parameter_behind(n, of(m), learned) for n, m, _, of, _ in priors}
+    behind = {
+        _parameter_behind(name, closure(module), learned)
+        for name, module, _, closure, _ in priors
+    }
     return [name for name in learned if name not in behind]
 
 
@@ -318,7 +321,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     _is_fully_bayesian = True
     _is_ensemble = True
     _num_samples: int | None = None
-    _modules_of_one: Mapping[str, Module | None] = MappingProxyType({})
+    _single_modules: Mapping[str, Module | None] = MappingProxyType({})
 
     @wraps(PreferenceGP.__init__)  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -363,14 +366,14 @@ class FullyBayesianPreferenceGP(PreferenceGP):
                 "There are no answers to draw hyper-parameters by; pass comparisons= "
                 "or feedback= before fit_fully_bayesian_model_nuts."
             )
-        one = deepcopy(self)
-        one._use_one()
-        return HyperparameterDensity(one)
+        single_model = deepcopy(self)
+        single_model._use_single()
+        return HyperparameterDensity(single_model)
 
     def load_mcmc_samples(self, mcmc_samples: Mapping[str, Tensor]) -> None:
         """Makes this a batch of models, given ``S`` of each parameter by its name."""
-        self._use_one()
-        self._modules_of_one = {
+        self._use_single()
+        self._single_modules = {
             name: deepcopy(getattr(self, name)) for name in _HYPERPARAMETER_MODULES
         }
         count = len(next(iter(mcmc_samples.values())))
@@ -381,11 +384,11 @@ class FullyBayesianPreferenceGP(PreferenceGP):
             self.get_parameter(name).data = value.detach().clone()
         self._num_samples = count
 
-    def _use_one(self) -> None:
+    def _use_single(self) -> None:
         """Goes back to one model with the parameters it had before sampling."""
-        for name, module in self._modules_of_one.items():
+        for name, module in self._single_modules.items():
             setattr(self, name, module)
-        self._modules_of_one = {}
+        self._single_modules = {}
         self._num_samples = None
         self._cache = SolutionCache()
 
@@ -393,17 +396,17 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
         """See base class; as many draws of hyper-parameters as there are in it."""
-        one = deepcopy(self)
-        one._use_one()
+        single_model = deepcopy(self)
+        single_model._use_single()
         samples = {
             name: state_dict[name]
-            for name, parameter in one.named_parameters()
+            for name, parameter in single_model.named_parameters()
             if name in state_dict and state_dict[name].dim() > parameter.dim()
         }
         if samples:
             self.load_mcmc_samples(samples)
         else:
-            self._use_one()
+            self._use_single()
         return super().load_state_dict(state_dict, strict, assign)
 
     def posterior(  # type: ignore[override]
@@ -473,7 +476,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        for module in self._modules_of_one.values():
+        for module in self._single_modules.values():
             if module is not None:
                 module._apply(fn, recurse)
         return super()._apply(fn, recurse)

@@ -208,9 +208,9 @@ class RelevanceKernel(Kernel):
             for columns in self.categorical
         ]
         change = relevance * (join_rows(correlations) - 1)
-        some, none = change.log1p().sum(-1), (-relevance).log1p().sum(-1)
-        # (exp(some) - exp(none)) / (1 - exp(none)), with all digits.
-        return some.exp() * (none - some).expm1() / none.expm1()
+        log_product, log_none = change.log1p().sum(-1), (-relevance).log1p().sum(-1)
+        # (exp(log_product) - exp(log_none)) / (1 - exp(log_none)), with all digits.
+        return log_product.exp() * (log_none - log_product).expm1() / log_none.expm1()
 
 
 def check_categorical(categorical: object, dim: int) -> None:
@@ -292,12 +292,14 @@ class DuelKernel(ScaleKernel):
     def __call__(self, x1: Tensor, *args: Any, **params: Any) -> Any:
         """See base class; an error where features are not as many as lengthscales."""
         dim = self.base_kernel.dim
-        own = self.active_dims
-        given = len(own) if own is not None else x1.shape[-1] if x1.dim() > 1 else 1
-        if given != dim:
+        active_dims = self.active_dims
+        num_features = x1.shape[-1] if x1.dim() > 1 else 1
+        if active_dims is not None:
+            num_features = len(active_dims)
+        if num_features != dim:
             raise FeedbackError(
-                f"The points have {given} features and DuelKernel {dim}; make it with "
-                f"dim={given}."
+                f"The points have {num_features} features and DuelKernel {dim}; "
+                f"make it with dim={num_features}."
             )
         return super().__call__(x1, *args, **params)
 

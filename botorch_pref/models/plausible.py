@@ -85,10 +85,10 @@ def plausible_models(
 
 def _hessian(density: HyperparameterDensity, vector: Tensor) -> Tensor:
     """Differences of exact gradients, ``p x p``."""
-    _, here = density.evaluate(vector)
+    _, gradient = density.evaluate(vector)
     steps = _STEP * torch.eye(len(vector)).to(vector)
-    there = [density.evaluate(vector + step)[1] for step in steps]
-    hessian = (torch.stack(there) - here) / _STEP
+    gradients = [density.evaluate(vector + step)[1] for step in steps]
+    hessian = (torch.stack(gradients) - gradient) / _STEP
     return 0.5 * (hessian + hessian.mT)
 
 
@@ -105,11 +105,11 @@ def _with_parameters(
     model: PreferenceGP, density: HyperparameterDensity, vector: Tensor
 ) -> PreferenceGP:
     """A copy of a model with the hyper-parameters of a free vector."""
-    other = deepcopy(model)
+    model_copy = deepcopy(model)
     with torch.no_grad():
         for name, value in density.parameters_of(vector).items():
-            other.get_parameter(name).copy_(value)
-    return other.eval()
+            model_copy.get_parameter(name).copy_(value)
+    return model_copy.eval()
 
 
 class AveragedUtility(DerivedModel):
@@ -185,8 +185,8 @@ class AveragedUtility(DerivedModel):
             X_ref: ``batch_shape x 1 x d`` or ``batch_shape x q x d``.
         """
         X, X_ref = check_point_pairs(("X", "X_ref"), X, X_ref, self.datapoints)
-        both = join_rows([X, X_ref], along=-2)
-        return self.make_posterior(contrast(self.moments(both), X.shape[-2]))
+        points = join_rows([X, X_ref], along=-2)
+        return self.make_posterior(contrast(self.moments(points), X.shape[-2]))
 
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False

@@ -159,8 +159,8 @@ def awaiting_answers(
 
     spread = moments.spread
     covariance = scaled(moments.covariance) + scaled(spread) @ spread.mT
-    one = torch.eye(len(first), dtype=torch.bool, device=rho.device)
-    matrix = torch.where(one, 1.0, scaled(covariance.mT))
+    identity = torch.eye(len(first), dtype=torch.bool, device=rho.device)
+    matrix = torch.where(identity, 1.0, scaled(covariance.mT))
     gain = torch.cholesky_solve(covariance, torch.linalg.cholesky(matrix)).mT
     stays = gain @ scaled(moments.mean.unsqueeze(-1))
     after = moments.combined(lambda f: f - gain @ scaled(f), stays.squeeze(-1))

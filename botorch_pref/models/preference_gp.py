@@ -140,8 +140,8 @@ class PreferenceGP(UtilityModel, GP):
             self.to(datapoints)
             with torch.no_grad():
                 # A transform that learns from the data does so in train mode only.
-                given = self.transform_inputs(datapoints)
-                transformed = check_answered(datapoints, given)
+                inputs = self.transform_inputs(datapoints)
+                transformed = check_answered(datapoints, inputs)
             features = transformed.shape[-1]
             if covar_module is None:
                 kernels.warn_of_wide_ranges(transformed, "the default kernel")
@@ -171,7 +171,7 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             UnsupportedFeedbackError: The model has none.
         """
-        return self.likelihoods.of(kind, self.engine)
+        return self.likelihoods.likelihood_of(kind, self.engine)
 
     def check_feedback(self, feedback: Sequence[Feedback]) -> None:
         """See base class: there must be a likelihood of each."""
@@ -184,13 +184,13 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
-        of = self.likelihoods
+        likelihoods = self.likelihoods
         return self._cache.factors_of(
-            [*of.parameters(), *of.buffers()], self._made_factors
+            [*likelihoods.parameters(), *likelihoods.buffers()], self._made_factors
         )
 
     def _state(self) -> list[Tensor]:
-        """Those of the likelihoods too: a lapse rate is a buffer."""
+        """See base class; buffers of likelihoods too, as a lapse rate is one."""
         return [*super()._state(), *(t.detach() for t in self.likelihoods.buffers())]
 
     def _made_factors(self) -> Factors:
@@ -201,14 +201,14 @@ class PreferenceGP(UtilityModel, GP):
     @property
     def num_covariates(self) -> int:
         """See base class."""
-        known = self.covariate_module
-        return 0 if known is None else known.num_covariates
+        module = self.covariate_module
+        return 0 if module is None else module.num_covariates
 
     @property
     def _weight_prior(self) -> Tensor | None:
         """The prior covariance of the weights of covariates; None without any."""
-        known = self.covariate_module
-        return None if known is None else known.covariance
+        module = self.covariate_module
+        return None if module is None else module.covariance
 
     def _answered(self) -> TrainingSet:
         if self._data is None or not self.feedback:
@@ -287,15 +287,15 @@ class PreferenceGP(UtilityModel, GP):
         return solution
 
     def custom_fit(
-        self, mll: MarginalLogLikelihood, **given: Any
+        self, mll: MarginalLogLikelihood, **arguments: Any
     ) -> MarginalLogLikelihood:
         """How ``fit_gpytorch_mll`` fits the model: BoTorch's hook.
 
         Args:
             mll: The objective.
-            given: Other arguments of ``fit_gpytorch_mll``.
+            arguments: Other arguments of ``fit_gpytorch_mll``.
         """
-        return fit(mll, **given)
+        return fit(mll, **arguments)
 
     def _solve(
         self, start: WarmStart | None, engine: Engine
@@ -325,14 +325,14 @@ class PreferenceGP(UtilityModel, GP):
         """Warns of what failed, once for the present hyper-parameters."""
         if not solution.failures:
             return
-        state, (cache, of, known) = self._state(), self._warned
-        if cache is not self._cache or not all(map(torch.equal, of, state)):
-            known = set()
+        state, (cache, old_state, old_kinds) = self._state(), self._warned
+        if cache is not self._cache or not all(map(torch.equal, old_state, state)):
+            old_kinds = set()
         # Failures of one kind differ in their numbers.
         kinds = {re.split(r"\d", text, maxsplit=1)[0] for text in solution.failures}
-        if not kinds <= known:
+        if not kinds <= old_kinds:
             solution.warn(type(self).__name__)
-            self._warned = self._cache, [t.clone() for t in state], known | kinds
+            self._warned = self._cache, [t.clone() for t in state], old_kinds | kinds
 
     def solution(self) -> Solution[PosteriorTerms] | None:
         """The engine's solution, found anew where a hyper-parameter has changed.
@@ -351,8 +351,8 @@ class PreferenceGP(UtilityModel, GP):
         if self.training:
             self.eval()
         solution = self.solution()
-        own = 0 if solution is None else solution.terms.weights.dim() - 2
-        return max(own, super()._num_batch_dims)
+        solution_dims = 0 if solution is None else solution.terms.weights.dim() - 2
+        return max(solution_dims, super()._num_batch_dims)
 
     def posterior_terms(self) -> PosteriorTerms | None:
         """The part of the solution that prediction needs; None without answers.
@@ -408,13 +408,13 @@ class PreferenceGP(UtilityModel, GP):
             if terms is None:
                 return CovarianceWith(self, ((points, directions),))
             k = cross_covariance(self.covar_module, points, terms.points)
-            given = -terms.root @ ((k @ terms.root).mT @ directions)
+            correction = -terms.root @ ((k @ terms.root).mT @ directions)
             if terms.widening is not None:
                 p = terms.widening
-                given = given + p @ ((k @ p).mT @ directions)
+                correction = correction + p @ ((k @ p).mT @ directions)
             if points.shape == terms.points.shape and torch.equal(points, terms.points):
-                return CovarianceWith(self, ((points, directions + given),))
-            parts = ((points, directions), (terms.points, given))
+                return CovarianceWith(self, ((points, directions + correction),))
+            parts = ((points, directions), (terms.points, correction))
             return CovarianceWith(self, parts)
 
     def _predict_with_weights(self, X: Tensor) -> Moments:
@@ -450,7 +450,7 @@ class PreferenceGP(UtilityModel, GP):
             self.eval()
         return self.make_posterior(
             self._predict_with_weights(X).combined(
-                lambda both: both[..., :-p, :] + covariates @ both[..., -p:, :]
+                lambda values: values[..., :-p, :] + covariates @ values[..., -p:, :]
             )
         )
 
@@ -485,19 +485,21 @@ class PreferenceGP(UtilityModel, GP):
         """See base class: the engine's."""
         return self.engine.posterior(moments)
 
-    def _go_on_from(self, before: Self, more: TrainingSet) -> None:
+    def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
         """The engine starts where that of the model before ended."""
         if before._cache.start is None:
             _ = self.factors()  # what cannot be an answer is an error here
             return
-        more = more.map_tensors(torch.Tensor.detach).in_order_of(self.feedback)
+        new_data = new_data.map_tensors(torch.Tensor.detach).in_order_of(self.feedback)
         factors = before.likelihoods.factors(
-            more, before.engine, num_covariates=self.num_covariates
+            new_data, before.engine, num_covariates=self.num_covariates
         )
         further = FurtherAnswers(factors, before._sources(self, factors))
-        known = not before.training
-        points = more.datapoints
-        predict = (lambda: before._predict_with_weights(points)) if known else None
+        can_predict = not before.training
+        points = new_data.datapoints
+        predict = (
+            (lambda: before._predict_with_weights(points)) if can_predict else None
+        )
         self._cache = before._cache.followed_by(before.engine, further, predict)
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
@@ -516,7 +518,10 @@ class PreferenceGP(UtilityModel, GP):
         place = of_each if every is None else every.inverse
         first = of_each[:n] if self._distinct is None else self._distinct.first
         behind = torch.arange(count, count + p, device=points.device)
-        places = [torch.cat([own, behind]) for own in (place[first], place[n:])]
+        places = [
+            torch.cat([point_places, behind])
+            for point_places in (place[first], place[n:])
+        ]
         rows = [self.engine.site_rows(f) for f in (before, further, after)]
         kinds = [
             f.in_noise
@@ -584,17 +589,17 @@ class CovarianceWith(NamedTuple):
         mean, kernel = self.model.mean_module, self.model.covar_module
         X, terms = self.model.transform_inputs(X), self.model.posterior_terms()
         crosses = [cross_covariance(kernel, X, points) for points, _ in self.parts]
-        both = zip(crosses, self.parts, strict=True)
-        each = [cross @ matrix for cross, (_, matrix) in both]
+        factor_pairs = zip(crosses, self.parts, strict=True)
+        products = [cross @ matrix for cross, (_, matrix) in factor_pairs]
         moments = predict(mean, kernel, terms, X, cross=crosses[-1])
-        return moments, sum(each[1:], each[0])
+        return moments, sum(products[1:], products[0])
 
 
 class KnownCovariance:
     """`PreferenceGP.covariance_with` of one model, kept until it learns more."""
 
     def __init__(self) -> None:
-        self._known: tuple[object, list[Tensor], Any] | None = None
+        self._memory: tuple[object, list[Tensor], Any] | None = None
 
     def __call__(
         self, model: object, points: Tensor, directions: Tensor
@@ -610,14 +615,14 @@ class KnownCovariance:
             model.eval()
         # The model may learn more, and buffers of a module be loaded anew. Nothing says
         # whether a model without answers has changed.
-        solution, given = model.solution(), [points, directions]
-        if solution is not None and self._known is not None:
-            of, before, found = self._known
-            if of is solution and all(map(torch.equal, before, given)):
-                return found
+        solution, arguments = model.solution(), [points, directions]
+        if solution is not None and self._memory is not None:
+            old_solution, before, result = self._memory
+            if old_solution is solution and all(map(torch.equal, before, arguments)):
+                return result
         with torch.inference_mode(False), torch.no_grad():
             moments = model.moments(points)
             is_one = moments.mean.dim() == 1 and moments.covariance.dim() == 2
-            found = (moments, model.covariance_with(*given)) if is_one else None
-        self._known = solution, [part.clone() for part in given], found
-        return found
+            result = (moments, model.covariance_with(*arguments)) if is_one else None
+        self._memory = solution, [part.clone() for part in arguments], result
+        return result

@@ -78,12 +78,12 @@ class AgreementKernel(Kernel):
     ) -> Tensor:
         """See base class; points are ``batch_shape x n x 1`` numbers of raters."""
         if diag:
-            same = (x1 == x2).all(-1)
+            same_rater = (x1 == x2).all(-1)
             agreement = self.agreement.unsqueeze(-1)
         else:
-            same = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
+            same_rater = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
             agreement = self.agreement[..., None, None]
-        return torch.where(same, 1.0, agreement)
+        return torch.where(same_rater, 1.0, agreement)
 
 
 class ReliabilityKernel(Kernel):
@@ -138,8 +138,8 @@ class ReliabilityKernel(Kernel):
             raise FeedbackError(f"spread is {spread}; give a positive finite number.")
         # Single precision would round numbers that double precision has in the points.
         numbers = raters.detach().flatten().double().sort().values
-        known = bool(numbers.isfinite().all()) and bool((numbers.diff() > 0).all())
-        if raters.dim() != 1 or not len(numbers) or not known:
+        is_valid = bool(numbers.isfinite().all()) and bool((numbers.diff() > 0).all())
+        if raters.dim() != 1 or not len(numbers) or not is_valid:
             raise FeedbackError(
                 f"raters is {raters.tolist()}; give the finite number of each rater "
                 "once, R long."
@@ -161,8 +161,8 @@ class ReliabilityKernel(Kernel):
 
     def deviations(self, numbers: Tensor) -> Tensor:
         r""":math:`\sigma_u` of raters by number, ``batch_shape x n``; 1 of others."""
-        place, known = self.places(numbers)
-        return torch.where(known, take_places(self.noise.sqrt(), place), 1.0)
+        place, is_listed = self.places(numbers)
+        return torch.where(is_listed, take_places(self.noise.sqrt(), place), 1.0)
 
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
@@ -204,21 +204,28 @@ def noise_curvature(model: PreferenceGP) -> Tensor | None:
         return None
     prior = solution.prior.in_double()
     column = -1 if kernel.active_dims is None else int(kernel.active_dims[0])
-    place, known = kernel.places(prior.points[:, column])
-    of = one_hot(place, len(kernel.raters)).to(prior.covar) * known.unsqueeze(-1)
+    place, is_listed = kernel.places(prior.points[:, column])
+    indicators = one_hot(place, len(kernel.raters)).to(
+        prior.covar
+    ) * is_listed.unsqueeze(-1)
     # Weights of covariates stand behind the points, and have no rater.
-    of = pad(of, (0, 0, 0, len(prior.covar) - len(of)))
+    indicators = pad(indicators, (0, 0, 0, len(prior.covar) - len(indicators)))
     tangent = GaussianTangent(prior.mean, solution)
     covar, w, m, s = prior.covar, solution.weights, tangent.precision, tangent.influence
-    moved = -0.5 * ((covar @ w).unsqueeze(-1) * of + covar @ (w.unsqueeze(-1) * of))
-    of_variance = -((s @ covar) * s) @ of
+    moved = -0.5 * (
+        (covar @ w).unsqueeze(-1) * indicators + covar @ (w.unsqueeze(-1) * indicators)
+    )
+    of_variance = -((s @ covar) * s) @ indicators
     sites = tangent.site_change((s @ moved).mT, of_variance.mT)
-    found = moved.mT @ (sites.force @ s).mT - moved.mT @ m @ moved
+    hessian = moved.mT @ (sites.force @ s).mT - moved.mT @ m @ moved
     q = covar @ m
-    squared = 0.5 * of.mT @ (q * q.mT + m * (q @ covar)) @ of
-    found = found + 0.5 * (squared - of_variance.mT @ sites.precision.mT)
-    both = (torch.outer(w, w) - m) * covar
-    return found + 0.25 * (of.mT @ both @ of + torch.diag(both.sum(-1) @ of))
+    squared = 0.5 * indicators.mT @ (q * q.mT + m * (q @ covar)) @ indicators
+    hessian = hessian + 0.5 * (squared - of_variance.mT @ sites.precision.mT)
+    weighted_covar = (torch.outer(w, w) - m) * covar
+    return hessian + 0.25 * (
+        indicators.mT @ weighted_covar @ indicators
+        + torch.diag(weighted_covar.sum(-1) @ indicators)
+    )
 
 
 def rater_covar_module(
@@ -283,8 +290,8 @@ def at_raters(X: Tensor, raters: Tensor) -> Tensor:
     columns = _columns(raters).to(X)
     shape = (*X.shape[:-1], len(columns))
     stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
-    both = torch.cat([stimuli, columns.expand(*shape, columns.shape[-1])], dim=-1)
-    return both.flatten(-3, -2)
+    points = torch.cat([stimuli, columns.expand(*shape, columns.shape[-1])], dim=-1)
+    return points.flatten(-3, -2)
 
 
 class GroupUtility(DerivedModel):
@@ -430,8 +437,10 @@ class GroupUtility(DerivedModel):
         model = self.rater_model
         if observation_noise:
             first, second = (at_raters(X, self.raters) for X in (X1, X2))
-            each = model.duel_probability(first, second, observation_noise=True)
-            return self._mean(each.unsqueeze(-1)).squeeze(-1)
+            probabilities = model.duel_probability(
+                first, second, observation_noise=True
+            )
+            return self._mean(probabilities.unsqueeze(-1)).squeeze(-1)
         pairs = duel_pairs(X1, X2, model)
         prior = model.prior_variance(at_raters(pairs.points, self.raters))
         scales = self.scales()

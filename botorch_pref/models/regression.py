@@ -82,9 +82,9 @@ def _stage_counts(
 
 def comparisons_of(stages: Tensor) -> Tensor:
     """Pairs of chosen items and others, ``batch_shape x L (k - 1) x 2``, or -1."""
-    others = stages[..., 1:]
-    winners = torch.where(others >= 0, stages[..., :1], -1)
-    return torch.stack([winners, others], dim=-1).flatten(-3, -2)
+    losers = stages[..., 1:]
+    winners = torch.where(losers >= 0, stages[..., :1], -1)
+    return torch.stack([winners, losers], dim=-1).flatten(-3, -2)
 
 
 class EtaLosses(NamedTuple):
@@ -108,12 +108,16 @@ def _held_out_losses(
             weights = engine.solve(features, stages, etas, often).terms
         stages, often = stages_of(held_out), _stage_counts(held_out)
         pairs = comparisons_of(stages)
-        there = (pairs[..., 0] >= 0).to(features)
+        pair_counts = (pairs[..., 0] >= 0).to(features)
         if often is not None:
-            there = there * often.repeat_interleave(stages.shape[-1] - 1, dim=-1)
+            pair_counts = pair_counts * often.repeat_interleave(
+                stages.shape[-1] - 1, dim=-1
+            )
         log_wins = _log_win_probability(features, pairs, weights)
-        losses.append(-torch.where(there > 0, there * log_wins, 0.0).sum(-1))
-        counts.append(there.sum(-1))
+        losses.append(
+            -torch.where(pair_counts > 0, pair_counts * log_wins, 0.0).sum(-1)
+        )
+        counts.append(pair_counts.sum(-1))
     mean = torch.stack(losses).sum(0) / torch.stack(counts).sum(0)
     return EtaLosses(etas.flatten(), mean)
 
@@ -130,7 +134,7 @@ def _log_win_probability(
 
 
 MOST_ASYMMETRY = 0.4
-"""Of Laplace's posteriors that are not warned of: see :class:`.WeightSolution`."""
+"""Largest asymmetry without a warning of Laplace's: see :class:`.WeightSolution`."""
 
 # Of a feature: some by an input transform, one by the difference of two.
 _ROUNDINGS = 4
@@ -405,8 +409,8 @@ class PlackettLuceRegression(UtilityModel, GP):
             raise FeedbackError(f"etas is {etas}; give a tensor of positive numbers.")
         grid = etas.to(self.eta).reshape(-1, *[1] * len(self.batch_shape))
         folds = answer_folds(self.feedback, num_folds, generator)
-        found = _held_out_losses(
+        losses = _held_out_losses(
             self.engine, self._transformed_datapoints(), folds, grid
         )
-        self.eta = found.etas[found.log_losses.argmin(0)]
-        return found
+        self.eta = losses.etas[losses.log_losses.argmin(0)]
+        return losses
