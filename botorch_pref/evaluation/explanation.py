@@ -150,8 +150,10 @@ class EvidenceProfile:
         rows = zip(self.values, self.log_evidence, self._below_best, strict=True)
         lines = [f"{v:12.4g} {e:14.3f} {b:12.3f}" for v, e, b in rows]
         lower, upper = self.interval
-        by = "answers and priors of other parameters" if self.priors else "answers"
-        verdict = f"identified by {by}"
+        evidence_sources = (
+            "answers and priors of other parameters" if self.priors else "answers"
+        )
+        verdict = f"identified by {evidence_sources}"
         if not self.identified:
             verdict = f"not {verdict}: the grid does not contain both ends"
         best = f"best {self.best:.4g}, within {DROP:.2f} nats from {lower:.4g} to "
@@ -198,8 +200,8 @@ def evidence_profile(
     start = int((values - getattr(module, name)).abs().argmin())
     log_evidence = torch.empty_like(values)
 
-    for way in (range(start, len(values)), range(start - 1, -1, -1)):
-        for step in way:
+    for direction in (range(start, len(values)), range(start - 1, -1, -1)):
+        for step in direction:
             setattr(module, name, values[step])
             log_evidence[step] = _maximum(model)
             if step == start:
@@ -214,20 +216,22 @@ def _find(model: PreferenceGP, parameter: str) -> tuple[Module, str, Parameter]:
     raw = dict(model.named_parameters()).get(raw_name)
     if raw is None or raw.numel() != 1 or model.batch_shape:
         scalars = [key for key, p in model.named_parameters() if p.numel() == 1]
-        known = ", ".join(k.replace("raw_", "") for k in scalars if "raw_" in k)
+        parameter_names = ", ".join(
+            k.replace("raw_", "") for k in scalars if "raw_" in k
+        )
         raise BotorchPrefError(
             f"{parameter!r} is not a scalar parameter of this {type(model).__name__} "
-            f"of batch shape {tuple(model.batch_shape)}; known are {known}, of models "
-            "without batches."
+            f"of batch shape {tuple(model.batch_shape)}; known are "
+            f"{parameter_names}, of models without batches."
         )
     return model.get_submodule(path), name, raw
 
 
-def _drop_priors(model: PreferenceGP, of: Parameter | None) -> None:
+def _drop_priors(model: PreferenceGP, parameter: Parameter | None) -> None:
     """Removes all priors from a model, or those of one parameter."""
     priors = cast("Callable[[], Iterable[Any]]", model.named_priors)
     for name, module, _, closure, _ in list(priors()):
-        if of is None or _is_of(closure(module), of):
+        if parameter is None or _is_of(closure(module), parameter):
             del module._priors[name.rpartition(".")[-1]]
 
 
@@ -279,28 +283,30 @@ class Dimension:
         scale = math.log if self.log else float
         ends = scale(low), scale(high)
         numbers = torch.linspace(*ends, number, dtype=torch.float64)
-        kept = set()
+        fixed_values = set()
         if own is not None and low <= own <= high:
-            kept = {own}
+            fixed_values = {own}
             apart = (numbers - scale(own)).abs()
             numbers = numbers[apart > _NEXT_TO * (ends[1] - ends[0])]
         numbers = numbers.exp() if self.log else numbers
         # The ends as they were given, which a logarithm could round to outside.
-        found = numbers.clamp(low, high).tolist()
-        return sorted(kept | {round(value) if self.whole else value for value in found})
+        grid = numbers.clamp(low, high).tolist()
+        return sorted(
+            fixed_values | {round(value) if self.whole else value for value in grid}
+        )
 
 
-def dimension_of(dimensions: Sequence[Dimension], given: int | str) -> Dimension:
+def dimension_of(dimensions: Sequence[Dimension], key: int | str) -> Dimension:
     """The parameter of this name, or of this number from 0."""
     names = [dimension.name for dimension in dimensions]
-    if isinstance(given, int) and -len(names) <= given < len(names):
-        return dimensions[given]
-    if given not in names:
+    if isinstance(key, int) and -len(names) <= key < len(names):
+        return dimensions[key]
+    if key not in names:
         raise BotorchPrefError(
-            f"There is no parameter {given!r}; there are {', '.join(names)}, and "
+            f"There is no parameter {key!r}; there are {', '.join(names)}, and "
             f"numbers from 0 to {len(names) - 1}."
         )
-    return dimensions[names.index(given)]
+    return dimensions[names.index(key)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +337,7 @@ class Designs:
         They are NaN where the search space does not have a design.
         """
         allowed = torch.tensor([self.is_allowed(design) for design in designs])
-        found = torch.full((3, len(designs)), torch.nan, dtype=torch.float64)
+        estimates = torch.full((3, len(designs)), torch.nan, dtype=torch.float64)
         rows = allowed.nonzero().squeeze(-1)
         against = None if reference is None else self.points_of([reference])
         with torch.no_grad():
@@ -341,15 +347,15 @@ class Designs:
                     posterior = self.model.posterior(X)
                 else:
                     # A design differs from itself by nothing, and has no quantiles.
-                    found[:, part] = 0.0
-                    others = (against != X).any(-1)
-                    X, part = X[others], part[others]
+                    estimates[:, part] = 0.0
+                    differs = (against != X).any(-1)
+                    X, part = X[differs], part[differs]
                     if len(part) == 0:
                         continue
                     posterior = self.model.duel_posterior(X, against)
                 intervals = torch.stack(central_interval(posterior, level))
-                found[:, part] = intervals.cpu().double()
-        return found[0], found[1], found[2]
+                estimates[:, part] = intervals.cpu().double()
+        return estimates[0], estimates[1], estimates[2]
 
     def effect(
         self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float

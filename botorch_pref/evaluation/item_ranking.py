@@ -117,7 +117,7 @@ class ItemRanking:
         )
 
     def position_bias(self, level: float = LEVEL) -> PositionBias | None:
-        """What being at home or shown first adds; None where answers do not say it."""
+        """Advantage of being at home or shown first; None where no answer says it."""
         if HOME not in self.answers.columns:
             return None
         return position_bias(self.model, level)

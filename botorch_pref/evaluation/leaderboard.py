@@ -115,7 +115,7 @@ def leaderboard(
 
 
 class PositionBias(NamedTuple):
-    """What being shown first, or at home, adds, with the ends of intervals.
+    """Advantage of being shown first, or at home, with the ends of intervals.
 
     To the ``utility``, and as the ``share`` of duels of equals that the first one wins,
     ties left out.
@@ -130,9 +130,9 @@ def position_bias(model: Any, level: float) -> PositionBias:
     with torch.no_grad():
         ends = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.
-        each = ends.unsqueeze(-1)
-        link, none = model.likelihood, torch.zeros_like(each)
-        won, lost = (link.win_probability(z, none) for z in (each, -each))
+        weights = ends.unsqueeze(-1)
+        link, none = model.likelihood, torch.zeros_like(weights)
+        won, lost = (link.win_probability(z, none) for z in (weights, -weights))
     share = (won / (won + lost)).reshape(3, -1).mean(-1)
     return PositionBias(tuple(ends.tolist()), tuple(share.tolist()))
 
@@ -207,29 +207,30 @@ def _interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
     ``ranks`` are ``S x n``; the ends are ``n`` each.
     """
     draws, n = ranks.shape
-    each = torch.zeros(n, n + 1, dtype=torch.long, device=ranks.device)
-    below = each.scatter_add_(1, ranks.mT, torch.ones_like(ranks.mT)).cumsum(-1)
+    rank_counts = torch.zeros(n, n + 1, dtype=torch.long, device=ranks.device)
+    below = rank_counts.scatter_add_(1, ranks.mT, torch.ones_like(ranks.mT)).cumsum(-1)
     before = torch.arange(n, device=ranks.device)
 
     def best(width: Tensor) -> tuple[Tensor, Tensor]:
-        """Of runs of a width, the most draws in one, and the ranks before it."""
+        """Finds the run of a width with the most draws, and the ranks before it."""
         end = (before + width.unsqueeze(-1)).clamp_max(n)
-        held, at = (below.gather(-1, end) - below[:, :-1]).max(-1)
-        return held / draws, at
+        held, start = (below.gather(-1, end) - below[:, :-1]).max(-1)
+        return held / draws, start
 
-    def least(share: Tensor) -> Tensor:
-        """The least width that holds a share, by bisection."""
-        width, most = torch.ones_like(before), torch.full_like(before, n)
-        while bool((width < most).any()):
-            middle = (width + most) // 2
+    def narrowest(share: Tensor) -> Tensor:
+        """Finds the least width that holds a share, by bisection."""
+        width, upper = torch.ones_like(before), torch.full_like(before, n)
+        while bool((width < upper).any()):
+            middle = (width + upper) // 2
             holds = best(middle)[0] >= share
-            most = torch.where(holds, middle, most)
+            upper = torch.where(holds, middle, upper)
             width = torch.where(holds, width, middle + 1)
         return width
 
-    enough = least(torch.full((n,), level, device=ranks.device))
-    more, less = best(enough)[0], best((enough - 1).clamp_min(1))[0]
-    width = least(torch.where(level - less <= more - level, less, more))
+    enough = narrowest(torch.full((n,), level, device=ranks.device))
+    upper_share, lower_share = best(enough)[0], best((enough - 1).clamp_min(1))[0]
+    is_lower = level - lower_share <= upper_share - level
+    width = narrowest(torch.where(is_lower, lower_share, upper_share))
     first = best(width)[1] + 1
     return first, first + width - 1
 
@@ -243,9 +244,9 @@ def win_probabilities(model: Model, posterior: TorchPosterior, count: int) -> Te
     matrix = 0.5 * torch.eye(count).to(posterior.mean)
     # One item at a time: pairs of all would be too many for a mixture.
     for i in range(count):
-        others = torch.tensor([j for j in range(count) if j != i])
-        first = torch.full_like(others, i)
+        opponents = torch.tensor([j for j in range(count) if j != i])
+        first = torch.full_like(opponents, i)
         # Parameters of an ensemble come last.
-        win = duel_share(model, *duel_mixtures(posterior, first, others)).mean(0)
-        matrix[i, others] = win.reshape(count - 1, -1).mean(-1)
+        win = duel_share(model, *duel_mixtures(posterior, first, opponents)).mean(0)
+        matrix[i, opponents] = win.reshape(count - 1, -1).mean(-1)
     return matrix

@@ -88,8 +88,13 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
     # Squares of large counts have no room in integers.
     counts = _outcome_counts(point, comparisons).double()
     of_pair = counts.sum(-1)
-    same, both = (float((c * (c - 1)).sum()) for c in (counts, of_pair))
-    return AnswerAgreement(int((of_pair > 1).sum()), same / both if both else math.nan)
+    agreeing_pairs, answer_pairs = (
+        float((c * (c - 1)).sum()) for c in (counts, of_pair)
+    )
+    return AnswerAgreement(
+        int((of_pair > 1).sum()),
+        agreeing_pairs / answer_pairs if answer_pairs else math.nan,
+    )
 
 
 def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
@@ -269,9 +274,9 @@ RESTARTS = 2
 """Starts of each function that are followed uphill."""
 
 STEPS = 20
-"""Of L-BFGS-B. A hundred, from three starts, moved the probability of a small gain by
-at most 0.02 on four models of three and six inputs, which is less than the error of 128
-functions, and took two to four times as long."""
+"""Steps of L-BFGS-B. A hundred, from three starts, moved the probability of a small
+gain by at most 0.02 on four models of three and six inputs, which is less than the
+error of 128 functions, and took two to four times as long."""
 
 
 def path_maxima(
@@ -294,7 +299,7 @@ def path_maxima(
     with torch.no_grad():
         values, at_starts = paths(points), paths(starts)
     best = at_starts.topk(min(RESTARTS, len(starts)), dim=-1).indices
-    _, found = gen_candidates_scipy(
+    _, optima = gen_candidates_scipy(
         starts[best],
         paths,  # type: ignore[arg-type]  # It takes any function of points.
         lower_bounds=box[0],
@@ -302,7 +307,7 @@ def path_maxima(
         options={"maxiter": STEPS},
         use_parallel_mode=False,
     )
-    largest = torch.maximum(found.detach(), at_starts.gather(-1, best)).amax(-1)
+    largest = torch.maximum(optima.detach(), at_starts.gather(-1, best)).amax(-1)
     return values, largest
 
 
@@ -413,13 +418,13 @@ def stopping_advice(
             models, or bounds for an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
-    for name, value, least in (
+    for name, value, lower_end in (
         ("tolerance", tolerance, 0.5),
         ("confidence", confidence, 0),
         ("gain_tolerance", gain_tolerance, 0),
     ):
-        if not least < value < 1:
-            raise BotorchPrefError(f"{name} is {value}; give one in ({least}, 1).")
+        if not lower_end < value < 1:
+            raise BotorchPrefError(f"{name} is {value}; give one in ({lower_end}, 1).")
     # One draw would be sure of itself.
     check_count("num_samples", num_samples, at_least=2)
     if not len(candidates):
@@ -435,22 +440,26 @@ def stopping_advice(
     best = _best_mean(model, candidates) if recommended is None else recommended
     if bounds is not None:
         _check_searched(model, bounds, torch.cat([best, candidates]))
-    seen = candidates if shown is None else shown
+    observed = candidates if shown is None else shown
     sources = plausible or [model]
     num_draws = math.ceil((num_samples if bounds is None else NUM_PATHS) / len(sources))
     gains, extents, chances = [], [], []
     for place, source in enumerate(sources):
-        draws = _gains(source, best, candidates, seen, bounds, num_draws, seed + place)
-        known = model_link(source) if link is None else link
+        draws = _gains(
+            source, best, candidates, observed, bounds, num_draws, seed + place
+        )
+        source_link = model_link(source) if link is None else link
         with torch.no_grad():
-            chances.append(known.win_probability(draws[0], torch.zeros_like(draws[0])))
+            chances.append(
+                source_link.win_probability(draws[0], torch.zeros_like(draws[0]))
+            )
         gains.append(draws[0])
         extents.append(draws[1])
     gain, extent, chance = map(torch.cat, (gains, extents, chances))
     unnoticed = float((chance < tolerance).double().mean())
     little = float((gain < gain_tolerance * extent).double().mean())
     # An ensemble's members count alike.
-    each = gain.reshape(len(gain), -1).mean(-1)
+    mean_gains = gain.reshape(len(gain), -1).mean(-1)
     expected, extent_expected = float(gain.mean()), float(extent.mean())
     return StoppingAdvice(
         stop=max(unnoticed, little) >= confidence,
@@ -459,7 +468,7 @@ def stopping_advice(
         expected_gain=expected,
         gain_share=expected / extent_expected if extent_expected > 0 else math.nan,
         gain_confidence=little,
-        gain_standard_error=float(each.std()) / len(each) ** 0.5,
+        gain_standard_error=float(mean_gains.std()) / len(mean_gains) ** 0.5,
     )
 
 
@@ -482,7 +491,7 @@ def _gains(
     model: Model,
     best: Tensor,
     candidates: Tensor,
-    seen: Tensor,
+    observed: Tensor,
     bounds: Tensor | None,
     num_draws: int,
     seed: int,
@@ -492,14 +501,14 @@ def _gains(
     if bounds is None:
         # Points that were shown are mostly candidates too.
         points, place = torch.unique(
-            torch.cat([every, seen]), dim=0, return_inverse=True
+            torch.cat([every, observed]), dim=0, return_inverse=True
         )
         utilities = utility_samples(model, points, num_draws, seed)[..., place]
         largest = utilities[..., : len(every)].amax(-1)
     else:
-        points = torch.cat([best, seen])
+        points = torch.cat([best, observed])
         utilities, largest = path_maxima(model, points, every, bounds, num_draws, seed)
-    of_seen = utilities[..., -len(seen) :]
+    of_seen = utilities[..., -len(observed) :]
     extent = of_seen.amax(-1) - of_seen.amin(-1)
     return largest - utilities[..., 0], extent
 

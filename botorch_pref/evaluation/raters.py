@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 OUTLIER_RATE = 0.05
-"""Of crowds whose raters are all equally reliable, how many have an outlier at most."""
+"""Largest share of crowds of equally reliable raters in which one is an outlier."""
 
 LEVEL = 0.95
 """Probability of the intervals."""
@@ -131,21 +131,21 @@ def _answers_of_raters(model: PreferenceGP, kernel: ReliabilityKernel) -> Tensor
     column = -1 if kernel.active_dims is None else int(kernel.active_dims[0])
     with torch.no_grad():
         numbers = model.transform_inputs(cast("Tensor", model.datapoints))[:, column]
-    place, known = kernel.places(numbers)
-    place = torch.where(known, place, len(kernel.raters))
+    place, is_listed = kernel.places(numbers)
+    place = torch.where(is_listed, place, len(kernel.raters))
     total = torch.zeros(len(kernel.raters) + 1, dtype=torch.long, device=place.device)
     for block in model.feedback:
         rows = [getattr(block, names[0]) for names in block.tables.values()]
         for points in rows:
-            other = (numbers[points] != numbers[points[:, :1]]) & (points >= 0)
-            if bool(other.any()):
-                where = int(other.any(-1).nonzero()[0])
+            is_foreign = (numbers[points] != numbers[points[:, :1]]) & (points >= 0)
+            if bool(is_foreign.any()):
+                answer = int(is_foreign.any(-1).nonzero()[0])
                 raise BotorchPrefError(
-                    f"Answer {where} of {type(block).__name__} is about points of two "
+                    f"Answer {answer} of {type(block).__name__} is about points of two "
                     "raters; give each answer the points of the rater who gave it."
                 )
-        of = torch.cat([place[points[:, 0]] for points in rows])
-        total.index_add_(0, of, block.answer_counts)
+        rater_places = torch.cat([place[points[:, 0]] for points in rows])
+        total.index_add_(0, rater_places, block.answer_counts)
     if not bool(total[:-1].any()):
         raise BotorchPrefError(
             f"No answer is of the raters {kernel.raters.tolist()}; an input transform "
@@ -155,7 +155,7 @@ def _answers_of_raters(model: PreferenceGP, kernel: ReliabilityKernel) -> Tensor
 
 
 _STEP = 2e-3
-"""Of the differences, in raw parameters: most are logarithms, or those in spreads."""
+"""Step of differences, in raw parameters: most are logarithms, or those in spreads."""
 
 _FLAT = 0.01
 """Curvature below which nothing determines a raw parameter: its deviation is ten."""
@@ -176,7 +176,7 @@ class _Fit:
     """
 
     loss: Callable[[Tensor], Tensor]
-    least: Tensor
+    smallest_loss: Tensor
     best: Tensor
     basis: Tensor
     raw_noise: Tensor
@@ -199,7 +199,7 @@ class _Fit:
             return False
         moved = self.raw_noise + step[:count]
         prior = self.raw_noise.square().sum() - moved.square().sum()
-        worse = self.loss(self.best + self.basis @ step) - self.least
+        worse = self.loss(self.best + self.basis @ step) - self.smallest_loss
         return bool(2 * worse + prior > limit)
 
 
@@ -210,39 +210,45 @@ def _fit_around(model: PreferenceGP) -> _Fit:
     parameters = [p for p in model.parameters() if p.requires_grad]
     kernel = _checked_kernel(model)
 
-    def gradient(at: Tensor) -> Tensor:
-        vector_to_parameters(at, parameters)
+    def gradient(vector: Tensor) -> Tensor:
+        vector_to_parameters(vector, parameters)
         loss = -objective.log_posterior()
-        found = torch.autograd.grad(loss, parameters, materialize_grads=True)
-        return parameters_to_vector(found)
+        gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        return parameters_to_vector(gradients)
 
     @torch.no_grad()
-    def loss(at: Tensor) -> Tensor:
-        vector_to_parameters(at, parameters)
+    def loss(vector: Tensor) -> Tensor:
+        vector_to_parameters(vector, parameters)
         return -objective.log_posterior()
 
     best = parameters_to_vector(parameters).detach().clone()
     of_noise = [torch.full_like(p, float(p is kernel.raw_noise)) for p in parameters]
     is_noise = parameters_to_vector(of_noise) > 0
-    of_noises, here = noise_curvature(model), gradient(best)
+    of_noises, best_gradient = noise_curvature(model), gradient(best)
     steps = _STEP * torch.eye(len(best)).to(best)
     differ = ~is_noise if of_noises is not None else torch.ones_like(is_noise)
     hessian = torch.zeros_like(steps)
     for place in differ.nonzero().flatten().tolist():
-        hessian[place] = (gradient(best + steps[place]) - here) / _STEP
+        hessian[place] = (gradient(best + steps[place]) - best_gradient) / _STEP
     if of_noises is not None:
         hessian[is_noise] = hessian[:, is_noise].mT
         # The prior of a log noise in spreads, which is its raw one, is standard normal.
-        both = torch.eye(len(of_noises)).to(best) - kernel.spread**2 * of_noises
-        hessian[is_noise.unsqueeze(-1) & is_noise] = both.flatten()
+        noise_hessian = (
+            torch.eye(len(of_noises)).to(best) - kernel.spread**2 * of_noises
+        )
+        hessian[is_noise.unsqueeze(-1) & is_noise] = noise_hessian.flatten()
     hessian = 0.5 * (hessian + hessian.mT)
-    own, others = (torch.eye(len(best)).to(best)[:, k] for k in (is_noise, ~is_noise))
-    curvature, directions = torch.linalg.eigh(others.mT @ hessian @ others)
-    basis = torch.cat([own, others @ directions[:, curvature > _FLAT]], dim=-1)
+    noise_axes, other_axes = (
+        torch.eye(len(best)).to(best)[:, k] for k in (is_noise, ~is_noise)
+    )
+    curvature, directions = torch.linalg.eigh(other_axes.mT @ hessian @ other_axes)
+    basis = torch.cat(
+        [noise_axes, other_axes @ directions[:, curvature > _FLAT]], dim=-1
+    )
     root, failed = torch.linalg.cholesky_ex(basis.mT @ hessian @ basis)
     if not int(failed):
         covariance = torch.cholesky_inverse(root)
-        downhill = basis.mT @ here
+        downhill = basis.mT @ best_gradient
     if int(failed) or float(downhill @ covariance @ downhill) > 2 * _NOT_FITTED:
         raise BotorchPrefError(
             "The noises of raters are not those with the largest evidence; fit the "
@@ -328,5 +334,5 @@ def _labels(
         raise BotorchPrefError(
             f"There are {len(numbers)} raters; give two raters or more."
         )
-    given = numbers if names is None else names
-    return checked_names(given, len(numbers), "raters")
+    labels = numbers if names is None else names
+    return checked_names(labels, len(numbers), "raters")

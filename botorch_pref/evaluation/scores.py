@@ -91,21 +91,23 @@ def predictive_log_probability(
         )
     feedback.check_indices(datapoints.shape[-2])
     likelihood = _likelihood_of(model, type(feedback))
-    shown = _Shown(model, datapoints)
+    options = _Shown(model, datapoints)
     if feedback.covariates is not None:
         feedback, places, covariates = feedback.options()
-        shown = _Shown(model, datapoints[places], covariates)
+        options = _Shown(model, datapoints[places], covariates)
     if isinstance(feedback, Choices):
         choice = likelihood.log_choice_probability
-        each = _of_sets(feedback.stages(), lambda f: choice(f)[..., 0], shown)
+        log_probabilities = _of_sets(
+            feedback.stages(), lambda f: choice(f)[..., 0], options
+        )
     elif isinstance(feedback, Rankings):
         order = likelihood.log_order_probability
-        each = _of_sets(feedback.orders, order, shown)
+        log_probabilities = _of_sets(feedback.orders, order, options)
     else:
-        each = _of_rows(feedback, likelihood, shown)
+        log_probabilities = _of_rows(feedback, likelihood, options)
     if not is_ensemble(model):
-        return each
-    return each.logsumexp(-1) - math.log(each.shape[-1])
+        return log_probabilities
+    return log_probabilities.logsumexp(-1) - math.log(log_probabilities.shape[-1])
 
 
 class _Shown(NamedTuple):
@@ -136,11 +138,11 @@ def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
 
 
 def _of_rows(
-    feedback: Feedback, likelihood: PreferenceLikelihood[Any], shown: _Shown
+    feedback: Feedback, likelihood: PreferenceLikelihood[Any], options: _Shown
 ) -> Tensor:
     """The log partitions of rows, each an answer, under the posterior's mixture."""
     try:
-        factors = likelihood.factors(feedback, len(shown.datapoints))
+        factors = likelihood.factors(feedback, len(options.datapoints))
     except FeedbackError as error:
         raise UnsupportedFeedbackError(
             f"The model's {type(likelihood).__name__} does not explain the held-out "
@@ -152,19 +154,19 @@ def _of_rows(
             f"{type(feedback).__name__} are not one for each answer; the probability "
             "of held-out answers needs ScalarFactors without shared noise."
         )
-    means, variance = _row_moments(factors.rows, shown)
+    means, variance = _row_moments(factors.rows, options)
     # Members of an ensemble are batches of the likelihood's parameters, before rows.
     last = means.movedim(1, -1), variance.movedim(0, -1)
-    each = factors.log_partition(*last).value.movedim(-1, 1)
-    return each.logsumexp(0) - math.log(len(each))
+    log_partitions = factors.log_partition(*last).value.movedim(-1, 1)
+    return log_partitions.logsumexp(0) - math.log(len(log_partitions))
 
 
-def _row_moments(rows: SparseDesign, shown: _Shown) -> tuple[Tensor, Tensor]:
+def _row_moments(rows: SparseDesign, options: _Shown) -> tuple[Tensor, Tensor]:
     """Means and variances of the mixture of each row's latent.
 
     Means are `s x m` and variances `m`; `s x m x S` and `m x S` for an ensemble.
     """
-    means, covariance = shared_covariance_mixture(shown.posterior(rows.indices))
+    means, covariance = shared_covariance_mixture(options.posterior(rows.indices))
     c = rows.coefficients
     c = c.reshape(len(c), *[1] * (means.dim() - 3), c.shape[-1])
     variance = (c.unsqueeze(-1) * covariance * c.unsqueeze(-2)).sum((-2, -1))
@@ -174,7 +176,7 @@ def _row_moments(rows: SparseDesign, shown: _Shown) -> tuple[Tensor, Tensor]:
 
 
 def _of_sets(
-    sets: Tensor, log_probability: Callable[[Tensor], Tensor], shown: _Shown
+    sets: Tensor, log_probability: Callable[[Tensor], Tensor], options: _Shown
 ) -> Tensor:
     """Averages over draws; sets of one size at once, in portions for memory."""
     sizes = (sets >= 0).sum(-1)
@@ -182,12 +184,12 @@ def _of_sets(
     for size in sizes.unique().tolist():
         portion = max(1, _ITEMS_AT_ONCE // size)
         for rows in (sizes == size).nonzero()[:, 0].split(portion):
-            posterior = shown.posterior(sets[rows, :size])
+            posterior = options.posterior(sets[rows, :size])
             sampler = get_sampler(
                 cast("TorchPosterior", posterior), torch.Size([NUM_DRAWS]), seed=_SEED
             )
-            each = log_probability(sampler(posterior).squeeze(-1))
-            done.append(each.logsumexp(0) - math.log(NUM_DRAWS))
+            log_probabilities = log_probability(sampler(posterior).squeeze(-1))
+            done.append(log_probabilities.logsumexp(0) - math.log(NUM_DRAWS))
             order.append(rows)
     return torch.cat(done)[torch.cat(order).argsort()]
 
@@ -250,16 +252,16 @@ class _BlockScores(NamedTuple):
 
 
 def _fold_scores(fold: HeldOutAnswers) -> list[_BlockScores]:
-    found = []
+    block_scores = []
     for kind, block in by_kind(fold.feedback):
         scores = _scores(block, fold)
         correct = torch.full_like(scores, math.nan)
         if isinstance(block, Comparisons) and block.pairs is not None:
-            other = None if block.covariates is None else -block.covariates
-            turned = Comparisons(block.pairs.flip(-1), covariates=other)
+            turned_covariates = None if block.covariates is None else -block.covariates
+            turned = Comparisons(block.pairs.flip(-1), covariates=turned_covariates)
             correct = (1 + (scores - _scores(turned, fold)).sign()) / 2
-        found.append(_BlockScores(kind, scores, block.answer_counts, correct))
-    return found
+        block_scores.append(_BlockScores(kind, scores, block.answer_counts, correct))
+    return block_scores
 
 
 def _table(folds: Iterable[Sequence[_BlockScores]]) -> DataFrame:
@@ -294,13 +296,13 @@ def table_of(
 
 
 def checked_names(
-    names: Sequence[Hashable] | None, count: int, what: str
+    names: Sequence[Hashable] | None, count: int, noun: str
 ) -> list[Hashable]:
     """Names of things, each of its own; by default numbers from 0."""
     labels = [*range(count)] if names is None else [*names]
     if len(labels) != count or len(set(labels)) < count:
         raise BotorchPrefError(
-            f"There are {count} {what}, and {len(labels)} names, {len(set(labels))} of "
+            f"There are {count} {noun}, and {len(labels)} names, {len(set(labels))} of "
             "them different; name each once."
         )
     return labels
@@ -313,11 +315,17 @@ def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
             yield type(block).__name__.lower(), block
             continue
         if block.pairs is not None:
-            told = block.pair_covariates
-            yield DUELS, replace(block, ties=None, tie_counts=None, covariates=told)
+            covariates = block.pair_covariates
+            yield (
+                DUELS,
+                replace(block, ties=None, tie_counts=None, covariates=covariates),
+            )
         if block.ties is not None:
-            told = block.tie_covariates
-            yield "ties", replace(block, pairs=None, pair_counts=None, covariates=told)
+            covariates = block.tie_covariates
+            yield (
+                "ties",
+                replace(block, pairs=None, pair_counts=None, covariates=covariates),
+            )
 
 
 def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
@@ -332,15 +340,15 @@ def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
 
 
 def _row(scores: Tensor, counts: Tensor, correct: Tensor) -> dict[str, float]:
-    known = ~scores.isnan()
-    scored, often = scores[known], counts[known]
+    is_scored = ~scores.isnan()
+    scored, often = scores[is_scored], counts[is_scored]
     count = int(often.sum())
     mean = float((often * scored).sum()) / count if count else math.nan
     squares = float((often * (scored - mean).square()).sum())
     error = (squares / (count - 1) / count) ** 0.5 if count > 1 else math.nan
-    accuracy = float((often * correct[known]).sum()) / count if count else math.nan
-    told = {"answers": int(counts.sum()), "scored": count, "log_loss": -mean}
-    return {**told, "standard_error": error, "accuracy": accuracy}
+    accuracy = float((often * correct[is_scored]).sum()) / count if count else math.nan
+    columns = {"answers": int(counts.sum()), "scored": count, "log_loss": -mean}
+    return {**columns, "standard_error": error, "accuracy": accuracy}
 
 
 Fit = Callable[[PreferenceGP], object]
@@ -405,8 +413,8 @@ def cross_validate_model(
             fit(copy.train())
         return _fold_scores(HeldOutAnswers(copy.eval(), fold.held_out, points))
 
-    each = Parallel(n_jobs=n_jobs)(delayed(scored)(fold) for fold in folds)
-    return _table(cast("list[list[_BlockScores]]", each))
+    fold_scores = Parallel(n_jobs=n_jobs)(delayed(scored)(fold) for fold in folds)
+    return _table(cast("list[list[_BlockScores]]", fold_scores))
 
 
 def ordered_pairs(stages: Tensor) -> Tensor:
