@@ -181,7 +181,7 @@ def _without_silent_rows(
             f"{table.path} has no answer. {' '.join(notes)} Give rows in which one of "
             "two different items won."
         )
-    return table.without(silent), notes
+    return table.without_rows(silent), notes
 
 
 def _lines(table: CsvTable, rows: list[int]) -> str:

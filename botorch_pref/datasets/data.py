@@ -98,17 +98,17 @@ class ComparisonData:
 
     def subset(self, rows: Tensor) -> ComparisonData:
         """The comparisons of some rows (indices or a mask), over their items alone."""
-        kept, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
+        items, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
         tie = None if self.tie is None else self.tie[rows]
-        kept_points = self.datapoints[kept]
-        return ComparisonData(kept_points, inverse, self.feature_names, raters, tie)
+        item_points = self.datapoints[items]
+        return ComparisonData(item_points, inverse, self.feature_names, raters, tie)
 
 
-def _refuse_rows(bad: Tensor, what: str) -> None:
+def _refuse_rows(bad: Tensor, message: str) -> None:
     if bad.any():
         row = int(bad.nonzero()[0])
-        raise FeedbackError(f"comparison {row} {what} ({int(bad.sum())} such rows)")
+        raise FeedbackError(f"comparison {row} {message} ({int(bad.sum())} such rows)")
 
 
 Kind = TypeVar("Kind", bound=Feedback)
@@ -166,13 +166,13 @@ class FeedbackData(Generic[Kind]):
         """The answers of some rows (indices or a mask), over their items alone."""
         chosen = self.feedback.take(rows)
         indices = [getattr(chosen, name).flatten() for name in chosen.index_fields]
-        kept = torch.cat(indices).unique()
-        kept = kept[kept >= 0]
+        items = torch.cat(indices).unique()
+        items = items[items >= 0]
         places = torch.zeros(len(self.datapoints), dtype=torch.long)
-        places[kept] = torch.arange(len(kept))
+        places[items] = torch.arange(len(items))
         raters = None if self.raters is None else self.raters[rows]
         moved = chosen.reindexed(places)
-        return FeedbackData(self.datapoints[kept], moved, self.feature_names, raters)
+        return FeedbackData(self.datapoints[items], moved, self.feature_names, raters)
 
 
 def pairs_and_ties(
@@ -186,9 +186,10 @@ def pairs_and_ties(
     Each was given as often as its count says, or once. Covariates are `m x p`.
     """
     parts = [(rows, bool(rows.any())) for rows in (~tie, tie)]
-    won, tied = (pairs[rows] if some else None for rows, some in parts)
+    won, tied = (pairs[rows] if has_rows else None for rows, has_rows in parts)
     often: list[Tensor | None] = [
-        counts[rows] if some and counts is not None else None for rows, some in parts
+        counts[rows] if has_rows and counts is not None else None
+        for rows, has_rows in parts
     ]
     if covariates is not None:
         covariates = torch.cat([covariates[~tie], covariates[tie]])

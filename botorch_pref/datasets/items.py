@@ -68,8 +68,8 @@ class ItemTable:
             FeedbackError: An id that is missing or there twice, or a column with a gap,
                 of another kind or without a name.
         """
-        if said := unread_index(items.columns):
-            raise FeedbackError(said)
+        if message := unread_index(items.columns):
+            raise FeedbackError(message)
         columns = [*map(str, items.columns)]
         if twice := [name for name in columns if columns.count(name) > 1]:
             raise FeedbackError(
@@ -89,13 +89,13 @@ class ItemTable:
             return cls(names, ids, tuple(map(str, names)))
         features: dict[str, list[float]] = {}
         for column in items.columns:
-            found = _features(items[column])
-            if both := [*(found.keys() & features.keys())]:
+            encoded = _features(items[column])
+            if shared_names := [*(encoded.keys() & features.keys())]:
                 raise FeedbackError(
-                    f"Two columns of the items make the feature {both[0]!r}; rename "
-                    f"the column {column!r}."
+                    f"Two columns of the items make the feature {shared_names[0]!r}; "
+                    f"rename the column {column!r}."
                 )
-            features |= found
+            features |= encoded
         values = [torch.tensor(c, dtype=torch.float64) for c in features.values()]
         points = torch.stack(values, -1) if values else torch.zeros(len(names), 0)
         return cls(names, points, tuple(features))
@@ -152,16 +152,16 @@ class ItemTable:
         return torch.tensor([place[name] for name in names], dtype=torch.long)
 
     def _no_item(self, name: Hashable) -> str:
-        """What to say of a name that no item has, and which one looks like it."""
-        same = [item for item in self.names if as_read(item) == as_read(name)]
-        if not same:
+        """Says that no item has a name, and which one looks like it."""
+        alike = [item for item in self.names if as_read(item) == as_read(name)]
+        if not alike:
             return (
                 f"There is no item {name!r}; give ids as the table of items has them, "
                 "as texts or as numbers."
             )
         # Their codes, for some differ in nothing that can be seen.
         return (
-            f"There is no item {name!a}, but {same[0]!a}, which differs in "
+            f"There is no item {name!a}, but {alike[0]!a}, which differs in "
             "type, capitals, spaces, zeros or coding of letters; write one for both."
         )
 
@@ -184,12 +184,14 @@ class ItemTable:
 
     def _compared(self, answers: DataFrame) -> Tensor:
         """Rows of the two items of each answer, the winner first."""
-        known = set(self.names)
+        item_names = set(self.names)
         for column in (WINNER, LOSER):
             for row, name in _column(answers, column).items():
-                if name not in known:
-                    what = self._no_item(name)
-                    raise FeedbackError(f"The {column} of the answer {row!r}: {what}")
+                if name not in item_names:
+                    message = self._no_item(name)
+                    raise FeedbackError(
+                        f"The {column} of the answer {row!r}: {message}"
+                    )
         sides = [self.places(answers[column].tolist()) for column in (WINNER, LOSER)]
         pairs = torch.stack(sides, dim=-1)
         if (itself := pairs[:, 0] == pairs[:, 1]).any():
@@ -216,9 +218,9 @@ class ItemTable:
         names = tuple(sorted(set(raters), key=str))
         number = {name: i for i, name in enumerate(names)}
         items = self._compared(answers)
-        said = torch.tensor([number[name] for name in raters]).unsqueeze(-1)
-        seen = torch.stack([items, said.expand_as(items)], dim=-1)
-        distinct, pairs = distinct_items(seen)
+        rater_numbers = torch.tensor([number[name] for name in raters]).unsqueeze(-1)
+        rater_items = torch.stack([items, rater_numbers.expand_as(items)], dim=-1)
+        distinct, pairs = distinct_items(rater_items)
         points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
         return points, _comparisons(pairs, answers), names
 
@@ -265,29 +267,29 @@ def _ties(answers: DataFrame) -> Tensor:
     """Truth of whether answers are ties, ``m``."""
     if TIE not in answers.columns:
         return torch.zeros(len(answers), dtype=torch.bool)
-    said = answers[TIE].tolist()
+    values = answers[TIE].tolist()
     gaps = answers[TIE].isna()
-    for label, tie, gap in zip(answers.index, said, gaps, strict=True):
+    for label, tie, gap in zip(answers.index, values, gaps, strict=True):
         # What nullable columns have in gaps is neither equal to a truth nor not.
         if gap or tie not in (True, False):
             raise FeedbackError(
                 f"The answer {label!r} has the tie {tie!r}; say True or False."
             )
-    return torch.tensor([bool(tie) for tie in said])
+    return torch.tensor([bool(tie) for tie in values])
 
 
 def _counts(answers: DataFrame) -> Tensor | None:
     """How often answers were given, ``m``; None where the table does not say."""
     if COUNT not in answers.columns:
         return None
-    said = answers[COUNT].tolist()
-    for label, count in zip(answers.index, said, strict=True):
+    values = answers[COUNT].tolist()
+    for label, count in zip(answers.index, values, strict=True):
         if not isinstance(count, int) or not 1 <= count <= MOST_COUNTED:
             raise FeedbackError(
                 f"The answer {label!r} has the count {count!r}; give a whole number "
                 f"from 1 to {MOST_COUNTED}."
             )
-    return torch.tensor(said)
+    return torch.tensor(values)
 
 
 def _at_home(answers: DataFrame) -> Tensor | None:
@@ -298,13 +300,13 @@ def _at_home(answers: DataFrame) -> Tensor | None:
     sides = (answers[name].tolist() for name in (HOME, WINNER, LOSER))
     rows = zip(answers.index, answers[HOME].notna(), *sides, strict=True)
     signs = []
-    for label, there, home, *both in rows:
-        if there and home not in both:
+    for label, has_home, home, *contestants in rows:
+        if has_home and home not in contestants:
             raise FeedbackError(
                 f"The answer {label!r} has {home!r} at home, which is "
                 "neither its winner nor its loser; name one of them, or None."
             )
-        signs.append(1.0 - 2.0 * both.index(home) if there else 0.0)
+        signs.append(1.0 - 2.0 * contestants.index(home) if has_home else 0.0)
     return torch.tensor(signs, dtype=torch.double).unsqueeze(-1)
 
 
@@ -313,11 +315,11 @@ def unread_index(columns: Iterable[Hashable]) -> str:
 
     An index without a name is written as a column that has none.
     """
-    found = [name for name in map(str, columns) if name.startswith("Unnamed: ")]
-    if not found:
+    unnamed = [name for name in map(str, columns) if name.startswith("Unnamed: ")]
+    if not unnamed:
         return ""
     return (
-        f"The table has the column {found[0]!r}, which pandas makes of one without a "
+        f"The table has the column {unnamed[0]!r}, which pandas makes of one without a "
         "name: drop it, or read the file with pandas.read_csv(path, index_col=0) where "
         "it has the ids."
     )
@@ -374,7 +376,11 @@ def as_read(name: Hashable) -> str:
     """
     text = normalize("NFKC", str(name)).casefold()
     # Controls, and formats: copies from web pages have spaces without a width.
-    seen = (one for one in text if one.isspace() or category(one) not in ("Cc", "Cf"))
-    look = " ".join("".join(seen).split())
-    whole = re.fullmatch(r"0*([0-9]+)(\.0+)?", look)
-    return whole[1] if whole else look
+    characters = (
+        character
+        for character in text
+        if character.isspace() or category(character) not in ("Cc", "Cf")
+    )
+    look = " ".join("".join(characters).split())
+    integer = re.fullmatch(r"0*([0-9]+)(\.0+)?", look)
+    return integer[1] if integer else look

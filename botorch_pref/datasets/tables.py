@@ -48,11 +48,11 @@ def text_of(content: bytes) -> str:
 
 
 SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?\n', re.IGNORECASE)
-"""What Excel writes above the header, to name the separator."""
+"""Line that Excel writes above the header, to name the separator."""
 
 
 def separator_of(text: str) -> str:
-    """What stands between the cells of a CSV file: a comma, a semicolon or a tab.
+    """Finds what stands between the cells of a CSV file: a comma, a semicolon or a tab.
 
     It is the one that the header has most often outside of quotes. Where decimals have
     commas, spreadsheets save semicolons. A first line ``sep=;``, by which Excel says
@@ -74,7 +74,7 @@ def decimal_point(cell: str, separator: str) -> str:
     return cell
 
 
-def grouped(cells: Sequence[str], separator: str, whole: bool) -> list[int]:
+def grouped(cells: Sequence[str], separator: str, is_integer: bool) -> list[int]:
     """Places of the cells whose mark may be one of thousands.
 
     Between semicolons a comma begins decimals. Between tabs it does where another cell
@@ -83,12 +83,12 @@ def grouped(cells: Sequence[str], separator: str, whole: bool) -> list[int]:
     Args:
         cells: Of a column.
         separator: Between the cells of a row.
-        whole: Whether they are whole numbers.
+        is_integer: Whether they are whole numbers.
     """
-    if separator == "," or (separator == ";" and not whole):
+    if separator == "," or (separator == ";" and not is_integer):
         return []
     places = [i for i, cell in enumerate(cells) if _THOUSANDS.fullmatch(cell)]
-    if whole:
+    if is_integer:
         return places
     decimal = any(
         decimal_point(cell, separator) != cell and not _THOUSANDS.fullmatch(cell)
@@ -100,7 +100,7 @@ def grouped(cells: Sequence[str], separator: str, whole: bool) -> list[int]:
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}([,.]\d{3})+\s*")
 
 AMBIGUOUS = "may be in thousands or have decimals: write it without a mark of thousands"
-"""What is wrong with a cell that `grouped` finds."""
+"""Message on a cell that `grouped` finds."""
 
 
 def number_of(cell: str) -> float | None:
@@ -112,11 +112,11 @@ def number_of(cell: str) -> float | None:
 
 
 class Fault(NamedTuple):
-    """What is wrong in a file: in its ``line`` and ``column``, if it is in one."""
+    """A fault of a file: in its ``line`` and ``column``, if it is in one."""
 
     line: int
     column: str
-    what: str
+    message: str
 
     @property
     def place(self) -> str:
@@ -139,10 +139,12 @@ class TableFaults(FeedbackError):
         faults = self.faults
         if len(faults) == 1:
             place = faults[0].place
-            return f"{self.path}{place and f', {place}:'} {faults[0].what}"
-        lines = [f"{f.place}{f.place and ': '}{f.what}" for f in faults[:_MOST_FAULTS]]
-        if (more := len(faults) - _MOST_FAULTS) > 0:
-            lines.append(f"and {more:,} more")
+            return f"{self.path}{place and f', {place}:'} {faults[0].message}"
+        lines = [
+            f"{f.place}{f.place and ': '}{f.message}" for f in faults[:_MOST_FAULTS]
+        ]
+        if (num_hidden := len(faults) - _MOST_FAULTS) > 0:
+            lines.append(f"and {num_hidden:,} more")
         return "\n  ".join([f"{self.path} has {len(faults):,} faults:", *lines])
 
 
@@ -219,61 +221,65 @@ class CsvTable:
         # What is beyond the header would be left out, and the rest misread.
         long = [(line, row) for line, row in rows if any(row[len(header) :])]
         if long:
-            what = f"and the header has {len(header)}: quote a cell that has"
+            advice = f"and the header has {len(header)}: quote a cell that has"
             raise TableFaults(
                 path,
                 [
-                    Fault(line, "", f"{len(row)} cells, {what} {separator!r} in it")
+                    Fault(line, "", f"{len(row)} cells, {advice} {separator!r} in it")
                     for line, row in long
                 ],
             )
         lines = [line for line, _ in rows]
         return cls(path, separator, header, lines, [row for _, row in rows])
 
-    def without(self, rows: Collection[int]) -> CsvTable:
+    def without_rows(self, rows: Collection[int]) -> CsvTable:
         """The table without some rows, by their places."""
         if not rows:
             return self
-        kept = [row for row in range(len(self.rows)) if row not in rows]
-        lines = [self.lines[row] for row in kept]
-        return replace(self, lines=lines, rows=[self.rows[row] for row in kept])
+        places = [row for row in range(len(self.rows)) if row not in rows]
+        lines = [self.lines[row] for row in places]
+        return replace(self, lines=lines, rows=[self.rows[row] for row in places])
 
     def refuse(self, column: str, wrong: Iterable[tuple[int, str]]) -> None:
         """Raises `TableFaults` where a row of a column has something wrong."""
-        if faults := [Fault(self.lines[row], column, what) for row, what in wrong]:
+        if faults := [
+            Fault(self.lines[row], column, message) for row, message in wrong
+        ]:
             raise TableFaults(self.path, faults)
 
     def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
         """A column as texts, without white space around them."""
-        what = ""
+        message = ""
         if column not in self.header:
             alike = [h for h in self.header if h.casefold() == column.casefold()]
-            one = alike[0] if alike else "one"
-            what = (
-                f"lacks the column {column}: add it, or rename {one}; the header is "
-                f"{', '.join(self.header) or 'empty'}"
+            suggestion = alike[0] if alike else "one"
+            message = (
+                f"lacks the column {column}: add it, or rename {suggestion}; the "
+                f"header is {', '.join(self.header) or 'empty'}"
             )
         # Of columns that nobody reads there may be several.
         elif self.header.count(column) > 1:
-            what = f"has the column {column} twice: remove one"
+            message = f"has the column {column} twice: remove one"
         elif not self.rows:
-            what = "has no rows below its header: add some"
-        if what:
-            raise TableFaults(self.path, [Fault(0, "", what)])
+            message = "has no rows below its header: add some"
+        if message:
+            raise TableFaults(self.path, [Fault(0, "", message)])
         place = self.header.index(column)
         texts = [row[place].strip() if place < len(row) else "" for row in self.rows]
         if not may_be_empty:
-            what = "empty cell: fill it in"
-            self.refuse(column, ((row, what) for row, c in enumerate(texts) if not c))
+            message = "empty cell: fill it in"
+            self.refuse(
+                column, ((row, message) for row, c in enumerate(texts) if not c)
+            )
         return texts
 
     def truths(self, column: str) -> list[bool]:
         """A column of true and false, or yes and no; an empty cell is false."""
         cells = self.texts(column, may_be_empty=True)
         values = [TRUTHS.get(cell.lower()) for cell in cells]
-        what = "is neither true nor false, yes nor no: write one of these"
+        advice = "is neither true nor false, yes nor no: write one of these"
         wrong = [row for row, value in enumerate(values) if value is None]
-        self.refuse(column, ((row, f"{cells[row]!r} {what}") for row in wrong))
+        self.refuse(column, ((row, f"{cells[row]!r} {advice}") for row in wrong))
         return [bool(value) for value in values]
 
     def numbers_or_words(self, columns: Sequence[str]) -> list[Any]:
@@ -287,7 +293,7 @@ class CsvTable:
             for c, t in zip(columns, texts, strict=True)
             for cell in enumerate(t)
         ]
-        places = grouped([cell for *_, cell in cells], self.separator, whole=False)
+        places = grouped([cell for *_, cell in cells], self.separator, is_integer=False)
         self._refuse_cells((cells[place], AMBIGUOUS) for place in places)
         points = [decimal_point(cell, self.separator) for *_, cell in cells]
         numbers = [*map(number_of, points)]
@@ -296,8 +302,8 @@ class CsvTable:
         wrong = []
         for number, cell in zip(numbers, cells, strict=True):
             if number is None:
-                what = "is not a number, and other cells are: correct it, or "
-                wrong.append((cell, what + "write words in all"))
+                advice = "is not a number, and other cells are: correct it, or "
+                wrong.append((cell, advice + "write words in all"))
             elif not math.isfinite(number):
                 wrong.append((cell, "is not finite: correct it"))
         self._refuse_cells(wrong)
@@ -306,8 +312,8 @@ class CsvTable:
     def _refuse_cells(self, wrong: Iterable[tuple[tuple[str, int, str], str]]) -> None:
         """Raises `TableFaults` of cells, each with its column and its row."""
         faults = [
-            Fault(self.lines[row], column, f"{cell!r} {what}")
-            for (column, row, cell), what in wrong
+            Fault(self.lines[row], column, f"{cell!r} {message}")
+            for (column, row, cell), message in wrong
         ]
         if faults:
             raise TableFaults(self.path, faults)
@@ -315,14 +321,14 @@ class CsvTable:
     def integers(self, column: str, low: int, high: int = MOST_COUNTED) -> list[int]:
         """A column as integers of a range."""
         values, texts = [], self.texts(column)
-        places = grouped(texts, self.separator, whole=True)
+        places = grouped(texts, self.separator, is_integer=True)
         wrong = [(row, f"{texts[row]!r} {AMBIGUOUS}") for row in places]
         span = f"from {low} to {high}: correct the file"
         for row, cell in enumerate(texts):
             # Tables with gaps elsewhere have 12 as 12.0 or 12,0.
-            whole = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
+            digits = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
             # Python refuses to read integers of thousands of digits.
-            value = int(whole) if re.fullmatch(r"-?\d{1,18}", whole) else low - 1
+            value = int(digits) if re.fullmatch(r"-?\d{1,18}", digits) else low - 1
             if not low <= value <= high and row not in places:
                 wrong.append((row, f"{cell!r} is not an integer {span}"))
             values.append(value)
@@ -398,9 +404,11 @@ def load_csv(path: str | Path) -> ComparisonData:
         raise FeedbackError(f"{path} has no feature that differs: add one")
     values = torch.tensor([*columns.values()], dtype=torch.double)
     winners, losers = values.T.chunk(2)
-    what = "winner and loser have the same features: remove the line or add the "
-    same = (winners == losers).all(-1).nonzero().flatten().tolist()
-    table.refuse("", ((row, what + "feature in which they differ") for row in same))
+    advice = "winner and loser have the same features: remove the line or add the "
+    equal_rows = (winners == losers).all(-1).nonzero().flatten().tolist()
+    table.refuse(
+        "", ((row, advice + "feature in which they differ") for row in equal_rows)
+    )
     raters = numbered(table.texts(RATER)) if RATER in table.header else None
     tie = torch.tensor(table.truths(TIE)) if TIE in table.header else None
     return ComparisonData.from_pairs(winners, losers, tuple(columns), raters, tie)
@@ -418,7 +426,7 @@ def _features_of(table: CsvTable) -> list[str]:
         )
     missing = [SIDES[1] + name for name in won if name not in lost]
     missing += [SIDES[0] + name for name in lost if name not in won]
-    what = "lacks the column"
-    if faults := [Fault(0, "", f"{what} {name}: add it") for name in missing]:
+    message = "lacks the column"
+    if faults := [Fault(0, "", f"{message} {name}: add it") for name in missing]:
         raise TableFaults(table.path, faults)
     return won
