@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -214,8 +214,6 @@ class BoxFactors(ScalarFactors):
     """
 
     takes_counts = True
-    are_powers: ClassVar[bool] = True
-    """Whether a win and a loss of a row are powers of a tail and of the other one."""
     sources: Tensor | None = None
 
     def __init__(
@@ -256,6 +254,24 @@ class BoxFactors(ScalarFactors):
     @property
     def _ends(self) -> tuple[Tensor, ...]:
         return self.variance, self.lower, self.upper, self.width
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """What a win and a loss of a row share, each ``batch_shape x m``."""
+        return (self.variance,)
+
+    def opposed(
+        self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
+    ) -> OpposedAnswers | None:
+        """All wins and losses of rows, of ends at 0; None where these are not known.
+
+        Args:
+            parameters: Those of each row.
+            wins: How many rows have, as is the next one.
+            losses: How many.
+        """
+        (variance,) = parameters
+        return OpposedAnswers(variance.rsqrt(), wins, losses)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> BoxFactors:
         """Makes boxes whose noise and ends are changed alike, without rows of theirs.
@@ -487,7 +503,7 @@ class _Answers:
 
 
 @dataclass(frozen=True, eq=False)
-class _Opposed:
+class OpposedAnswers:
     r"""All wins and losses of rows, :math:`\Phi(x)^a \Phi(-x)^b`, ``batch_shape x m``.
 
     One tail gives both, for half the cost of two; ``slope`` is that of ``x``.
@@ -497,10 +513,10 @@ class _Opposed:
     wins: Tensor
     losses: Tensor
 
-    def take(self, places: Tensor) -> _Opposed:
+    def take(self, places: Tensor) -> Self:
         """Some of the rows."""
-        parts = (self.slope, self.wins, self.losses)
-        return _Opposed(*(part[..., places] for part in parts))
+        parts = (getattr(self, field.name) for field in fields(self))
+        return type(self)(*(part[..., places] for part in parts))
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """The log probability of the answers of each row, and two derivatives."""
@@ -537,7 +553,7 @@ class _Opposed:
         return value, first, -likely * (likely_hazard + distance) - unlikely * excess
 
 
-def _opposed(answers: _Answers) -> _Opposed | None:
+def _opposed(answers: _Answers) -> OpposedAnswers | None:
     """Wins and losses as one; None where some answers are something else.
 
     Ends and variances that are learned have gradients of their own: such ends are
@@ -546,26 +562,28 @@ def _opposed(answers: _Answers) -> _Opposed | None:
     boxes, counts, groups = answers.boxes, answers.counts, answers.groups
     side, answered = boxes._sides, counts > 0
     bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
-    if not boxes.are_powers or side is None or answers.mixed or bound.requires_grad:
+    if side is None or answers.mixed or bound.requires_grad:
         return None
     if bool(((bound != 0) & answered).any()):
         return None
-    variance, group = torch.broadcast_tensors(boxes.variance, groups.group)
+    group, *shared = torch.broadcast_tensors(groups.group, *boxes.parameters)
     places = torch.arange(group.shape[-1], device=group.device).expand_as(group)
     answer_places = group.new_zeros(*group.shape[:-1], groups.num_groups)
     # The gradient of a variance that is scattered would count for each answer.
-    row_variance = take_places(variance, answer_places.scatter(-1, group, places))
-    if bool(((take_places(row_variance, group) != variance) & answered).any()):
-        return None
-    won = groups.total(counts * (torch.as_tensor(side) * groups.sign > 0))
-    return _Opposed(row_variance.rsqrt(), won, groups.total(counts) - won)
+    first = answer_places.scatter(-1, group, places)
+    of_rows = [take_places(parameter, first) for parameter in shared]
+    for parameter, of_row in zip(shared, of_rows, strict=True):
+        if bool(((take_places(of_row, group) != parameter) & answered).any()):
+            return None
+    wins = groups.total(counts * (torch.as_tensor(side) * groups.sign > 0))
+    return boxes.opposed(of_rows, wins, groups.total(counts) - wins)
 
 
-def _product(answers: _Answers) -> list[_Answers | _Opposed]:
+def _product(answers: _Answers) -> list[_Answers | OpposedAnswers]:
     """The factors whose product all answers are, those with two ends by themselves."""
     boxes = answers.boxes
     two_sided = boxes.lower.isfinite() & boxes.upper.isfinite()
-    parts: list[_Answers | _Opposed] = []
+    parts: list[_Answers | OpposedAnswers] = []
     for chosen in (~two_sided, two_sided):
         places = _in_any_element(chosen)
         if len(places):
@@ -575,7 +593,9 @@ def _product(answers: _Answers) -> list[_Answers | _Opposed]:
     return parts
 
 
-def _log_product(parts: Sequence[_Answers | _Opposed], z: Tensor) -> LogDerivatives:
+def _log_product(
+    parts: Sequence[_Answers | OpposedAnswers], z: Tensor
+) -> LogDerivatives:
     """The log probability of all answers of each row, and two derivatives."""
     total, *terms = (part.log_prob(z) for part in parts)
     for term in terms:
@@ -601,9 +621,10 @@ class _InLine:
         self._single = line_answers.take_answers(groups.first[self._alone]).boxes
         self._present = groups.present[self._alone]
         self._parts = _product(line_answers.take(self._merged))
-        self._opposed: tuple[_Opposed, NormalPowers] | None = None
-        if len(self._parts) == 1 and isinstance(self._parts[0], _Opposed):
-            part = self._parts[0]
+        self._opposed: tuple[OpposedAnswers, NormalPowers] | None = None
+        part = self._parts[0] if len(self._parts) == 1 else None
+        # Of a subclass they are no powers of a tail and of the other one.
+        if type(part) is OpposedAnswers:
             self._opposed = part, NormalPowers(part.wins, part.losses)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:

@@ -9,7 +9,9 @@ that noise can be learned from few answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -32,6 +34,7 @@ from botorch_pref.likelihoods.factors import (
     GroupsOf,
     LogDerivatives,
     MergedBoxFactors,
+    OpposedAnswers,
     ScalarFactors,
 )
 from botorch_pref.likelihoods.probit import (
@@ -42,6 +45,34 @@ from botorch_pref.likelihoods.probit import (
 from botorch_pref.numerics import argument_ranges
 from botorch_pref.numerics.bend_quadrature import bent_product_integral
 from botorch_pref.numerics.quadrature import OfRows, TiltedMoments
+
+
+@dataclass(frozen=True, eq=False)
+class OpposedLapses(OpposedAnswers):
+    r"""All wins and losses of rows, any of which may be a guess.
+
+    .. math:: \big(g + (1 - \epsilon) \Phi(x)\big)^a
+        \big(g + (1 - \epsilon) \Phi(-x)\big)^b .
+
+    No probability is less than the guess, so that densities keep their digits.
+    """
+
+    guess: Tensor
+    attention: Tensor
+
+    def log_prob(self, z: Tensor) -> LogDerivatives:
+        """See base class."""
+        x = z * self.slope
+        half, root = 0.5 * self.attention, math.sqrt(0.5) * x
+        win = self.guess + half * torch.erfc(-root)
+        loss = self.guess + half * torch.erfc(root)
+        density = math.sqrt(2 / math.pi) * half * (-root.square()).exp()
+        won, lost = density / win, density / loss
+        gained, suffered = self.wins * won, self.losses * lost
+        first = gained - suffered
+        second = -(x * first + gained * won + suffered * lost)
+        value = self.wins * win.log() + self.losses * loss.log()
+        return LogDerivatives(value, first * self.slope, second * self.slope.square())
 
 
 class LapsingBoxes(BoxFactors):
@@ -59,13 +90,25 @@ class LapsingBoxes(BoxFactors):
         attention: :math:`1 - \epsilon`, positive, ``batch_shape x m``.
     """
 
-    are_powers = False
-
     def __init__(self, boxes: BoxFactors, guess: Tensor, attention: Tensor) -> None:
         super().__init__(
             boxes.rows, boxes.variance, boxes.lower, boxes.upper, width=boxes.width
         )
         self.guess, self.attention = guess, attention
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """See base class."""
+        return (*super().parameters, self.guess, self.attention)
+
+    def opposed(
+        self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
+    ) -> OpposedLapses | None:
+        """See base class; None where nobody guesses."""
+        variance, guess, attention = parameters
+        if not bool((guess > 0).all()):
+            return None
+        return OpposedLapses(variance.rsqrt(), wins, losses, guess, attention)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> LapsingBoxes:
         """See base class."""

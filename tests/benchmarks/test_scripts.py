@@ -105,6 +105,7 @@ TINY = {
     ),
     "improvement_tail": tiny(ANSWERS={"sixhumpcamel": 6}, CHALLENGERS=16),
     "leaderboards": tiny("--leagues 2", ITEMS=4, RESAMPLES=20),
+    "many_answers_experiment": tiny("--answers 20", NUM_DESIGNS=5),
     "many_comparisons": tiny(
         **{"ITEMS": 6, "ANSWERS": 20, "FEW": 5, "REPEATS": 1, "SCALES": (1.0,)},
         **{"OFTEN": 1000, "GRID": 2001},

@@ -20,7 +20,7 @@ from botorch_pref import (
 )
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.likelihoods.factors import joint_factors
-from botorch_pref.likelihoods.lapses import LapsingBoxes, LapsingFactors
+from botorch_pref.likelihoods.lapses import LapsingBoxes, LapsingFactors, OpposedLapses
 
 DOUBLE = torch.double
 CAVITIES = [(0.0, 1.0), (-3.0, 0.2), (4.0, 9.0), (1.0, 400.0), (0.3, 1e-4)]
@@ -67,6 +67,34 @@ def test_many_answers_of_a_pair_are_one_row(mean: float, variance: float) -> Non
     assert got == pytest.approx(want, rel=1e-7, abs=1e-8)
 
 
+@in_turn("noise", [1e-4, 0.5, 200.0])
+@in_turn("rate", [1e-9, 0.05, 0.9])
+def test_wins_and_losses_of_a_row_are_those_of_each_answer(
+    noise: float, rate: float
+) -> None:
+    """In both tails, with derivatives; rows of one side, of both, and a single one."""
+    pairs = torch.tensor([[0, 1], [1, 0], [1, 2], [0, 2], [2, 0], [2, 0]])
+    counts = torch.tensor([2, 4, 3, 1, 1, 1])
+    own = lapsing(noise, rate).factors(Comparisons(pairs), 3)
+    factors: Any = joint_factors([own], [counts])
+    assert type(factors._parts[0]) is OpposedLapses, "they are taken answer by answer"
+    utilities = torch.tensor([0.0, 0.7, -2.3], dtype=DOUBLE)
+    for scale in (0.0, 1e-3, 1.0, 30.0):
+        z = factors.rows.apply(scale * utilities)
+        each = own.log_prob(own.rows.apply(scale * utilities))
+        got = factors.log_prob(z)
+        # The row of each answer, by its points, and whether it points the other way.
+        for part, (have, answers) in enumerate(zip(got, each, strict=True)):
+            want = torch.zeros_like(z)
+            for k, pair in enumerate(pairs.tolist()):
+                points = factors.rows.indices.tolist()
+                (row,) = [i for i, p in enumerate(points) if {*p} == {*pair}]
+                unit = torch.eye(3, dtype=DOUBLE)[pair[0]]
+                sign = 1.0 if part != 1 else float(factors.rows.apply(unit)[row])
+                want[row] += counts[k] * sign * answers[k]
+            torch.testing.assert_close(have, want, rtol=1e-12, atol=1e-14)
+
+
 @in_turn("counted", [False, True])
 def test_gradients_match_finite_differences(counted: bool) -> None:
     """In cavities, the noise, the tie threshold, and utilities."""
@@ -95,6 +123,25 @@ def test_gradients_match_finite_differences(counted: bool) -> None:
         torch.tensor([0.3, 4.0, 1.0], dtype=DOUBLE),
         torch.tensor(0.4, dtype=DOUBLE),
         torch.tensor(0.6, dtype=DOUBLE),
+    )
+    assert torch.autograd.gradcheck(values, [t.requires_grad_() for t in arguments])
+
+
+def test_gradients_of_wins_and_losses_match_finite_differences() -> None:
+    """In cavities and the noise, of a row of both sides and of one of wins."""
+    answers = Comparisons(torch.tensor([[0, 1], [1, 0], [2, 1]]))
+
+    def values(z: Tensor, v: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
+        boxes: Any = lapsing(1.0, 0.1).factors(answers, 3)._boxes
+        boxes.variance = (2 * noise).expand(3)
+        factors: Any = joint_factors([LapsingFactors(boxes)], [torch.tensor([3, 1, 2])])
+        assert type(factors._parts[0]) is OpposedLapses
+        return (*factors.log_partition(z, v), *factors.log_prob(z))
+
+    arguments = (
+        torch.tensor([-1.0, 2.5], dtype=DOUBLE),
+        torch.tensor([0.3, 4.0], dtype=DOUBLE),
+        torch.tensor(0.4, dtype=DOUBLE),
     )
     assert torch.autograd.gradcheck(values, [t.requires_grad_() for t in arguments])
 
