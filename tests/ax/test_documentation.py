@@ -106,10 +106,13 @@ def _anywhere(tmp_path, monkeypatch, short_walks) -> None:
 @pytest.mark.slow
 def test_the_lines_of_the_readme(capsys) -> None:
     loop, experiment = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
-    space = {"ask_a_person": lambda candidate, best: candidate.sum() > best.sum()}
-    with torch.random.fork_rng():
-        exec(loop, space)
-    assert len(space["answers"]) == 3
+    # Strong and with much pressure is what she likes.
+    space: dict[str, Any] = {"ask_a_person": lambda X: (-X.sum(-1)).argsort().tolist()}
+    exec(loop, space)
+    assert space["orders"].shape == (6, 4)
+    assert space["question"].acquisition == "DuelingJointKG"
+    assert float(space["recommend"](space["model"], space["bounds"]).point.sum()) > 29
+    capsys.readouterr()
     exec(experiment, {"ask_a_person": prefers_bean_b})
     assert "expected remaining gain" in capsys.readouterr().out
 
