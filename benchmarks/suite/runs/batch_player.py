@@ -230,6 +230,14 @@ def lapsing_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
     return LapsingProbitLikelihood(noise, noise_prior=LogNormalPrior(0.0, 1.0))
 
 
+def default_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
+    """As `lapsing_noise`, with the prior of the library, most probably 1."""
+    if not errs:
+        return exact_likelihood(batch_shape=batch)
+    noise = torch.full(batch, HUMAN_NOISE, dtype=torch.double)
+    return LapsingProbitLikelihood(noise, noise_prior=LogNormalPrior(1.0, 1.0))
+
+
 MODELS_OF_BATCHES = {
     "ep": models_of(EPPreferenceGP, stationary_kernel, usual_noise),
     "ep-short": models_of(EPPreferenceGP, short_kernel, usual_noise),
@@ -240,7 +248,7 @@ MODELS_OF_BATCHES = {
     "ep-learned-noise": models_of(EPPreferenceGP, stationary_kernel, learned_noise),
     "ep-lapses": models_of(EPPreferenceGP, stationary_kernel, lapsing_noise),
     "ep-relevance": models_of(EPPreferenceGP, DuelKernel, usual_noise),
-    "ep-relevance-lapses": models_of(EPPreferenceGP, DuelKernel, lapsing_noise),
+    "ep-relevance-lapses": models_of(EPPreferenceGP, DuelKernel, default_noise),
     "ep-default-prior": models_of(
         EPPreferenceGP, lambda dim, batch: None, fixed_noise(HUMAN_NOISE)
     ),
