@@ -112,7 +112,9 @@ def all_inducing(model: SparsePreferenceGP, seed: int = 8) -> SparsePreferenceGP
 def test_all_kinds_at_once_give_the_exact_model() -> None:
     model = all_inducing(sparse(MANY, 40))
     exact = EPPreferenceGP(X, feedback=MANY)
-    exact.load_state_dict(model.state_dict())
+    hyperparameters = model.state_dict()
+    del hyperparameters["inducing_points"]
+    exact.load_state_dict(hyperparameters)
     assert_same(model, exact)
 
 
