@@ -152,12 +152,15 @@ def default_model(
     blocks = [feedback] if isinstance(feedback, Feedback) else [*feedback]
     for block in blocks:
         check_kind("feedback", block, Feedback)
+    bounds = None if bounds is None else _checked(bounds, X)
     choices = () if categorical is None else categorical
     kernel: Any = DuelKernel(dim, categorical=choices)
+    for choice in choices:
+        _check_coded(X, bounds, [*choice])
     transform = None
     if bounds is not None:
         columns = [*range(dim)]
-        transform = Normalize(len(columns), indices=columns, bounds=_checked(bounds, X))
+        transform = Normalize(len(columns), indices=columns, bounds=bounds)
     points = X
     if raters is not None:
         points = torch.cat([X, _rater_column(raters, X)], dim=-1)
@@ -184,6 +187,23 @@ def _checked(bounds: Tensor, X: Tensor) -> Tensor:
             "ends of the columns of X and then the upper ends, which are larger."
         )
     return bounds.to(X)
+
+
+def _check_coded(X: Tensor, bounds: Tensor | None, columns: list[int]) -> None:
+    """Checks that a choice is coded as zeros and a one, which its bounds leave so."""
+    values = X[:, columns]
+    is_coded = ((values == 0) | (values == 1)).all(-1) & (values.sum(-1) == 1)
+    if not bool(is_coded.all()):
+        row = int(is_coded.logical_not().nonzero()[0, 0])
+        raise FeedbackError(
+            f"X[{row}] has {values[row].tolist()} in the columns {columns} of a "
+            "choice; give a one for its option and zeros."
+        )
+    if bounds is not None and bounds[:, columns].unique(dim=-1).T.tolist() != [[0, 1]]:
+        raise FeedbackError(
+            f"bounds of the columns {columns} of a choice are "
+            f"{bounds[:, columns].tolist()}; give 0 and 1 for each."
+        )
 
 
 def _rater_column(raters: Tensor, X: Tensor) -> Tensor:

@@ -128,6 +128,11 @@ def test_raters_who_disagree_are_known_to() -> None:
         ({"bounds": UNITS[:, :2]}, "bounds is"),
         ({"raters": torch.zeros(3)}, r"raters has shape \(3,\)"),
         ({"categorical": [(0, 9)]}, "categorical is"),
+        ({"categorical": [(0, 1)]}, r"X\[0\] has .* in the columns \[0, 1\]"),
+        (
+            {"categorical": [(1, 2)], "bounds": UNITS + torch.tensor([[0.0], [1.0]])},
+            "give 0 and 1",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(arguments: dict, message: str) -> None:

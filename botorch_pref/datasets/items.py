@@ -15,6 +15,7 @@ from torch import Tensor
 from botorch_pref.datasets.data import distinct_items, pairs_and_ties
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons
+from botorch_pref.numerics.argument_ranges import check_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -252,6 +253,9 @@ def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
 
 
 def _column(answers: DataFrame, name: str) -> Series[Any]:
+    from pandas import DataFrame
+
+    check_kind("answers", answers, DataFrame)
     if name not in answers.columns:
         raise FeedbackError(
             f"The answers have no column {name!r}, but {[*answers.columns]}; add it."

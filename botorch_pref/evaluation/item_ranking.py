@@ -38,6 +38,7 @@ from botorch_pref.models import (
     ReliabilityKernel,
 )
 from botorch_pref.models.kernels import default_covar_module
+from botorch_pref.numerics.argument_ranges import check_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -163,6 +164,9 @@ def rank_items(
         FeedbackError: A column or an item is missing, an answer or a feature is not as
             it has to be, or noises are wanted of fewer than two raters.
     """
+    from pandas import DataFrame
+
+    check_kind("answers", answers, DataFrame)
     if items is None:
         items = ItemTable.from_answers(answers)
     elif not isinstance(items, ItemTable):

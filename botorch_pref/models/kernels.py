@@ -112,12 +112,12 @@ class RelevanceKernel(Kernel):
     Up to constants the log densities of the priors are
 
     .. math:: -\frac{(\log \ell_i - \log m)^2}{2 \lambda^2}, \qquad
-        \operatorname{logit} r \sim N\big(\operatorname{logit}(c / n) \, 1,
+        \operatorname{logit} r \sim N\big(\operatorname{logit} \min(c / n, 1/2) \, 1,
         \; \tau^2 I + \gamma^2 1 1^T\big)
 
-    for ``n`` inputs: a function of the sum depends on about ``c`` inputs before any
-    answer; single relevances spread around that by :math:`\tau` in their log odds, and
-    all together by :math:`\gamma`.
+    for ``n`` inputs: a function of the sum depends on about ``c`` inputs, or half of
+    all, before any answer; single relevances spread around that by :math:`\tau` in
+    their log odds, and all together by :math:`\gamma`.
 
     Args:
         dim: Number of features, after any input transform.
@@ -130,8 +130,8 @@ class RelevanceKernel(Kernel):
         share_spread: :math:`\gamma`.
 
     Raises:
-        FeedbackError: There are no features, or columns of choices that are not among
-            them, or are of two choices.
+        FeedbackError: There are no features, a choice has fewer than two columns, or
+            one that is no feature or of two choices, or a number cannot be.
     """
 
     lengthscale = PositiveParameter()
@@ -154,6 +154,17 @@ class RelevanceKernel(Kernel):
             raise FeedbackError(
                 f"lengthscale is {lengthscale}; give a finite number above {_SHORTEST}."
             )
+        positive = {
+            "lengthscale_spread": lengthscale_spread,
+            "expected_inputs": expected_inputs,
+            "relevance_spread": relevance_spread,
+            "share_spread": share_spread,
+        }
+        for name, number in positive.items():
+            if not 0 < number < math.inf:
+                raise FeedbackError(
+                    f"{name} is {number}; give a positive finite number."
+                )
         check_categorical(categorical, dim)
         batch = torch.Size() if batch_shape is None else batch_shape
         self.dim, self.categorical = dim, [list(columns) for columns in categorical]
@@ -215,14 +226,15 @@ class RelevanceKernel(Kernel):
 
 def check_categorical(categorical: object, dim: int) -> None:
     """Checks the columns of choices, among ``dim``: each is of one choice at most."""
-    columns = []
-    for columns_of_choice in _members(categorical):
-        columns += _members(columns_of_choice)
-    is_column = [type(c) is int and 0 <= c < dim for c in columns]
-    if not all(is_column) or len({*columns}) < len(columns):
+    choices = [_members(choice) for choice in _members(categorical)]
+    columns = [column for choice in choices for column in choice]
+    are_columns = all(type(c) is int and 0 <= c < dim for c in columns)
+    # In a single column an option of 0 would not even be like itself.
+    have_options = all(len(choice) > 1 for choice in choices)
+    if not are_columns or not have_options or len({*columns}) < len(columns):
         raise FeedbackError(
-            f"categorical is {categorical!r}; give the columns of each choice, from 0 "
-            f"to {dim - 1}, each column once."
+            f"categorical is {categorical!r}; give the two or more columns of each "
+            f"choice, from 0 to {dim - 1}, each column once, as in [(0, 1, 2)]."
         )
 
 

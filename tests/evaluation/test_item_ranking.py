@@ -129,6 +129,7 @@ def test_home_is_a_bias_and_features_leave_something_to_each_item() -> None:
         (said(("a", "a", False)), {}, "compares 'a' with itself"),
         (pd.DataFrame({"winner": ["a"]}), {}, "no column 'loser'"),
         (said(), {}, "There are no answers"),
+        ([("a", "b")], {}, "answers is of the class list; give an instance of pandas"),
         (said(("a", "b", False)), {"reliability": True}, "the answers name 0"),
         (
             said(("a", "b", False), ("a", "c", False)).set_axis([7, 8]),

@@ -142,10 +142,21 @@ def test_a_kernel_has_features(dim: int) -> None:
         DuelKernel(dim)
 
 
-@in_turn("columns", [[(0, 1), (1, 2)], [(2, 3)], [(-1, 0)]])
-def test_columns_of_choices_are_features(columns: list[tuple[int, ...]]) -> None:
+@in_turn("columns", [[(0, 1), (1, 2)], [(2, 3)], [(-1, 0)], [0, 1], [(0,)], [()]])
+def test_columns_of_choices_are_features(columns: list) -> None:
     with pytest.raises(FeedbackError, match="columns of each choice, from 0 to 2"):
         DuelKernel(3, categorical=columns)
+
+
+@in_turn("value", [0.0, -1.0, math.inf, math.nan])
+@in_turn(
+    "name",
+    ["lengthscale_spread", "expected_inputs", "relevance_spread", "share_spread"],
+)
+def test_numbers_of_priors_are_positive(name: str, value: float) -> None:
+    options: dict = {name: value}
+    with pytest.raises(FeedbackError, match=f"{name} is {value}; give a positive"):
+        RelevanceKernel(3, **options)
 
 
 @in_turn("dim", [1, 3])
