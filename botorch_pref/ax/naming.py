@@ -172,10 +172,9 @@ def model_arguments(
         arguments["covar_module"] = made_kernel.to(dataset.X)
     user_likelihoods = arguments.get("likelihood") or {}
     if isinstance(user_likelihoods, Mapping) and Comparisons not in user_likelihoods:
-        arguments["likelihood"] = {
-            **_likelihoods(model_class, arguments, user_likelihoods),
-            **user_likelihoods,
-        }
+        likelihoods = _likelihoods(model_class, arguments, user_likelihoods)
+        if likelihoods:
+            arguments["likelihood"] = {**likelihoods, **user_likelihoods}
     return arguments
 
 
