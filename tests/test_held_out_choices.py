@@ -168,6 +168,7 @@ def test_pairwise_gp_answers_by_its_own_likelihood() -> None:
         assert abs(float(found[row].exp() - each.mean())) < error
 
 
+@pytest.mark.filterwarnings("ignore:PlackettLuceRegression has few answers")
 def test_ties_are_learned_from_and_not_scored() -> None:
     data = choices()
     apart = (data.winners - data.losers)[:, 0].abs()

@@ -9,6 +9,7 @@ from botorch_pref import models
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.inference import Laplace
 from botorch_pref.models import (
+    AveragedUtility,
     CrowdPreferenceGP,
     EPPreferenceGP,
     GroupUtility,
@@ -29,6 +30,7 @@ def test_every_exported_model_of_answers_is_registered() -> None:
     exported = {getattr(models, name) for name in models.__all__}
     found = {e for e in exported if inspect.isclass(e) and issubclass(e, Model)}
     assert {entry.model_class for entry in registered_models()} == found - {
+        AveragedUtility,
         PreferenceGP,
         CrowdPreferenceGP,
         GroupUtility,

@@ -112,7 +112,9 @@ def test_another_engine_has_another_solution(engine: Engine) -> None:
     anew = type("Other", (PreferenceGP,), {"engine": other})(
         POINTS, PAIRS, likelihood=model.likelihood
     )
-    anew.load_state_dict(model.state_dict())
+    hyperparameters = model.state_dict()
+    hyperparameters.pop("inducing_points", None)
+    anew.load_state_dict(hyperparameters)
     torch.testing.assert_close(model.posterior(NEW).mean, anew.posterior(NEW).mean)
     assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6)
 
@@ -205,6 +207,8 @@ def test_a_state_dict_holds_no_data(engine: Engine) -> None:
         "mean_module",
         "likelihoods",
         "input_transform",
+        # Where a sparse model looks from, which is part of its approximation.
+        "inducing_points",
     }
     other.load_state_dict(state)
     torch.testing.assert_close(other.datapoints, newer, rtol=0, atol=0)
