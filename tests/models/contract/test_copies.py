@@ -214,6 +214,8 @@ def test_a_state_dict_holds_no_data(engine: Engine) -> None:
     torch.testing.assert_close(other.datapoints, newer, rtol=0, atol=0)
     direct.covar_module.load_state_dict(model.covar_module.state_dict())
     direct.input_transform.load_state_dict(model.input_transform.state_dict())
+    inducing = {n: t for n, t in state.items() if n == "inducing_points"}
+    direct.load_state_dict(inducing, strict=False)
     expected = moments(direct.posterior(ASKED))
     torch.testing.assert_close(
         moments(other.posterior(ASKED)), expected, rtol=0, atol=1e-6
