@@ -132,6 +132,8 @@ def test_the_page_of_experiments(capsys) -> None:
 @pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
 @pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning")
 @pytest.mark.filterwarnings("ignore:Unknown solver options")
+# BoTorch's, of outcomes at a candidate that is nearly a measured design.
+@pytest.mark.filterwarnings("ignore:A not p.d., added jitter")
 def test_preferences_over_outcomes_in_ax(capsys) -> None:
     """Ax's preference exploration fits our model, not its own."""
     text = (ROOT / "docs" / "tasks" / "outcomes.md").read_text(encoding="utf-8")

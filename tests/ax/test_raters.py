@@ -59,7 +59,7 @@ def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
     )
     place = {row: i for i, row in enumerate(ordered)}
     pairs = [[place[w, r], place[v, r]] for r, w, v in ANSWERS]
-    kernel = rater_covar_module(2).double()
+    kernel = rater_covar_module(2, stimulus=DuelKernel(2)).double()
     kernel.load_state_dict(found.rater_model.covar_module.state_dict())
     law = LapsingProbitLikelihood.default_for(None)
     law.load_state_dict(found.rater_model.likelihood.state_dict())
