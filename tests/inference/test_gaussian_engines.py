@@ -42,6 +42,7 @@ from botorch_pref.likelihoods import (
     register_positive,
 )
 from botorch_pref.likelihoods.factors import CorrelatedBoxFactors, joint_factors
+from botorch_pref.likelihoods.lapses import LapsingBoxes
 from botorch_pref.likelihoods.logit import PlackettLuceFactors
 
 ENGINES = {"laplace": laplace, "ep": expectation_propagation}
@@ -165,6 +166,7 @@ PROBLEMS = {
         (BetaRatingLikelihood, RATINGS),
     ],
     "lapses": [(LapsingProbitLikelihood, WITH_TIES)],
+    "counted lapses": [(LapsingProbitLikelihood, COUNTED)],
     "blurred": [(PairwiseProbitLikelihood, WITH_TIES)],
 }
 # Rows of a set are coupled, which EP does not take.
@@ -193,8 +195,10 @@ def concrete(cls):
 
 def test_every_kind_of_factor_has_a_row() -> None:
     # Correlated boxes are boxes with more unknowns: to an engine they are the same.
+    # Lapsing boxes are the answers within the factors of lapses.
+    within = {CorrelatedBoxFactors, LapsingBoxes, PlackettLuceFactors}
     made = {type(problem(name).factors()) for name in PROBLEMS}
-    assert made == concrete(Factors) - {CorrelatedBoxFactors, PlackettLuceFactors}
+    assert made == concrete(Factors) - within
 
 
 def posterior(covar, mean, result):
