@@ -86,7 +86,7 @@ def test_the_commands(
         (["--runs", "/dev/null"], "/dev/null"),
         (["--study", "inference"], "inference has no runs of its own"),
         (["--study", "nowhere"], "unknown problem 'nowhere'"),
-        (["--study", "unjudged"], "unknown judge 'nobody': exact"),
+        (["--study", "unjudged"], "unknown judge 'nobody': coin"),
         (["--study", "unruly"], "unknown model 'nobody': there are ep"),
         (["--study", "clueless"], "unknown acquisition 'guess': there are"),
     ],

@@ -151,7 +151,7 @@ DEFAULTS = Study(
     num_seeds=100,
     also=(Rule("ep", "thompson"), RELEVANT_RANKING, *MORE_OPTIONS),
     claims=(
-        *RELEVANCES,
+        RELEVANCES[0],
         *BESIDE_PEERS,
         *(
             Claim(
