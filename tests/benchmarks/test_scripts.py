@@ -182,6 +182,8 @@ TINY = {
         **{"SIZES": (4,), "NUM_DRAWS": 64, "REPEATS": 1},
         **dict.fromkeys(("GIBBS", "HAMILTONIAN", "BOTORCH"), (2, 10, (2,))),
     ),
+    "calibration": tiny("--task choices --persons 1 --answers 3 --answers 6"),
+    "rank_uniformity": tiny("--runs 2 --engine ep"),
 }
 ELSEWHERE = {"botorch_suite", "truth"}
 """Those with a test of their own below."""
@@ -289,8 +291,8 @@ def test_a_script_prints_its_tables(
     run_main(name, [a.format(folder=folder) for a in arguments], monkeypatch)
     told = capsys.readouterr().out
     assert len(told.splitlines()) >= 3
-    # So few rankings leave cells of the protocol's tables empty.
-    assert name == "ranking_protocol" or "nan" not in told
+    # So few rankings and persons leave cells of their tables empty.
+    assert name in {"ranking_protocol", "calibration"} or "nan" not in told
 
 
 def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
