@@ -25,7 +25,7 @@ import torch
 from ax.api.configs import RangeParameterConfig
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.web.service import AHEAD, TOGETHER
+from botorch_pref.web.service import BATCH, NUM_AHEAD
 from botorch_pref.web.worker import ask_chosen, packed_choices, packed_state
 
 BEST = {"a": 0.3, "b": 0.7, "c": 0.5, "d": 0.2}
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=90.0)
     parser.add_argument("--size", type=int, default=4)
     parser.add_argument("--think", type=float, nargs=2, default=(10.0, 20.0))
-    parser.add_argument("--together", type=int, default=TOGETHER)
+    parser.add_argument("--together", type=int, default=BATCH)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -90,7 +90,7 @@ def play(
         return draws.uniform(*arguments.think)
 
     while now < arguments.seconds:
-        needy = [p for p in people if len(p.questions) < 1 + AHEAD]
+        needy = [p for p in people if len(p.questions) < 1 + NUM_AHEAD]
         needy.sort(key=lambda p: (len(p.questions), p.waiting_since or 0.0))
         if needy:
             begun = time.process_time()

@@ -75,7 +75,7 @@ class _Layout:
 
     @classmethod
     def of(cls, table: CsvTable, tie: str | None) -> _Layout:
-        """The layout of a table, by its header."""
+        """Returns the layout of a table, by its header."""
         first = next((name for name in SIDES if name in table.header), None)
         names = {name.casefold() for name in table.header}
         if first is None and not names & {WINNER, LOSER}:
@@ -140,19 +140,19 @@ def read_answers(
         {n: c for part in read_together(*readings) for n, c in part.items()}
     )
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
-    said = [name for name in counted.columns if name != COUNT]
-    merged = counted.groupby(said, sort=False, dropna=False)[COUNT].sum().reset_index()
+    keys = [name for name in counted.columns if name != COUNT]
+    merged = counted.groupby(keys, sort=False, dropna=False)[COUNT].sum().reset_index()
     read = {*layout.columns, COUNT, by, home}
     if layout.sides is None:
         read.add(column)
     unread = dict.fromkeys(name for name in table.header if name and name not in read)
-    return AnswerFile(merged.sort_values(said, ignore_index=True), [*unread], notes)
+    return AnswerFile(merged.sort_values(keys, ignore_index=True), [*unread], notes)
 
 
 def _without_silent_rows(
     table: CsvTable, layout: _Layout
 ) -> tuple[CsvTable, list[str]]:
-    """The rows that say something, and sentences on the others."""
+    """Returns the rows that say something, and sentences on the others."""
     cells = read_together(
         *(lambda c=c: table.texts(c, may_be_empty=True) for c in layout.columns)
     )
@@ -162,20 +162,20 @@ def _without_silent_rows(
         "without an item or a winner": [],
     }
     repeated, itself, empty = rows.values()
-    for row, (first, second, *said) in enumerate(zip(*cells, strict=True)):
-        if (first, second, *said) == tuple(layout.columns):
+    for row, (first, second, *outcome) in enumerate(zip(*cells, strict=True)):
+        if (first, second, *outcome) == tuple(layout.columns):
             repeated.append(row)
-        elif not (first and second and all(said)):
+        elif not (first and second and all(outcome)):
             empty.append(row)
         elif first == second:
             itself.append(row)
     notes = [
-        f"Left out: {len(found):,} row{'s' * (len(found) > 1)} {what} "
-        f"({_lines(table, found)})."
-        for what, found in rows.items()
-        if found
+        f"Left out: {len(indices):,} row{'s' * (len(indices) > 1)} {reason} "
+        f"({_lines(table, indices)})."
+        for reason, indices in rows.items()
+        if indices
     ]
-    silent = {row for found in rows.values() for row in found}
+    silent = {row for indices in rows.values() for row in indices}
     if len(silent) == len(table.rows):
         raise FeedbackError(
             f"{table.path} has no answer. {' '.join(notes)} Give rows in which one of "
@@ -186,8 +186,8 @@ def _without_silent_rows(
 
 def _lines(table: CsvTable, rows: list[int]) -> str:
     lines = [str(table.lines[row]) for row in rows[:5]]
-    more = ", ..." if len(rows) > len(lines) else ""
-    return f"line{'s' * (len(rows) > 1)} {', '.join(lines)}{more}"
+    ellipsis = ", ..." if len(rows) > len(lines) else ""
+    return f"line{'s' * (len(rows) > 1)} {', '.join(lines)}{ellipsis}"
 
 
 def _read_pairs(table: CsvTable, layout: _Layout, tie: str | None) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _read_pairs(table: CsvTable, layout: _Layout, tie: str | None) -> dict[str, 
     cells = table.texts(WINNER)
     # Of few different texts.
     meanings = {cell: _outcome(cell, layout.sides) for cell in {*cells}}
-    said = [meanings[cell] for cell in cells]
+    outcomes = [meanings[cell] for cell in cells]
     table.refuse(
         WINNER,
         (
@@ -207,24 +207,24 @@ def _read_pairs(table: CsvTable, layout: _Layout, tie: str | None) -> dict[str, 
                 row,
                 _what_is_no_outcome(cells[row], first[row], second[row], layout.sides),
             )
-            for row, outcome in enumerate(said)
+            for row, outcome in enumerate(outcomes)
             if not outcome
         ),
     )
     pairs = [
         (b, a) if outcome == layout.sides[1] else (a, b)
-        for a, b, outcome in zip(first, second, said, strict=True)
+        for a, b, outcome in zip(first, second, outcomes, strict=True)
     ]
     winners, losers = zip(*pairs, strict=True)
     answers: dict[str, Any] = {WINNER: [*winners], LOSER: [*losers]}
-    answers[TIE] = [outcome not in layout.sides for outcome in said]
+    answers[TIE] = [outcome not in layout.sides for outcome in outcomes]
     if BOTH_BAD in meanings.values():
-        answers[BOTH_BAD] = [outcome == BOTH_BAD for outcome in said]
+        answers[BOTH_BAD] = [outcome == BOTH_BAD for outcome in outcomes]
     return answers
 
 
 def _outcome(cell: str, sides: tuple[str, str]) -> str:
-    """The side that won, a tie or that both were bad; empty where a cell says none."""
+    """Returns the side that won, a tie or that both were bad; else an empty text."""
     text = cell.lower()
     if text in BAD:
         return BOTH_BAD
@@ -241,33 +241,33 @@ def _what_is_no_outcome(
         return f"{cell!r} is the name of the winner: write its column, {side}"
     number = number_of(cell)
     share = _STRENGTHS if number is not None and 0 < number < 1 else ""
-    what = f"{cell!r} is none of {', '.join(sides)}, tie and tie (bothbad)"
-    return f"{what}: correct the file{share}"
+    complaint = f"{cell!r} is none of {', '.join(sides)}, tie and tie (bothbad)"
+    return f"{complaint}: correct the file{share}"
 
 
 def _read_counts(table: CsvTable) -> list[int]:
     cells = table.texts(COUNT)
     numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
     share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
-    what = "is no number of answers: count whole ones"
+    complaint = "is no number of answers: count whole ones"
     table.refuse(
         COUNT,
         (
-            (row, f"{cell!r} {what}{_STRENGTHS}")
+            (row, f"{cell!r} {complaint}{_STRENGTHS}")
             for row, cell in enumerate(cells)
             if cell in share
         ),
     )
     counts = table.integers(COUNT, 1, MOST_COUNTED)
     if sum(counts) > MOST_COUNTED:
-        what = f"counts {sum(counts)} answers, and the command ranks by at most "
-        whole = Fault(0, "", f"{what}{MOST_COUNTED}: give smaller counts")
-        raise TableFaults(table.path, [whole])
+        complaint = f"counts {sum(counts)} answers, and the command ranks by at most "
+        fault = Fault(0, "", f"{complaint}{MOST_COUNTED}: give smaller counts")
+        raise TableFaults(table.path, [fault])
     return counts
 
 
 def _read_home(table: CsvTable, column: str, layout: _Layout) -> list[str | None]:
-    """Who of each answer was at home; None on neutral ground."""
+    """Reads who of each answer was at home; None on neutral ground."""
     columns = (column, *layout.items)
     home, *sides = (table.texts(c, may_be_empty=True) for c in columns)
     rows = [*zip(home, *sides, strict=True)]
@@ -303,12 +303,12 @@ def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
     features = data_frame_class()(index=names)
     for column, cells in zip(columns, values[2:], strict=True):
         features[column] = cells
-    known = ItemTable.from_frame(features)
-    if not known.feature_names:
+    items = ItemTable.from_frame(features)
+    if not items.feature_names:
         raise FeedbackError(
             f"{path} has no feature in which items differ: add one, or drop --items"
         )
-    return known
+    return items
 
 
 def _check_names(table: CsvTable, names: list[str], named: Iterable[str]) -> None:
@@ -316,13 +316,13 @@ def _check_names(table: CsvTable, names: list[str], named: Iterable[str]) -> Non
     faults, rows = [], dict[str, int]()
     for row, name in enumerate(names):
         if rows.setdefault(name, row) != row:
-            what = f"{name!r} is there twice: remove one line"
-            faults.append(Fault(table.lines[row], table.header[0], what))
+            complaint = f"{name!r} is there twice: remove one line"
+            faults.append(Fault(table.lines[row], table.header[0], complaint))
     for name in {*named} - rows.keys():
         like = [n for n in rows if as_read(n) == as_read(name)]
         instead = f", or write {like[0]!a} for {name!a}" if like else ""
-        what = f"lacks the item {name!r}, which an answer names: add it{instead}"
-        faults.append(Fault(0, "", what))
+        complaint = f"lacks the item {name!r}, which an answer names: add it{instead}"
+        faults.append(Fault(0, "", complaint))
     if faults:
         raise TableFaults(table.path, faults)
 

@@ -50,13 +50,17 @@ class Ranking:
 
 
 def _terminal_width(text: str) -> int:
-    """How many columns a terminal takes: two for a wide character, none for a mark."""
-    joined = [one for one in text if category(one) not in ("Mn", "Me", "Cf")]
-    return len(joined) + sum(east_asian_width(one) in "WF" for one in joined)
+    """Counts columns of a terminal: two for a wide character, none for a mark."""
+    joined = [
+        character for character in text if category(character) not in ("Mn", "Me", "Cf")
+    ]
+    return len(joined) + sum(
+        east_asian_width(character) in "WF" for character in joined
+    )
 
 
 def _cut(text: str, columns: int) -> str:
-    """A text that is no wider, without its middle where it was."""
+    """Returns a text that is no wider, without its middle where it was."""
     if _terminal_width(text) <= columns:
         return text
     start, end = text, text
@@ -89,8 +93,8 @@ def print_boards(boards: Boards) -> None:
         padding = " " * (width - _terminal_width(name))
         head = f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}"
         print(f"{head}  {row['utility']:+z7.2f}  {span}  {wins}")
-    if (rest := len(table) - PRINTED) > 0:
-        print(f"... and {rest} more, in the files")
+    if (unprinted := len(table) - PRINTED) > 0:
+        print(f"... and {unprinted} more, in the files")
     if len(boards) > 1:
         print(f"The boards of {len(boards) - 1:,} categories are in the files.")
 
@@ -131,8 +135,8 @@ def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
     if ranking.home is not None:
         # A bar among the utilities would stretch their axis where few items are drawn.
         added, low, high = ranking.home.utility
-        told = f"at home or first: {added:+z.2f} (95 %: {low:+z.2f} to {high:+z.2f})"
-        axes.set_xlabel(f"{axes.get_xlabel()}\n{told}")
+        bias = f"at home or first: {added:+z.2f} (95 %: {low:+z.2f} to {high:+z.2f})"
+        axes.set_xlabel(f"{axes.get_xlabel()}\n{bias}")
     with warnings.catch_warnings():
         # The notes tell of characters that no font has.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
@@ -193,7 +197,7 @@ all.</p>
 
 
 def _page(ranking: Ranking, title: str, figure: Path) -> str:
-    """A page that needs no other file and no other host."""
+    """Returns a page that needs no other file and no other host."""
     tables = [
         (f"board-{number}", "All answers" if group is None else group, _texts(board))
         for number, (group, board) in enumerate(ranking.boards.items())
@@ -245,14 +249,14 @@ def _texts(board: DataFrame) -> Texts:
         ]
         if bad:
             # A group may have no answers about an item.
-            known = row["answers"] > 0
-            cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if known else "")
+            has_answers = row["answers"] > 0
+            cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if has_answers else "")
         rows.append(cells)
     return rows
 
 
 def _ranks(row: Series[float]) -> str:
-    """A rank with its interval, where that says more."""
+    """Returns a rank with its interval, where that says more."""
     rank, low, high = row["rank"], row["rank_lower"], row["rank_upper"]
     span = "" if low == high == rank else f" ({low:.0f} to {high:.0f})"
     return f"{rank:.0f}{span}"

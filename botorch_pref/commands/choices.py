@@ -65,20 +65,22 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     _score(title, data, folds, learned, fits | {PAIRWISE: fit_pairwise_gp})
 
     model = fit(data)
-    known = data.datapoints, data.feature_names
+    features = data.datapoints, data.feature_names
     columns = range(len(data.feature_names))
-    effects = [feature_effect(model, *known, i, generator) for i in columns]
+    effects = [feature_effect(model, *features, i, generator) for i in columns]
     draw_drivers(effects, f"What drives the choices: {source}", out / FIGURE_NAME)
     print(f"written: {out / FIGURE_NAME}")
 
 
 def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
-    """The fold of each answer, which are told of."""
-    by, groups = "answer; each is predicted from the others", len(data)
+    """Returns the fold of each answer, which are told of."""
+    unit, groups = "answer; each is predicted from the others", len(data)
     if data.raters is not None:
         groups = data.raters.unique().numel()
-        by = f"person ({groups} people): every answer is predicted from other people's"
-        by += " answers alone"
+        unit = (
+            f"person ({groups} people): every answer is predicted from other people's"
+        )
+        unit += " answers alone"
     if groups < 2:
         raise FeedbackError(
             f"{source} has one answer: give two or more, to predict each from others"
@@ -102,7 +104,7 @@ def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
             f"{int(data.tie.sum())} of them are ties: our model learns from them, the "
             "others know none, and scores are of the rest"
         )
-    print(f"{num_folds} folds by {by}")
+    print(f"{num_folds} folds by {unit}")
     return folds
 
 
@@ -129,8 +131,8 @@ def _score(
         # An undecided prediction counts half.
         excess = decided - math.log(0.5)
         right = excess.where(excess.abs() > 1e-12, 0.0).sign().add(1).mean() / 2
-        told = "" if name == LINEAR else "{:+.4f} ({:.4f})".format(*gains[name])
-        print(f"  {name:24s} {-decided.mean():.4f}    {right:.4f}    {told}")
+        cell = "" if name == LINEAR else "{:+.4f} ({:.4f})".format(*gains[name])
+        print(f"  {name:24s} {-decided.mean():.4f}    {right:.4f}    {cell}")
     ours = [*fits][1]
     gain, error = gains[ours]
     verdict = "better" if gain > 0 else "worse"
@@ -141,7 +143,7 @@ def _score(
 
 
 def clustered_mean(values: Tensor, groups: Tensor) -> tuple[float, float]:
-    """Mean of dependent values and its standard error.
+    """Returns the mean of dependent values and its standard error.
 
     Values of one group may depend on each other, groups are independent. With group
     sums `S_g` of the residuals, `se^2 = G / (G - 1) sum_g S_g^2 / m^2` (Liang and
@@ -158,20 +160,20 @@ def clustered_mean(values: Tensor, groups: Tensor) -> tuple[float, float]:
 def held_out(
     data: ComparisonData, folds: Tensor, learned: list[Tensor], fit: Fit
 ) -> Tensor:
-    """Log probability of each answer that names a winner, given that one of them wins.
+    """Returns the log probability of each answer with a winner, given that one wins.
 
     Those of fold `k` are predicted from the rows ``learned[k]``; those of ties are NaN.
     """
-    found = torch.full((len(data),), math.nan, dtype=data.datapoints.dtype)
+    log_probs = torch.full((len(data),), math.nan, dtype=data.datapoints.dtype)
     for number, rows in enumerate(learned):
         test = (folds == number) & data.decided
         if test.any():
             model = fit(data.subset(rows)).eval()
-            asked = data.winners[test], data.losers[test]
-            won, lost = (_log_wins(model, *pair) for pair in (asked, asked[::-1]))
+            pairs = data.winners[test], data.losers[test]
+            won, lost = (_log_wins(model, *pair) for pair in (pairs, pairs[::-1]))
             # What is left is the probability of a tie.
-            found[test] = won - torch.logaddexp(won, lost)
-    return found
+            log_probs[test] = won - torch.logaddexp(won, lost)
+    return log_probs
 
 
 @torch.no_grad()
@@ -189,7 +191,7 @@ def _log_wins(model: Any, first: Tensor, second: Tensor) -> Tensor:
 
 
 def fit_linear(train: ComparisonData) -> PlackettLuceRegression:
-    """Bradley-Terry on standardised features, a prior too weak to matter; no ties."""
+    """Fits Bradley-Terry on standardised features, with a weak prior; no ties."""
     decided = train.subset(train.decided)
     scaling = InputStandardize(decided.datapoints.shape[-1])
     return PlackettLuceRegression(
@@ -208,13 +210,13 @@ def fit_preference_gp(
     """
     scaling = _scaling(train)
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]
-    few = train if len(train) <= MAX_LEARN else train.subset(drawn)
-    model = model_class(few.datapoints, few.feedback, input_transform=scaling)
+    learned = train if len(train) <= MAX_LEARN else train.subset(drawn)
+    model = model_class(learned.datapoints, learned.feedback, input_transform=scaling)
     fit_by_evidence(model)
-    if few is train:
+    if learned is train:
         return model
     # A draw without ties has learned no threshold of ties to take over.
-    alike = bool(few.decided.all()) == bool(train.decided.all())
+    alike = bool(learned.decided.all()) == bool(train.decided.all())
     return model_class(
         train.datapoints,
         train.feedback,
@@ -234,7 +236,7 @@ def fit_pairwise_gp(train: ComparisonData) -> PairwiseGP:
 
 
 def _scaling(train: ComparisonData) -> Normalize:
-    """Input transform that maps the range of each feature to the unit interval."""
+    """Makes the transform of the range of each feature to the unit interval."""
     low, high = train.datapoints.amin(0), train.datapoints.amax(0)
     high = torch.where(high > low, high, low + 1)
     return Normalize(len(low), bounds=torch.stack([low, high]))

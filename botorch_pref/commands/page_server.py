@@ -39,23 +39,26 @@ HERE = ("127.0.0.1", "localhost", "::1")
 """Hosts that only this machine reaches."""
 
 
-def serve_page(given: argparse.Namespace, listening: socket.socket) -> None:
+def serve_page(arguments: argparse.Namespace, listening: socket.socket) -> None:
     """Serves a page until it is stopped; prints its address."""
     torch.set_num_threads(1)
-    hosts = [given.host, *given.allow_host]
-    if given.host in EVERYWHERE:
+    hosts = [arguments.host, *arguments.allow_host]
+    if arguments.host in EVERYWHERE:
         name = socket.gethostname()
         # Phones find it in their network by the second one.
-        hosts = [name, f"{name}.local", *given.allow_host]
-    kinds = None if given.kinds is None else given.kinds.split(",")
-    options: dict[str, Any] = {"kinds": kinds, "size": given.size, "hosts": hosts}
-    options["show"] = _show(given)
+        hosts = [name, f"{name}.local", *arguments.allow_host]
+    kinds = None if arguments.kinds is None else arguments.kinds.split(",")
+    options: dict[str, Any] = {"kinds": kinds, "size": arguments.size, "hosts": hosts}
+    options["show"] = _show(arguments)
     texts = ("title", "question", "introduction")
-    options |= {name: getattr(given, name) for name in texts}
-    experiment = _experiment(given, options)
-    notes, token = _note_warnings(given.storage, given.name), _token(given.storage)
+    options |= {name: getattr(arguments, name) for name in texts}
+    experiment = _experiment(arguments, options)
+    notes, token = (
+        _note_warnings(arguments.storage, arguments.name),
+        _token(arguments.storage),
+    )
     app = make_app(experiment, token=token, **options)
-    _print_address(given.host, listening.getsockname()[1], token)
+    _print_address(arguments.host, listening.getsockname()[1], token)
     print(f"warnings:  {notes}, where models have any, and with the findings")
     print("Stop with Ctrl-C: all that was answered is kept.", flush=True)
     # An access log would have the token in it.
@@ -88,7 +91,7 @@ class PageServer(uvicorn.Server):
         end.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See base class."""
+        """Hangs up on clients that stall, and shuts down."""
         asyncio.get_running_loop().call_later(HANG_UP_SECONDS, self._hang_up)
         await super().shutdown(sockets)
 
@@ -99,40 +102,42 @@ class PageServer(uvicorn.Server):
                 transport.abort()
 
 
-def _show(given: argparse.Namespace) -> Callable[[dict[str, Any]], Any] | NumberTable:
-    """The user's function of a name such as ``espresso:draw``, or a table."""
-    if given.show is None:
-        units = dict(one.partition("=")[::2] for one in given.unit)
+def _show(
+    arguments: argparse.Namespace,
+) -> Callable[[dict[str, Any]], Any] | NumberTable:
+    """Returns the user's function of a name such as ``espresso:draw``, or a table."""
+    if arguments.show is None:
+        units = dict(unit.partition("=")[::2] for unit in arguments.unit)
         if not all(units.values()):
-            wrong = f"--unit {given.unit} should be NAME=UNIT, once for each."
+            wrong = f"--unit {arguments.unit} should be NAME=UNIT, once for each."
             raise BotorchPrefError(wrong)
         return NumberTable(units)
-    if given.unit:
+    if arguments.unit:
         raise BotorchPrefError(
             "--unit has no meaning beside --show: no table is shown."
         )
     # Figures are drawn into files, and need no screen.
     os.environ.setdefault("MPLBACKEND", "Agg")
-    module, _, name = given.show.partition(":")
+    module, _, name = arguments.show.partition(":")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Callable[[dict[str, Any]], Any] = getattr(import_module(module), name)
+        function: Callable[[dict[str, Any]], Any] = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise BotorchPrefError(
-            f"--show {given.show}: {error}; give MODULE:FUNCTION, of a module in this "
-            "folder or installed."
+            f"--show {arguments.show}: {error}; give MODULE:FUNCTION, of a module in "
+            "this folder or installed."
         ) from error
-    return found
+    return function
 
 
 def _experiment(
-    given: argparse.Namespace, options: dict[str, Any]
+    arguments: argparse.Namespace, options: dict[str, Any]
 ) -> PreferenceExperiment:
-    """The experiment, made if there is none and its parameters are given.
+    """Returns the experiment, made if there is none and its parameters are given.
 
     Where it cannot be served with these options, nothing is left behind.
     """
-    name, parameters = given.name, [*map(given_parameter, given.parameter)]
+    name, parameters = arguments.name, [*map(parameter_config, arguments.parameter)]
     if parameters:
         # Either there is one already, or it cannot be kept: see `resume`.
         with TemporaryDirectory() as folder, suppress(StorageError):
@@ -140,19 +145,19 @@ def _experiment(
                 name,
                 storage=Path(folder, "trial.db"),
                 parameters=parameters,
-                position_bias=given.position_bias,
+                position_bias=arguments.position_bias,
             )
             make_app(trial, **options)
-            return trial.copy(storage=given.storage)
-    elif "://" not in given.storage and not Path(given.storage).exists():
+            return trial.copy(storage=arguments.storage)
+    elif "://" not in arguments.storage and not Path(arguments.storage).exists():
         raise StorageError(
-            f"There is no file {given.storage}; put it back, or give --parameter for "
-            "each parameter of a new experiment."
+            f"There is no file {arguments.storage}; put it back, or give --parameter "
+            "for each parameter of a new experiment."
         )
     experiment = PreferenceExperiment.resume(
-        name, storage=given.storage, parameters=parameters or None
+        name, storage=arguments.storage, parameters=parameters or None
     )
-    if given.position_bias and not experiment.settings.position_bias:
+    if arguments.position_bias and not experiment.settings.position_bias:
         raise ExperimentError(
             f"The experiment {name!r} was created without --position-bias: leave it "
             "out, or give --name of a new experiment."
@@ -161,16 +166,16 @@ def _experiment(
     return experiment
 
 
-def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
-    """Ax's configuration of a parameter, from its name, ``=`` and its values.
+def parameter_config(text: str) -> RangeParameterConfig | ChoiceParameterConfig:
+    """Makes Ax's configuration of a parameter, from its name, ``=`` and its values.
 
     ``14.0:22.0`` are the bounds of real numbers, ``1:3`` those of whole ones, and
     ``14:22:0.5`` has a step besides; ``a,b,c`` are choices without an order.
     """
-    name, _, values = map(str.strip, given.partition("="))
+    name, _, values = map(str.strip, text.partition("="))
     if not name or not values:
         raise ExperimentError(
-            f"--parameter {given!r} should be NAME=VALUES, as in 'dose=14.0:22.0' or "
+            f"--parameter {text!r} should be NAME=VALUES, as in 'dose=14.0:22.0' or "
             "'bean=a,b,c'."
         )
     # Bounds with decimal commas, or a dash between them, are refused below: they would
@@ -181,22 +186,22 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
         choices = [choice.strip() for choice in values.split(",")]
         if "" in choices:
             raise ExperimentError(
-                f"--parameter {given!r} has an empty choice; write one between commas "
+                f"--parameter {text!r} has an empty choice; write one between commas "
                 "and none at the end, as in 'bean=a,b,c'."
             )
         if twice := [choice for choice in choices if choices.count(choice) > 1]:
             raise ExperimentError(
-                f"--parameter {given!r} has the choice {twice[0]!r} twice; give "
+                f"--parameter {text!r} has the choice {twice[0]!r} twice; give "
                 "different ones."
             )
         return ChoiceParameterConfig(
             name=name, parameter_type="str", values=choices, is_ordered=False
         )
     ends = [end.strip() for end in values.split(":")]
-    whole = all(end.removeprefix("-").isdecimal() for end in ends)
-    kind: Any = "int" if whole else "float"
+    are_integers = all(end.removeprefix("-").isdecimal() for end in ends)
+    kind: Any = "int" if are_integers else "float"
     with suppress(ValueError, OverflowError):
-        lower, upper, *steps = map(int if whole else float, ends)
+        lower, upper, *steps = map(int if are_integers else float, ends)
         if len(steps) < 2 and all(map(math.isfinite, (lower, upper, *steps))):
             return RangeParameterConfig(
                 name=name,
@@ -205,14 +210,14 @@ def given_parameter(given: str) -> RangeParameterConfig | ChoiceParameterConfig:
                 step_size=steps[0] if steps else None,
             )
     raise ExperimentError(
-        f"--parameter {given!r}: the bounds {values!r} should be two finite numbers, "
+        f"--parameter {text!r}: the bounds {values!r} should be two finite numbers, "
         "as in '14.0:22.0', and a step behind them if there is one, as in '14:22:0.5'; "
         "choices have commas between them."
     )
 
 
 def _token(storage: str) -> str:
-    """The token of a storage, the same after a restart.
+    """Returns the token of a storage, the same after a restart.
 
     A page that is open on a phone goes on when the server is back.
     """
@@ -236,13 +241,13 @@ def _token(storage: str) -> str:
             "new one."
         )
     # Empty also where the command was killed just there.
-    if not (kept := path.read_text(encoding="utf-8").strip()):
+    if not (token := path.read_text(encoding="utf-8").strip()):
         path.write_text(fresh, encoding="utf-8")
-    return kept or fresh
+    return token or fresh
 
 
 def _note_warnings(storage: str, name: str) -> Path:
-    """The file in which warnings of models are noted instead of the terminal.
+    """Returns the file in which warnings of models are noted instead of the terminal.
 
     Beside the storage; for a database with a URL in this folder.
     """
@@ -258,7 +263,7 @@ def _note_warnings(storage: str, name: str) -> Path:
 
 def _print_address(host: str, port: int, token: str) -> None:
     """Prints where the page is, and its QR code where other devices reach it."""
-    name = _own_address() if host in EVERYWHERE else host
+    name = _network_address() if host in EVERYWHERE else host
     name = f"[{name}]" if ":" in name else name
     query = urlencode({"token": token})
     address = f"http://{name}:{port}/?{query}"
@@ -270,8 +275,8 @@ def _print_address(host: str, port: int, token: str) -> None:
         print("For phones in your network, with a QR code: --host 0.0.0.0")
 
 
-def _own_address() -> str:
-    """The address by which the network knows this machine; nothing is sent."""
+def _network_address() -> str:
+    """Returns the address by which the network knows this machine; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

@@ -14,8 +14,11 @@ from typing import Any
 
 def serve(argv: Sequence[str]) -> None:
     """Serves the page of an experiment until it is stopped; prints its address."""
-    given = _make_parser().parse_args(argv)
-    with suppress(KeyboardInterrupt), _listening(given.host, given.port) as listening:
+    arguments = _make_parser().parse_args(argv)
+    with (
+        suppress(KeyboardInterrupt),
+        _listening(arguments.host, arguments.port) as listening,
+    ):
         print("Loading the models, which takes some seconds ...", flush=True)
         # Ax logs messages from its import on, which do not concern the server.
         logging.disable(logging.INFO)
@@ -27,7 +30,7 @@ def serve(argv: Sequence[str]) -> None:
             raise BotorchPrefError(
                 f"serve needs {error.name}: pip install 'botorch-pref[ax,web]'"
             ) from error
-        serve_page(given, listening)
+        serve_page(arguments, listening)
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -37,12 +40,12 @@ def _make_parser() -> argparse.ArgumentParser:
         "phone and the desk.",
     )
     add = parser.add_argument
-    each: dict[str, Any] = {"action": "append", "default": []}
+    repeated: dict[str, Any] = {"action": "append", "default": []}
     add("storage", help="of the experiment: a file, or the URL of a database")
     add("--name", required=True, help="of the experiment")
     add(
         "--parameter",
-        **each,
+        **repeated,
         metavar="NAME=VALUES",
         help="of a new experiment, once for each: 'dose=14.0:22.0' for real numbers, "
         "'shots=1:3' for whole ones, 'dose=14:22:0.5' with a step, 'bean=a,b,c' for a "
@@ -54,8 +57,8 @@ def _make_parser() -> argparse.ArgumentParser:
         help="from the parameters of an option to what is shown of it; a table by "
         "default",
     )
-    told = "of a parameter in the table, once for each"
-    add("--unit", **each, metavar="NAME=UNIT", help=told)
+    scope = "of a parameter in the table, once for each"
+    add("--unit", **repeated, metavar="NAME=UNIT", help=scope)
     add(
         "--size",
         type=int,
@@ -81,7 +84,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     add(
         "--allow-host",
-        **each,
+        **repeated,
         metavar="NAME",
         help="a name under which browsers may ask for the page beside those of this "
         "machine, as that of a server with TLS before it; once for each",

@@ -34,8 +34,8 @@ from botorch_pref.web.service import (
     WRITES,
     PageTexts,
     PreferenceService,
-    given_object,
-    given_patience,
+    json_object,
+    patience_seconds,
     status_of,
 )
 
@@ -108,35 +108,35 @@ class Guard:
         headers = Headers(scope=scope)
         host = ", ".join(headers.getlist("host"))
         if not self._is_known(host):
-            said = (
+            reason = (
                 f"This page is not served under the name {host[:100]!r}. Open the "
                 "address that was printed where it is served, or allow this name there "
                 "with --allow-host."
             )
-            return _refused(path, 421, said)
+            return _refusal_response(path, 421, reason)
         if path.startswith(self._public):
             return None
         if not self._is_allowed(scope):
-            return _refused(path, 429, "Too many requests; wait a second.")
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+            return _refusal_response(path, 429, "Too many requests; wait a second.")
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             query = parse_qs(scope["query_string"].decode("latin-1"))
-            given = query.get("token", [""])[0]
-        token = given.encode() if self._token is None else self._token
-        if not hmac.compare_digest(given.encode(), token):
-            said = (
+            bearer = query.get("token", [""])[0]
+        token = bearer.encode() if self._token is None else self._token
+        if not hmac.compare_digest(bearer.encode(), token):
+            reason = (
                 "The address has no token, or not that of this experiment; use the one "
                 "that was printed where it is served."
             )
-            return _refused(path, 403, said)
+            return _refusal_response(path, 403, reason)
         return None
 
     def _is_known(self, host: str) -> bool:
-        """Whether a header ``Host`` names this server."""
-        found = _HOST.fullmatch(host)
-        if found is None:
+        """Tells whether a header ``Host`` names this server."""
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
-        address, name = found[1], (found[2] or "").lower().removesuffix(".")
+        address, name = match[1], (match[2] or "").lower().removesuffix(".")
         if name in self._hosts:
             return True
         try:
@@ -145,23 +145,23 @@ class Guard:
             return False
 
     def _is_allowed(self, scope: Scope) -> bool:
-        """Whether an address has not asked too often: a bucket that refills."""
+        """Tells whether an address has not asked too often: a bucket that refills."""
         address = (scope.get("client") or ("",))[0]
         now = time.monotonic()
-        left, since = self._allowances.pop(address, (BURST, now))
-        left = min(BURST, left + RATE * (now - since))
-        allowed = left >= 1.0
-        self._allowances[address] = (left - allowed, now)
+        allowance, since = self._allowances.pop(address, (BURST, now))
+        allowance = min(BURST, allowance + RATE * (now - since))
+        allowed = allowance >= 1.0
+        self._allowances[address] = (allowance - allowed, now)
         if len(self._allowances) > _ADDRESSES:
             self._allowances.popitem(last=False)
         return allowed
 
 
-def _refused(path: str, status: int, why: str) -> Response:
-    """A refusal for a script, or for a person who looks at it."""
+def _refusal_response(path: str, status: int, reason: str) -> Response:
+    """Returns a refusal for a script, or for a person who looks at it."""
     if path.startswith("/api"):
-        return JSONResponse({"error": why}, status)
-    return PlainTextResponse(why, status)
+        return JSONResponse({"error": reason}, status)
+    return PlainTextResponse(reason, status)
 
 
 _PAUSE = 0.1
@@ -180,7 +180,7 @@ def make_app(
     question: str | None = None,
     introduction: str | None = None,
 ) -> Starlette:
-    """Application that asks people the questions of an experiment.
+    """Makes an application that asks people the questions of an experiment.
 
     ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call
     ``GET`` and ``POST`` of ``/api/...`` in JSON; ``docs/web.md`` says what each call
@@ -224,7 +224,7 @@ def make_app(
         )
     suffix = "" if token is None else f"?token={quote(token)}"
 
-    def address(index: int, option: int, part: int, shown: Media) -> str:
+    def address(index: int, option: int, part: int, medium: Media) -> str:
         return f"media/{index}/{option}/{part}{suffix}"
 
     texts = PageTexts(title, question, introduction)
@@ -254,7 +254,8 @@ def make_app(
         ],
         middleware=[Middleware(Guard, token=token, hosts=hosts, public="/static/")],
         exception_handlers=dict.fromkeys(
-            (BotorchPrefError, HTTPException, ClientDisconnect, Exception), _failed
+            (BotorchPrefError, HTTPException, ClientDisconnect, Exception),
+            _error_response,
         ),
         lifespan=lifespan,
     )
@@ -266,18 +267,18 @@ async def _page(request: Request) -> Response:
 
 async def _call(service: PreferenceService, name: str, request: Request) -> Response:
     """Answers a call. Any number of raters may wait for a question, without threads."""
-    given: dict[str, Any] = dict(request.query_params)
+    arguments: dict[str, Any] = dict(request.query_params)
     if name in WRITES:
-        given = given_object(await _body(request))
+        arguments = json_object(await _body(request))
     until = 0.0
     if name == "question":
-        until = time.monotonic() + given_patience(given)
-        given["patience"] = 0
+        until = time.monotonic() + patience_seconds(arguments)
+        arguments["patience"] = 0
     while True:
-        found = await run_in_threadpool(getattr(service, name), given)
-        is_there = found.get("question", 0) is not None
+        reply = await run_in_threadpool(getattr(service, name), arguments)
+        is_there = reply.get("question", 0) is not None
         if is_there or time.monotonic() >= until or await request.is_disconnected():
-            return JSONResponse(found, 200 if is_there else 202)
+            return JSONResponse(reply, 200 if is_there else 202)
         await asyncio.sleep(_PAUSE)
 
 
@@ -296,25 +297,27 @@ async def _body(request: Request) -> bytearray:
                         413, f"A request has at most {MAX_BYTES} bytes."
                     )
     except TimeoutError as error:
-        why = f"The body did not come within {BODY_SECONDS:g} seconds; send it again."
-        raise HTTPException(408, why, {"Connection": "close"}) from error
+        reason = (
+            f"The body did not come within {BODY_SECONDS:g} seconds; send it again."
+        )
+        raise HTTPException(408, reason, {"Connection": "close"}) from error
     return body
 
 
 async def _media(service: PreferenceService, request: Request) -> Response:
     try:
-        found = await run_in_threadpool(service.media, **request.path_params)
+        medium = await run_in_threadpool(service.media, **request.path_params)
     except ExperimentError as error:
         raise HTTPException(404, str(error)) from error
-    if isinstance(found.data, bytes):
-        return Response(found.data, media_type=found.mime)
-    if not found.data.is_file():
-        raise HTTPException(404, f"There is no {found.data.name} any more.")
-    return FileResponse(found.data, media_type=found.mime)
+    if isinstance(medium.data, bytes):
+        return Response(medium.data, media_type=medium.mime)
+    if not medium.data.is_file():
+        raise HTTPException(404, f"There is no {medium.data.name} any more.")
+    return FileResponse(medium.data, media_type=medium.mime)
 
 
-def _failed(request: Request, error: Exception) -> Response:
-    """The reply to a call that failed."""
+def _error_response(request: Request, error: Exception) -> Response:
+    """Returns the reply to a call that failed."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     if isinstance(error, ClientDisconnect):
@@ -323,10 +326,10 @@ def _failed(request: Request, error: Exception) -> Response:
     if isinstance(error, BotorchPrefError):
         details = getattr(error, "details", {})
         # A script may send halves of characters, which no reply can hold.
-        said = str(error).encode(errors="replace").decode()
-        return JSONResponse({"error": said, **details}, status_of(error))
-    said = (
+        message = str(error).encode(errors="replace").decode()
+        return JSONResponse({"error": message, **details}, status_of(error))
+    message = (
         "Something failed where this page is served. Whoever runs the experiment finds "
         "the reason in the terminal there."
     )
-    return JSONResponse({"error": said}, 500)
+    return JSONResponse({"error": message}, 500)

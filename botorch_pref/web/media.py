@@ -40,14 +40,14 @@ def _gif_ends(data: Bytes) -> bool:
 
 
 def _riff_ends(data: Bytes) -> bool:
-    """Whether a file of chunks is as long as it says; streams do not know how long."""
+    """Tells whether a file of chunks is as long as it says; streams do not say."""
     size = int.from_bytes(data[4:8], "little")
     # Some leave out the last byte, which makes the length even.
     return size in (0, 2**32 - 1) or len(data) >= size + 7
 
 
 def _mp4_ends(data: Bytes) -> bool:
-    """Whether all boxes are there; one without a size goes to the end."""
+    """Tells whether all boxes are there; one without a size goes to the end."""
     start = 0
     while start < len(data):
         size = int.from_bytes(data[start : start + 4], "big")
@@ -79,7 +79,7 @@ streams nobody can tell, and a browser refuses SVG that has none."""
 
 
 def media_of_bytes(data: bytes) -> Media:
-    """A medium of bytes, by how they begin.
+    """Returns a medium of bytes, by how they begin.
 
     Raises:
         ExperimentError: They are no known type, or their end is missing.
@@ -95,7 +95,7 @@ def media_of_bytes(data: bytes) -> Media:
 
 
 def media_of_file(path: Path) -> Media:
-    """A medium in a file, by its suffix, or else by how it begins.
+    """Returns a medium in a file, by its suffix, or else by how it begins.
 
     Raises:
         ExperimentError: It is of no known type, there is no such file, it is empty, or
@@ -125,7 +125,7 @@ _MEDIA = ("image", "audio", "video")
 
 
 def _checked_type(data: Bytes, name: str) -> str | None:
-    """The type of bytes by how they begin; None for another one."""
+    """Returns the type of bytes by how they begin; None for another one."""
     for beginning, start, mime, ends in _KINDS:
         if data[start : start + len(beginning)] == beginning:
             if ends is None or ends(data):

@@ -56,7 +56,7 @@ class Markup(str):
     __slots__ = ()
 
     def __html__(self) -> str:
-        """The markup, as template engines ask for it."""
+        """Returns the markup, as template engines ask for it."""
         return str(self)
 
 
@@ -72,7 +72,7 @@ _REPRESENTATIONS |= {"_repr_svg_": "image/svg+xml"}
 
 
 def contents_of(value: Any) -> Contents:
-    """Contents that stand for what a user's function returned, see `make_app`."""
+    """Returns the contents of what a user's function returned, see `make_app`."""
     if isinstance(value, list | tuple):
         return tuple(content for part in value for content in contents_of(part))
     if hasattr(value, "savefig"):
@@ -83,7 +83,7 @@ def contents_of(value: Any) -> Contents:
 
 
 def _visible(contents: Contents) -> Contents:
-    """Contents of an option, of which something can be seen or heard."""
+    """Returns contents of an option, of which something can be seen or heard."""
     for content in contents:
         text = isinstance(content, dict) and content.get("text", content.get("html"))
         if isinstance(content, Media) or (text and text.strip()):
@@ -92,7 +92,7 @@ def _visible(contents: Contents) -> Contents:
 
 
 def text_content(text: str) -> JSON:
-    """Plain text, which a browser never reads as markup."""
+    """Makes plain text, which a browser never reads as markup."""
     return {"type": "text", "text": text}
 
 
@@ -126,7 +126,7 @@ _UNIT = re.compile(r"(.*\S)\s*(?:\(([^()]+)\)|\[([^\[\]]+)\])")
 _STEPS = 1000
 """A number is written so finely that its bounds are about so many steps apart."""
 
-_MOST_MORE = 10
+_MAX_EXTRA_DIGITS = 10
 """Digits that are added at most where options would look the same."""
 
 
@@ -150,19 +150,19 @@ class NumberTable:
 def number_tables(
     space: SearchSpace, options: Sequence[Mapping[str, Any]], units: Mapping[str, str]
 ) -> list[Contents]:
-    """The table of each option of a question, a row for each parameter.
+    """Returns the table of each option of a question, a row for each parameter.
 
     Beside what is written: whether the options differ; ``place``, how far along its
     range the value lies; ``rank``, 1 for the largest and -1 for the smallest one.
     """
     tables: list[list[JSON]] = [[] for _ in options]
-    more = _further_digits(space, options)
+    digits = _further_digits(space, options)
     for parameter in space.parameters.values():
         if isinstance(parameter, FixedParameter):
             continue
         name, unit = named_unit(parameter.name)
         values = [option[parameter.name] for option in options]
-        texts = [written(parameter, value, more) for value in values]
+        texts = [written(parameter, value, digits) for value in values]
         differs = len(set(texts)) > 1
         ranked = differs and number_range(parameter) is not None
         for table, text, value in zip(tables, texts, values, strict=True):
@@ -174,15 +174,15 @@ def number_tables(
 
 
 def named_unit(name: str) -> tuple[str, str]:
-    """The name of a parameter, with blanks for underscores, and the unit at its end."""
-    found = _UNIT.fullmatch(name)
-    if found is None:
+    """Splits the name of a parameter from its unit; underscores become blanks."""
+    match = _UNIT.fullmatch(name)
+    if match is None:
         return name.replace("_", " "), ""
-    return found[1].replace("_", " "), found[2] or found[3]
+    return match[1].replace("_", " "), match[2] or match[3]
 
 
-def written(parameter: Parameter, value: Any, more: int = 0) -> str:
-    """A value as fine as the bounds of its parameter need, or with more digits."""
+def written(parameter: Parameter, value: Any, digits: int = 0) -> str:
+    """Writes a value as finely as its bounds need, or with more digits."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float):
@@ -190,11 +190,11 @@ def written(parameter: Parameter, value: Any, more: int = 0) -> str:
     if not isinstance(parameter, RangeParameter):
         return str(value).removesuffix(".0")
     # Nobody is shown a negative zero.
-    return f"{value:z.{_decimals(parameter, value) + more}f}"
+    return f"{value:z.{_decimals(parameter, value) + digits}f}"
 
 
 def step(parameter: RangeParameter) -> float:
-    """The last decimal of a real parameter's values as they are written."""
+    """Returns the last decimal of a real parameter's values as they are written."""
     return float(10.0 ** -_decimals(parameter, parameter.lower))
 
 
@@ -225,7 +225,7 @@ catalogue, the option has the id of its row as ``id``."""
 MediaAddress = Callable[[int, int, int, Media], str]
 """Where a browser finds a part of an option of a question, by their numbers."""
 
-_KEPT = 128
+_MAX_DRAWINGS = 128
 """Questions whose contents are kept, so that pictures are not drawn twice."""
 
 
@@ -249,44 +249,44 @@ class Presenter:
         if not isinstance(show, NumberTable) and not callable(show):
             raise ExperimentError(f"show is {show!r}; give a function of an option.")
         self._space, self._show, self._address = space, show, address
-        self._kept: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
+        self._drawings: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
         self._lock = Lock()
         # Drawing by pyplot, say, is not for several threads.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="show")
 
     def prepare(self, question: Question) -> Future[list[Contents]]:
-        """Contents of each option, in the making."""
+        """Returns contents of each option, in the making."""
         with self._lock:
-            found = self._kept.get(question.index)
-            if found is None:
-                found = self._thread.submit(self._made, question)
-                self._kept[question.index] = found
-            self._kept.move_to_end(question.index)
+            drawing = self._drawings.get(question.index)
+            if drawing is None:
+                drawing = self._thread.submit(self._draw, question)
+                self._drawings[question.index] = drawing
+            self._drawings.move_to_end(question.index)
             self._forget()
-            return found
+            return drawing
 
     def contents(
         self, question: Question, patience: float | None = None
     ) -> list[Contents] | None:
-        """Contents of each option; None if they are not made in so many seconds.
+        """Returns contents of each option; None if they take more seconds than that.
 
         Where the user's function failed, the next call tries again.
         """
-        made = self.prepare(question)
+        drawing = self.prepare(question)
         try:
-            return made.result(patience)
+            return drawing.result(patience)
         except TimeoutError:
             return None
         except Exception:
             with self._lock:
-                if self._kept.get(question.index) is made:
-                    del self._kept[question.index]
+                if self._drawings.get(question.index) is drawing:
+                    del self._drawings[question.index]
             raise
 
     def shown(
         self, question: Question, patience: float | None = None
     ) -> list[list[JSON]] | None:
-        """The `contents` as the page takes them."""
+        """Returns the `contents` as the page takes them."""
         contents = self.contents(question, patience)
         if contents is None:
             return None
@@ -308,18 +308,18 @@ class Presenter:
 
     def _forget(self) -> None:
         """Forgets the oldest contents, but none in the making, for which calls wait."""
-        made = [index for index, one in self._kept.items() if one.done()]
-        for index in made[: max(0, len(self._kept) - _KEPT)]:
-            del self._kept[index]
+        drawn = [index for index, drawing in self._drawings.items() if drawing.done()]
+        for index in drawn[: max(0, len(self._drawings) - _MAX_DRAWINGS)]:
+            del self._drawings[index]
 
-    def _made(self, question: Question) -> list[Contents]:
+    def _draw(self, question: Question) -> list[Contents]:
         if isinstance(self._show, NumberTable):
             return number_tables(self._space, question.options, self._show.units)
-        made: list[Contents] = []
+        contents: list[Contents] = []
         try:
             for option in question.options:
-                made.append(_visible(contents_of(self._show(option.copy()))))
-            return made
+                contents.append(_visible(contents_of(self._show(option.copy()))))
+            return contents
         # A user's function may raise anything; sys.exit must not end the server.
         except (Exception, SystemExit) as error:
             ours = isinstance(error, ExperimentError)
@@ -335,7 +335,7 @@ class Presenter:
 
 
 def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
-    """Fields of a search space, one for each parameter that can be chosen."""
+    """Returns fields of a search space, one for each parameter that can be chosen."""
     fields = []
     for parameter in _chosen(space):
         name, (label, unit) = parameter.name, named_unit(parameter.name)
@@ -343,8 +343,8 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
         if isinstance(parameter, ChoiceParameter):
             field |= {"type": "choice", "values": list(parameter.values)}
         else:
-            whole = parameter.parameter_type is ParameterType.INT
-            field |= {"type": "number", "step": 1 if whole else step(parameter)}
+            is_integer = parameter.parameter_type is ParameterType.INT
+            field |= {"type": "number", "step": 1 if is_integer else step(parameter)}
             field |= {key: getattr(parameter, key) for key in ("lower", "upper")}
             field["log"] = parameter.log_scale
         fields.append(field)
@@ -353,7 +353,7 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
 
 def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
     """Checks that people can tell designs apart by what is written of them."""
-    if _looks(space, designs, 0) < len(designs):
+    if _num_distinct(space, designs, 0) < len(designs):
         raise ExperimentError(
             "Two of these designs look the same. Change a value of one, so that they "
             "can be told apart."
@@ -361,18 +361,22 @@ def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _further_digits(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> int:
-    """How many more digits tell designs apart; 0 where none do.
+    """Counts how many more digits tell designs apart; 0 where none do.
 
     Rows of a catalogue and fine smallest differences need some.
     """
-    counts = (_looks(space, designs, more) for more in range(_MOST_MORE))
+    counts = (
+        _num_distinct(space, designs, digits) for digits in range(_MAX_EXTRA_DIGITS)
+    )
     return next((n for n, count in enumerate(counts) if count == len(designs)), 0)
 
 
-def _looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]], more: int) -> int:
-    """How many designs look different with so many more digits."""
+def _num_distinct(
+    space: SearchSpace, designs: Sequence[Mapping[str, Any]], digits: int
+) -> int:
+    """Counts how many designs look different with so many more digits."""
     chosen = _chosen(space)
-    return len({tuple(written(p, d[p.name], more) for p in chosen) for d in designs})
+    return len({tuple(written(p, d[p.name], digits) for p in chosen) for d in designs})
 
 
 def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
@@ -386,7 +390,7 @@ def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
 def offered_kinds(
     experiment: PreferenceExperiment, size: int, kinds: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Keywords of ``tell`` that the model takes of questions of this size.
+    """Returns keywords of ``tell`` that the model takes of questions of this size.
 
     Of ``kinds``, where they are given: the model has to take each of them, and one has
     to compare the options or judge each of them.
@@ -400,11 +404,11 @@ def offered_kinds(
             f"{', '.join(examples)}."
         )
     chosen: list[str] = []
-    for kind, said in examples.items():
+    for kind, example in examples.items():
         if kinds is not None and kind not in kinds:
             continue
         try:
-            answer = checked_answer(size, experiment.num_levels, **{kind: said})
+            answer = checked_answer(size, experiment.num_levels, **{kind: example})
             check_taken(experiment.settings, answer, size, experiment.num_levels)
             chosen.append(kind)
         except ExperimentError:
@@ -422,10 +426,10 @@ _ALIKE = {"winner": {"best", "ranking"}, "best": {"winner", "strength"}}
 """Kinds of more options or of fewer, for which a kind stands where they are wanted."""
 
 
-def kinds_of_size(
+def wanted_kinds(
     experiment: PreferenceExperiment, size: int, kinds: Collection[str] | None
 ) -> tuple[str, ...]:
-    """Those of `offered_kinds` that are wanted, of any number of options.
+    """Selects the wanted ones of `offered_kinds`, for any number of options.
 
     The better of two stands for the best and the first of more, and the other way.
     """
@@ -437,7 +441,7 @@ def kinds_of_size(
 
 
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
-    """One answer of each kind that a person can give about this number of options."""
+    """Makes an answer of each kind that people can give about so many options."""
     of_two: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
     of_more = {"best": 0, "tie": True, "ranking": [*range(size)]}
     compared = of_two if size == 2 else of_more

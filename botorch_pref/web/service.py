@@ -35,59 +35,59 @@ T = TypeVar("T")
 
 # --- What is given
 
-_LONGEST_NAME = 100
-_LONGEST_NOTE = 2000
-_NO_NAME = ("Cc", "Cs", "Zl", "Zp")
+_MAX_NAME = 100
+_MAX_NOTE = 2000
+_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
 """Categories of Unicode that are in no name: control characters, halves of others, and
 what ends lines. Joiners and blanks of all kinds are in names."""
 
-_ABOUT = ("question", "rater", "token", "experiment")
-_BESIDE = ("note", "seconds")
-_KEYWORDS = (*(one.name for one in fields(Answer)), *_BESIDE)
+_CALL_KEYS = ("question", "rater", "token", "experiment")
+_EXTRA_KEYS = ("note", "seconds")
+_KEYWORDS = (*(part.name for part in fields(Answer)), *_EXTRA_KEYS)
 
 PATIENCE = 8.0
 """Seconds after which a call for a question says that it is still being chosen."""
 
 
-def given_object(body: bytes | bytearray) -> JSON:
-    """The JSON object of a request's body, all of whose numbers are finite."""
+def json_object(body: bytes | bytearray) -> JSON:
+    """Returns the JSON object of a request's body, all of whose numbers are finite."""
     try:
-        given = json.loads(body, parse_constant=_finite, parse_float=_finite)
+        parsed = json.loads(body, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ExperimentError(f"The body is not JSON: {error}.") from error
-    if not isinstance(given, dict):
+    if not isinstance(parsed, dict):
         raise ExperimentError("The body is no JSON object.")
-    return given
+    return parsed
 
 
 def _finite(text: str) -> float:
-    """A number, which may be too large for a float or none at all."""
+    """Returns a number, which may be too large for a float or none at all."""
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {text[:_LONGEST_NAME]} is not finite")
+        raise ValueError(f"the number {text[:_MAX_NAME]} is not finite")
     return number
 
 
-def given_rater(given: Mapping[str, Any]) -> str | None:
-    """The name of a rater; None for nobody in particular."""
-    if (rater := given.get("rater")) is None:
+def rater_name(arguments: Mapping[str, Any]) -> str | None:
+    """Returns the name of a rater; None for nobody in particular."""
+    if (rater := arguments.get("rater")) is None:
         return None
     wrong = ""
     if not isinstance(rater, str):
         wrong = "is no text; enter a name."
-    elif len(rater) > _LONGEST_NAME:
-        wrong = f"has more than {_LONGEST_NAME} characters; enter a shorter one."
-    elif {*map(unicodedata.category, rater)} & {*_NO_NAME}:
+    elif len(rater) > _MAX_NAME:
+        wrong = f"has more than {_MAX_NAME} characters; enter a shorter one."
+    elif {*map(unicodedata.category, rater)} & {*_UNPRINTABLE}:
         wrong = "has characters that cannot be printed; enter it without them."
     if wrong:
         raise rendering.AskError(f"The rater's name {wrong}", needs="name")
     return checked_rater(rater if rater.strip() else None)
 
 
-def given_patience(given: Mapping[str, Any]) -> float:
-    """Seconds for which a call may wait, at most `PATIENCE`."""
+def patience_seconds(arguments: Mapping[str, Any]) -> float:
+    """Returns seconds for which a call may wait, at most `PATIENCE`."""
     try:
-        patience = float(given.get("patience", PATIENCE))
+        patience = float(arguments.get("patience", PATIENCE))
     # An integer may be too large for a float.
     except (TypeError, ValueError, OverflowError) as error:
         raise ExperimentError("patience is no number; give seconds.") from error
@@ -95,18 +95,18 @@ def given_patience(given: Mapping[str, Any]) -> float:
     return patience if patience < PATIENCE else PATIENCE
 
 
-def given_keywords(given: Mapping[str, Any]) -> JSON:
-    """Keywords of ``tell``, beside which ``question`` and ``rater`` may be given."""
-    said = {k: v for k, v in given.items() if k not in _ABOUT}
-    if unknown := sorted(set(said) - set(_KEYWORDS)):
+def answer_keywords(arguments: Mapping[str, Any]) -> JSON:
+    """Returns the keywords of ``tell``, without those that any call may have."""
+    keywords = {k: v for k, v in arguments.items() if k not in _CALL_KEYS}
+    if unknown := sorted(set(keywords) - set(_KEYWORDS)):
         raise ExperimentError(
-            f"An answer has no {', '.join(unknown)[:_LONGEST_NAME]}; say one of "
+            f"An answer has no {', '.join(unknown)[:_MAX_NAME]}; say one of "
             f"{', '.join(_KEYWORDS)}."
         )
-    note = said.get("note")
-    if isinstance(note, str) and len(note) > _LONGEST_NOTE:
-        raise ExperimentError(f"The note is longer than {_LONGEST_NOTE} characters.")
-    return said
+    note = keywords.get("note")
+    if isinstance(note, str) and len(note) > _MAX_NOTE:
+        raise ExperimentError(f"The note is longer than {_MAX_NOTE} characters.")
+    return keywords
 
 
 class AnswerConflictError(ExperimentError):
@@ -118,7 +118,7 @@ class OtherExperimentError(rendering.AskError):
 
 
 def status_of(error: BotorchPrefError) -> int:
-    """The status of HTTP that tells a client what became of its call."""
+    """Returns the status of HTTP that tells a client what became of its call."""
     statuses = {
         OtherExperimentError: 404,
         AnswerConflictError: 409,
@@ -128,7 +128,7 @@ def status_of(error: BotorchPrefError) -> int:
     return next(status for kind, status in statuses.items() if isinstance(error, kind))
 
 
-_LONGEST_TEXT = 2000
+_MAX_TEXT = 2000
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class PageTexts:
         for name, text in vars(self).items():
             if text is None:
                 continue
-            if not is_text(text) or not text.strip() or len(text) > _LONGEST_TEXT:
-                short = f"a text of at most {_LONGEST_TEXT} characters, or leave it out"
+            if not is_text(text) or not text.strip() or len(text) > _MAX_TEXT:
+                short = f"a text of at most {_MAX_TEXT} characters, or leave it out"
                 raise wrong(name, text, short)
 
 
@@ -153,29 +153,31 @@ class PageTexts:
 
 
 def answer_to_undo(log: Log, rater: str | None) -> int | None:
-    """The number of the question whose answer a rater can undo, if there is one.
+    """Returns the number of the question whose answer a rater can undo, or None.
 
     Nobody in particular (None) undoes the last answer without a name.
     """
-    return next((one.question for one in log.answers() if one.rater == rater), None)
+    return next(
+        (answer.question for answer in log.answers() if answer.rater == rater), None
+    )
 
 
 def is_answered(log: Log, index: int) -> bool:
-    """Whether there is such a question, and it has an answer that stands."""
-    asked = index in range(len(log.questions))
-    return asked and log.questions[index].standing is not None
+    """Tells whether there is such a question, and it has an answer that stands."""
+    exists = index in range(len(log.questions))
+    return exists and log.questions[index].standing is not None
 
 
 # --- Calls that change the log once, however often they arrive
 
 
-def again_if_refused(change: Callable[..., T], *args: Any, **given: Any) -> T:
-    """The result of a change, made again where another process wrote before it."""
+def again_if_refused(change: Callable[..., T], *args: Any, **keywords: Any) -> T:
+    """Makes a change, once more where another process wrote before it."""
     try:
-        return change(*args, **given)
+        return change(*args, **keywords)
     except StorageError:
         # The experiment has read by now what the other one wrote.
-        return change(*args, **given)
+        return change(*args, **keywords)
 
 
 @one_at_a_time
@@ -221,12 +223,14 @@ def ask_once(
     rater: str | None,
     options: Sequence[Mapping[str, Any]],
 ) -> Question:
-    """A question about these options, which is asked unless it is pending already."""
+    """Asks a question about these options, unless it is pending already."""
     # The order of display does not count.
     about = (rater, len(options))
     for pending in experiment.pending:
-        shown = pending.options
-        if (pending.rater, len(shown)) == about and all(o in shown for o in options):
+        designs = pending.options
+        if (pending.rater, len(designs)) == about and all(
+            o in designs for o in options
+        ):
             return pending
     return experiment.ask(options=options, rater=rater)
 
@@ -237,16 +241,16 @@ READS = ("question", "progress", "history", "form", "findings")
 WRITES = ("answer", "skip", "undo", "own", "claim")
 """What a page or a widget may call: methods of `PreferenceService`."""
 
-AHEAD = 1
+NUM_AHEAD = 1
 """Questions asked for a rater beyond the one on display."""
 
-TOGETHER = 20
+BATCH = 20
 """Raters whose next questions are chosen at once, from one fit and one search."""
 
 MAX_RATERS = 500
 """People who are asked: a name costs two questions, and anybody can make names up."""
 
-_AT_ONCE = 0.05
+_DRAW_SECONDS = 0.05
 """Seconds for which every call waits until the options are drawn."""
 
 _ANSWERED = "This question has an answer already, which is kept."
@@ -275,8 +279,10 @@ class RaterPlace:
     @property
     def in_need(self) -> bool:
         """Whether somebody is asked here, and there are too few questions."""
-        asked = self.questions or self.waiting_since is not None
-        return self.error is None and len(self.questions) < 1 + AHEAD and bool(asked)
+        in_use = self.questions or self.waiting_since is not None
+        return (
+            self.error is None and len(self.questions) < 1 + NUM_AHEAD and bool(in_use)
+        )
 
 
 def _without(questions: deque[Question], index: int) -> deque[Question]:
@@ -309,8 +315,11 @@ class PreferenceService:
             of_many = kinds is None or {"best", "ranking"} & set(kinds)
             size = experiment.default_size if of_many else 2
         size = given_integer("size", size, 2, MOST_OPTIONS)
-        log, least = experiment.log, experiment.settings.smallest_difference
-        if not has_designs(log.space, log.catalogue, least, size):
+        log, smallest_difference = (
+            experiment.log,
+            experiment.settings.smallest_difference,
+        )
+        if not has_designs(log.space, log.catalogue, smallest_difference, size):
             raise ExperimentError(
                 f"size is {size}, and there are fewer designs that a person can tell "
                 "apart; give a smaller size."
@@ -337,7 +346,7 @@ class PreferenceService:
         self._changed = Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
-        self._put_away_so_far = 0
+        self._num_removed = 0
 
     def open(self) -> None:
         """Prepares the process that the first rater would wait for."""
@@ -353,38 +362,41 @@ class PreferenceService:
 
     # What a page or a widget calls.
 
-    def question(self, given: Mapping[str, Any]) -> JSON:
-        """The question that a rater is asked now, if it is there in time."""
-        rater, until = self._asker(given), time.monotonic() + given_patience(given)
+    def question(self, arguments: Mapping[str, Any]) -> JSON:
+        """Returns the question that a rater is asked now, if it is there in time."""
+        rater, until = (
+            self._asker(arguments),
+            time.monotonic() + patience_seconds(arguments),
+        )
         question = self._next_question(rater, until - time.monotonic())
-        return self._asked(rater, question, until - time.monotonic())
+        return self._question_reply(rater, question, until - time.monotonic())
 
-    def answer(self, given: Mapping[str, Any]) -> JSON:
+    def answer(self, arguments: Mapping[str, Any]) -> JSON:
         """Stores an answer of the kinds that the question offers."""
-        self._check_experiment(given)
-        rater = given_rater(given)
-        index: Any = given.get("question")
-        said, place = given_keywords(given), self._place_of(rater, index)
+        self._check_experiment(arguments)
+        rater = rater_name(arguments)
+        index: Any = arguments.get("question")
+        keywords, place = answer_keywords(arguments), self._place_of(rater, index)
         try:
-            self._check_offered(index, said)
-            again_if_refused(self.experiment.tell, index, rater=rater, **said)
+            self._check_offered(index, keywords)
+            again_if_refused(self.experiment.tell, index, rater=rater, **keywords)
         except ExperimentError as error:
             if not is_answered(self.experiment.log, index):
                 raise
-            self._put_away(index)
+            self._remove(index)
             raise AnswerConflictError(_ANSWERED) from error
         with self._changed:
             place.present.skipped.clear()
-        self._put_away(index)
-        return {"stored": index, "next": self._next(rater)}
+        self._remove(index)
+        return {"stored": index, "next": self._next_reply(rater)}
 
-    def claim(self, given: Mapping[str, Any]) -> JSON:
+    def claim(self, arguments: Mapping[str, Any]) -> JSON:
         """Hands a rater the questions that were asked before the name was known.
 
         Another page that has one of them on display without a name may still answer it:
         the first answer counts.
         """
-        rater = given_rater(given)
+        rater = rater_name(arguments)
         if rater is None:
             raise ExperimentError("rater is missing; give the name that was entered.")
         with self._changed:
@@ -394,13 +406,13 @@ class PreferenceService:
                 place.skipped.extend(nameless.skipped)
                 nameless.heir = place
             self._ask_ahead()
-        return self._asked(rater, self._next_question(rater, patience=0.0))
+        return self._question_reply(rater, self._next_question(rater, patience=0.0))
 
-    def skip(self, given: Mapping[str, Any]) -> JSON:
+    def skip(self, arguments: Mapping[str, Any]) -> JSON:
         """Withdraws a question that is not to be answered; again, nothing changes."""
-        self._check_experiment(given)
-        rater = given_rater(given)
-        index: Any = given.get("question")
+        self._check_experiment(arguments)
+        rater = rater_name(arguments)
+        index: Any = arguments.get("question")
         place = self._place_of(rater, index)
         with self._changed:
             # A page that was open before a restart comes with its question first.
@@ -411,22 +423,22 @@ class PreferenceService:
             for question in place.present.questions:
                 if skipped and question.index == index:
                     place.present.skipped.append(question)
-        self._put_away(index)
+        self._remove(index)
         if not skipped:
             raise AnswerConflictError(_ANSWERED)
-        return {"skipped": index, "next": self._next(rater)}
+        return {"skipped": index, "next": self._next_reply(rater)}
 
-    def undo(self, given: Mapping[str, Any]) -> JSON:
+    def undo(self, arguments: Mapping[str, Any]) -> JSON:
         """Takes back what a rater did last, and puts the question on display again.
 
         With the number of that question, once however often the call arrives.
         """
-        self._check_experiment(given)
-        rater = given_rater(given)
-        index: Any = given.get("question")
+        self._check_experiment(arguments)
+        rater = rater_name(arguments)
+        index: Any = arguments.get("question")
         with self._changed:
             place = self._place(rater)
-        index = self._last(rater) if index is None else index
+        index = self._last_question(rater) if index is None else index
         if index is None:
             raise ExperimentError(
                 "There is no answer of yours to undo; one that was given under a name "
@@ -434,75 +446,84 @@ class PreferenceService:
             )
         question = again_if_refused(undo_once, self.experiment, rater, index)
         self._display(place, question)
-        return self._asked(rater, question, PATIENCE)
+        return self._question_reply(rater, question, PATIENCE)
 
-    def own(self, given: Mapping[str, Any]) -> JSON:
-        """A question about designs of a rater's own, which is on display at once."""
-        rater = self._asker(given)
+    def own(self, arguments: Mapping[str, Any]) -> JSON:
+        """Asks about designs of a rater's own, and puts the question on display."""
+        rater = self._asker(arguments)
         with self._changed:
             place = self._place(rater)
         log = self.experiment.log
-        designs = own_options(log.space, log.catalogue, given.get("options"))
+        designs = own_options(log.space, log.catalogue, arguments.get("options"))
         rendering.check_looks(log.space, designs)
         question = again_if_refused(ask_once, self.experiment, rater, designs)
         self._display(place, question)
-        return self._asked(rater, question, PATIENCE)
+        return self._question_reply(rater, question, PATIENCE)
 
-    def progress(self, given: Mapping[str, Any]) -> JSON:
-        """How many answers there are, in all and of the rater, and whose."""
-        rater, experiment = given_rater(given), self.experiment
+    def progress(self, arguments: Mapping[str, Any]) -> JSON:
+        """Counts how many answers there are, in all and of the rater, and whose."""
+        rater, experiment = rater_name(arguments), self.experiment
         answers = [*experiment.log.answers()]
         return {
             "name": self._texts.title or self.name,
             "introduction": self._texts.introduction,
             "answered": len(answers),
-            "yours": sum(one.rater == rater for one in answers),
+            "yours": sum(answer.rater == rater for answer in answers),
             "pending": len(experiment.pending),
             "initial": experiment.settings.initial,
-            "raters": sorted({one.rater for one in answers if one.rater is not None}),
+            "raters": sorted(
+                {answer.rater for answer in answers if answer.rater is not None}
+            ),
         }
 
-    def history(self, given: Mapping[str, Any]) -> JSON:
-        """The last fifty answers of a rater, the latest first."""
-        rater = given_rater(given)
-        mine = (one for one in self.experiment.log.answers() if one.rater == rater)
-        return {"answers": [self._answered(one) for one in islice(mine, 50)]}
+    def history(self, arguments: Mapping[str, Any]) -> JSON:
+        """Returns the last fifty answers of a rater, the latest first."""
+        rater = rater_name(arguments)
+        answers = (
+            answer for answer in self.experiment.log.answers() if answer.rater == rater
+        )
+        return {
+            "answers": [self._history_entry(answer) for answer in islice(answers, 50)]
+        }
 
-    def form(self, given: Mapping[str, Any]) -> JSON:
-        """The form for a design of one's own."""
+    def form(self, arguments: Mapping[str, Any]) -> JSON:
+        """Returns the form for a design of one's own."""
         return {"fields": self._form}
 
-    def findings(self, given: Mapping[str, Any]) -> JSON:
-        """Findings from the answers, for the person who runs the experiment.
+    def findings(self, arguments: Mapping[str, Any]) -> JSON:
+        """Returns findings from the answers, for the person who runs the experiment.
 
         The recommended option is ``shown`` as questions show it; without it where the
         user's function fails, which its questions say.
         """
-        found = self._worker.findings()
-        where = found["recommended"]
-        question = self.experiment.question(where["question"])
+        findings = self._worker.findings()
+        recommended = findings["recommended"]
+        question = self.experiment.question(recommended["question"])
         with suppress(ExperimentError):
-            shown = self._presenter.shown(question) or []
-            found["recommended"] = {**where, "shown": shown[where["place"]]}
-        return found
+            contents = self._presenter.shown(question) or []
+            findings["recommended"] = {
+                **recommended,
+                "shown": contents[recommended["place"]],
+            }
+        return findings
 
     def media(self, index: int, option: int, part: int) -> Media:
-        """A picture, a sound or a film: one part of an option as it is shown."""
-        found = self._presenter.contents(self.experiment.question(index)) or []
-        shown = found[option] if option < len(found) else ()
-        if part < len(shown) and isinstance(media := shown[part], Media):
+        """Returns a picture, a sound or a film, which is a part of an option."""
+        contents = self._presenter.contents(self.experiment.question(index)) or []
+        parts = contents[option] if option < len(contents) else ()
+        if part < len(parts) and isinstance(media := parts[part], Media):
             return media
         raise ExperimentError("There is no such picture, sound or film.")
 
     # What a call may say.
 
-    def _check_experiment(self, given: Mapping[str, Any]) -> None:
+    def _check_experiment(self, arguments: Mapping[str, Any]) -> None:
         """Refuses what is about another experiment, where its name is given.
 
         At an address that asked about another one before, numbers of questions would be
         taken for those of this one.
         """
-        about = given.get("experiment", self.name)
+        about = arguments.get("experiment", self.name)
         if about not in (self.name, self._mark):
             raise OtherExperimentError(
                 f"This is about a question of the experiment {str(about)[:100]}. "
@@ -510,57 +531,59 @@ class PreferenceService:
                 experiment=self.name,
             )
 
-    def _check_offered(self, index: int, said: JSON) -> None:
+    def _check_offered(self, index: int, keywords: JSON) -> None:
         """Refuses kinds of answers that are not wanted; the model refuses others."""
         if self._wanted is None:
             return
         offered = self._kinds_of(self.experiment.question(index))
         # None and false say nothing.
-        told = [k for k, v in said.items() if v is not None and v is not False]
-        if others := [kind for kind in told if kind not in (*offered, *_BESIDE)]:
+        kinds = [k for k, v in keywords.items() if v is not None and v is not False]
+        if refused := [kind for kind in kinds if kind not in (*offered, *_EXTRA_KEYS)]:
             raise ExperimentError(
-                f"This question does not take {', '.join(others)}; say one of "
+                f"This question does not take {', '.join(refused)}; say one of "
                 f"{', '.join(offered)}."
             )
 
     def _kinds_of(self, question: Question) -> tuple[str, ...]:
-        """The kinds of answers that a question offers."""
+        """Returns the kinds of answers that a question offers."""
         size = len(question.options)
         if size not in self._kinds:
-            found = rendering.kinds_of_size(self.experiment, size, self._wanted)
-            self._kinds[size] = found
+            kinds = rendering.wanted_kinds(self.experiment, size, self._wanted)
+            self._kinds[size] = kinds
         return self._kinds[size]
 
     # What is replied.
 
-    def _asker(self, given: Mapping[str, Any]) -> str | None:
-        """The name of the rater who asks for a question."""
-        rater = given_rater(given)
+    def _asker(self, arguments: Mapping[str, Any]) -> str | None:
+        """Returns the name of the rater who asks for a question."""
+        rater = rater_name(arguments)
         if rater is None and self.experiment.settings.raters == SHARE:
             raise rendering.AskError("Everybody is asked under a name.", needs="name")
         return rater
 
-    def _next(self, rater: str | None) -> JSON | None:
-        """The next question if it is there at once; else None."""
+    def _next_reply(self, rater: str | None) -> JSON | None:
+        """Returns the next question if it is there at once; else None."""
         try:
-            found = self._asked(rater, self._next_question(rater, patience=0.0))
-            return None if found["question"] is None else found
+            reply = self._question_reply(
+                rater, self._next_question(rater, patience=0.0)
+            )
+            return None if reply["question"] is None else reply
         # The answer is stored; the call for the next question says what is wrong.
         except BotorchPrefError:
             return None
 
-    def _asked(
+    def _question_reply(
         self, rater: str | None, question: Question | None, patience: float = 0.0
     ) -> JSON:
-        """A question as the page takes it, if it can be shown within the patience."""
-        shown = None
+        """Returns a question for the page, if it is drawn within the patience."""
+        contents = None
         if question is not None:
             try:
-                shown = self._presenter.shown(question, max(patience, _AT_ONCE))
+                contents = self._presenter.shown(question, max(patience, _DRAW_SECONDS))
             except ExperimentError as error:
                 index = question.index
                 raise rendering.AskError(str(error), question=index) from error
-        if question is None or shown is None:
+        if question is None or contents is None:
             with self._changed:
                 since = self._place(rater).waiting_since
             waited = 0.0 if since is None else time.monotonic() - since
@@ -569,27 +592,27 @@ class PreferenceService:
             "question": question.index,
             "experiment": self._mark,
             "options": list(question.options),
-            "shown": shown,
+            "shown": contents,
             "prompt": self._texts.question,
             "kinds": self._kinds_of(question),
             "levels": self.experiment.num_levels,
             "rater": rater,
-            "last": self._last(rater),
+            "last": self._last_question(rater),
         }
 
-    def _answered(self, answer: Event) -> JSON:
+    def _history_entry(self, answer: Event) -> JSON:
         question = self.experiment.question(answer.question)
         titles = self.experiment.titles
         try:
-            shown = self._presenter.shown(question)
+            contents = self._presenter.shown(question)
         except ExperimentError as error:
             # It could be shown when it was answered.
-            shown = [[rendering.text_content(str(error))] for _ in question.options]
+            contents = [[rendering.text_content(str(error))] for _ in question.options]
         return {
             "question": question.index,
             "options": list(question.options),
             "titles": [titles[name] for name in question.names],
-            "shown": shown,
+            "shown": contents,
             "said": answer.said,
             "time": answer.time,
         }
@@ -597,7 +620,7 @@ class PreferenceService:
     # Who is asked what.
 
     def _next_question(self, rater: str | None, patience: float) -> Question | None:
-        """The question that a rater is asked now; None if it is still being chosen.
+        """Returns the question that a rater is asked now; None while it is chosen.
 
         Raises the reason where none can be asked; the next call tries again.
         """
@@ -615,8 +638,8 @@ class PreferenceService:
                 raise error
             return None
 
-    def _last(self, rater: str | None) -> int | None:
-        """The question that a rater answered or skipped last, see `answer_to_undo`."""
+    def _last_question(self, rater: str | None) -> int | None:
+        """Returns the number of what a rater answered or skipped last, or None."""
         with self._changed:
             skipped = self._place(rater).skipped
             if skipped:
@@ -624,13 +647,15 @@ class PreferenceService:
         return answer_to_undo(self.experiment.log, rater)
 
     def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
-        """The place of a rater who answers or skips a question that is no other's."""
+        """Returns the place of a rater, unless the question is somebody else's."""
         self.experiment.question(index)
         with self._changed:
             place = self._place(rater)
-            asked = [q for place in self._places.values() for q in place.questions]
+            displayed = [q for place in self._places.values() for q in place.questions]
             # A question of nobody in particular is for the first who answers it.
-            if any(q.index == index and q.rater not in (None, rater) for q in asked):
+            if any(
+                q.index == index and q.rater not in (None, rater) for q in displayed
+            ):
                 raise AnswerConflictError("This question was asked of somebody else.")
             return place
 
@@ -641,29 +666,31 @@ class PreferenceService:
             self._unowned = _without(self._unowned, index)
             place.questions = _without(place.questions, index)
             place.questions.appendleft(question)
-            place.skipped = [one for one in place.skipped if one.index != index]
+            place.skipped = [
+                skipped for skipped in place.skipped if skipped.index != index
+            ]
             self._changed.notify_all()
 
-    def _put_away(self, index: int) -> None:
-        """Takes back a question, and sees to it that others are asked."""
+    def _remove(self, index: int) -> None:
+        """Removes a question from all places, and sees to it that others are asked."""
         with self._changed:
             for place in self._places.values():
                 place.questions = _without(place.questions, index)
                 # A question that could not be asked beside this one may be now.
                 place.error = None
             self._unowned = _without(self._unowned, index)
-            self._put_away_so_far += 1
+            self._num_removed += 1
             self._ask_ahead()
 
     def _ask(self) -> None:
         """Asks until every rater has enough, in the thread."""
         while True:
             with self._changed:
-                needy = self._in_need()
+                needy = self._needy_places()
                 if not needy or self._closing:
                     self._at_work = False
                     return
-                before, num_raters = self._put_away_so_far, len(self._places)
+                before, num_raters = self._num_removed, len(self._places)
             raters = [rater for rater, _ in needy]
             try:
                 questions = again_if_refused(self._worker.ask, raters, num_raters)
@@ -672,7 +699,7 @@ class PreferenceService:
             # The rater who waits is told the reason; nobody waits for this thread.
             except Exception as error:
                 with self._changed:
-                    if before == self._put_away_so_far:
+                    if before == self._num_removed:
                         needy[0][1].present.error = error
                     self._changed.notify_all()
                 continue
@@ -685,7 +712,7 @@ class PreferenceService:
     # The lock is held by all that call what follows.
 
     def _place(self, rater: str | None) -> RaterPlace:
-        """The place of a rater, made if there is room."""
+        """Returns the place of a rater, made if there is room."""
         if rater not in self._places and len(self._places) >= MAX_RATERS:
             raise ExperimentError(f"{MAX_RATERS} people answer already; serve it anew.")
         return self._places[rater]
@@ -699,16 +726,16 @@ class PreferenceService:
         """Sets the thread to work, if there is work."""
         self._changed.notify_all()
         idle = not self._at_work and not self._closing
-        if idle and self._in_need():
+        if idle and self._needy_places():
             self._at_work = True
             self._thread.submit(self._ask)
 
-    def _in_need(self) -> list[tuple[str | None, RaterPlace]]:
-        """Raters with too few questions, up to `TOGETHER`, by how long they wait."""
+    def _needy_places(self) -> list[tuple[str | None, RaterPlace]]:
+        """Raters with too few questions, up to `BATCH`, by how long they wait."""
 
-        def turn(one: tuple[str | None, RaterPlace]) -> tuple[int, float]:
-            return len(one[1].questions), one[1].waiting_since or 0.0
+        def turn(entry: tuple[str | None, RaterPlace]) -> tuple[int, float]:
+            return len(entry[1].questions), entry[1].waiting_since or 0.0
 
         return sorted((p for p in self._places.items() if p[1].in_need), key=turn)[
-            :TOGETHER
+            :BATCH
         ]

@@ -60,7 +60,7 @@ class QuestionWidget(anywidget.AnyWidget):
         self._service = service
         # Cells run while a question is chosen.
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="answer")
-        self.on_msg(self._called)
+        self.on_msg(self._on_call)
 
     def close(self) -> None:
         """Ends the widget and its threads; what was answered is kept."""
@@ -68,7 +68,7 @@ class QuestionWidget(anywidget.AnyWidget):
         self._service.close()
         super().close()
 
-    def _called(self, widget: Any, message: Any, buffers: Any) -> None:
+    def _on_call(self, widget: Any, message: Any, buffers: Any) -> None:
         """Answers a call of the script, in a thread."""
         self._calls.submit(self._answer, dict(message))
 
@@ -78,8 +78,8 @@ class QuestionWidget(anywidget.AnyWidget):
             call = message.get("call")
             if call not in READS + WRITES:
                 raise ExperimentError(f"There is no call {call!r}.")
-            given = dict(message.get("given") or {})
-            reply["found"] = getattr(self._service, call)(given)
+            arguments = dict(message.get("given") or {})
+            reply["found"] = getattr(self._service, call)(arguments)
         except BotorchPrefError as error:
             reply |= {"error": str(error), "status": status_of(error)}
             reply |= getattr(error, "details", {})

@@ -48,7 +48,7 @@ LOGGER = logging.getLogger("botorch_pref.web")
 
 
 def findings_of(state: bytes) -> JSON:
-    """The report of an experiment with one answer at least, and its duels, as JSON."""
+    """Reports on an experiment with one answer at least, as JSON."""
     projection: Projection = pickle.loads(state)
     report, log = preference_report(projection), projection.log
     options, parameters = distinct_options(report.options), log.space.parameters
@@ -108,7 +108,7 @@ def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; None for a number that is not finite."""
+    """Returns a value as JSON has it; None for a number that is not finite."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float):
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
 
 
 def _duels(log: Log, stands_for: Mapping[str, str]) -> list[JSON]:
-    """How often each pair was decided (``better``, ``worse``), and how often tied.
+    """Counts how often each pair was decided (``better``, ``worse``), or tied.
 
     Options that nobody could tell apart are one, by the name that ``stands_for`` has.
     """
@@ -150,7 +150,7 @@ def _duels(log: Log, stands_for: Mapping[str, str]) -> list[JSON]:
 
 @one_at_a_time
 def packed_state(experiment: PreferenceExperiment) -> bytes:
-    """The log and Ax's experiment, from which another process can choose."""
+    """Returns the log and Ax's experiment, from which another process can choose."""
     return pickle.dumps(experiment._kept.projection)
 
 
@@ -163,7 +163,7 @@ def packed_choices(state: bytes, size: int, raters: Sequence[str | None]) -> byt
 def ask_chosen(
     experiment: PreferenceExperiment, choices: bytes, raters: Sequence[str | None]
 ) -> list[Question]:
-    """Questions that another process has chosen, which are pending now."""
+    """Asks questions that another process has chosen."""
     chosen: list[Chosen] = pickle.loads(choices)
 
     def ask_all(log: Log) -> None:
@@ -204,7 +204,7 @@ class ModelProcess:
         self._turn = Lock()
 
     def run(self, notes: list[str], job: Callable[..., T], *args: Any) -> T:
-        """The result of a function that can be imported there; notes its warnings.
+        """Runs a function that can be imported there; notes its warnings.
 
         Raises `BotorchPrefError` as the job does, `RuntimeError` with the traceback for
         any other error, and `EOFError` if the process has ended.
@@ -216,7 +216,7 @@ class ModelProcess:
             try:
                 self._process.stdin.write(message)
                 self._process.stdin.flush()
-                found, failure, noted = pickle.load(self._process.stdout)
+                result, failure, noted = pickle.load(self._process.stdout)
             # It ended before the job, during it, or was closed by another thread.
             except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:
                 raise EOFError("The process that fits models has ended.") from error
@@ -225,8 +225,8 @@ class ModelProcess:
             raise failure
         if failure is not None:
             raise RuntimeError(failure)
-        result: T = found
-        return result
+        value: T = result
+        return value
 
     def close(self) -> None:
         """Ends the process at once."""
@@ -248,14 +248,14 @@ def work_for_ever() -> None:
     with suppress(EOFError, BrokenPipeError):
         while True:
             job, args = pickle.load(sys.stdin.buffer)
-            replies.write(pickle.dumps(_done(job, args)))
+            replies.write(pickle.dumps(_run_job(job, args)))
             replies.flush()
 
 
-def _done(
+def _run_job(
     job: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Any, BotorchPrefError | str | None, list[str]]:
-    """Result of a job, or the reason that there is none, and its warnings."""
+    """Returns the result of a job, or why there is none, and its warnings."""
     notes: list[str] = []
     try:
         return run_noted(notes, lambda: job(*args)), None, notes
@@ -268,25 +268,27 @@ def _done(
 
 @one_at_a_time
 def run_noted(notes: list[str], job: Callable[[], T]) -> T:
-    """The result of a job, whose warnings are noted instead of printed."""
+    """Runs a job, whose warnings are noted instead of printed."""
     with warnings.catch_warnings(record=True) as caught:
         try:
             return job()
         finally:
-            notes += [f"{one.category.__name__}: {one.message}" for one in caught]
+            notes += [
+                f"{warning.category.__name__}: {warning.message}" for warning in caught
+            ]
 
 
 # --- The worker
 
 _PACKAGE = __name__.partition(".")[0]
-_SHOWN, _LEAD, _TRIALS = 20, 5, 3
+_NUM_WARNINGS, _LEAD, _TRIALS = 20, 5, 3
 """Warnings that are among the findings, the most frequent ones; answers before the
 model chooses at which its process starts, which takes seconds; and processes that end
 one after the other before models are fitted without one."""
 
-_LOST = "The process that fits models has ended, as for want of memory; "
-_AGAIN = _LOST + "it is started again."
-_WITHOUT = _LOST + (
+_ENDED = "The process that fits models has ended, as for want of memory; "
+_RESTARTED = _ENDED + "it is started again."
+_GIVEN_UP = _ENDED + (
     f"after {_TRIALS} in a row they are fitted in the process that serves, and answers "
     "may wait for them."
 )
@@ -311,11 +313,11 @@ class ModelWorker:
         self._process: ModelProcess | None = None
         self._ended_in_a_row, self._closed = 0, False
         self._lock, self._findings_turn = Lock(), Lock()
-        self._found: tuple[str, JSON] | None = None
+        self._findings: tuple[str, JSON] | None = None
         settings = experiment.settings
         model = model_classes()[settings.model]
         acquisition = duel_classes()[settings.acquisition_of(size)]
-        modules = [one.__module__.partition(".")[0] for one in (model, acquisition)]
+        modules = [part.__module__.partition(".")[0] for part in (model, acquisition)]
         self._can_move = apart and modules == [_PACKAGE, _PACKAGE]
 
     def prepare(self, num_raters: int) -> None:
@@ -325,7 +327,7 @@ class ModelWorker:
             self.start()
 
     def ask(self, raters: Sequence[str | None], num_raters: int) -> list[Question]:
-        """Next questions of raters who need one, of the first of them at least.
+        """Asks questions of raters who need one, of the first of them at least.
 
         Those of the spread come from here, those of the model from the process.
         """
@@ -342,19 +344,19 @@ class ModelWorker:
         return [question]
 
     def findings(self) -> JSON:
-        """Findings from the answers so far, and `warnings` since the start."""
+        """Returns findings from the answers so far, and `warnings` since the start."""
         # Calls at the same time get the same.
         with self._findings_turn:
             now = self.experiment.version
-            if self._found is None or self._found[0] != now:
-                self._found = (now, self._new_findings())
-            return {**self._found[1], "warnings": self.warnings()}
+            if self._findings is None or self._findings[0] != now:
+                self._findings = (now, self._new_findings())
+            return {**self._findings[1], "warnings": self.warnings()}
 
     def warnings(self) -> list[JSON]:
-        """The most frequent warnings, each a ``text`` and how many ``times``."""
+        """Returns the most frequent warnings: each ``text``, and how many ``times``."""
         with self._lock:
-            found = self._notes.most_common(_SHOWN)
-        return [{"text": text, "times": times} for text, times in found]
+            frequent = self._notes.most_common(_NUM_WARNINGS)
+        return [{"text": text, "times": times} for text, times in frequent]
 
     def close(self) -> None:
         """Ends the process, also for a thread that waits for it."""
@@ -365,7 +367,7 @@ class ModelWorker:
             process.close()
 
     def start(self) -> ModelProcess | None:
-        """The other process, which is started if need be; None if there can be none."""
+        """Starts the other process if need be; None if there can be none."""
         with self._lock:
             if self._process is None and self._can_move:
                 try:
@@ -375,7 +377,7 @@ class ModelWorker:
             return self._process
 
     def run_in_process(self, job: Callable[..., T], *args: Any) -> T:
-        """The result of a job on the experiment's state, in the other process.
+        """Runs a job on the experiment's state, in the other process.
 
         Raises `EOFError` where there can be no such process.
         """
@@ -395,7 +397,7 @@ class ModelWorker:
         raise EOFError("There is no process that fits models.")
 
     def run_here(self, job: Callable[[], T]) -> T:
-        """The result of a job in this process, which no model of a user's may end."""
+        """Runs a job in this process, which no model of a user's may end."""
         notes: list[str] = []
         try:
             return run_noted(notes, job) if self._apart else job()
@@ -422,7 +424,7 @@ class ModelWorker:
             self._process = None
             self._ended_in_a_row += 1
             self._can_move = self._ended_in_a_row < _TRIALS
-        self._note([_AGAIN if self._can_move else _WITHOUT])
+        self._note([_RESTARTED if self._can_move else _GIVEN_UP])
         process.close()
 
     def _note(self, texts: Iterable[str]) -> None:

@@ -564,7 +564,7 @@ def test_those_who_need_a_question_get_theirs_from_one_choice(
     assert calls[:3] == [["ann"], [*others, "ann"], ["eve", "ann", "bob", "cid", "dan"]]
     until(lambda: len(page.experiment.pending) == 10)
     assert {question.rater for question in page.experiment.pending} == {"ann", *others}
-    monkeypatch.setattr(service, "TOGETHER", 2)
+    monkeypatch.setattr(service, "BATCH", 2)
     for rater in others:
         page.answer(rater)
     until(lambda: len(page.experiment.pending) == 10)

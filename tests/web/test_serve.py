@@ -23,7 +23,7 @@ from tea import create, stored
 from botorch_pref.__main__ import main
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.kinds import KINDS
-from botorch_pref.commands.page_server import given_parameter
+from botorch_pref.commands.page_server import parameter_config
 from botorch_pref.web.worker import LOGGER
 
 LOADING = "Loading the models, which takes some seconds ..."
@@ -409,19 +409,19 @@ def test_more_options_than_there_are_designs_are_refused_at_the_start(
 
 def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
     given = ["a=-3:3", "b=0:1.0", "c=1e-4:0.5"]
-    whole, real, small = map(given_parameter, given)
+    whole, real, small = map(parameter_config, given)
     assert (whole.parameter_type, whole.bounds) == ("int", (-3, 3))
     assert (real.parameter_type, real.bounds) == ("float", (0, 1))
     assert small.bounds == (1e-4, 0.5)
 
 
 def test_choices_may_have_dashes_between_numbers() -> None:
-    assert given_parameter("crop=2019-20,2020-21").values == ["2019-20", "2020-21"]
-    assert given_parameter("crop=A-7").values == ["A-7"]
+    assert parameter_config("crop=2019-20,2020-21").values == ["2019-20", "2020-21"]
+    assert parameter_config("crop=A-7").values == ["A-7"]
 
 
 def test_a_step_stands_behind_the_bounds() -> None:
-    real, whole = map(given_parameter, ["dose=14:22:0.5", "n=1:9:2"])
+    real, whole = map(parameter_config, ["dose=14:22:0.5", "n=1:9:2"])
     assert (real.parameter_type, real.bounds, real.step_size) == (
         "float",
         (14, 22),
