@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -155,7 +155,8 @@ def _variance(text: str) -> float:
     return value
 
 
-if __name__ == "__main__":
+def run() -> NoReturn:
+    """Runs the command line, and ends the process as shells expect."""
     status = main()
     # Threads may still be drawing what nobody will see: Ctrl-C ends them in silence.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -163,3 +164,7 @@ if __name__ == "__main__":
         # What is still to be printed goes nowhere, in silence.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
+
+
+if __name__ == "__main__":
+    run()

@@ -50,6 +50,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         event.listen(Engine, "connect", _written_in_time)
 
 
+@pytest.fixture(scope="session")
+def records() -> Path:
+    """The committed runs of the benchmarks, which a source distribution lacks."""
+    folder = Path(__file__).parents[1] / "benchmarks" / "records"
+    if not folder.is_dir():
+        pytest.skip("a source distribution has no benchmarks/records")
+    return folder
+
+
 def _written_in_time(connection: object, *_: object) -> None:
     """No test takes the power away, so that none waits until disks have written."""
     # What is no database, or locked, is said where it is used.

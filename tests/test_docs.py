@@ -153,6 +153,22 @@ def test_scripts_that_are_named_exist() -> None:
     assert _missing_scripts(text) == ["benchmarks/suite/none.py", "fit_times.py"]
 
 
+def test_hosts_the_ci_script_and_the_readme_run_the_sessions_of_nox() -> None:
+    text = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    sessions = {*re.findall(r"^@nox\.session.*?^def (\w+)", text, re.M | re.S)}
+    assert sessions == {"tests", "quick", "rounding", "lint", "docs", "release"}
+    workflows = (ROOT / ".github" / "workflows").glob("*.yml")
+    hosted = {n for p in workflows for n in re.findall(r"nox -s (\w+)", p.read_text())}
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (local,) = re.findall(r"--no-install -s ([\w ]+) ", script)
+    # The tests themselves it runs as the README says.
+    assert hosted == {*local.split(), "tests"} < sessions
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"<!-- test command -->\n```bash\n(.*)\n```", readme)
+    (words,) = re.findall(r"^PYTEST = \((.*)\)$", text, re.M)
+    assert command.endswith("/" + words.replace('"', "").replace(",", ""))
+
+
 def _claims(text: str) -> set[tuple[str, ...]]:
     """Claims of a page about regret: the claim, starts, share and multiple."""
     rows = [line.strip("| ").split(" | ") for line in text.splitlines()]

@@ -1,5 +1,8 @@
 import json
 import re
+import signal
+import tomllib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -198,3 +201,26 @@ def test_eiig_in_a_loop_has_the_weight_that_was_measured() -> None:
     expected = DuelingEIIG(model, X[:1], k=IMPROVEMENT_WEIGHT)(x)
     assert torch.equal(ACQUISITIONS["eiig"](model, X[:1])(x), expected)
     assert IMPROVEMENT_WEIGHT == 0.2
+
+
+def test_the_console_script_does_what_the_module_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    ((name, target),) = tomllib.loads(text)["project"]["scripts"].items()
+    assert name == "botorch-pref"
+    script = EntryPoint(name, target, "console_scripts").load()
+    (tmp_path / "duels.csv").write_text("winner,loser\n" + "a,b\nb,c\n" * 3)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        for file, status in (("duels.csv", 0), ("none.csv", 2)):
+            arguments = ["rank", str(tmp_path / file), "--out", str(tmp_path)]
+            assert main(arguments) == status
+            printed = capsys.readouterr()
+            monkeypatch.setattr("sys.argv", [name, *arguments])
+            with pytest.raises(SystemExit) as end:
+                script()
+            assert end.value.code == status
+            assert capsys.readouterr() == printed
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -27,9 +27,9 @@ def rows() -> list[list[int]]:
     [("stopping_errors", slice(0, 8)), ("stopping_errors_pairs", slice(8, 16))],
 )
 def test_the_page_has_the_fates_of_the_runs_on_record(
-    rows: list[list[int]], record: str, part: slice
+    rows: list[list[int]], record: str, part: slice, records: Path
 ) -> None:
-    read = pd.read_csv(ROOT / "benchmarks" / "records" / f"{record}.csv")
+    read = pd.read_csv(records / f"{record}.csv")
     pairs = pd.Series(list(zip(read["problem"], read["deviation"], strict=True)))
     judged = read[pairs.isin(SETTINGS["judged"])]
     settings = judged.groupby(["problem", "deviation"], sort=False)

@@ -31,8 +31,6 @@ from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import ADVISED, EXPLORING
 from benchmarks.suite.studies.study import Study
 
-RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
-
 
 def test_the_figures_of_a_table() -> None:
     ends = {RANDOM: [3.0, 1.0, 8.0], UCB: [1.0, 2.0, 3.0]}
@@ -96,9 +94,9 @@ def test_figures_are_drawn_from_the_rows_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_is_the_one_that_the_records_make() -> None:
+def test_the_page_is_the_one_that_the_records_make(records: Path) -> None:
     committed = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-    made = make_page(STUDIES.values(), RECORDS, figures=None)
+    made = make_page(STUDIES.values(), records, figures=None)
     told = committed.read_text(encoding="utf-8")
     without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
     assert made == without_figures, "python -m benchmarks.suite report --page ..."
@@ -125,7 +123,7 @@ def test_questions_of_several_options_by_number_and_by_minutes() -> None:
 
 
 @pytest.mark.slow
-def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
+def test_a_section_has_a_table_for_each_setting(tmp_path: Path, records: Path) -> None:
     ends = {RANDOM: [3.0, 1.0, 8.0, 2.0], UCB: [1.0, 2.0, 1.5, 8.0]}
     runs = pd.DataFrame(
         row(rule, seed, duel, regret if duel == 3 else 99.0)
@@ -135,7 +133,7 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path) -> None:
     ).assign(problem="branin", judge="probit", noise=5.0)
     runs.to_csv(tmp_path / "tiny.csv.gz", index=False)
     for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
-        shutil.copy(RECORDS / name, tmp_path)
+        shutil.copy(records / name, tmp_path)
     study = replace(STUDY, num_seeds=4)
     text = make_page([study], tmp_path, tmp_path / "figures")
     assert re.findall(r"\| laplace, ucb \| 4 \| (\S+) \|", text) == ["1.75"]
@@ -307,7 +305,9 @@ def test_rules_are_compared_with_the_reference_over_all_settings() -> None:
     assert against_reference(replace(STUDY, reference=OPTUNA), of_one[:2]).empty
 
 
-def test_the_first_screen_has_the_decided_claims_that_lead(tmp_path: Path) -> None:
+def test_the_first_screen_has_the_decided_claims_that_lead(
+    tmp_path: Path, records: Path
+) -> None:
     runs = pd.DataFrame(
         row(rule, seed, 0, regret)
         for rule, regret in ((UCB, 1.0), (RANDOM, 2.0))
@@ -315,7 +315,7 @@ def test_the_first_screen_has_the_decided_claims_that_lead(tmp_path: Path) -> No
     )
     runs.to_csv(tmp_path / "tiny.csv.gz", index=False)
     for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
-        shutil.copy(RECORDS / name, tmp_path)
+        shutil.copy(records / name, tmp_path)
     claims = (
         Claim("It wins.", UCB, RANDOM, leads=True),
         Claim("It takes less time.", UCB, RANDOM, "seconds", leads=True),

@@ -536,14 +536,15 @@ def test_an_input_of_one_value_keeps_it() -> None:
     assert bool((stopping_candidates(bounds[:1], bounds)[:, 1] == 5).all())
 
 
-RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
 CHOSEN_ON = {"levy", "hartmann3", "ackley6"}
 
 
 @in_turn("name", ["stopping_errors", "stopping_errors_pairs"])
-def test_on_record_nine_in_ten_of_those_told_to_stop_had_found_enough(name) -> None:
+def test_on_record_nine_in_ten_of_those_told_to_stop_had_found_enough(
+    name, records: Path
+) -> None:
     """The defaults, on problems on which they were not chosen."""
-    asked = pd.read_csv(RECORDS / f"{name}.csv")
+    asked = pd.read_csv(records / f"{name}.csv")
     asked = asked[~asked["problem"].isin(CHOSEN_ON)]
     run, options = ["problem", "deviation", "start"], inspect.signature(stopping_advice)
     default = {name: option.default for name, option in options.parameters.items()}
