@@ -1,4 +1,4 @@
-"""Command line of optimisation by duels and of choices: `python -m botorch_pref`."""
+"""Command line of simulated questions and of choices: `python -m botorch_pref`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ NOBODY_READS = 141
 
 DEFAULTS: dict[str, Any] = {
     "problem": "hartmann6",
-    "model": "skew",
-    "acquisition": "exploring-eiig",
-    "duels": 40,
+    "options": 4,
+    "questions": 30,
     "noise": 0.0,
     "seed": 0,
 }
-NUM_RANDOM_DUELS = 5
 # Thousands of real choices at human noise: exactness costs minutes and shows nowhere.
 DATA_MODEL = "ep"
 
-# Other options have no meaning for a table of choices.
-OF_DATA = {"data", "model", "seed", "out"}
+# Other options have no meaning for a table of choices, or for a simulated judge.
+OF_DATA, OF_RUN = {"data", "model", "seed", "out"}, {*DEFAULTS, "out"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,8 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _guarded(_command, arguments)
     parser = _make_parser()
     given = vars(parser.parse_args(arguments))
-    for name in given.keys() - OF_DATA if "data" in given else ():
-        parser.error(f"--{name} has no meaning together with --data")
+    for name in given.keys() - (OF_DATA if "data" in given else OF_RUN):
+        way = "together with" if "data" in given else "without"
+        parser.error(f"--{name} has no meaning {way} --data")
     return _guarded(_run, given)
 
 
@@ -86,7 +85,7 @@ def _run(given: dict[str, Any]) -> None:
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
     from botorch_pref.commands.optimise import optimise
-    from botorch_pref.simulation.duel_loop import RunSettings
+    from botorch_pref.simulation import RunSettings
 
     out: Path | None = given.pop("out", None)
     if "data" in given:
@@ -94,19 +93,20 @@ def _run(given: dict[str, Any]) -> None:
         seed = given.get("seed", DEFAULTS["seed"])
         explain_choices(data, model, seed, out or Path("runs", Path(data).stem))
     else:
-        settings = RunSettings(random_duels=NUM_RANDOM_DUELS, **DEFAULTS | given)
-        known = (settings.problem, settings.model, settings.acquisition, settings.seed)
-        optimise(settings, out or Path("runs", "-".join(map(str, known))))
+        settings = RunSettings(**DEFAULTS | given)
+        name = f"{settings.problem}-of-{settings.options}-seed-{settings.seed}"
+        optimise(settings, out or Path("runs", name))
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    from botorch_pref.commands.registry import ACQUISITIONS, MODELS
+    from botorch_pref.commands.registry import MODELS
     from botorch_pref.simulation.problems import PROBLEM_NAMES
 
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref",
-        description="Optimise a test function by duels with a simulated judge "
-        "(the default), or explain real choices (--data). "
+        description="Optimise a function that a simulated judge alone knows, by "
+        "questions of four options to rank (the default), or explain real choices "
+        "(--data). "
         "To ask a person, on a page: python -m botorch_pref serve --help. "
         "To rank items by many answers: python -m botorch_pref rank --help.",
         argument_default=argparse.SUPPRESS,
@@ -122,14 +122,19 @@ def _make_parser() -> argparse.ArgumentParser:
         help="a table with columns winner_<feature> and loser_<feature>, and perhaps "
         "rater and tie; or the choices between train journeys",
     )
-    add("--model", choices=tuple(MODELS), help="default: skew; ep with --data")
-    add("--acquisition", choices=tuple(ACQUISITIONS), help="default: exploring-eiig")
-    add("--duels", type=_positive_int, metavar="N", help="default: 40")
+    add("--model", choices=tuple(MODELS), help="of --data; default: ep")
+    add(
+        "--options",
+        type=_num_options,
+        metavar="N",
+        help="of a question, which the judge ranks; default: 4, and 2 for duels",
+    )
+    add("--questions", type=_positive_int, metavar="N", help="default: 30")
     add(
         "--noise",
         type=_variance,
         metavar="VARIANCE",
-        help="of the judge, per presented item; default: 0, always right",
+        help="of the judge, per option; default: 0, always right",
     )
     add("--seed", type=_seed, help="default: 0")
     add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
@@ -139,6 +144,12 @@ def _make_parser() -> argparse.ArgumentParser:
 def _positive_int(text: str) -> int:
     if (value := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def _num_options(text: str) -> int:
+    if (value := int(text)) < 2:
+        raise argparse.ArgumentTypeError(f"{text} is less than 2")
     return value
 
 

@@ -274,6 +274,7 @@ def next_question(
     choices: Tensor | None = None,
     pending: Tensor | None = None,
     best: Tensor | None = None,
+    seed: int = 0,
 ) -> Question:
     """The next question to ask, by the rule that the library recommends.
 
@@ -282,8 +283,8 @@ def next_question(
     `DuelingExploringEIIG`; two are new points by `DuelingEUBO`, or of more than six
     parameters the best design and a challenger. Without a model, and until it has five
     answers, options are spread by a Sobol sequence. Everything random follows from the
-    numbers of points and answers, so that the same model asks the same question, and
-    the global random state stays as it is.
+    seed and the numbers of points and answers, so that the same model asks the same
+    question, and the global random state stays as it is.
 
     Args:
         model: Any BoTorch model of one output with training inputs: `default_model`,
@@ -305,6 +306,7 @@ def next_question(
         best: ``1 x d``, the best design so far; by default the `incumbent`. Where it is
             no design of this space, the observed one with the largest posterior mean
             that is, once its columns are those of ``fixed_features``.
+        seed: Of the Sobol sequence and of all draws: another one begins elsewhere.
 
     Returns:
         The options, the name of the acquisition function, and why these were chosen.
@@ -335,12 +337,13 @@ def next_question(
     )
     waiting = _checked_pending(pending, size, space.base)
     answers = 0 if model is None else _num_answers(model)
-    seed = Random(repr((len(observed), answers, len(waiting)))).getrandbits(31)
-    with manual_seed(seed):
+    draw = (seed, len(observed), answers, len(waiting))
+    of_draw = Random(repr(draw)).getrandbits(31)
+    with manual_seed(of_draw):
         if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
-            return _spread_question(space, size, answers, observed, waiting)
-        reference = _best_design(model, space, seed) if best is None else best
-        return _chosen_question(model, space, size, reference, choices, waiting, seed)
+            return _spread_question(space, size, answers, observed, waiting, seed)
+        there = _best_design(model, space, of_draw) if best is None else best
+        return _chosen_question(model, space, size, there, choices, waiting, of_draw)
 
 
 def _space(
@@ -408,7 +411,12 @@ def _num_answers(model: Model) -> int:
 
 
 def _spread_question(
-    space: DesignSpace, size: int, answers: int, observed: Tensor, waiting: Tensor
+    space: DesignSpace,
+    size: int,
+    answers: int,
+    observed: Tensor,
+    waiting: Tensor,
+    seed: int,
 ) -> Question:
     """Options from where a Sobol sequence is, or at random of those rows not shown."""
     reason = (
@@ -417,7 +425,7 @@ def _spread_question(
     )
     seen = torch.cat([observed, waiting.flatten(0, 1)])
     if space.rows is None:
-        Z = space.draw(len(seen) + size, seed=0)[len(seen) :]
+        Z = space.draw(len(seen) + size, seed)[len(seen) :]
         return Question(space.features(Z), SPREAD, reason)
     rows = space.rows
     if len(rows) < size:

@@ -111,15 +111,15 @@ PARTS = (
     ),
     Part(
         "simulation",
-        "duels with a simulated judge",
-        ("feedback", "posteriors", "models", "acquisition", "datasets"),
+        "questions to a simulated judge",
+        ("feedback", "posteriors", "models", "acquisition", "asking", "datasets"),
     ),
     Part(
         "plotting",
         "figures",
         (
             *("feedback", "posteriors", "models", "acquisition"),
-            *("evaluation", "ax", "simulation"),
+            *("asking", "evaluation", "ax", "simulation"),
         ),
         frozenset({"ax", "matplotlib", "pandas"}),
     ),

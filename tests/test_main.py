@@ -8,14 +8,25 @@ from pathlib import Path
 import pytest
 import torch
 
-from botorch_pref import Comparisons, DuelingEIIG, DuelKernel, EPPreferenceGP
+from botorch_pref import (
+    Comparisons,
+    DuelingEIIG,
+    DuelKernel,
+    EPPreferenceGP,
+    Rankings,
+    default_model,
+    incumbent,
+    next_question,
+)
 from botorch_pref.__main__ import main
+from botorch_pref.commands.optimise import in_words
 from botorch_pref.commands.registry import (
     ACQUISITIONS,
     IMPROVEMENT_WEIGHT,
     NOISE,
     make_fit,
 )
+from botorch_pref.evaluation import StoppingAdvice
 from botorch_pref.simulation import make_problem
 
 CSV = "winner_a,winner_b,loser_a,loser_b\n" + "".join(
@@ -28,12 +39,6 @@ def _few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Advice from a coarse grid and few functions is advice."""
     monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_CANDIDATES", 64)
     monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_PATHS", 8)
-
-
-@pytest.fixture
-def few_random(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two random duels before those that are chosen."""
-    monkeypatch.setattr("botorch_pref.__main__.NUM_RANDOM_DUELS", 2)
 
 
 def test_the_noise_of_a_judge_who_never_errs_is_learned() -> None:
@@ -55,63 +60,81 @@ def test_the_noise_of_a_judge_who_never_errs_is_learned() -> None:
     assert not errs.likelihood.raw_noise.requires_grad
 
 
+def logged(folder: Path) -> list[dict]:
+    """The questions of a run, as its log has them."""
+    lines = (folder / "run.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines[1:]]
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_random")
-@pytest.mark.parametrize(
-    ("model", "acquisition"),
-    [("ep", "thompson"), ("ep", "eubo-pair"), ("laplace", "eiig")],
-)
-def test_a_run_is_told_logged_and_drawn(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    model: str,
-    acquisition: str,
+@pytest.mark.parametrize(("size", "noise"), [(4, 0), (2, 0.01)])
+def test_a_run_asks_as_the_library_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int, noise: float
 ) -> None:
-    options = f"--problem branin --model {model} --acquisition {acquisition} --duels 4"
-    assert main([*options.split(), "--noise", "1", "--out", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"chance of regret [01]\.\d\d .*: (stop|ask more)", told)
-    found = r"still to gain, by the model: (\S+) % .* below 10 % with .*"
-    gain = re.search(found, told)
-    assert gain is not None
-    assert float(gain.group(1)) > 0
-    assert told.count("P(challenger wins)") == 4
-    lines = (tmp_path / "run.jsonl").read_text().splitlines()
-    assert len(lines) == 5
-    duels = [json.loads(line) for line in lines[1:]]
-    shown = [duel[end] for duel in duels for end in ("challenger", "opponent")]
-    utility = make_problem("branin").utility(torch.tensor(shown, dtype=torch.double))
-    regret = duels[-1]["regret"]
-    share = 100 * regret / float(utility.max() - utility.min())
-    assert f"simple regret {regret:.4g}, {share:.2g} % of the range shown" in told
+    options = f"--problem branin --options {size} --questions 7 --noise {noise}"
+    assert main([*options.split(), "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    cube = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+    X = torch.empty(0, 2).double()
+    orders = torch.empty(0, size).long()
+    model = None
+    for question in logged(tmp_path):
+        asked = next_question(model, cube, size)
+        assert question["acquisition"] == asked.acquisition
+        assert question["options"] == asked.options.tolist()
+        orders = torch.cat([orders, len(X) + torch.tensor([question["order"]])])
+        X = torch.cat([X, asked.options])
+        model = default_model(X, Comparisons(orders) if size == 2 else Rankings(orders))
+        assert question["incumbent"] == incumbent(model).flatten().tolist()
+    problem = make_problem("branin")
+    regret = float(problem.regret(incumbent(model)))
+    assert f"a regret of {regret:.3g} is left" in said
+    share = 1 - regret / (problem.best - float(problem.utility(X).min()))
+    assert f"{100 * share:.3g} % of the way is done" in said
+    assert re.search(r"^(Stop|Ask more)\. By the answers alone", said, re.MULTILINE)
+    assert said.count("the model's favourite came") == 6
     assert (tmp_path / "run.png").stat().st_size > 10_000
-    sources = [json.loads(line)["source"] for line in lines[1:]]
-    assert sources == ["random"] * 2 + [acquisition] * 2
-    assert json.loads(lines[0])["random_duels"] == 2
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_random")
 def test_the_seed_decides_the_run(tmp_path: Path) -> None:
-    """Of points, of the draws that the model makes, and of those of the rule."""
+    """Of the options at first, and of the draws of the rule."""
 
-    def log(name: str, seed: int) -> str:
-        options = ["--duels", "3", "--seed", str(seed), "--out", str(tmp_path / name)]
-        options += ["--problem", "sixhumpcamel", "--acquisition", "thompson"]
-        assert main(options) == 0
-        return (tmp_path / name / "run.jsonl").read_text()
+    def options(name: str, seed: int) -> list:
+        choices = ["--questions", "6", "--seed", str(seed), "--problem", "sixhumpcamel"]
+        assert main([*choices, "--out", str(tmp_path / name)]) == 0
+        return [question["options"] for question in logged(tmp_path / name)]
 
-    assert log("a", 1) == log("b", 1) != log("c", 2)
+    first, again, other = options("a", 1), options("b", 1), options("c", 2)
+    assert first == again
+    assert all(mine != theirs for mine, theirs in zip(first, other, strict=True))
 
 
-def test_every_registered_acquisition_function_can_be_named(
-    capsys: pytest.CaptureFixture[str],
+def test_a_mixed_problem_is_asked_about_its_designs(tmp_path: Path) -> None:
+    """Numbers with steps, choices and a limit of a sum."""
+    options = "--problem mixed --questions 6 --out"
+    assert main([*options.split(), str(tmp_path)]) == 0
+    problem = make_problem("mixed")
+    shown = torch.tensor([question["options"] for question in logged(tmp_path)])
+    shown = shown.double()
+    torch.testing.assert_close(problem.project(shown), shown, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("share", "chance", "start"),
+    [(0.9, 0.1, "Stop. "), (0.1, 0.9, "Stop. "), (0.1, 0.1, "Ask more. ")],
+)
+def test_advice_has_the_reason_that_decides(
+    share: float, chance: float, start: str
 ) -> None:
-    with pytest.raises(SystemExit):
-        main(["--acquisition", "none of them"])
-    told = capsys.readouterr().err
-    assert told.count("'") == 2 * (1 + len(ACQUISITIONS))
-    assert all(f"'{name}'" in told for name in ACQUISITIONS)
+    """A judge who never errs prefers anything better: there the gain decides."""
+    advice = StoppingAdvice(
+        max(share, chance) > 0.75, 0.98, chance, 1.0, 0.02, share, 0
+    )
+    said = in_words(advice)
+    assert said.startswith(start)
+    assert f"by less than 10 % with a probability of {share:.2f}" in said
+    assert ("preferred in 98 of 100" in said) == (share < 0.75)
 
 
 @pytest.mark.filterwarnings("ignore:PlackettLuceRegression has few answers")
@@ -142,21 +165,23 @@ def test_answers_that_are_all_alike_are_scored(
 
 
 REFUSED = [
-    "--duels 0",
-    "--duels many",
+    "--questions 0",
+    "--questions many",
+    "--options 1",
+    "--model ep",
     "--seed -1",
     f"--seed {2**63}",
     "--noise -0.1",
     "--noise nan",
     "--model gp",
     "--problem branin --data train",
-    "--data train --duels 3",
+    "--data train --questions 3",
 ]
 UNUSABLE = [
     ("--problem hartman6", "unknown problem 'hartman6'"),
     ("--data absent.csv", "absent.csv"),
     ("--data alone.csv", "leave the column rater out"),
-    ("--duels 1 --out file", "file"),
+    ("--questions 1 --out file", "file"),
 ]
 
 

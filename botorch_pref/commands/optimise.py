@@ -1,4 +1,4 @@
-"""Command that optimises a test function by duels."""
+"""Command that optimises a function by asking a simulated judge."""
 
 from __future__ import annotations
 
@@ -6,100 +6,119 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Generator, Tensor
 from tqdm import tqdm
 
-from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
+from botorch_pref.acquisition.base import observed_points
 from botorch_pref.evaluation import progress
+from botorch_pref.models import EPPreferenceGP, plausible_models
 from botorch_pref.plotting import draw_run
 from botorch_pref.simulation import (
-    ChosenDuels,
-    LoggedDuel,
-    ProbitJudge,
     Problem,
+    RankedQuestion,
     RunSettings,
     make_problem,
-    run_duels,
+    run_questions,
 )
-from botorch_pref.simulation.duel_loop import Fit, duel_line, fit_answers, settings_line
+from botorch_pref.simulation.question_loop import (
+    make_judge,
+    question_line,
+    settings_line,
+)
 
 LOG_NAME = "run.jsonl"
 FIGURE_NAME = "run.png"
 
 
 def optimise(settings: RunSettings, out: Path) -> None:
-    """Runs duels with a simulated judge; prints each, writes the log and the figure."""
+    """Asks a simulated judge; prints each question, writes the log and the figure."""
     problem = make_problem(settings.problem)
-    seeds = torch.randint(2**62, (2,), generator=Generator().manual_seed(settings.seed))
-    for_duels, for_judge = (Generator().manual_seed(int(seed)) for seed in seeds)
-    propose = ChosenDuels(
-        dim=problem.dim,
-        num_random=settings.random_duels,
-        acquisition=settings.acquisition,
-        make_acquisition=distinct(ACQUISITIONS[settings.acquisition]),
-        generator=for_duels,
-    )
-    judge = ProbitJudge(problem.utility, settings.noise, for_judge)
-    fit = make_fit(settings.model, errs=settings.noise > 0)
-    duels = run_duels(propose, judge, fit, settings.duels)
+    run = run_questions(problem, make_judge(problem, settings), settings)
     out.mkdir(parents=True, exist_ok=True)
-    done: list[LoggedDuel] = []
+    answered: list[RankedQuestion] = []
     with (out / LOG_NAME).open("w", encoding="utf-8") as file:
         file.write(settings_line(settings) + "\n")
-        for duel in tqdm(duels, total=settings.duels, desc="duels", unit="duel"):
-            logged = LoggedDuel(duel, float(problem.regret(duel.incumbent)))
-            file.write(duel_line(logged) + "\n")
+        for latest in tqdm(
+            run, total=settings.questions, desc="questions", unit="question"
+        ):
+            file.write(question_line(latest) + "\n")
             file.flush()
-            tqdm.write(_describe(logged))
-            done.append(logged)
-    draw_run(settings, done, out / FIGURE_NAME)
-    last = done[-1]
-    extent = torch.aminmax(problem.utility(_shown(done)))
-    share = last.regret / float(extent.max - extent.min)
-    inputs = ", ".join(f"{value:.4f}" for value in last.duel.incumbent.tolist())
-    print(f"recommended: [{inputs}] of the unit cube")
-    print(
-        f"utility {problem.best - last.regret:.4g} of at most {problem.best:.4g}, "
-        f"simple regret {last.regret:.4g}, {100 * share:.2g} % of the range shown"
-    )
-    print(f"written: {out / LOG_NAME}, {out / FIGURE_NAME}")
-    print(_advice(problem, fit, done))
+            tqdm.write(_describe(latest))
+            answered.append(latest)
+    draw_run(settings, problem, answered, out / FIGURE_NAME)
+    print(_findings(problem, settings, answered))
+    print(_advice(problem, answered[-1]))
+    print(f"The figure is {out / FIGURE_NAME}, and every question in {out / LOG_NAME}.")
 
 
-def _describe(logged: LoggedDuel) -> str:
-    duel = logged.duel
-    answer = "won" if duel.challenger_won else "lost"
+def _describe(answered: RankedQuestion) -> str:
+    question = answered.question
+    rank = ""
+    if answered.favourite is not None:
+        place = answered.order.tolist().index(answered.favourite) + 1
+        rank = f"the model's favourite came {_ordinal(place):5s} "
     return (
-        f"duel {duel.number + 1:3d}  {duel.proposal.source:8s}  "
-        f"P(challenger wins) {duel.probability:.2f}, it {answer:4s}  "
-        f"regret of the winner so far {logged.regret:.4g}"
+        f"question {answered.number + 1:3d}  {question.acquisition:20s}  {rank:37s} "
+        f"regret of the best so far {answered.regret:.4g}"
     )
 
 
-def _shown(done: Sequence[LoggedDuel]) -> Tensor:
-    """Distinct points of all duels, ``n x d``."""
-    proposals = [logged.duel.proposal for logged in done]
-    ends = [end for each in proposals for end in (each.challenger, each.opponent)]
-    return torch.unique(torch.stack(ends), dim=0)
+def _ordinal(place: int) -> str:
+    return f"{place}" + {1: "st", 2: "nd", 3: "rd"}.get(place, "th")
 
 
-def _advice(problem: Problem, fit: Fit, done: Sequence[LoggedDuel]) -> str:
-    """Advice to stop or to ask more, in words."""
-    duels = [logged.duel for logged in done]
-    answers = [(duel.proposal, duel.challenger_won) for duel in duels]
-    model = fit_answers(answers, fit)
-    assert model is not None, "every duel of a run has an answer"
+def _findings(
+    problem: Problem, settings: RunSettings, answered: Sequence[RankedQuestion]
+) -> str:
+    """What was found, beside the truth, in words."""
+    best, regret = answered[-1].incumbent, answered[-1].regret
+    shown = torch.cat([each.question.options for each in answered])
+    utilities = problem.utility(shown)
+    worst = float(utilities.min())
+    share = regret / (problem.best - worst)
+    inputs = ", ".join(f"{value:.4f}" for value in best.tolist())
+    ask = "two options to compare" if settings.options == 2 else "options to rank"
+    if settings.options > 2:
+        ask = f"{settings.options} {ask}"
+    judge = "never errs" if not settings.noise else "errs at times"
+    return (
+        f"\nFound after {len(answered)} questions with {ask}, of a judge who {judge}:\n"
+        f"the best design is [{inputs}], each input from 0 to 1.\n"
+        f"Its utility is {problem.best - regret:.4g}, that of the best design there is "
+        f"{problem.best:.4g}, and of the worst one shown {worst:.4g}:\n"
+        f"{100 * (1 - share):.3g} % of the way is done, and a regret of {regret:.3g} "
+        "is left.\n"
+    )
+
+
+def _advice(problem: Problem, latest: RankedQuestion) -> str:
+    """Advice to stop or to ask more, from the answers alone, in words."""
     cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
-    best = duels[-1].incumbent.unsqueeze(0)
+    model, best = latest.model, latest.incumbent.unsqueeze(0)
     candidates = progress.stopping_candidates(best, cube, progress.NUM_CANDIDATES)
     advice = progress.stopping_advice(
-        model, candidates, recommended=best, shown=_shown(done), bounds=cube
+        model,
+        problem.project(candidates),
+        recommended=best,
+        shown=observed_points(model),
+        bounds=cube if problem.is_cube else None,
+        plausible=plausible_models(model) if isinstance(model, EPPreferenceGP) else (),
     )
-    return (
-        f"still to gain, by the model: {100 * advice.gain_share:.2g} % of the range of "
-        f"utilities shown; below {100 * progress.GAIN_TOLERANCE:g} % with probability "
-        f"{advice.gain_confidence:.2f}\n"
-        f"chance of regret {advice.chance_of_regret:.2f} (that the best point there is "
-        f"would be preferred), below {progress.TOLERANCE} with probability "
-        f"{advice.confidence:.2f}: {'stop' if advice.stop else 'ask more'}"
+    return in_words(advice)
+
+
+def in_words(advice: progress.StoppingAdvice) -> str:
+    """The advice with its reason, and both of them where neither says to stop."""
+    gain = (
+        f"the best design there may be is better by {100 * advice.gain_share:.2g} % of "
+        "the range of the designs shown, and by less than "
+        f"{100 * progress.GAIN_TOLERANCE:g} % with a probability of "
+        f"{advice.gain_confidence:.2f}"
     )
+    notice = (
+        f"it would be preferred in {100 * advice.chance_of_regret:.0f} of 100 "
+        "comparisons, where 50 are none but chance"
+    )
+    start = "Stop" if advice.stop else "Ask more"
+    if advice.stop and advice.gain_confidence >= progress.CONFIDENCE:
+        return f"{start}. By the answers alone {gain}."
+    return f"{start}. By the answers alone {gain}; {notice}."

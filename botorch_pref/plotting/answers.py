@@ -1,4 +1,4 @@
-"""Figures of items, answers, raters, progress and runs of duels."""
+"""Figures of items, answers, raters, progress and simulated runs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from scipy.stats import binomtest
 from torch import Tensor
 
 from botorch_pref.acquisition.base import observed_points
+from botorch_pref.asking import SPREAD
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.leaderboard import win_probabilities
 from botorch_pref.evaluation.progress import NUM_SAMPLES
@@ -26,7 +27,8 @@ from botorch_pref.evaluation.scores import checked_names
 from botorch_pref.models.answers import check_unbatched, checked_items
 from botorch_pref.plotting import drawing
 from botorch_pref.posteriors.difference import central_interval
-from botorch_pref.simulation.duel_loop import LoggedDuel, RunSettings
+from botorch_pref.simulation.problem import Problem
+from botorch_pref.simulation.question_loop import RankedQuestion, RunSettings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -338,7 +340,7 @@ def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
 
 
 def plot_progress(
-    run: PreferenceExperiment | Sequence[LoggedDuel],
+    run: PreferenceExperiment | Sequence[RankedQuestion],
     *,
     level: float = LEVEL,
     ax: Axes | None = None,
@@ -348,24 +350,27 @@ def plot_progress(
     Of an experiment: how far the utility of each option, in the order in which they
     were asked about, is from that of the best option shown (dots), as the model of all
     answers has it, and how far the best one so far by the mean (the line, with its
-    interval). Of a simulated run: the simple regret of the incumbent after each duel.
+    interval). Of a simulated run: the simple regret of the incumbent after each
+    question.
 
     Args:
-        run: A `PreferenceExperiment` with answers, or the duels of a run.
+        run: A `PreferenceExperiment` with answers, or the questions of a run.
         level: Probability of the interval, in (0, 1).
         ax: Where to draw; by default in a new figure.
 
     Raises:
-        BotorchPrefError: The run has no duels.
+        BotorchPrefError: The run has no questions.
         ExperimentError: The experiment has no answers.
     """
     axes = drawing.own_axes(ax)
     if not isinstance(run, Sequence):
         _draw_options(axes, run, level)
     elif run:
-        _draw_regret(axes, run)
+        _draw_regret(axes, [answered.regret for answered in run])
+        axes.set_xlabel("question")
+        axes.set_ylabel("simple regret of the incumbent")
     else:
-        raise BotorchPrefError("The run has no duels; give one or more.")
+        raise BotorchPrefError("The run has no questions; give one or more.")
     return axes
 
 
@@ -391,9 +396,8 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     axes.set_ylabel(f"utility beside the best option's, {100 * level:g} % interval")
 
 
-def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
-    numbers = [logged.duel.number + 1 for logged in duels]
-    regrets = [logged.regret for logged in duels]
+def _draw_regret(axes: Axes, regrets: Sequence[float]) -> None:
+    numbers = range(1, len(regrets) + 1)
     axes.step(numbers, regrets, where="post", color=drawing.BLUE)
     axes.plot(numbers, regrets, ".", color=drawing.BLUE)
     # A regret can be 0, or just below where the known optimum is rounded.
@@ -402,47 +406,85 @@ def _draw_regret(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("duel")
-    axes.set_ylabel("simple regret of the incumbent")
 
 
-def draw_run(settings: RunSettings, duels: Sequence[LoggedDuel], path: Path) -> None:
-    """Draws a run to a PNG file.
+def draw_run(
+    settings: RunSettings,
+    problem: Problem,
+    answered: Sequence[RankedQuestion],
+    path: Path,
+) -> None:
+    """Draws a simulated run to a PNG file.
 
-    Left, the simple regret of the incumbent after each duel; right, the probability
-    that the model gave to the challenger before the answer, coloured by the answer.
+    Left are the utilities of all options, those that were ranked first, and the best
+    design so far by the model, below the best there is. Right is what is left of the
+    way from the worst option shown to the best there is.
 
     Args:
         settings: The settings of the run.
-        duels: Its duels, at least one.
+        problem: What was optimised, which the model does not know.
+        answered: The questions, one or more.
         path: Where the PNG goes.
     """
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    judge = "never errs" if not settings.noise else f"has noise {settings.noise:g}"
     figure.suptitle(
-        f"{settings.problem}, {settings.model}, {settings.acquisition}, "
-        f"judge's noise {settings.noise:g}, seed {settings.seed}"
+        f"{problem.name}, {problem.dim} inputs: {len(answered)} questions, "
+        f"{settings.options} options each, to a judge who {judge}",
+        fontsize=12,
     )
-    plot_progress(duels, ax=left)
-    _draw_probabilities(right, duels)
+    _draw_utilities(left, problem, answered)
+    _draw_way(right, problem, answered)
+    spread = sum(each.question.acquisition == SPREAD for each in answered)
     for axes in (left, right):
-        num_random = min(settings.random_duels, len(duels))
-        axes.axvspan(0.5, num_random + 0.5, color="0.93", zorder=0)
-        axes.set_xlim(0.5, len(duels) + 0.5)
-        axes.set_xlabel("duel (random ones shaded)")
+        axes.axvspan(0.5, spread + 0.5, color="0.94", zorder=0)
+        axes.set_xlim(0.5, len(answered) + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("question (shaded: options spread over all designs)")
+        axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150, format="png")
 
 
-def _draw_probabilities(axes: Axes, duels: Sequence[LoggedDuel]) -> None:
-    for won, mark, colour, label in (
-        (True, "o", drawing.BLUE, "challenger won"),
-        (False, "x", drawing.ORANGE, "challenger lost"),
-    ):
-        rows = [logged.duel for logged in duels if logged.duel.challenger_won is won]
-        numbers = [duel.number + 1 for duel in rows]
-        shares = [duel.probability for duel in rows]
-        axes.plot(numbers, shares, mark, color=colour, label=label)
-    axes.axhline(0.5, color="0.7", linewidth=1, zorder=1)
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_ylabel("predicted P(challenger wins)")
-    axes.legend(loc="best")
+def _draw_utilities(
+    axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]
+) -> None:
+    """Utilities of options by their questions, from 1, and of the best so far."""
+    numbers = [each.number + 1 for each in answered]
+    utilities = [problem.utility(each.question.options) for each in answered]
+    first = [
+        float(u[each.order[0]]) for u, each in zip(utilities, answered, strict=True)
+    ]
+    every = [(n, value) for n, u in zip(numbers, utilities, strict=True) for value in u]
+    axes.axhline(problem.best, color="0.4", linestyle="--", linewidth=1)
+    axes.annotate(
+        "the best there is",
+        (numbers[0], problem.best),
+        (0, 4),
+        textcoords="offset points",
+        color="0.3",
+        fontsize=9,
+    )
+    axes.plot(*zip(*every, strict=True), "o", color="0.7", markersize=4, label="option")
+    axes.plot(
+        numbers, first, "o", color=drawing.ORANGE, markersize=5, label="ranked first"
+    )
+    best = [problem.best - each.regret for each in answered]
+    axes.step(
+        numbers,
+        best,
+        where="post",
+        color=drawing.BLUE,
+        label="best so far, by the model",
+        linewidth=2,
+    )
+    axes.set_ylabel("utility, which the model never sees")
+    axes.legend(loc="lower right", frameon=False)
+
+
+def _draw_way(axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]) -> None:
+    """What is left of the way from the worst option shown to the best there is."""
+    shown = torch.cat([each.question.options for each in answered])
+    way = problem.best - float(problem.utility(shown).min())
+    _draw_regret(axes, [100 * each.regret / way for each in answered])
+    axes.set_ylabel("left of the way to the best there is, in %")

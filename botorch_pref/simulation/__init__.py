@@ -3,10 +3,8 @@
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
     Duel,
-    LoggedDuel,
     Proposal,
     Propose,
-    RunSettings,
     run_duels,
 )
 from botorch_pref.simulation.judges import (
@@ -19,6 +17,11 @@ from botorch_pref.simulation.judges import (
 )
 from botorch_pref.simulation.problem import Parameter, Problem, SumLimit
 from botorch_pref.simulation.problems import make_problem
+from botorch_pref.simulation.question_loop import (
+    RankedQuestion,
+    RunSettings,
+    run_questions,
+)
 
 __all__ = [
     "ChosenDuels",
@@ -26,7 +29,6 @@ __all__ = [
     "Duel",
     "Judge",
     "LapsingJudge",
-    "LoggedDuel",
     "LogisticJudge",
     "Panel",
     "Parameter",
@@ -34,8 +36,10 @@ __all__ = [
     "Problem",
     "Proposal",
     "Propose",
+    "RankedQuestion",
     "RunSettings",
     "SumLimit",
     "make_problem",
     "run_duels",
+    "run_questions",
 ]

@@ -1,10 +1,9 @@
-"""The loop of preferential optimisation: propose a duel, ask, fit, repeat, log."""
+"""The loop of duels by any rule: propose a duel, ask, fit, repeat."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -188,45 +187,3 @@ class ChosenDuels:
             )
         duel = candidates.detach()
         return duel[0], duel[1] if reference is None else reference[0]
-
-
-# --- A run as JSON lines: the settings first, then one line a duel
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """Settings that determine a simulated run.
-
-    The names of its ``problem``, ``model`` and ``acquisition`` function; the number of
-    ``duels``, of which ``random_duels`` start it; the variance of the judge's ``noise``
-    per presented item; and the ``seed`` of every draw.
-    """
-
-    problem: str
-    model: str
-    acquisition: str
-    duels: int
-    random_duels: int
-    noise: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class LoggedDuel:
-    """A ``duel``, and the simple ``regret`` of the incumbent after it."""
-
-    duel: Duel
-    regret: float
-
-
-def settings_line(settings: RunSettings) -> str:
-    """The first line of a log."""
-    return json.dumps({"record": "settings", **asdict(settings)})
-
-
-def duel_line(logged: LoggedDuel) -> str:
-    """The line of a duel; floats are written so that they read back exactly."""
-    of_proposal, of_duel = vars(logged.duel.proposal), vars(logged.duel)
-    fields = {"record": "duel", **of_proposal, **of_duel, "regret": logged.regret}
-    del fields["proposal"]
-    return json.dumps(fields, default=Tensor.tolist)

@@ -114,6 +114,11 @@ class Problem:
         return tuple(column for columns in dead for column in columns)
 
     @property
+    def categorical(self) -> list[tuple[int, ...]]:
+        """The columns of each unordered choice."""
+        return [part.columns for part in self.parameters if part.is_choice]
+
+    @property
     def is_cube(self) -> bool:
         """Whether every point of the cube is a design."""
         numbers_only = not any(p.is_choice or p.steps for p in self.parameters)

@@ -3,10 +3,12 @@ from pathlib import Path
 import matplotlib.image
 import pandas as pd
 import torch
+from torch import Tensor
 
+from botorch_pref import Question
 from botorch_pref.evaluation import FeatureEffect
 from botorch_pref.plotting import draw_drivers, draw_run, plot_leaderboard
-from botorch_pref.simulation import Duel, LoggedDuel, Proposal, RunSettings
+from botorch_pref.simulation import RankedQuestion, RunSettings, make_problem
 
 BLUE = torch.tensor([0x00, 0x72, 0xB2]) / 255
 ORANGE = torch.tensor([0xD5, 0x5E, 0x00]) / 255
@@ -22,21 +24,28 @@ def read(path: Path) -> torch.Tensor:
     return torch.tensor(matplotlib.image.imread(path))
 
 
-def duel(number: int, won: bool, regret: float) -> LoggedDuel:
-    point = torch.tensor([0.5]).double()
-    proposal = Proposal(point, point + 0.1, "random")
-    return LoggedDuel(Duel(number, proposal, 0.7, won, point), regret)
+PROBLEM = make_problem("forrester")
 
 
-def test_run_figure_shows_both_answers(tmp_path: Path) -> None:
-    settings = RunSettings("branin", "ep", "ucb", 2, 5, 0.0, 0)
-    won, both = tmp_path / "won.png", tmp_path / "both.png"
+def answered(number: int, regret: float, options: Tensor) -> RankedQuestion:
+    question = Question(options, "DuelingJointKG" if number else "Sobol", "")
+    order = PROBLEM.utility(options).argsort(descending=True)
+    return RankedQuestion(number, question, order, None, options[0], regret, None)
+
+
+def test_run_figure_shows_options_the_first_and_the_best_so_far(tmp_path: Path) -> None:
+    settings = RunSettings("forrester", 4, 2, 0.0, 0)
+    options = torch.linspace(0, 1, 4).double().unsqueeze(-1)
     # A regret of zero cannot be drawn on a logarithmic axis.
-    draw_run(settings, [duel(0, True, 1.0), duel(1, True, 0.0)], won)
-    draw_run(settings, [duel(0, True, 1.0), duel(1, False, 1.0)], both)
-    image_won, image_both = read(won), read(both)
-    assert count(image_both, ORANGE) > count(image_won, ORANGE) > 0
-    assert count(image_won, BLUE) > 0
+    run = [answered(0, 1.0, options), answered(1, 0.0, 0.5 * options)]
+    path = tmp_path / "run.png"
+    draw_run(settings, PROBLEM, run, path)
+    image = read(path)
+    assert count(image, BLUE) > 0
+    orange = ((image[..., :3] - ORANGE).abs().amax(-1) < 0.01).nonzero()
+    # Marks of the options ranked first, left of the middle, beside the legend's.
+    assert len(orange) > 0
+    assert int(orange[:, 1].max()) < 0.6 * image.shape[1]
 
 
 def test_drivers_figure_draws_every_feature(tmp_path: Path) -> None:

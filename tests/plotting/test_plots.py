@@ -28,6 +28,7 @@ from botorch_pref import (
     FullyBayesianEPPreferenceGP,
     PairwiseProbitLikelihood,
     PlackettLuceRegression,
+    Question,
     Rankings,
     SkewPreferenceGP,
     incumbent,
@@ -47,7 +48,7 @@ from botorch_pref.plotting import (
 )
 from botorch_pref.plotting.drawing import answered_pairs
 from botorch_pref.plotting.utility import show_on
-from botorch_pref.simulation import Duel, LoggedDuel, Proposal
+from botorch_pref.simulation import RankedQuestion
 
 BOX = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.double)
 X = torch.tensor(
@@ -494,12 +495,9 @@ def test_the_noises_of_many_raters_stand_free_of_the_colour_bar() -> None:
 
 
 def test_the_progress_of_a_run_is_its_regret() -> None:
-    point = torch.tensor([0.5]).double()
+    question = Question(torch.zeros(2, 1).double(), "Sobol", "")
     run = [
-        LoggedDuel(
-            Duel(n, Proposal(point, point + 0.1, "random"), 0.7, True, point),
-            1 / (n + 1),
-        )
+        RankedQuestion(n, question, torch.arange(2), None, BOX[0], 1 / (n + 1), None)
         for n in range(4)
     ]
     axes = plot_progress(run)
@@ -525,7 +523,7 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("4 names", lambda: plot_probabilities(model, names=list("abcd"))),
         ("1 of them", lambda: plot_comparisons(model, names=["a"] * 5)),
         ("from 0 to 1", lambda: plot_calibration(torch.tensor([1.5]))),
-        ("no duels", lambda: plot_progress([])),
+        ("no questions", lambda: plot_progress([])),
         ("give three or more", lambda: plot_agreement(model, X[:2], torch.arange(2))),
     ]
     for said, call in wrong:

@@ -1,6 +1,4 @@
-"""The loop of duels, and the log of a run."""
-
-import json
+"""The loop of duels by any rule."""
 
 import pytest
 import torch
@@ -12,17 +10,12 @@ from benchmarks.suite.runs.models import with_validity
 from benchmarks.suite.runs.players import RandomChallengers
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
-from botorch_pref.simulation import Duel
 from botorch_pref.simulation.duel_loop import (
     ChosenDuels,
-    LoggedDuel,
     Proposal,
-    RunSettings,
-    duel_line,
     index_pairs,
     predict_win,
     run_duels,
-    settings_line,
 )
 
 POINTS = torch.tensor([[0.1], [0.5], [0.9], [0.3]], dtype=torch.double)
@@ -240,19 +233,3 @@ def test_random_challengers_start_as_all_rules_do_and_meet_the_incumbent() -> No
     later = propose(3, *OF_TWO)
     assert later.opponent.tolist() == [0.0, 1.0]
     assert later.challenger.tolist() != mine.challenger.tolist()
-
-
-def test_the_lines_of_a_log_have_every_figure_exactly() -> None:
-    settings = RunSettings("branin", "ep", "ucb", 2, 1, 0.25, 7)
-    line = json.loads(settings_line(settings))
-    assert line.pop("record") == "settings"
-    assert RunSettings(**line) == settings
-    generator = torch.Generator().manual_seed(0)
-    points = torch.rand(3, 2, generator=generator, dtype=torch.double)
-    duel = Duel(1, Proposal(points[0], points[1], "ucb"), 0.1 + 0.2, True, points[2])
-    assert json.loads(duel_line(LoggedDuel(duel, 1 / 3))) == {
-        **{"record": "duel", "number": 1, "source": "ucb", "challenger_won": True},
-        **{"probability": 0.1 + 0.2, "regret": 1 / 3},
-        **{"challenger": points[0].tolist(), "opponent": points[1].tolist()},
-        "incumbent": points[2].tolist(),
-    }

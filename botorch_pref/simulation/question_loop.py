@@ -1,0 +1,148 @@
+"""The loop that the library recommends, with a simulated judge: ask, learn, log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from botorch.models.model import Model
+from torch import Generator, Tensor
+
+from botorch_pref.acquisition import incumbent
+from botorch_pref.asking import Question, default_model, next_question
+from botorch_pref.feedback import Comparisons, Rankings
+from botorch_pref.simulation.judges import Judge, ProbitJudge
+from botorch_pref.simulation.problem import Problem
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Settings that determine a simulated run.
+
+    Attributes:
+        problem: The name of the problem.
+        options: How many options a question has, at least 2.
+        questions: How many are asked.
+        noise: Variance of the judge's noise per option; 0 for one who never errs.
+        seed: Of every draw.
+    """
+
+    problem: str
+    options: int
+    questions: int
+    noise: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class RankedQuestion:
+    """A question that was answered, and what the model made of the answer.
+
+    Attributes:
+        number: Position in the run, from 0.
+        question: Its options, and why these.
+        order: Places of the options, the best first.
+        favourite: Place of the option with the largest posterior mean before the
+            answer; None where there was no model.
+        incumbent: ``d`` inputs of the best design so far, by the model after the
+            answer.
+        regret: The simple regret of the incumbent.
+        model: Of all answers so far.
+    """
+
+    number: int
+    question: Question
+    order: Tensor
+    favourite: int | None
+    incumbent: Tensor
+    regret: float
+    model: Model
+
+
+def problem_question(
+    problem: Problem, model: Model | None, size: int, seed: int = 0
+) -> Question:
+    """The next question about a problem, by the rule that the library recommends.
+
+    Numbers with steps are rounded to them once options are chosen.
+
+    Args:
+        problem: Whose designs are options.
+        model: Of the answers so far, in the unit cube; None before the first.
+        size: Number of options.
+        seed: Of the options before there is a model, and of all draws.
+    """
+    cube = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, problem.dim)
+    limit = problem.sum_limit
+    question = next_question(
+        model,
+        cube,
+        size,
+        inequality_constraints=None if limit is None else [limit.inequality],
+        categorical=problem.categorical,
+        seed=seed,
+    )
+    return question._replace(options=problem.project(question.options))
+
+
+def problem_model(problem: Problem, X: Tensor, orders: Tensor) -> Model:
+    """Fits the model that the library recommends to answers about a problem.
+
+    Args:
+        problem: Whose designs were shown.
+        X: ``n x d`` designs.
+        orders: ``m x size`` rows of ``X``, the best of each question first.
+    """
+    feedback = Comparisons(orders) if orders.shape[-1] == 2 else Rankings(orders)
+    return default_model(X, feedback, categorical=problem.categorical)
+
+
+def run_questions(
+    problem: Problem, judge: Judge, settings: RunSettings
+) -> Iterator[RankedQuestion]:
+    """Asks a judge by the rule of the library, and yields each answered question."""
+    model: Model | None = None
+    X = torch.empty(0, problem.dim, dtype=torch.double)
+    orders = torch.empty(0, settings.options, dtype=torch.long)
+    for number in range(settings.questions):
+        question = problem_question(problem, model, settings.options, settings.seed)
+        order = judge.order(question.options)
+        favourite = None if model is None else _favourite(model, question.options)
+        orders = torch.cat([orders, len(X) + order.unsqueeze(0)])
+        X = torch.cat([X, question.options])
+        model = problem_model(problem, X, orders)
+        best = incumbent(model).flatten()
+        regret = float(problem.regret(best))
+        yield RankedQuestion(number, question, order, favourite, best, regret, model)
+
+
+def _favourite(model: Model, options: Tensor) -> int:
+    """The place of the option with the largest posterior mean."""
+    with torch.no_grad():
+        posterior: Any = model.posterior(options)
+    return int(posterior.mean.flatten().argmax())
+
+
+def make_judge(problem: Problem, settings: RunSettings) -> ProbitJudge:
+    """The judge of a run, whose noise is drawn by its seed."""
+    generator = Generator().manual_seed(settings.seed)
+    return ProbitJudge(problem.utility, settings.noise, generator)
+
+
+# --- A run as JSON lines: the settings first, then one line a question
+
+
+def settings_line(settings: RunSettings) -> str:
+    """The first line of a log."""
+    return json.dumps({"record": "settings", **asdict(settings)})
+
+
+def question_line(answered: RankedQuestion) -> str:
+    """The line of a question; floats are written so that they read back exactly."""
+    fields = {"record": "question", **vars(answered)}
+    del fields["model"]
+    fields |= fields.pop("question")._asdict()
+    return json.dumps(fields, default=Tensor.tolist)
