@@ -126,8 +126,8 @@ def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
 
 def _hashable(given: Any) -> object:
     """What equal values of the same types have in common."""
-    if isinstance(given, Mapping):
-        return tuple((name, _hashable(value)) for name, value in given.items())
+    if isinstance(given, dict):
+        return tuple(given), tuple(map(_hashable, given.values()))
     if isinstance(given, tuple | list):
         return tuple(map(_hashable, given))
     # True is 1 for Python, and no number for an experiment.

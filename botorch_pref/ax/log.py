@@ -11,8 +11,9 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from string import ascii_uppercase
 from typing import Any, Self, cast
@@ -78,13 +79,25 @@ def json_value(text: object) -> Any:
     if not isinstance(text, str):
         raise StorageError(f"{text!r:.80} is no text")
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{text[:80]!r} is no JSON: {error}") from error
 
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
+@lru_cache(maxsize=4096)
+def _said_by(text: str) -> dict[str, Any]:
+    """What the text of an event says: once of equal texts, of which there are many."""
+    what = json_value(text)
+    if not isinstance(what, dict):
+        raise StorageError(f"{what!r:.80} says nothing")
+    return what
 
 
 def digest(*values: object) -> str:
@@ -182,7 +195,9 @@ class Event:
         time: In UTC, ISO 8601.
         what: Of a question its ``options`` in the order they were shown, each with a
             ``name`` and ``parameters``; perhaps the ``rater`` who is asked; and fields
-            of `Chosen`. Of an answer what was said, and `CIRCUMSTANCES`.
+            of `Chosen`. Of an answer what was said, and `CIRCUMSTANCES`. Events with
+            equal texts share it: it is never changed.
+        text: The JSON of ``what`` without the rater, as it is written.
         before: The checksum of the event before, or of the definition.
         checksum: Of all of this.
     """
@@ -191,9 +206,10 @@ class Event:
     question: int
     kind: str
     time: str
-    what: Mapping[str, Any] = field(default_factory=dict)
-    before: str = ""
-    checksum: str = ""
+    what: Mapping[str, Any]
+    text: str
+    before: str
+    checksum: str
 
     @property
     def said(self) -> dict[str, Any]:
@@ -212,12 +228,32 @@ class Event:
 
     def to_row(self) -> dict[str, Any]:
         """The event as a row of a table, with its checksum."""
-        what, rater = self.what, self.rater
-        if rater is not None:
-            what = {key: value for key, value in what.items() if key != "rater"}
-        row = {**vars(self), "rater": rater, "what": json_text(what)}
-        row["checksum"] = self.checksum or digest(*(row[key] for key in COLUMNS))
-        return {key: row[key] for key in (*COLUMNS, "checksum")}
+        return {
+            "number": self.number,
+            "question": self.question,
+            "kind": self.kind,
+            "time": self.time,
+            "rater": self.rater,
+            "what": self.text,
+            "before": self.before,
+            "checksum": self.checksum,
+        }
+
+    @classmethod
+    def following(
+        cls,
+        before: str,
+        number: int,
+        question: int,
+        kind: str,
+        time: str,
+        what: Mapping[str, Any],
+    ) -> Self:
+        """A new event, whose ``what`` is as it will be read again."""
+        said = {key: value for key, value in what.items() if key != "rater"}
+        values = number, question, kind, time, what.get("rater"), json_text(said)
+        row = dict(zip(COLUMNS, (*values, before), strict=True))
+        return cls._of_written({**row, "checksum": digest(*row.values())})
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
@@ -229,23 +265,20 @@ class Event:
             raise StorageError(
                 f"it is not what was written (its checksum differs): {_short(values)}"
             )
-        return cls.of_written(row)
+        return cls._of_written(row)
 
     @classmethod
-    def of_written(cls, row: Mapping[str, Any]) -> Self:
-        """An event from a row of `to_row`."""
-        what, rater = json_value(row["what"]), row["rater"]
-        if not isinstance(what, dict):
-            raise StorageError(f"{what!r:.80} says nothing")
+    def _of_written(cls, row: Mapping[str, Any]) -> Self:
+        what, rater = _said_by(row["what"]), row["rater"]
         known = what if rater is None else {**what, "rater": rater}
-        same = {key: row[key] for key in _KEPT}
-        return cls(what=known, **same)
+        same = {key: row[key] for key in KEPT}
+        return cls(what=known, text=row["what"], **same)
 
 
 COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
 """The columns that the checksum of an event is made from, in order."""
 
-_KEPT = ("number", "question", "kind", "time", "before", "checksum")
+KEPT = ("number", "question", "kind", "time", "before", "checksum")
 """The columns that are fields of an event as they are."""
 
 
@@ -385,7 +418,7 @@ class Log:
         self.titles: dict[str, str] = {}
         self.raters: dict[str, int] = {}
         self.position = 0
-        self._parameters: dict[str, TParameterization] = {}
+        self._options: dict[str, Option] = {}
 
     @property
     def head(self) -> str:
@@ -467,9 +500,9 @@ class Log:
         time: str | None = None,
     ) -> Event:
         """Adds what happened to a question, now, or at a time: then it is checked."""
-        event = Event(len(self.events), question, kind, time or now(), what, self.head)
-        # In memory as it will be read again.
-        event = Event.of_written(event.to_row())
+        event = Event.following(
+            self.head, len(self.events), question, kind, time or now(), what
+        )
         if time is not None:
             self.check(event)
         self.append(event)
@@ -501,14 +534,16 @@ class Log:
     def _append_question(self, event: Event) -> None:
         used = event.what.get("generated", {}).get("position", 0)
         self.position = max(self.position, used)
-        options = tuple(Option(**option) for option in event.what["options"])
-        for place, option in enumerate(options):
-            if option.name not in self._parameters:
-                self._parameters[option.name] = option.parameters
+        options = []
+        for place, shown in enumerate(event.what["options"]):
+            option = self._options.get(shown["name"])
+            if option is None:
+                option = self._options[shown["name"]] = Option(**shown)
                 title = option_title(event.question, place)
                 self.titles[option.name] = option.name if self.catalogue else title
                 self.names[frozenset(option.parameters.items())] = option.name
-        self.questions.append(LoggedQuestion(event.question, options, [event]))
+            options.append(option)
+        self.questions.append(LoggedQuestion(event.question, tuple(options), [event]))
 
     def append_stored(
         self, rows: Iterable[Mapping[str, Any]], number: object, head: object
@@ -577,10 +612,10 @@ class Log:
             name, parameters = option["name"], option["parameters"]
             if not isinstance(name, str) or not name:
                 raise StorageError(f"it shows an option named {name!r}")
-            known = self._parameters.get(name)
-            if known is not None and known == parameters:
+            before = self._options.get(name)
+            if before is not None and before.parameters == parameters:
                 continue
-            if known is not None or self.name_of(parameters) is not None:
+            if before is not None or self.name_of(parameters) is not None:
                 raise StorageError(f"{name!r} is the name of another option")
             numbers = [v for v in parameters.values() if isinstance(v, float)]
             finite = all(map(math.isfinite, numbers))

@@ -37,6 +37,7 @@ from botorch_pref.ax.kinds import (
     position,
 )
 from botorch_pref.ax.log import (
+    KEPT,
     PERSON,
     Chosen,
     Event,
@@ -181,7 +182,10 @@ class Projection:
 
 def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Events as Ax's trials have them."""
-    return [{**vars(one), "what": dict(one.what)} for one in events]
+    return [
+        {**{key: getattr(one, key) for key in KEPT}, "what": dict(one.what)}
+        for one in events
+    ]
 
 
 def _run_of(question: LoggedQuestion) -> GeneratorRun:

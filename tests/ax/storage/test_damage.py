@@ -272,6 +272,18 @@ def test_what_nobody_can_have_said_is_refused_under_a_good_checksum(what, path) 
     assert experiment.num_answers in (5, 6)
 
 
+def test_the_text_of_an_event_is_kept_as_it_was_written(path, tmp_path) -> None:
+    spaced = '{ "winner" : 0,  "note":"sweet"}'
+    forged(path, 1, what=spaced)
+    experiment = resumed(path)
+    assert experiment.log.events[1].said == {"winner": 0}
+    table = tmp_path / "log.csv"
+    experiment.write_log(table)
+    assert spaced.replace('"', '""') in table.read_text()
+    again = PreferenceExperiment.read(table, storage=tmp_path / "again.db")
+    assert facts(again) == facts(experiment)
+
+
 def flipped(whole: bytes, at: int, bit: int) -> bytes:
     return whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :]
 
