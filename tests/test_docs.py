@@ -120,6 +120,30 @@ def test_links_lead_somewhere() -> None:
     assert lost_here == ["models.md#no-such-heading", "none.md"]
 
 
+HANDBOOK = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.relative_to(DOCS).parts[0] not in ("api", "logbook")
+]
+"""What users read: all pages but the reference and the logbook of measurements."""
+
+
+def _number_of_words(text: str) -> int:
+    """Words, numbers and formulas of a page outside of its blocks of code."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return sum(bool(re.search(r"\w", word)) for word in prose.split())
+
+
+def test_the_handbook_and_its_pages_keep_to_their_lengths() -> None:
+    assert _number_of_words("| one | `two` |\n```python\nx = 1\n```\nand $3$ .") == 4
+    words = {
+        page.relative_to(DOCS).as_posix(): _number_of_words(page.read_text("utf-8"))
+        for page in HANDBOOK
+    }
+    assert {name: number for name, number in words.items() if number > 2_500} == {}
+    assert sum(words.values()) <= 25_000, sorted(words.items(), key=lambda w: w[1])
+
+
 SCRIPTS = [
     path.relative_to(ROOT).as_posix()
     for folder in (PACKAGE, "benchmarks", "docs", "tests")
@@ -181,7 +205,7 @@ def test_the_readme_is_short_and_has_the_figures_of_the_benchmarks() -> None:
     assert len(readme.split()) <= 900
     claims = _claims(readme)
     assert len(claims) == 5
-    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    page = (DOCS / "logbook" / "claims.md").read_text(encoding="utf-8")
     assert claims <= _claims(page)
 
 
@@ -212,12 +236,11 @@ def _is_rounded(told: str, exact: str) -> bool:
 
 
 def test_the_table_of_options_has_the_figures_of_the_benchmarks() -> None:
-    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
-    told = (DOCS / "acquisition.md").read_text(encoding="utf-8")
+    told = (DOCS / "logbook" / "several-options.md").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
-    for setting in ("hartmann6, probit", "sixhumpcamel-narrow, probit"):
-        section = page.partition(f"### Options: {setting}")[2]
-        for cells in map(_columns, section.partition("###")[0].splitlines()):
+    for setting in ("hartmann6-probit-0.3", "sixhumpcamel-narrow-probit-0.2"):
+        page = DOCS / "logbook" / f"options-{setting}.md"
+        for cells in map(_columns, page.read_text(encoding="utf-8").splitlines()):
             if len(cells) == 10:
                 found.setdefault(cells[0], []).extend(cells[3:5])
     rows = {

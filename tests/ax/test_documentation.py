@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 ELSEWHERE = {
-    *("ax.md", "evaluation.md", "extending.md", "plotting.md", "web.md"),
+    *("ax.md", "evaluation.md", "findings.md", "extending.md", "plotting.md", "web.md"),
     "tasks/outcomes.md",
 }
 """Pages whose code runs in a test of its own, of what the code does."""
@@ -119,7 +119,7 @@ def test_the_lines_of_the_readme(capsys) -> None:
 
 @pytest.mark.slow
 def test_the_page_of_experiments(capsys) -> None:
-    exec("\n".join(PAGES["ax.md"]), {})
+    exec("\n".join([*PAGES["ax.md"], *PAGES["findings.md"]]), {})
     printed = capsys.readouterr().out
     assert "'x':" in printed
     assert "log_loss" in printed
