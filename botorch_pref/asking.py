@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -24,6 +24,7 @@ from botorch_pref.acquisition import (
     likely_best,
 )
 from botorch_pref.acquisition.base import observed_points
+from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import DesignSpace, best_options
 from botorch_pref.acquisition.recommendation import (
     Constraint,
@@ -65,14 +66,15 @@ from botorch_pref.numerics.argument_ranges import (
 )
 from botorch_pref.posteriors.gaussian import check_finite, check_points
 
-__all__ = ["Question", "default_model", "next_question"]
+__all__ = ["LineQuestion", "Question", "default_model", "next_question"]
 
-INITIAL = 5
-"""Answers before a model chooses: fewer say too little of its lengthscales."""
+INITIAL, INITIAL_LINES = 5, 3
+"""Answers before a model chooses: fewer say too little of its lengthscales. A stop on a
+line says what several duels do."""
 
 FEW_PARAMETERS = 6
 """Up to so many, two new points find more than the incumbent and a challenger; with
-twenty they find less (`docs/logbook/claims.md`)."""
+twenty they find less (`docs/benchmarks.md`)."""
 
 SPREAD = "Sobol"
 """What chooses the options of a question that no model chooses."""
@@ -221,7 +223,7 @@ def recommended_acquisition(
 ) -> type[AcquisitionFunction]:
     """The acquisition function of questions of ``size`` options that is recommended.
 
-    `docs/logbook/claims.md` compares them. Experiments ask by the same rule.
+    `docs/benchmarks.md` compares them. Experiments ask by the same rule.
     """
     if size >= 4:
         return DuelingJointKG
@@ -245,6 +247,24 @@ class Question(NamedTuple):
     reason: str
 
 
+class LineQuestion(Question):
+    """A line of designs, on which somebody stops where it is best.
+
+    Attributes:
+        options: ``2 x d``, the ends of the line, in the units of the user.
+        acquisition: The name of the acquisition function that chose it, or `Sobol`.
+        reason: A sentence that says why.
+    """
+
+    __slots__ = ()
+
+    def at(self, position: float | Tensor) -> Tensor:
+        """The designs at positions from 0 to 1, ``... x d`` of ``...``."""
+        share = torch.as_tensor(position).to(self.options).unsqueeze(-1)
+        first, last = self.options
+        return torch.lerp(first, last, share)
+
+
 _REASONS: dict[type[AcquisitionFunction], str] = {
     DuelingEUBO: (
         "Both options are new: the better one of them is expected to be better than "
@@ -253,6 +273,10 @@ _REASONS: dict[type[AcquisitionFunction], str] = {
     DuelingExploringEIIG: (
         "One option is the best design so far. Its challengers are those whose answers "
         "teach most, or now and then those that may be far better."
+    ),
+    LineEUBO: (
+        "The line runs through the best design so far, in the direction in which the "
+        "best design of the line is expected to be better than that of any other line."
     ),
     DuelingJointKG: (
         "One option is the best design so far. The others were chosen together, so "
@@ -275,6 +299,7 @@ def next_question(
     pending: Tensor | None = None,
     best: Tensor | None = None,
     seed: int = 0,
+    kind: Literal["options", "line"] = "options",
 ) -> Question:
     """The next question to ask, by the rule that the library recommends.
 
@@ -285,6 +310,12 @@ def next_question(
     answers, options are spread by a Sobol sequence. Everything random follows from the
     seed and the numbers of points and answers, so that the same model asks the same
     question, and the global random state stays as it is.
+
+    A question of the kind "line" is a line through the best design so far, from edge to
+    edge of the space, which `LineEUBO` chooses; people turn a knob along it and stop.
+    Its numbers move together and its categories stay, so that stops on lines say
+    nothing of those: ask for options in between. Tell a model of a stop by
+    `LineChoices`.
 
     Args:
         model: Any BoTorch model of one output with training inputs: `default_model`,
@@ -307,9 +338,11 @@ def next_question(
             no design of this space, the observed one with the largest posterior mean
             that is, once its columns are those of ``fixed_features``.
         seed: Of the Sobol sequence and of all draws: another one begins elsewhere.
+        kind: Options side by side, or a line.
 
     Returns:
-        The options, the name of the acquisition function, and why these were chosen.
+        The options, the name of the acquisition function, and why these were chosen;
+        of a line a `LineQuestion`.
 
     Raises:
         BotorchPrefError: The model is a batch, or an argument that cannot be.
@@ -319,6 +352,8 @@ def next_question(
     """
     check_count("size", size, at_least=2)
     check_kind("bounds", bounds, Tensor)
+    if kind not in ("options", "line"):
+        raise FeedbackError(f"kind is {kind!r}; ask for 'options' or for a 'line'.")
     if model is None:
         observed = bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
     else:
@@ -340,6 +375,8 @@ def next_question(
     draw = (seed, len(observed), answers, len(waiting))
     of_draw = Random(repr(draw)).getrandbits(31)
     with manual_seed(of_draw):
+        if kind == "line":
+            return _line_question(model, space, answers, best, seed, of_draw)
         if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
             return _spread_question(space, size, answers, observed, waiting, seed)
         there = _best_design(model, space, of_draw) if best is None else best
@@ -505,6 +542,42 @@ def _chosen_question(
         options = torch.cat([options, found])
     order = torch.randperm(size)
     return Question(options[order], rule.__name__, _REASONS[rule])
+
+
+def _line_question(
+    model: Model | None,
+    space: DesignSpace,
+    answers: int,
+    best: Tensor | None,
+    seed: int,
+    of_draw: int,
+) -> LineQuestion:
+    """A line through the best design, or before there is one through random ones."""
+    if space.rows is not None or not len(space.columns):
+        raise FeedbackError(
+            "A line needs numbers that vary, and designs between any two; leave out "
+            "discrete, or ask for options."
+        )
+    if model is None or answers < INITIAL_LINES:
+        start, toward = space.features(space.draw(2 * answers + 2, seed))[-2:]
+        reason = (
+            f"There are {answers} answers; before there are {INITIAL_LINES}, lines run "
+            "through designs that are spread over all."
+        )
+        return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
+    reference = _best_design(model, space, of_draw) if best is None else best
+    acquisition = LineEUBO(model, reference, space)
+    toward = best_options(
+        acquisition,
+        space,
+        1,
+        reference,
+        beside=reference,
+        open_questions=reference[:0].unsqueeze(0),
+        seed=of_draw,
+    )
+    ends = line_ends(space, reference, toward).squeeze(0)
+    return LineQuestion(ends, LineEUBO.__name__, _REASONS[LineEUBO])
 
 
 def _apart(

@@ -11,6 +11,7 @@ import torch
 from entries import Acquisition, Case, Cell, Engine, SetCase
 from random_answers import integers, padded, subsets, uniform
 from torch import Generator
+from torch.nn.functional import pad
 from truths import duel_values
 from truths.answer_probabilities import (
     CUTPOINTS,
@@ -29,6 +30,7 @@ from truths.answer_probabilities import (
 )
 from truths.answers import (
     CHOICES,
+    LINES,
     NOISE,
     ORDINAL,
     PAIRS,
@@ -60,6 +62,8 @@ from botorch_pref import (
     EPPreferenceGP,
     LaplacePreferenceGP,
     LapsingProbitLikelihood,
+    LineChoices,
+    LineProbitLikelihood,
     OrdinalProbitLikelihood,
     OrdinalRatings,
     PairwiseBetaLikelihood,
@@ -162,6 +166,7 @@ CELLS = [
         lambda: LapsingProbitLikelihood(NOISE, tie_threshold=0.3, lapse_rate=0.2),
         Comparisons(PAIRS, TIES),
     ),
+    Cell(lambda: LineProbitLikelihood(NOISE), LINES),
 ]
 
 
@@ -176,6 +181,11 @@ RANDOM: dict[type[Feedback], Callable[[Generator, int], Feedback]] = {
     OrdinalRatings: lambda g, n: OrdinalRatings(integers(g, n), integers(g, 3), 3),
     Strengths: lambda g, n: Strengths(subsets(g, 5, 2, n), uniform(g, 5)),
     Ratings: lambda g, n: Ratings(integers(g, n), uniform(g, 5)),
+    LineChoices: lambda g, n: LineChoices(
+        subsets(g, 5, 2, n),
+        uniform(g, 5),
+        points=pad(subsets(g, 5, 3, n), (0, 4), value=-1),
+    ),
 }
 
 
@@ -251,6 +261,10 @@ SET_CASES = [
     SetCase(PlackettLuceLikelihood, Rankings, PlackettLuceFactors),
 ]
 
+
+LINE_CASES = [
+    SetCase(LineProbitLikelihood, LineChoices, CorrelatedBoxFactors, {"noise": 0.4}),
+]
 
 LAPSES = {"lapse_rate": torch.tensor(LAPSE_RATE, dtype=torch.float64)}
 

@@ -2,7 +2,15 @@
 
 import inspect
 
-from registry import ACQUISITIONS, CELLS, ENGINES, ENTRIES, RANDOM, SET_CASES
+from registry import (
+    ACQUISITIONS,
+    CELLS,
+    ENGINES,
+    ENTRIES,
+    LINE_CASES,
+    RANDOM,
+    SET_CASES,
+)
 
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.feedback import Feedback
@@ -38,7 +46,9 @@ def test_every_likelihood_has_an_entry_for_each_kind_that_it_explains() -> None:
     }
     assert {(type(c.likelihood()), type(c.feedback)) for c in CELLS} == explained
     entries = {(case.likelihood, type(case.feedback)) for case in ENTRIES.values()}
-    assert entries | {(case.likelihood, case.kind) for case in SET_CASES} == explained
+    assert (
+        entries | {(c.likelihood, c.kind) for c in SET_CASES + LINE_CASES} == explained
+    )
 
 
 def test_every_likelihood_of_the_package_is_registered() -> None:

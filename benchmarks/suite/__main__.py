@@ -113,9 +113,7 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--figures", type=Path, default=RUNS.with_name("figures"))
     command.add_argument(
-        "--pages",
-        type=Path,
-        help="write the pages of all studies into a folder instead",
+        "--page", type=Path, help="write the page of all studies instead"
     )
 
 
@@ -193,17 +191,17 @@ def _nothing(studies: Sequence[Study], folder: Path) -> int:
 def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
     # Without matplotlib there is no report, but runs.
     from benchmarks.suite.pages.figures import draw_regrets
-    from benchmarks.suite.pages.logbook import make_pages, write_pages
-    from benchmarks.suite.pages.study import study_pages
+    from benchmarks.suite.pages.page import make_page, study_section
 
-    if options.pages is not None and (options.study or options.uncollected):
+    if options.page is not None and (options.study or options.uncollected):
         raise SuiteError(
-            "--pages shows all studies on record: not --study, --uncollected"
+            "--page shows all studies on record: not --study, --uncollected"
         )
-    if options.pages is not None:
-        figures = options.pages / "figures"
-        pages = make_pages(STUDIES.values(), options.records, figures)
-        write_pages(pages, options.pages)
+    if options.page is not None:
+        page = make_page(
+            STUDIES.values(), options.records, options.page.parent / "figures"
+        )
+        options.page.write_text(page, encoding="utf-8")
         return 0
     shown = 0
     for study in studies:
@@ -213,7 +211,7 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
             runs = read_record(study.record, options.records)
         if len(runs):
             shown += 1
-            print("\n".join(study_pages(study, runs).values()))
+            print(study_section(study, runs))
             for path in draw_regrets(study, runs, options.figures):
                 print(f"figure: {path}")
     folder = options.runs if options.uncollected else options.records

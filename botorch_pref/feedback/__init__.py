@@ -16,11 +16,13 @@ from botorch_pref.feedback.kinds import (
     Validity,
     rankings_with_ties,
 )
+from botorch_pref.feedback.lines import LineChoices, line_positions
 
 __all__ = [
     "Choices",
     "Comparisons",
     "Feedback",
+    "LineChoices",
     "Options",
     "OrdinalRatings",
     "Rankings",
@@ -29,5 +31,6 @@ __all__ = [
     "Validity",
     "check_distinct",
     "check_index_tensor",
+    "line_positions",
     "rankings_with_ties",
 ]

@@ -329,6 +329,14 @@ class Feedback(ABC):
         places = [torch.arange(len(c)).to(c).repeat_interleave(c) for c in rows]
         return self._replaced(without).take(*places)
 
+    def placed(self, datapoints: Tensor) -> tuple[Tensor, Self]:
+        """The datapoints with those behind that the answers need, and the answers.
+
+        Args:
+            datapoints: ``batch_shape x n x d``, those that the answers are about.
+        """
+        return datapoints, self
+
     def check_indices(self, num_points: int) -> None:
         """Checks that every answer is about one of the ``num_points`` datapoints.
 

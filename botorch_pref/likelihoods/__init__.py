@@ -15,6 +15,7 @@ from botorch_pref.likelihoods.factors import (
     ScalarFactors,
 )
 from botorch_pref.likelihoods.lapses import LapsingProbitLikelihood
+from botorch_pref.likelihoods.lines import LineProbitLikelihood
 from botorch_pref.likelihoods.logit import (
     LogitLink,
     PairwiseLogitLikelihood,
@@ -35,6 +36,7 @@ __all__ = [
     "DuelLink",
     "Factors",
     "LapsingProbitLikelihood",
+    "LineProbitLikelihood",
     "LogDerivatives",
     "LogitLink",
     "OrdinalProbitLikelihood",

@@ -426,7 +426,7 @@ def choice_factors(
     winners = stages[..., :1].expand_as(losers)
     unit_variances = torch.ones_like(losers, dtype=noise.dtype)
     shared = unit_variances.unsqueeze(-1) * unit_variances.unsqueeze(-2)
-    return _boxed(winners, losers, unit_variances, shared, num_points, noise)
+    return boxed_rows(winners, losers, unit_variances, shared, num_points, noise)
 
 
 def ranking_factors(
@@ -446,10 +446,10 @@ def ranking_factors(
     neighbours = torch.ones(worse.shape[-1] - 1, dtype=noise.dtype, device=noise.device)
     neighbours = neighbours.diag(1) + neighbours.diag(-1)
     shared = torch.diag_embed(2 - independent) - neighbours
-    return _boxed(better, worse, independent, shared, num_points, noise)
+    return boxed_rows(better, worse, independent, shared, num_points, noise)
 
 
-def _boxed(
+def boxed_rows(
     better: Tensor,
     worse: Tensor,
     independent: Tensor,

@@ -18,6 +18,7 @@ from botorch_pref.feedback import (
     Choices,
     Comparisons,
     Feedback,
+    LineChoices,
     OrdinalRatings,
     Rankings,
     Ratings,
@@ -29,6 +30,7 @@ from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.base import PreferenceLikelihood, likelihoods_of
 from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
 from botorch_pref.likelihoods.factors import Factors, joint_factors
+from botorch_pref.likelihoods.lines import LineProbitLikelihood
 from botorch_pref.likelihoods.logit import PairwiseLogitLikelihood
 from botorch_pref.likelihoods.ordinal import OrdinalProbitLikelihood
 from botorch_pref.likelihoods.probit import (
@@ -97,6 +99,7 @@ DEFAULT_LIKELIHOODS: dict[type[Feedback], type[AnyLikelihood]] = {
     OrdinalRatings: OrdinalProbitLikelihood,
     Strengths: PairwiseBetaLikelihood,
     Ratings: BetaRatingLikelihood,
+    LineChoices: LineProbitLikelihood,
 }
 """The likelihood of each kind of answer where neither user nor model names one."""
 

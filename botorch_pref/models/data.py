@@ -142,11 +142,21 @@ class TrainingSet:
         for block in self.feedback:
             block.check_indices(self.datapoints.shape[-2])
             batch = _join_batches(batch, block)
+        self._place_answers()
         if len(counts := {b.num_covariates for b in self.feedback} - {0}) > 1:
             raise FeedbackError(
                 f"Blocks of answers have {sorted(counts)} covariates; give all "
                 "the same ones, 0 where one is neutral, or none."
             )
+
+    def _place_answers(self) -> None:
+        """Adds the datapoints that answers need, such as positions on lines."""
+        datapoints, feedback = self.datapoints, []
+        for block in self.feedback:
+            datapoints, placed = block.placed(datapoints)
+            feedback.append(placed)
+        object.__setattr__(self, "datapoints", datapoints)
+        object.__setattr__(self, "feedback", tuple(feedback))
 
     @property
     def batch_shape(self) -> torch.Size:

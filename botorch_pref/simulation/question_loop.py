@@ -103,7 +103,13 @@ def problem_model(problem: Problem, X: Tensor, orders: Tensor) -> Model:
 def run_questions(
     problem: Problem, judge: Judge, settings: RunSettings
 ) -> Iterator[RankedQuestion]:
-    """Asks a judge by the rule of the library, and yields each answered question."""
+    """Asks a judge by the rule of the library, and yields each answered question.
+
+    Args:
+        problem: What the judge knows and the model does not.
+        judge: Ranks the options of a question.
+        settings: The number of questions and options, and the seed.
+    """
     model: Model | None = None
     X = torch.empty(0, problem.dim, dtype=torch.double)
     orders = torch.empty(0, settings.options, dtype=torch.long)

@@ -16,7 +16,6 @@ from botorch_pref.feedback import (
 )
 
 NUM_POINTS = 6
-INDICES = {"pairs", "ties", "sets", "chosen", "orders", "indices"}
 SHAPES = [((), ()), ((2,), ()), ((), (3,)), ((2, 1), (3,)), ((2,), (1,))]
 
 
@@ -43,9 +42,9 @@ def said(
     value = getattr(block, name)
     if value is None:
         return []
-    wide = name in ("pairs", "ties", "sets", "orders")
+    wide = name in block.wide_fields
     entries = value.expand(*batch, *value.shape[-2 if wide else -1 :])[element].tolist()
-    by = by if name in INDICES else 0
+    by = by if name in block.index_fields else 0
     if wide:
         return [[item + by for item in row if item >= 0] for row in entries]
     return [entry + by for entry in entries]

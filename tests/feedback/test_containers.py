@@ -12,6 +12,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import (
     Choices,
     Comparisons,
+    LineChoices,
     OrdinalRatings,
     Rankings,
     Ratings,
@@ -246,7 +247,7 @@ def test_mapping_tensors_maps_all_of_them_and_validates(block) -> None:
 
 def test_what_sees_only_differences_says_so() -> None:
     assert {kind for kind in RANDOM if kind.relative} == {
-        Comparisons, Choices, Rankings, Strengths,
+        Comparisons, Choices, LineChoices, Rankings, Strengths,
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from torch.special import log_ndtr, ndtr
 from botorch_pref import (
     Choices,
     Comparisons,
+    LineChoices,
     OrdinalRatings,
     PlackettLuceLikelihood,
     Rankings,
@@ -141,6 +142,43 @@ def _ratings(f: Tensor, answers: Ratings, law: Any, noise: float) -> Tensor:
     return _densities(f[:, answers.indices], answers.ratings, law, noise)
 
 
+def _lines(f: Tensor, answers: LineChoices, law: Any, noise: float) -> Tensor:
+    return torch.stack(
+        [
+            stop_between(f, points, stop, law, noise)
+            for points, stop in zip(
+                answers.points, answers.chosen.tolist(), strict=True
+            )
+        ],
+        -1,
+    )
+
+
+def stop_between(
+    f: Tensor, points: Tensor, stop: float, law: Any, noise: float
+) -> Tensor:
+    """Log P(a stop, and not one position on either side of it).
+
+    The noise is Markov along the line: given that of the stop, that of one side is
+    independent of that of the other.
+    """
+    t, w = nodes()
+    ways = (
+        stop * torch.tensor([0.15, 0.5, 1.0]),
+        (1 - stop) * torch.tensor([0.15, 0.5, 1.0]),
+    )
+    total = w.log().expand(len(f), -1)
+    for places, distances in zip((points[1:4], points[4:]), ways, strict=True):
+        (number,) = (places >= 0).nonzero(as_tuple=True)
+        assert len(number) < 2, "at most one position on a side"
+        for i in number.tolist():
+            rho = math.exp(-float(distances[i]) / float(law.correlation_length))
+            gap = (f[:, points[0]] - f[:, places[i]]) / math.sqrt(noise)
+            deviation = math.sqrt(1 - rho**2)
+            total = total + log_ndtr((gap.unsqueeze(-1) + (1 - rho) * t) / deviation)
+    return total.logsumexp(-1)
+
+
 _LOG_PROBABILITIES: dict[type[Feedback], Callable[..., Tensor]] = {
     Comparisons: _comparisons,
     Choices: _choices,
@@ -149,6 +187,7 @@ _LOG_PROBABILITIES: dict[type[Feedback], Callable[..., Tensor]] = {
     OrdinalRatings: _levels,
     Strengths: _strengths,
     Ratings: _ratings,
+    LineChoices: _lines,
 }
 
 
@@ -177,4 +216,16 @@ STRENGTHS = Strengths(
 RATINGS = Ratings(
     torch.tensor([0, 1, 2, 3]),
     torch.tensor([0.6, 0.4, 0.85, 0.1], dtype=torch.float64),
+)
+# One position on either side of the stops: the near one and an end, then the end.
+LINES = LineChoices(
+    torch.tensor([[0, 3], [1, 3], [2, 0]]),
+    torch.tensor([0.35, 0.6, 1.0], dtype=torch.float64),
+    points=torch.tensor(
+        [
+            [1, -1, -1, 0, 2, -1, -1],
+            [2, 1, -1, -1, -1, -1, 3],
+            [0, -1, -1, 2, -1, -1, -1],
+        ]
+    ),
 )

@@ -12,14 +12,7 @@ SHOWN = {
     "queried": "answered pairs, largest",
     "evidence": "log evidence, nats",
 }
-COLOURS = {
-    "Laplace": "#d55e00",
-    "EP": "#0072b2",
-    "SkewGP": "#000000",
-    "variational": "#009e73",
-}
-"""Of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
-
+COLOURS = {"Laplace": "r", "EP": "b", "SkewGP": "k", "variational": "g"}
 STYLES = ("-", "--", ":")
 
 
@@ -38,7 +31,7 @@ def draw_errors(rows: pd.DataFrame, path: Path) -> None:
     figure, grid = pyplot.subplots(
         len(laws),
         len(SHOWN),
-        figsize=(9, 6.5),
+        figsize=(12, 6),
         sharex=True,
         squeeze=False,
         layout="constrained",
@@ -57,13 +50,11 @@ def draw_errors(rows: pd.DataFrame, path: Path) -> None:
     figure.legend(
         lines.values(),
         lines,
-        loc="outside lower center",
-        ncols=4,
+        loc="outside right upper",
         title="engine, noise",
         handlelength=3,
     )
-    for axes in grid[-1]:
-        axes.set_xlabel("answers")
+    figure.supxlabel("answers")
     figure.supylabel("error")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

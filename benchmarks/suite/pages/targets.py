@@ -1,4 +1,4 @@
-"""Page of the figures to reach, and how near to them the runs are."""
+"""Section of the page with the figures to reach, and how near to them the runs are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ RIVALS = {
     "chance, best of 4": Rule("ep", "random", 4),
 }
 
-_PAGE = """# Figures to reach
+_SECTION = """
+## Figures to reach
 
 They were set before these rules were found.
 
@@ -60,8 +61,8 @@ the means in pairs, as above, which runs at a wrong optimum decide.
 """
 
 
-def targets_page(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> str:
-    """The page; empty without runs of both studies.
+def targets_section(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> str:
+    """The section.
 
     Args:
         records: Runs by the name of their study.
@@ -74,7 +75,7 @@ def targets_page(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> str
     if thirty.empty or long.empty:
         return ""
     decided = int((held["so it"] != "is not decided").sum())
-    return _PAGE.format(
+    return _SECTION.format(
         advised=ADVISED.title,
         default=EXPLORING.title,
         thirty=markdown(thirty),

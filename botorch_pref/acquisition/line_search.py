@@ -1,0 +1,115 @@
+r"""Lines of designs to ask about, and what a stop on one is expected to be worth.
+
+A line runs through a design in the direction of another, from one edge of the space to
+the other. Its categories and whatever is fixed stay as they are: a hand turns numbers.
+"""
+
+from __future__ import annotations
+
+import torch
+from botorch.models.model import Model
+from botorch.utils.transforms import t_batch_mode_transform
+from torch import Generator, Tensor
+
+from botorch_pref.acquisition.base import takes_points
+from botorch_pref.acquisition.option_search import DesignSpace
+from botorch_pref.acquisition.rules import DuelingJointEUBO, WrappedAcquisition
+
+
+def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
+    r"""Where lines through designs meet the edges of a space.
+
+    With the shares :math:`z` of ``start`` and the direction :math:`v` to ``toward``,
+    bounds and constraints are :math:`G z \ge h`, and the line holds all
+    :math:`z + s v` of
+
+    .. math:: \max_{g_i^T v > 0} \frac{h_i - g_i^T z}{g_i^T v} \le s
+        \le \min_{g_i^T v < 0} \frac{h_i - g_i^T z}{g_i^T v}.
+
+    Args:
+        space: Of numbers that vary, and not of a table.
+        start: ``batch_shape x d``, designs of the space.
+        toward: ``batch_shape x d``, other designs, whose categories the lines have.
+
+    Returns:
+        ``batch_shape x 2 x d``. Both ends are the start where the two designs have the
+        same numbers.
+    """
+    k = len(space.columns)
+    here, there = space.coordinates(start), space.coordinates(toward)
+    shares, categories = here[..., :k], there[..., k:]
+    direction = there[..., :k] - shares
+    identity = torch.eye(k).to(shares)
+    A, b = space.limits
+    normals = torch.cat([identity, -identity, A])
+    ends = torch.cat([torch.zeros(k).to(shares), -torch.ones(k).to(shares), b])
+    slack, slope = shares @ normals.T - ends, direction @ normals.T
+    # A start at an edge may be beyond it by rounding.
+    step = -slack.clamp_min(0.0) / torch.where(slope == 0, 1.0, slope)
+    lowest = torch.where(slope > 0, step, -torch.inf).amax(-1, keepdim=True)
+    highest = torch.where(slope < 0, step, torch.inf).amin(-1, keepdim=True)
+    moves = torch.stack([lowest, highest], dim=-2)
+    moves = torch.where(moves.isfinite(), moves, 0.0)
+    path = shares.unsqueeze(-2) + moves * direction.unsqueeze(-2)
+    path = path.clamp(0.0, 1.0)
+    categories = categories.unsqueeze(-2).expand(*path.shape[:-1], -1)
+    return space.features(torch.cat([path, categories], dim=-1))
+
+
+class LineEUBO(WrappedAcquisition):
+    r"""Expected improvement of the best design of a line on a reference.
+
+    .. math:: \alpha(x)
+        = E\big[\max\big(\max_j f(a + t_j (b - a)) - f(x_r), 0\big)\big],
+
+    where the line from :math:`a` to :math:`b` runs through the reference :math:`x_r` in
+    the direction of :math:`x`, from edge to edge, and :math:`t_j` are equidistant: what
+    somebody gains who stops at the best design of the line. That is `DuelingJointEUBO`
+    of the designs on the line (qEUBO of Astudillo et al. 2023).
+
+    Args:
+        model: Any BoTorch model with one output whose posterior BoTorch draws from.
+        X_ref: The reference, ``1 x d``, a design of the space.
+        space: Where the line ends.
+        num_positions: The number of :math:`t_j`.
+        generator: Source of the draws, on the CPU; torch's default one if None.
+
+    Raises:
+        FeedbackError: ``X_ref`` is no such point.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        X_ref: Tensor,
+        space: DesignSpace,
+        num_positions: int = 11,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(DuelingJointEUBO(model, X_ref, generator))
+        self._start = X_ref
+        self.space = space
+        self.num_positions = num_positions
+
+    @takes_points
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Expected improvement of the best design of the line.
+
+        Args:
+            X: A design in whose direction the line runs, ``batch_shape x 1 x d``.
+
+        Returns:
+            ``batch_shape``.
+        """
+        toward = X.squeeze(-2)
+        ends = line_ends(self.space, self._start.expand_as(toward), toward)
+        value: Tensor = self.acquisition(points_on_lines(ends, self.num_positions))
+        return value
+
+
+def points_on_lines(ends: Tensor, number: int) -> Tensor:
+    """Equidistant designs from end to end, ``... x 2 x d`` to ``... x number x d``."""
+    positions = torch.linspace(0, 1, number).to(ends).unsqueeze(-1)
+    first, second = ends.unsqueeze(-3).unbind(-2)
+    return torch.lerp(first, second, positions)

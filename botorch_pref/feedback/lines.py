@@ -1,0 +1,146 @@
+"""Where people stopped on lines of designs: one answer about all that a line holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback.base import (
+    PADDING,
+    Feedback,
+    check_index_tensor,
+    first_place,
+)
+
+_SHARES = (0.15, 0.5, 1.0)
+"""Where the stop is compared on either side, in shares of the way to that end."""
+
+_FINEST = 0.02
+"""Positions nearer to the stop than this are the stop itself: no hand is as steady."""
+
+
+@dataclass(frozen=True, eq=False)
+class LineChoices(Feedback):
+    r"""Positions on lines of designs where people stopped because none was better.
+
+    Line ``i`` runs from ``X[lines[i, 0]]`` to ``X[lines[i, 1]]``. Who turns a knob, or
+    moves a slider, sees the design
+
+    .. math:: x(t) = (1 - t) \, a + t \, b, \quad 0 \le t \le 1,
+
+    change with the position, and stops where it is best.
+
+    A model compares the stop with up to six other positions, those of
+    :func:`line_positions`, and has a datapoint at each: it adds them behind its
+    datapoints, and :attr:`points` says where they are.
+
+    Attributes:
+        lines: ``batch_shape x m x 2`` integers, the two ends.
+        chosen: ``batch_shape x m``, the position of the stop, from 0 to 1.
+        counts: ``batch_shape x m`` integers, how often each answer was given; None for
+            once.
+        points: ``batch_shape x m x k`` integers, datapoints at the stop and at the
+            other positions, -1 where there is none; None until a model adds them.
+
+    Raises:
+        FeedbackError: Wrong type or shape, a line whose ends are one point, a position
+            that is not from 0 to 1, or a count that is not positive.
+    """
+
+    relative = True
+    padded = True
+    wide_fields = ("lines", "points")
+    counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        "counts": ("lines", "chosen", "points")
+    }
+
+    lines: Tensor
+    chosen: Tensor
+    _: KW_ONLY
+    counts: Tensor | None = None
+    points: Tensor | None = None
+
+    @property
+    def index_fields(self) -> tuple[str, ...]:
+        """See base class."""
+        return ("lines",) if self.points is None else ("lines", "points")
+
+    def _check(self) -> None:
+        self._check_pairs("lines")
+        if place := first_place(self.lines < 0):
+            raise FeedbackError(
+                f"LineChoices.lines{place} is {int(self.lines[tuple(place)])}; a line "
+                "has two ends, and indices go from 0."
+            )
+        _check_positions(self.chosen)
+        self._check_one_a_row("chosen", "lines")
+        if self.points is not None:
+            check_index_tensor("LineChoices.points", self.points, width=_NUM_POSITIONS)
+            if place := first_place(self.points[..., 0] < 0):
+                raise FeedbackError(
+                    f"LineChoices.points{[*place, 0]} is padding; the first datapoint "
+                    "of a row is the stop."
+                )
+
+    def placed(self, datapoints: Tensor) -> tuple[Tensor, Self]:
+        """See base class: with a datapoint for each position that is compared."""
+        if self.points is not None or not self.num_rows:
+            return datapoints, self
+        positions = line_positions(self.chosen.to(datapoints))
+        batch = torch.broadcast_shapes(self.batch_shape, datapoints.shape[:-2])
+        datapoints = datapoints.expand(*batch, *datapoints.shape[-2:])
+        lines = self.lines.expand(*batch, *self.lines.shape[-2:])
+        place = lines.flatten(-2).unsqueeze(-1)
+        ends = datapoints.gather(
+            -2, place.expand(*place.shape[:-1], datapoints.shape[-1])
+        )
+        start, end = ends.unflatten(-2, lines.shape[-2:]).unsqueeze(-2).unbind(-3)
+        path = torch.lerp(start, end, positions.unsqueeze(-1))
+        n = datapoints.shape[-2]
+        numbers = torch.arange(n, n + path.shape[-3:-1].numel(), device=path.device)
+        far = (positions - positions[..., :1]).abs() >= _FINEST
+        far[..., 0] = True
+        points = torch.where(far, numbers.view(path.shape[-3:-1]), PADDING)
+        datapoints = torch.cat([datapoints, path.flatten(-3, -2)], dim=-2)
+        return datapoints, replace(self, points=points)
+
+
+_NUM_POSITIONS = 1 + 2 * len(_SHARES)
+
+
+def line_positions(chosen: Tensor) -> Tensor:
+    """The stop on each line, and the positions with which a model compares it.
+
+    They are 0.15, 0.5 and 1 of the way from the stop to either end: near the stop they
+    tell the slope, the ends tell the level. A model leaves out those that are less than
+    0.02 of the line away from the stop.
+
+    Args:
+        chosen: ``batch_shape x m``, from 0 to 1.
+
+    Returns:
+        ``batch_shape x m x 7``, the stop first.
+    """
+    shares = chosen.new_tensor(_SHARES)
+    stop = chosen.unsqueeze(-1)
+    return torch.cat([stop, stop - shares * stop, stop + shares * (1 - stop)], dim=-1)
+
+
+def _check_positions(chosen: object) -> None:
+    if not isinstance(chosen, Tensor) or not chosen.is_floating_point():
+        kind = getattr(chosen, "dtype", type(chosen).__name__)
+        raise FeedbackError(
+            "LineChoices.chosen must be a floating point tensor of positions from 0, "
+            f"the first end of a line, to 1, the second, got {kind}."
+        )
+    # Negated, so that NaN counts as outside.
+    if place := first_place(~((chosen >= 0) & (chosen <= 1))):
+        raise FeedbackError(
+            f"LineChoices.chosen{place} is {float(chosen[tuple(place)])}; a position "
+            "on a line is from 0, its first end, to 1, its second."
+        )

@@ -1,0 +1,174 @@
+r"""Thurstone's likelihood of stops on lines, whose noise is correlated along the line.
+
+A person hears :math:`u(t) = f(x(t)) + \epsilon(t)` at position ``t`` and stops at the
+largest. Two designs that are nearly the same are heard nearly the same:
+
+.. math:: Cov(\epsilon(t), \epsilon(s)) = \sigma^2 e^{-|t - s| / \ell}.
+
+Far ends are heard as two options of a duel are. Near the stop the noise of a difference
+shrinks with the distance, so that how exactly somebody stops follows from the noise and
+from how flat the utility is, and a finer grid of positions changes little.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from botorch.utils.probability.mvnxpb import MVNXPB
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.distributions import Categorical
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.feedback import LineChoices, line_positions
+from botorch_pref.likelihoods.base import (
+    GaussianNoise,
+    register_likelihood,
+    register_positive,
+)
+from botorch_pref.likelihoods.factors import CorrelatedBoxFactors
+from botorch_pref.likelihoods.probit import boxed_rows
+
+
+@register_likelihood
+class LineProbitLikelihood(GaussianNoise[LineChoices]):
+    r"""The stop was heard as better than the other positions of its line.
+
+    .. math:: P(\mathrm{stop\ at\ } t_0) = P\big(u(t_0) \ge u(t_j)
+        \text{ for all } j\big), \quad u(t) = f(x(t)) + \epsilon(t),
+
+    of the positions :math:`t_j` of :func:`~botorch_pref.feedback.line_positions`, and
+    noise that is correlated along the line as above.
+
+    Args:
+        noise: :math:`\sigma^2`, the variance per heard design, positive. Fixed unless
+            it has a prior.
+        correlation_length: :math:`\ell`, in lengths of the line, positive.
+        noise_prior: A prior on the noise, which is then learned.
+
+    Raises:
+        FeedbackError: The noise or the length is not positive.
+    """
+
+    explains: ClassVar = {LineChoices: CorrelatedBoxFactors}
+    correlation_length: Tensor
+
+    def __init__(
+        self,
+        noise: float | Tensor = 1.0,
+        correlation_length: float = 0.25,
+        *,
+        noise_prior: Prior | None = None,
+    ) -> None:
+        super().__init__()
+        register_positive(self, "noise", noise, noise_prior)
+        if not correlation_length > 0:
+            raise FeedbackError(
+                f"correlation_length is {correlation_length}; give a positive share of "
+                "the line, over which its noise changes."
+            )
+        length = torch.tensor(correlation_length, dtype=torch.double)
+        self.register_buffer("correlation_length", length)
+
+    def factors(self, feedback: LineChoices, num_points: int) -> CorrelatedBoxFactors:
+        """See base class.
+
+        Raises:
+            FeedbackError: The answers have no datapoints at their positions yet.
+        """
+        if feedback.points is None:
+            raise FeedbackError(
+                "LineChoices has no datapoints at its positions; a model adds them, or "
+                "LineChoices.placed(datapoints) does."
+            )
+        noise = self.noise.unsqueeze(-1)
+        positions = line_positions(feedback.chosen.to(noise))
+        independent, shared = difference_noise(
+            positions, feedback.points[..., 1:] >= 0, self.correlation_length
+        )
+        others = feedback.points[..., 1:]
+        stops = feedback.points[..., :1].expand_as(others)
+        return boxed_rows(stops, others, independent, shared, num_points, noise)
+
+    def forward(self, function_samples: Tensor) -> Categorical:
+        """See base class: the position, of ``k`` equidistant ones from end to end.
+
+        Args:
+            function_samples: Utilities at the positions, ``... x k``.
+        """
+        k = function_samples.shape[-1]
+        positions = torch.linspace(0, 1, k).to(function_samples)
+        return Categorical(
+            probs=stop_probabilities(
+                function_samples, positions, self.noise, self.correlation_length
+            )
+        )
+
+
+def line_correlation(positions: Tensor, length: Tensor) -> Tensor:
+    """Correlations of noise between positions, ``... x k`` to ``... x k x k``."""
+    distance = (positions.unsqueeze(-1) - positions.unsqueeze(-2)).abs()
+    return (-distance / length.to(positions)).exp()
+
+
+@torch.no_grad()
+def difference_noise(
+    positions: Tensor, present: Tensor, length: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""Noise of the stop less that of each other position, over :math:`\sigma^2`.
+
+    Its covariance is split into ``R = D + N`` with the diagonal ``D`` as large as the
+    smallest eigenvalue of the correlations allows.
+
+    Args:
+        positions: ``... x (1 + k)``, the stop first.
+        present: ``... x k`` booleans, which of the others are compared with it.
+        length: Of the correlation.
+
+    Returns:
+        The diagonal of ``D``, ``... x k``, and ``N``, ``... x k x k``; positions that
+        are not compared have ones in ``D`` and zeros in ``N``.
+    """
+    correlation = line_correlation(positions, length)
+    stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
+    covariance = 1 - stop - stop.mT + others
+    both = present.unsqueeze(-1) & present.unsqueeze(-2)
+    identity = torch.eye(covariance.shape[-1]).to(covariance)
+    covariance = torch.where(both, covariance, identity)
+    variance = covariance.diagonal(dim1=-2, dim2=-1)
+    scale = (variance.unsqueeze(-1) * variance.unsqueeze(-2)).sqrt()
+    smallest = torch.linalg.eigvalsh(covariance / scale)[..., :1]
+    # A little less than the eigenvalue keeps the rest positive semi-definite.
+    independent = 0.999 * smallest * variance
+    shared = covariance - torch.diag_embed(independent)
+    independent = torch.where(present, independent, 1.0)
+    return independent, torch.where(both, shared, 0.0)
+
+
+def stop_probabilities(
+    utilities: Tensor, positions: Tensor, noise: Tensor, length: Tensor
+) -> Tensor:
+    """Probabilities that a person stops at each of some positions, ``... x k``.
+
+    By bivariate conditioning (Trinh and Genz 2015, BoTorch's `MVNXPB`), right within a
+    hundredth for up to seventeen positions.
+
+    Args:
+        utilities: ``... x k``.
+        positions: ``k``, in [0, 1].
+        noise: The variance per heard design.
+        length: Of the correlation.
+    """
+    k = len(positions)
+    correlation = line_correlation(positions, length)
+    logs = []
+    for stop in range(k):
+        others = [place for place in range(k) if place != stop]
+        row = correlation[stop, others]
+        covariance = 1 - row - row.unsqueeze(-1) + correlation[others][:, others]
+        upper = (utilities[..., stop, None] - utilities[..., others]) / noise.sqrt()
+        bounds = torch.stack([torch.full_like(upper, -torch.inf), upper], dim=-1)
+        solver = MVNXPB(covariance.expand(*upper.shape[:-1], k - 1, k - 1), bounds)
+        logs.append(solver.solve())
+    return torch.stack(logs, dim=-1).softmax(-1)

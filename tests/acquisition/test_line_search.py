@@ -1,0 +1,152 @@
+"""Lines through the best design: their ends, their value, and the question of one."""
+
+import re
+
+import pytest
+import torch
+from torch import Generator
+
+from botorch_pref import (
+    Comparisons,
+    EPPreferenceGP,
+    FeedbackError,
+    LineChoices,
+    LineQuestion,
+    default_model,
+    incumbent,
+    next_question,
+)
+from botorch_pref.acquisition.line_search import LineEUBO, line_ends, points_on_lines
+from botorch_pref.acquisition.option_search import DesignSpace
+
+DOUBLE = torch.float64
+BOUNDS = torch.tensor([[0.0, -1.0, 0.0, 0.0], [2.0, 3.0, 1.0, 1.0]], dtype=DOUBLE)
+# x_0 + x_1 <= 3
+LIMIT = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=DOUBLE), -3.0)
+SPACE = DesignSpace.of(BOUNDS, inequality_constraints=[LIMIT], categorical=[[2, 3]])
+
+
+def uniform(*shape: int, seed: int = 0) -> torch.Tensor:
+    generator = Generator().manual_seed(seed)
+    return torch.rand(*shape, generator=generator, dtype=DOUBLE)
+
+
+def test_lines_run_through_both_designs_from_edge_to_edge() -> None:
+    start, toward = SPACE.features(SPACE.draw(400, seed=1)).split(200)
+    ends = line_ends(SPACE, start, toward)
+    assert bool(SPACE.allows(ends).all())
+    # The category is that of the design toward which the line runs.
+    assert torch.equal(ends[:, 0, 2:], toward[:, 2:])
+    assert torch.equal(ends[:, 1, 2:], toward[:, 2:])
+    first, second = ends[:, 0, :2], ends[:, 1, :2]
+    length = (second - first).norm(dim=-1)
+    for point in (start[:, :2], toward[:, :2]):
+        ways = (point - first).norm(dim=-1) + (second - point).norm(dim=-1)
+        torch.testing.assert_close(ways, length)
+    # A step on, one is outside.
+    for end, other in ((first, second), (second, first)):
+        beyond = end + 1e-3 * (end - other)
+        X = torch.cat([beyond, toward[:, 2:]], dim=-1)
+        assert not bool(SPACE.allows(X).any())
+
+
+def test_a_line_towards_its_own_start_is_a_point() -> None:
+    start = torch.tensor([[1.0, 1.0, 1.0, 0.0]], dtype=DOUBLE)
+    ends = line_ends(SPACE, start, start)
+    torch.testing.assert_close(ends, start.expand(1, 2, 4))
+
+
+@pytest.fixture(scope="module")
+def model() -> EPPreferenceGP:
+    """A utility whose maximum is at the centre of the unit square."""
+    X = uniform(12, 2)
+    stops = []
+    for first, second in X.view(6, 2, 2):
+        path = torch.lerp(
+            first, second, torch.linspace(0, 1, 201, dtype=DOUBLE)[:, None]
+        )
+        stops.append((path - 0.5).square().sum(-1).argmin() / 200)
+    lines = torch.arange(12).view(6, 2)
+    return default_model(X, LineChoices(lines, torch.stack(stops).double()))
+
+
+def test_a_line_is_worth_the_expected_best_of_it(model: EPPreferenceGP) -> None:
+    space = DesignSpace.of(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE))
+    best, X = incumbent(model), uniform(5, 1, 2, seed=3)
+    acquisition = LineEUBO(model, best, space, generator=Generator().manual_seed(0))
+    with torch.no_grad():
+        values = acquisition(X)
+        for value, toward in zip(values, X, strict=True):
+            ends = line_ends(space, best, toward)
+            points = torch.cat([points_on_lines(ends, 11).squeeze(0), best])
+            posterior = model.posterior(points)
+            covariance = posterior.distribution.covariance_matrix
+            eigenvalues, vectors = torch.linalg.eigh(covariance)
+            root = vectors * eigenvalues.clamp_min(0.0).sqrt()
+            normal = torch.randn(
+                20_000, 12, generator=Generator().manual_seed(1), dtype=DOUBLE
+            )
+            draws = posterior.mean.squeeze(-1) + normal @ root.T
+            gains = draws.amax(-1) - draws[:, -1]
+            # A tenth is what 64 quasi-random draws are off; see `DuelingJointEUBO`.
+            error = 0.1 * gains.mean() + 4 * gains.std() / 20_000**0.5
+            assert float((value - gains.mean()).abs()) < float(error)
+
+
+def test_the_gradient_of_a_line_is_that_of_differences(model: EPPreferenceGP) -> None:
+    space = DesignSpace.of(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE))
+    best = torch.tensor([[0.4, 0.45]], dtype=DOUBLE)
+    acquisition = LineEUBO(model, best, space, generator=Generator().manual_seed(0))
+    X = torch.tensor([[[0.8, 0.6]]], dtype=DOUBLE, requires_grad=True)
+    (slope,) = torch.autograd.grad(acquisition(X).sum(), X)
+    step = 1e-5
+    for column in range(2):
+        moved = torch.zeros_like(X)
+        moved[..., column] = step
+        with torch.no_grad():
+            change = acquisition(X + moved) - acquisition(X - moved)
+        assert float(slope[0, 0, column]) == pytest.approx(
+            float(change) / (2 * step), rel=1e-3, abs=1e-6
+        )
+
+
+@pytest.mark.slow
+def test_lines_and_options_find_numbers_and_category() -> None:
+    """A line says nothing of categories, which stay along it; two options do."""
+    X, lines, stops, pairs = BOUNDS[:0], [], [], []
+    model, share = None, torch.linspace(0, 1, 201, dtype=DOUBLE)
+    peak = torch.tensor([0.7, 0.2], dtype=DOUBLE)
+    space = {"inequality_constraints": [LIMIT], "categorical": [[2, 3]]}
+
+    def utility(design: torch.Tensor) -> torch.Tensor:
+        return design[..., 3] - (design[..., :2] - peak).square().sum(-1)
+
+    for number in range(10):
+        number_of_points = len(X)
+        if number % 2:
+            options = next_question(model, BOUNDS, 2, **space).options
+            better = int(utility(options).argmax())
+            pairs.append([number_of_points + better, number_of_points + 1 - better])
+        else:
+            question = next_question(model, BOUNDS, kind="line", **space)
+            again = next_question(model, BOUNDS, kind="line", **space)
+            assert isinstance(question, LineQuestion)
+            assert torch.equal(question.options, again.options)
+            path, options = question.at(share), question.options
+            assert bool(SPACE.allows(path).all())
+            stops.append(float(share[utility(path).argmax()]))
+            lines.append([number_of_points, number_of_points + 1])
+        X = torch.cat([X, options])
+        answers = [LineChoices(torch.tensor(lines), torch.tensor(stops).double())]
+        if pairs:
+            answers.append(Comparisons(torch.tensor(pairs)))
+        model = default_model(X, answers, bounds=BOUNDS, categorical=[[2, 3]])
+    # Of a range of about ten, and one for the category.
+    assert float(utility(incumbent(model))) > 0.9
+
+
+def test_lines_of_a_catalogue_are_refused() -> None:
+    with pytest.raises(FeedbackError, match="A line needs numbers that vary"):
+        next_question(None, BOUNDS, discrete=BOUNDS, kind="line")
+    with pytest.raises(FeedbackError, match=re.escape("kind is 'lines'")):
+        next_question(None, BOUNDS, kind="lines")

@@ -1,0 +1,129 @@
+"""Stops on lines: their noise, their probabilities, and what they teach."""
+
+import math
+
+import pytest
+import torch
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from torch import Generator, Tensor
+
+from botorch_pref import (
+    EPPreferenceGP,
+    FeedbackError,
+    LineChoices,
+    LineProbitLikelihood,
+)
+from botorch_pref.feedback import line_positions
+from botorch_pref.likelihoods.lines import difference_noise, stop_probabilities
+
+DOUBLE = torch.float64
+LENGTH = torch.tensor(0.25, dtype=DOUBLE)
+NOISE = torch.tensor(0.3, dtype=DOUBLE)
+
+
+def noise_paths(positions: Tensor, count: int, generator: Generator) -> Tensor:
+    """Draws of Markov noise, step by step from the first of sorted positions."""
+    draws = torch.randn(count, len(positions), generator=generator, dtype=DOUBLE)
+    path = [draws[:, 0]]
+    for step, draw in zip(positions.diff(), draws[:, 1:].T, strict=True):
+        rho = math.exp(-float(step / LENGTH))
+        path.append(rho * path[-1] + math.sqrt(1 - rho**2) * draw)
+    return float(NOISE.sqrt()) * torch.stack(path, -1)
+
+
+def test_differences_share_the_noise_of_the_stop() -> None:
+    positions = line_positions(torch.tensor([0.4, 0.99], dtype=DOUBLE))
+    present = (positions - positions[:, :1]).abs()[:, 1:] >= 0.02
+    independent, shared = difference_noise(positions, present, LENGTH)
+    for row in range(2):
+        (others,) = present[row].nonzero(as_tuple=True)
+        order = positions[row].argsort()
+        paths = torch.empty(400_000, 7, dtype=DOUBLE)
+        paths[:, order] = noise_paths(
+            positions[row, order], len(paths), Generator().manual_seed(row)
+        )
+        differences = (paths[:, :1] - paths[:, 1:])[:, others] / NOISE.sqrt()
+        total = (shared[row] + independent[row].diag())[others][:, others]
+        # Four standard errors of a covariance of 400,000 draws of variances below 2.
+        torch.testing.assert_close(differences.T.cov(), total, rtol=0, atol=0.02)
+        assert float(torch.linalg.eigvalsh(shared[row]).min()) > -1e-12
+        assert bool((independent[row] > 0).all())
+
+
+@pytest.mark.parametrize("number", [3, 7, 17])
+def test_stops_are_as_frequent_as_in_simulation(number: int) -> None:
+    positions = torch.linspace(0, 1, number, dtype=DOUBLE)
+    utilities = -4 * (positions - 0.6).square()
+    paths = noise_paths(positions, 100_000, Generator().manual_seed(number))
+    stops = (utilities + paths).argmax(-1)
+    frequency = torch.bincount(stops, minlength=number) / len(stops)
+    got = stop_probabilities(utilities, positions, NOISE, LENGTH)
+    # The stated error, and four standard errors of a frequency.
+    torch.testing.assert_close(
+        got, frequency, rtol=0, atol=0.01 + 0.0064, check_dtype=False
+    )
+    forward = LineProbitLikelihood(NOISE).double().forward(utilities).probs
+    torch.testing.assert_close(forward, got)
+
+
+def test_people_stop_near_the_best_as_noise_and_slope_imply() -> None:
+    """The ratio of curvature and noise says how exactly they stop."""
+    positions = torch.linspace(0, 1, 201, dtype=DOUBLE)
+    paths = noise_paths(positions, 4_000, Generator().manual_seed(0))
+
+    def error(curvature: float, share: float) -> float:
+        utilities = -curvature * (positions - 0.5).square()
+        stop = positions[(utilities + share * paths).argmax(-1)]
+        assert float(stop.mean()) == pytest.approx(0.5, abs=0.03)
+        return float((stop - 0.5).square().mean().sqrt())
+
+    assert error(8, 0.5) < error(4, 0.5) == error(8, 1.0)
+    # Noise grows with the root of the distance s, loss with its square: the spread goes
+    # with (noise / curvature)^(2/3) where both are small.
+    assert error(8, 0.05) / error(8, 0.1) == pytest.approx(0.5 ** (2 / 3), rel=0.1)
+
+
+def test_a_posterior_is_that_of_people_who_stopped_there() -> None:
+    """EP beside draws of utilities and noise that made somebody stop just there."""
+    X = torch.tensor([[0.0], [1.0], [0.3], [0.8]], dtype=DOUBLE)
+    answers = LineChoices(
+        torch.tensor([[0, 1], [2, 3]]), torch.tensor([0.7, 0.1], dtype=DOUBLE)
+    )
+    kernel = ScaleKernel(RBFKernel()).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 2.0, 0.3
+    model = EPPreferenceGP(
+        X,
+        feedback=[answers],
+        likelihood=LineProbitLikelihood(NOISE),
+        covar_module=kernel,
+    ).eval()
+    points, (placed,) = model.datapoints, model.feedback
+    generator = Generator().manual_seed(0)
+    with torch.no_grad():
+        covariance = kernel(points).to_dense()
+        values, vectors = torch.linalg.eigh(covariance)
+        root = vectors * values.clamp_min(0.0).sqrt()
+        draws = torch.randn(400_000, len(points), generator=generator, dtype=DOUBLE)
+        f = draws @ root.T
+        happened = torch.ones(len(f), dtype=torch.bool)
+        for stop, places in zip(answers.chosen, placed.points, strict=True):
+            positions = line_positions(stop)
+            order = positions.argsort()
+            paths = torch.empty(len(f), 7, dtype=DOUBLE)
+            paths[:, order] = noise_paths(positions[order], len(f), generator)
+            heard = f[:, places.clamp_min(0)] + paths
+            heard[:, places < 0] = -torch.inf
+            happened &= heard.argmax(-1) == 0
+        kept = f[happened]
+        posterior = model.posterior(points)
+        mean, deviation = kept.mean(0), kept.std(0)
+        error = 4 * deviation / math.sqrt(len(kept))
+        # EP's error is a few hundredths of the prior's deviation.
+        assert bool(((posterior.mean.squeeze(-1) - mean).abs() < error + 0.05).all())
+        ratio = posterior.variance.squeeze(-1).sqrt() / deviation
+        assert bool(((ratio - 1).abs() < 0.05).all())
+
+
+def test_a_length_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(FeedbackError, match="correlation_length is 0"):
+        LineProbitLikelihood(correlation_length=0.0)
