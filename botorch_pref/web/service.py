@@ -22,7 +22,7 @@ from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.given import given_integer, is_text, wrong
 from botorch_pref.ax.kept_log import one_at_a_time
-from botorch_pref.ax.log import UNDONE, WITHDRAWN, Event, Log
+from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import has_designs, own_options
@@ -168,6 +168,26 @@ def is_answered(log: Log, index: int) -> bool:
     return exists and log.questions[index].standing is not None
 
 
+def num_answers_of(log: Log, rater: str | None) -> int:
+    """Counts the answers of a rater that stand, or those without a name (None)."""
+    return sum(answer.rater == rater for answer in log.answers())
+
+
+def is_outdated(log: Log, index: int) -> bool:
+    """Tells whether a question that was chosen lacks more than `MAX_MISSING` answers.
+
+    One of a person's own, or that is asked again, is chosen by no answer.
+    """
+    asked, answers = log.questions[index].asked, 0
+    if asked.get("chosen_by") == PERSON or "repeats" in asked:
+        return False
+    for event in reversed(log.events):
+        answers += event.kind == TOLD
+        if answers > MAX_MISSING or event is log.questions[index].events[0]:
+            break
+    return answers > MAX_MISSING
+
+
 # --- Calls that change the log once, however often they arrive
 
 
@@ -250,6 +270,9 @@ BATCH = 20
 MAX_RATERS = 500
 """People who are asked: a name costs two questions, and anybody can make names up."""
 
+MAX_MISSING = 50
+"""Answers that a question may lack that was chosen ahead; else another is chosen."""
+
 _DRAW_SECONDS = 0.05
 """Seconds for which every call waits until the options are drawn."""
 
@@ -262,6 +285,8 @@ class RaterPlace:
 
     # The one that is on display, and those that follow.
     questions: deque[Question] = field(default_factory=deque)
+    # The number of the question that was handed out last.
+    displayed: int | None = None
     # Since the last answer, the latest last.
     skipped: list[Question] = field(default_factory=list)
     # By a clock that never goes back; None while there is a question.
@@ -343,6 +368,9 @@ class PreferenceService:
             owned = question.rater is not None
             queue = self._places[question.rater].questions if owned else self._unowned
             queue.append(question)
+        # Pages that are open since before have the first ones on display.
+        for place in self._places.values():
+            place.displayed = place.questions[0].index
         self._changed = Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
@@ -404,6 +432,7 @@ class PreferenceService:
             if nameless is not None:
                 place.questions.extendleft(reversed(nameless.questions))
                 place.skipped.extend(nameless.skipped)
+                place.displayed = nameless.displayed
                 nameless.heir = place
             self._ask_ahead()
         return self._question_reply(rater, self._next_question(rater, patience=0.0))
@@ -468,7 +497,7 @@ class PreferenceService:
             "name": self._texts.title or self.name,
             "introduction": self._texts.introduction,
             "answered": len(answers),
-            "yours": sum(answer.rater == rater for answer in answers),
+            "yours": num_answers_of(experiment.log, rater),
             "pending": len(experiment.pending),
             "initial": experiment.settings.initial,
             "raters": sorted(
@@ -479,12 +508,14 @@ class PreferenceService:
     def history(self, arguments: Mapping[str, Any]) -> JSON:
         """Returns the last fifty answers of a rater, the latest first."""
         rater = rater_name(arguments)
-        answers = (
-            answer for answer in self.experiment.log.answers() if answer.rater == rater
+        log = self.experiment.log
+        answers = [answer for answer in log.answers() if answer.rater == rater]
+        numbers = range(len(answers), 0, -1)
+        entries = (
+            {**self._history_entry(answer), "number": number}
+            for number, answer in zip(numbers, answers, strict=True)
         )
-        return {
-            "answers": [self._history_entry(answer) for answer in islice(answers, 50)]
-        }
+        return {"answers": [*islice(entries, 50)]}
 
     def form(self, arguments: Mapping[str, Any]) -> JSON:
         """Returns the form for a design of one's own."""
@@ -590,6 +621,7 @@ class PreferenceService:
             return {"question": None, "waited": round(waited, 1)}
         return {
             "question": question.index,
+            "number": num_answers_of(self.experiment.log, rater) + 1,
             "experiment": self._mark,
             "options": list(question.options),
             "shown": contents,
@@ -624,19 +656,37 @@ class PreferenceService:
 
         Raises the reason where none can be asked; the next call tries again.
         """
+        for question in self._taken_outdated(rater):
+            again_if_refused(withdraw_unanswered, self.experiment, question.index)
         with self._changed:
             place = self._place(rater)
-            self._give_unowned(place)
             if not place.questions and place.waiting_since is None:
                 place.waiting_since = time.monotonic()
             self._ask_ahead()
             self._changed.wait_for(lambda: place.questions or place.error, patience)
             if place.questions:
+                place.displayed = place.questions[0].index
                 return place.questions[0]
             error, place.error = place.error, None
             if error is not None:
                 raise error
             return None
+
+    def _taken_outdated(self, rater: str | None) -> list[Question]:
+        """Takes questions from a place that are too old to be displayed now."""
+        experiment, outdated = self.experiment, list[Question]()
+        with self._changed:
+            place = self._place(rater)
+            self._give_unowned(place)
+            while place.questions:
+                index = place.questions[0].index
+                if index == place.displayed or not is_outdated(experiment.log, index):
+                    break
+                if experiment.num_answers < experiment.settings.initial:
+                    break
+                outdated.append(place.questions.popleft())
+                self._give_unowned(place)
+        return outdated
 
     def _last_question(self, rater: str | None) -> int | None:
         """Returns the number of what a rater answered or skipped last, or None."""

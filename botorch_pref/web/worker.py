@@ -408,9 +408,13 @@ class ModelWorker:
             self._note(notes)
 
     def _new_findings(self) -> JSON:
-        if self.experiment.num_answers:
-            with suppress(EOFError):
-                return self.run_in_process(findings_of)
+        if not any(question.compared for question in self.experiment.log.questions):
+            raise ExperimentError(
+                "Nobody has compared or judged options yet: there are findings from "
+                "the first such answer on."
+            )
+        with suppress(EOFError):
+            return self.run_in_process(findings_of)
         return self.run_here(lambda: findings_of(packed_state(self.experiment)))
 
     def _replace(self, process: ModelProcess) -> None:

@@ -118,19 +118,19 @@ class Visitor:
         self.settled()
 
     def settled(self) -> str:
-        """The name of the question that is on display, once one can be answered."""
+        """The number in the log of the question on display, once it can be answered."""
         return until(self._question)
 
     def _question(self) -> str | None:
         script = """
             const main = document.querySelector("main[aria-busy=false]");
-            return main?.querySelector("[role=group]")?.getAttribute("aria-label");
+            return main?.querySelector("[role=group]")?.dataset.question;
         """
         return self.driver.execute_script(script)
 
     def index(self) -> int:
         """The number of the question on display."""
-        return int(self.settled().removeprefix("Question ")) - 1
+        return int(self.settled())
 
     def click(self, text: str, within: str = "body") -> None:
         """Clicks what can be seen and begins with a text."""
@@ -173,7 +173,7 @@ class Visitor:
     def leave(self, act: Callable[[], None]) -> int:
         index = self.index()
         act()
-        until(lambda: self._question() not in (None, f"Question {index + 1}"))
+        until(lambda: self._question() not in (None, str(index)))
         return index
 
     def menu(self, text: str) -> None:

@@ -370,7 +370,7 @@ def test_the_undo_of_a_skip_undoes_no_answer_when_it_is_sent_again(
         assert undone == other.ask() == {**skipped, "last": first}
     assert page.happened == ["told", "withdrawn"]
     page.post("answer", question=skipped["question"], winner=0)
-    assert page.ask() == {**second, "last": skipped["question"]}
+    assert page.ask() == {**second, "number": 3, "last": skipped["question"]}
 
 
 def test_an_undo_of_what_is_not_the_last_is_refused(page: Page) -> None:
@@ -406,7 +406,7 @@ def test_own_designs_are_asked_at_once_and_kept_as_such(page: Page) -> None:
     assert own["options"] == OWN
     assert page.ask() == own
     page.post("answer", question=own["question"], winner=1)
-    assert page.ask() == {**waiting, "last": own["question"]}
+    assert page.ask() == {**waiting, "number": 2, "last": own["question"]}
     found = page.experiment.log.events
     (asked, _) = [e for e in found if e.question == own["question"]]
     assert asked.what["chosen_by"] == "person"
@@ -475,13 +475,33 @@ def test_history_and_form_say_what_there_is(page: Page) -> None:
     assert [event.what.get("seconds") for event in told] == [None, 2.5]
 
 
+def test_questions_are_counted_as_each_rater_does(page: Page) -> None:
+    assert [page.ask("ann")["number"], page.ask("bob")["number"]] == [1, 1]
+    first = page.answer("ann")
+    page.post("skip", question=page.ask("ann")["question"], rater="ann")
+    assert page.ask("ann")["number"] == 2
+    last = page.answer("ann", tie=True)
+    assert [page.ask("ann")["number"], page.ask("bob")["number"]] == [3, 1]
+    entries = page.get("history", rater="ann")["answers"]
+    numbers = [(entry["number"], entry["question"]) for entry in entries]
+    assert numbers == [(2, last), (1, first)]
+    page.post("undo", rater="ann")
+    assert page.ask("ann")["number"] == 2
+
+
+def test_without_answers_the_findings_say_so_in_plain_words(page: Page) -> None:
+    message = "Nobody has compared or judged options yet"
+    assert page.get("findings", 400)["error"].startswith(message)
+    page.answer(cannot_compare=True)
+    assert page.get("findings", 400)["error"].startswith(message)
+
+
 @pytest.mark.slow
 def test_findings_are_those_of_the_report(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Another process finds the same, in seconds more.
     monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
-    assert "error" in page.get("findings", 400)
     for option, rater in ((OWN[1], "ann"), ({**OWN[1], "cups": 3}, "bob")):
         page.experiment.record([OWN[0], option], winner=0, rater=rater)
     found, report = page.get("findings"), page.experiment.report()
@@ -569,6 +589,35 @@ def test_those_who_need_a_question_get_theirs_from_one_choice(
         page.answer(rater)
     until(lambda: len(page.experiment.pending) == 10)
     assert {len(raters) for raters in calls[-2:]} <= {1, 2}
+
+
+def test_a_question_that_was_chosen_long_ahead_is_chosen_anew(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ann comes back after a break: the question on display stays, the next goes."""
+    monkeypatch.setattr(service, "MAX_MISSING", 3)
+
+    def after_break(answers: int) -> tuple[int, int]:
+        """The number of the question that was ahead, and of the one that came."""
+        displayed = page.ask("ann")["question"]
+        until(lambda: len(page.experiment.pending) == 2)
+        ahead = page.experiment.pending[1].index
+        for _ in range(answers):
+            page.experiment.record(OWN, winner=0, rater="bob")
+        assert page.answer("ann") == displayed
+        return ahead, page.ask("ann")["question"]
+
+    # The model chooses nothing yet, and no answer is missed.
+    ahead, following = after_break(4)
+    assert following == ahead
+    monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
+    monkeypatch.setattr(PreferenceExperiment, "num_answers", 10_000)
+    # With her own there are three answers that it lacks.
+    ahead, following = after_break(2)
+    assert following == ahead
+    ahead, following = after_break(3)
+    assert following != ahead
+    assert page.log[-1] == ("withdrawn", ahead, {"rater": None})
 
 
 def test_the_page_has_texts_of_whoever_runs_the_experiment(

@@ -402,6 +402,21 @@ def test_the_number_of_a_question_comes_with_it_on_a_slow_connection(
     assert one.all(".bp-counts")[0].text.startswith("Question 3 ")
 
 
+def test_everybody_counts_questions_of_her_own(visit: Open) -> None:
+    one = visit(query="?rater=ann")
+    for _ in range(3):
+        one.answer("A is better")
+    one.enter_name("bob")
+    assert one.index() > 2
+    until(lambda: "Question 1 · 3 answers · 0 by you" in one.text())
+    assert one.all("[role=group]")[0].accessible_name == "Question 1"
+    one.answer("B is better")
+    until(lambda: "Question 2 · 4 answers · 1 by you" in one.text())
+    one.menu("My answers")
+    (heading,) = until(lambda: one.all("dialog h3"))
+    assert heading.text.startswith("1. B is better")
+
+
 TEXT = "<img src=x onerror=\"document.title='run'\"> & <b>leaf</b>"
 MARKED = Markup(
     "<em onclick=\"document.title='run'\">marked</em>"
@@ -569,16 +584,18 @@ def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
         ("told", equal, {"tie": True}),
         ("withdrawn", skipped, {}),
     ]
-    until(lambda: f"Question {skipped + 2} · 3 answers" in one.text())
+    # What was skipped does not count.
+    until(lambda: "Question 4 · 3 answers" in one.text())
     # Four options that were shown stand there with each value in one line.
     one.menu("My answers")
     values = until(lambda: one.all("dialog .bp-value"))
     lines = "return arguments[0].map((value) => value.getClientRects().length)"
     assert one.driver.execute_script(lines, values) == [1] * 48
-    # By these names the report has them too.
+    # In brackets are the names that the report has.
     names = [name.text for name in one.all("dialog .bp-letter")]
-    assert names == [f"{q + 1} {x}" for q in (equal, none, best) for x in "ABCD"]
-    assert {*names} <= {*stored(place).titles.values()}
+    titles = [f"{q + 1} {x}" for q in (equal, none, best) for x in "ABCD"]
+    assert names == [f"{title[-1]} ({title})" for title in titles]
+    assert {*titles} <= {*stored(place).titles.values()}
     assert one.fits()
 
 

@@ -518,8 +518,7 @@ class QuestionView {
     const mine = yours === answered ? "" : ` · ${yours} by you`;
     const early = answered < initial ? ` · getting to know your taste` : "";
     const answers = answered === 1 ? "answer" : "answers";
-    // By this number the findings and one's answers name what is shown.
-    const number = this.asked ? `Question ${this.asked.question + 1} · ` : "";
+    const number = this.asked ? `Question ${this.asked.number} · ` : "";
     this.counts.textContent = answered ? `${number}${answered} ${answers}${mine}${early}` : "The first question";
   }
 
@@ -543,7 +542,7 @@ class QuestionView {
     this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, this.#promptWords());
     this.cards = asked.shown.map((shown, place) => this.#card(shown, place));
     const long = asked.shown.flat().some((c) => c.type === "text" && c.text.length > LONG_TEXT);
-    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": `Question ${asked.question + 1}` }, ...this.cards);
+    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": `Question ${asked.number}`, "data-question": asked.question }, ...this.cards);
     const moved = new ResizeObserver(() => group.isConnected && (!this.busy || this.settling) && this.#settle());
     for (const one of group.querySelectorAll("img, video")) moved.observe(one);
     const beside = make("div", { class: "bp-beside" });
@@ -572,7 +571,7 @@ class QuestionView {
     this.main.replaceChildren(this.introduction, this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
     this.#watchMedia(group);
     this.#showOrder();
-    this.live.textContent = `${this.said ?? ""} Question ${asked.question + 1}. ${this.prompt.textContent}`.trim();
+    this.live.textContent = `${this.said ?? ""} Question ${asked.number}. ${this.prompt.textContent}`.trim();
     this.said = null;
     if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
     if (this.page) scrollTo({ top: 0 });
@@ -1071,17 +1070,14 @@ class QuestionView {
     if (this.history === call) body.replaceChildren(...rows);
   }
 
-  #past({ question, shown, titles, said, time }) {
+  #past({ number, shown, titles, said, time }) {
     const first = firstPlaces(said);
-    // An option that was shown before, or that is a row, has a name of its own.
-    const called = (place) => {
-      const here = `${question + 1} ${letter(place)}`;
-      return titles[place] === here ? here : `${letter(place)} (${titles[place]})`;
-    };
+    // In brackets the name that the findings have.
+    const called = (place) => `${letter(place)} (${titles[place]})`;
     const minis = shown.map((one, place) =>
       make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter" }, called(place)), ...contents(one, `Option ${letter(place)}`)));
     const when = make("time", { datetime: time }, new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
-    return make("section", { class: "bp-past" }, make("h3", {}, `${question + 1}. ${saidWords(said)} `, when), make("div", { class: "bp-minis" }, ...minis));
+    return make("section", { class: "bp-past" }, make("h3", {}, `${number}. ${saidWords(said)} `, when), make("div", { class: "bp-minis" }, ...minis));
   }
 
   // --------------------------------------------------------------- own design
