@@ -574,7 +574,7 @@ def print_coverage(table: pd.DataFrame) -> None:
 
 
 def page_table(table: pd.DataFrame) -> str:
-    """The table of `docs/reliability.md`: how often each statement holds.
+    """The table of `docs/logbook/calibration.md`: how often each statement holds.
 
     Args:
         table: Of a record.

@@ -7,7 +7,8 @@ the point with the largest UCB under Laplace. Prints, for each round, where the 
 Laplace, EP and SkewGP are largest, how far their bounds are from SkewGP's at most, and
 the largest skewness of a difference from the reference; writes the table and draws
 bounds and skewness. The function is cos 5x + exp(-x^2 / 2), largest at 0;
-hyper-parameters are those with which the printed skewness comes out (`docs/errata.md`).
+hyper-parameters are those with which the printed skewness comes out
+(`docs/logbook/errata.md`).
 """
 
 from __future__ import annotations

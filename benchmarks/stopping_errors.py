@@ -16,9 +16,9 @@ cube.
 The set ``chosen`` has the settings on which the confidence and the tolerance of gains
 were chosen, ``judged`` those on which they are judged. Of each, four tables are
 printed: what is left to gain, stated and true, as shares of the range of utilities
-shown; how many runs are told to stop by when, as `docs/evaluation.md` has it, and how
-many had found enough at the end; at several confidences, how many runs are told to
-stop, by the first advice that says so, and how many of these wrongly, because neither
+shown; how many runs are told to stop by when, as `docs/logbook/stopping.md` has it,
+and how many had found enough at the end; at several confidences, how many runs are
+told to stop, by the first advice that says so, and how many of these wrongly: neither
 is the true chance of regret, by the judge's own noise, below its tolerance, nor the
 true share below that of gains; and how often what the probabilities are of is so.
 ``--read`` prints the tables of a record.

@@ -74,7 +74,7 @@ line says what several duels do."""
 
 FEW_PARAMETERS = 6
 """Up to so many, two new points find more than the incumbent and a challenger; with
-twenty they find less (`docs/benchmarks.md`)."""
+twenty they find less (`docs/logbook/claims.md`)."""
 
 SPREAD = "Sobol"
 """What chooses the options of a question that no model chooses."""
@@ -223,7 +223,7 @@ def recommended_acquisition(
 ) -> type[AcquisitionFunction]:
     """The acquisition function of questions of ``size`` options that is recommended.
 
-    `docs/benchmarks.md` compares them. Experiments ask by the same rule.
+    `docs/logbook/claims.md` compares them. Experiments ask by the same rule.
     """
     if size >= 4:
         return DuelingJointKG

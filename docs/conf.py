@@ -48,6 +48,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "sphinx_design",
 ]
 
@@ -69,7 +70,7 @@ napoleon_use_ivar = True
 napoleon_attr_annotations = False  # signatures have the types
 
 html_theme = "pydata_sphinx_theme"
-html_title = "botorch_pref"
+html_title = f"botorch_pref {version}"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -241,6 +242,7 @@ def hide_values(app: Sphinx, doctree: nodes.document) -> None:
             told.parent.remove(told)
 
 
+IMAGE = re.compile(r"<img(?![^>]*\bloading=)")
 NARROW = re.compile(r"<(t[dh]|dt|h1)\b.*?</\1>", re.DOTALL)
 NAMES = re.compile(r'(?<=<span class="pre">)[^<]+|(?<=<h1>)botorch_pref[^<]+')
 BREAKS = re.compile(
@@ -259,6 +261,8 @@ def let_names_break(
 ) -> None:
     """Lets long names in cells, signatures and titles break between their words.
 
+    Pictures load where they come into sight.
+
     A warning names what is not for readers, and so ends a build under ``-W``.
     """
 
@@ -266,6 +270,7 @@ def let_names_break(
         return NAMES.sub(lambda name: BREAKS.sub("<wbr>", name[0]), narrow[0])
 
     if body := context.get("body"):
+        body = IMAGE.sub('<img loading="lazy"', body)
         context["body"] = NARROW.sub(broken, body)
         for found in NOT_FOR_READERS.findall(body):
             LOGGER.warning("%s.html shows %r.", page, found)

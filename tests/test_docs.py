@@ -7,6 +7,8 @@ import re
 import warnings
 from pathlib import Path
 
+import pytest
+
 from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.models import engine_table
 from botorch_pref.models.answers import registered_models
@@ -120,6 +122,30 @@ def test_links_lead_somewhere() -> None:
     assert lost_here == ["models.md#no-such-heading", "none.md"]
 
 
+HANDBOOK = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.relative_to(DOCS).parts[0] not in ("api", "logbook")
+]
+"""What users read: all pages but the reference and the logbook of measurements."""
+
+
+def _number_of_words(text: str) -> int:
+    """Words, numbers and formulas of a page outside of its blocks of code."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return sum(bool(re.search(r"\w", word)) for word in prose.split())
+
+
+def test_the_handbook_and_its_pages_keep_to_their_lengths() -> None:
+    assert _number_of_words("| one | `two` |\n```python\nx = 1\n```\nand $3$ .") == 4
+    words = {
+        page.relative_to(DOCS).as_posix(): _number_of_words(page.read_text("utf-8"))
+        for page in HANDBOOK
+    }
+    assert {name: number for name, number in words.items() if number > 2_500} == {}
+    assert sum(words.values()) <= 25_000, sorted(words.items(), key=lambda w: w[1])
+
+
 SCRIPTS = [
     path.relative_to(ROOT).as_posix()
     for folder in (PACKAGE, "benchmarks", "docs", "tests")
@@ -169,20 +195,66 @@ def test_hosts_the_ci_script_and_the_readme_run_the_sessions_of_nox() -> None:
     assert command.endswith("/" + words.replace('"', "").replace(",", ""))
 
 
-def _claims(text: str) -> set[tuple[str, ...]]:
-    """Claims of a page about regret: the claim, starts, share and multiple."""
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines()]
-    rows = [[row[0], *row[2:5]] if len(row) == 6 else row for row in rows]
-    return {tuple(row) for row in rows if len(row) == 4 and row[0].endswith(".")}
+def _claims() -> dict[tuple[str, str], tuple[str, ...]]:
+    """Share of better starts, its interval, and starts, by claim and study."""
+    page = (DOCS / "logbook" / "claims.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (.*\.) \| [\w ]+ \| (\d+) \| (\d+) \((\d+) to (\d+)\) \| .*\[(\S+)\]\(",
+        page,
+        re.M,
+    )
+    return {(says, study): figures for says, *figures, study in rows}
 
 
-def test_the_readme_is_short_and_has_the_figures_of_the_benchmarks() -> None:
+IN_WORDS = {
+    "Naming the best of four, rather than the better of two": (
+        "The best of four is better than duels, question by question.",
+        "options",
+    ),
+    "Ranking four, rather than naming the best": (
+        "To rank four that are chosen jointly is better than to name the best.",
+        "options",
+    ),
+    "The best of four, rather than BoTorch's `PairwiseGP` with qEUBO's four": (
+        "The best of four is better than `PairwiseGP` with qEUBO of four.",
+        "options",
+    ),
+    "The best of four, rather than optuna-dashboard's four": (
+        "The best of four is better than optuna-dashboard's four, the worst named.",
+        "options",
+    ),
+    "Duels, rather than optuna-dashboard's": (
+        "The exploring rule is better than optuna-dashboard's sampler.",
+        "default",
+    ),
+    "Duels, rather than `PairwiseGP` with qEUBO": (
+        "The exploring rule is better than `PairwiseGP` with qEUBO.",
+        "default",
+    ),
+}
+"""Sentences of the README, and the claim and the study of each."""
+
+STATED = re.compile(r"in (\d+) of 100 starts \((\d+) to (\d+), of (\d+)\)")
+
+
+def test_the_readme_is_short_and_has_the_figures_of_the_claims() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.split()) <= 900
-    claims = _claims(readme)
-    assert len(claims) == 5
-    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
-    assert claims <= _claims(page)
+    claims = _claims()
+    assert len(claims) >= 25
+    for item in re.findall(r"^- (.*?: in .*?)(?=^- |\n\n)", readme, re.M | re.S):
+        says, _, figures = " ".join(item.split()).partition(": ")
+        share, low, high, starts = STATED.match(figures).groups()
+        assert [starts, share, low, high] == claims[IN_WORDS[says]], says
+    assert readme.count(" of 100 starts") == len(IN_WORDS)
+
+
+@pytest.mark.parametrize("name", ["index.md", "questions.md"])
+def test_pages_state_shares_of_starts_as_the_claims_do(name: str) -> None:
+    page = " ".join((DOCS / name).read_text(encoding="utf-8").split())
+    stated = [(n, *rest) for *rest, n in STATED.findall(page)]
+    assert len(stated) == page.count(" of 100 starts") >= 2
+    assert {*stated} <= {tuple(figures) for figures in _claims().values()}
 
 
 RULES_OF_OPTIONS = {
@@ -212,12 +284,11 @@ def _is_rounded(told: str, exact: str) -> bool:
 
 
 def test_the_table_of_options_has_the_figures_of_the_benchmarks() -> None:
-    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
-    told = (DOCS / "acquisition.md").read_text(encoding="utf-8")
+    told = (DOCS / "logbook" / "several-options.md").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
-    for setting in ("hartmann6, probit", "sixhumpcamel-narrow, probit"):
-        section = page.partition(f"### Options: {setting}")[2]
-        for cells in map(_columns, section.partition("###")[0].splitlines()):
+    for setting in ("hartmann6-probit-0.3", "sixhumpcamel-narrow-probit-0.2"):
+        page = DOCS / "logbook" / f"options-{setting}.md"
+        for cells in map(_columns, page.read_text(encoding="utf-8").splitlines()):
             if len(cells) == 10:
                 found.setdefault(cells[0], []).extend(cells[3:5])
     rows = {

@@ -1,4 +1,4 @@
-"""The errata of `docs/errata.md`: what the sources print, and what holds.
+"""The errata of `docs/logbook/errata.md`: what the sources print, and what holds.
 
 Each test computes the truth by another way than the corrected formula: automatic
 differentiation, quadrature, brute force.
@@ -327,7 +327,7 @@ def test_plackett_luce_equations_15_22_23() -> None:
 
 
 def test_every_erratum_is_shown_here() -> None:
-    page = Path(__file__).parents[1] / "docs" / "errata.md"
+    page = Path(__file__).parents[1] / "docs" / "logbook" / "errata.md"
     named = set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8")))
     here = {name for name in globals() if name.startswith("test_")}
     assert named == here - {"test_every_erratum_is_shown_here"}

@@ -113,7 +113,9 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--figures", type=Path, default=RUNS.with_name("figures"))
     command.add_argument(
-        "--page", type=Path, help="write the page of all studies instead"
+        "--pages",
+        type=Path,
+        help="write the pages of all studies into a folder instead",
     )
 
 
@@ -191,17 +193,17 @@ def _nothing(studies: Sequence[Study], folder: Path) -> int:
 def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
     # Without matplotlib there is no report, but runs.
     from benchmarks.suite.pages.figures import draw_regrets
-    from benchmarks.suite.pages.page import make_page, study_section
+    from benchmarks.suite.pages.logbook import make_pages, write_pages
+    from benchmarks.suite.pages.study import study_pages
 
-    if options.page is not None and (options.study or options.uncollected):
+    if options.pages is not None and (options.study or options.uncollected):
         raise SuiteError(
-            "--page shows all studies on record: not --study, --uncollected"
+            "--pages shows all studies on record: not --study, --uncollected"
         )
-    if options.page is not None:
-        page = make_page(
-            STUDIES.values(), options.records, options.page.parent / "figures"
-        )
-        options.page.write_text(page, encoding="utf-8")
+    if options.pages is not None:
+        figures = options.pages / "figures"
+        pages = make_pages(STUDIES.values(), options.records, figures)
+        write_pages(pages, options.pages)
         return 0
     shown = 0
     for study in studies:
@@ -211,7 +213,7 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
             runs = read_record(study.record, options.records)
         if len(runs):
             shown += 1
-            print(study_section(study, runs))
+            print("\n".join(study_pages(study, runs).values()))
             for path in draw_regrets(study, runs, options.figures):
                 print(f"figure: {path}")
     folder = options.runs if options.uncollected else options.records

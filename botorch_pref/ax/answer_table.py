@@ -82,6 +82,8 @@ def record_table(
             f"answers is a {type(answers).__name__}; give a table of pandas, or the "
             "path of a CSV file."
         )
+    # As those of files, which spreadsheets leave at the end.
+    table = table.dropna(how="all")
     if table.empty:
         raise ExperimentError("The table of answers has no rows; give one an answer.")
     labels = map(repr, table.index)

@@ -24,15 +24,14 @@ from botorch_pref.ax.kinds import (
     INVALID,
     KINDS,
     OBJECTIVE,
-    RANKING,
     TIE,
     WINNER,
     Answered,
     ShownOptions,
     Values,
     feedback_blocks,
-    has_shared_places,
     position,
+    told_kinds,
 )
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
 from botorch_pref.ax.settings import Settings
@@ -202,14 +201,12 @@ def check_taken(
     biased = settings.position_bias
     known = settings.model, settings.model_options
     key = json.dumps([*known, num_options, num_levels, biased])
-    # With shared places a ranking is comparisons and ties.
-    shared = has_shared_places(rows.get(RANKING.metric, {}))
-    kinds = (key, *sorted(rows), *(["shared places"] if shared else []))
+    kinds = (key, *sorted(rows), *sorted(told_kinds(rows)))
     if not rows or kinds in _TAKEN:
         return
     at = {place: position(place, num_options) for place in range(num_options)}
     told: dict[Answered, Mapping[str, Values]] = {(0, None): rows}
-    if TIE.metric in rows or shared:
+    if TIE.metric in told_kinds(rows):
         # A tie threshold is learned from the first duel on that is decided.
         told[1, None] = {WINNER.metric: {0: 1.0, 1: 0.0}}
     positions = dict.fromkeys(told, at) if biased else None

@@ -8,6 +8,8 @@ from inspect import signature
 from typing import Any
 
 import torch
+from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
+from ax.core.search_space import SearchSpace
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.utils.transforms import is_fully_bayesian
@@ -19,7 +21,7 @@ from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import SHORT_WALKS, ParameterConfig, Settings
-from botorch_pref.ax.space.constraints import shown_constraint
+from botorch_pref.ax.space.constraints import check_room, shown_constraint
 from botorch_pref.ax.space.options import can_differ, catalogue_parameters
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP
@@ -61,8 +63,20 @@ def new_log(
     log = Log(replace(definition, settings=settings).read_back())
     check_taken(chosen, Answer(winner=0), 2, log.num_levels)
     check_options(chosen)
+    check_names(log.space)
     check_first_question(log)
+    check_room(log.space)
     return log
+
+
+def check_names(space: SearchSpace) -> None:
+    """Checks that no parameter is named as Ax names the options of a choice."""
+    for name in space.parameters:
+        if OH_PARAM_INFIX in name:
+            raise ExperimentError(
+                f"The parameter {name!r} has {OH_PARAM_INFIX} in its name, by which Ax "
+                "marks the options of a choice; give it another name."
+            )
 
 
 _FIT = [

@@ -458,13 +458,28 @@ def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
     options, ranks = torch.tensor([*values]), torch.tensor([*values.values()])
     rows: list[tuple[str, Values]] = []
     for block in rankings_with_ties(options.unsqueeze(0), ranks.unsqueeze(0)):
+        if isinstance(block, Choices):
+            sets = [[i for i in stage if i >= 0] for stage in block.stages().tolist()]
+            rows += [(BEST.metric, _first_won(options)) for options in sets]
+            continue
         assert isinstance(block, Comparisons)
         pairs, ties = block.pairs, block.ties
         decided = [] if pairs is None else pairs.tolist()
-        rows += [(WINNER.metric, {i: 1.0, j: 0.0}) for i, j in decided]
+        rows += [(WINNER.metric, _first_won(pair)) for pair in decided]
         equal = [] if ties is None else ties.tolist()
         rows += [(TIE.metric, {i: 1.0, j: 1.0}) for i, j in equal]
     return rows
+
+
+def told_kinds(values: Mapping[str, Values]) -> set[str]:
+    """Metrics of what models are told of an answer."""
+    said = (kind for kind in KINDS if kind.metric in values)
+    rows = (row for kind in said for row in _told_rows(kind, values[kind.metric]))
+    return {metric for metric, _ in rows}
+
+
+def _first_won(options: Sequence[int]) -> Values:
+    return {option: float(option == options[0]) for option in options}
 
 
 _MOST_REPEATED = 50_000

@@ -50,6 +50,7 @@ from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.options import in_smallest_differences
+from botorch_pref.datasets.items import names_alike
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress, rater_agreement, rater_reliability
 from botorch_pref.evaluation.explanation import Designs, Dimension
@@ -172,6 +173,7 @@ MEANINGS = {
     "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
     "agreement of raters": "correlation of the utilities of two of them",
+    "raters who look alike": "but for capitals, spaces or zeros; each is another one",
     "pairs asked about again": "duels only; checks has questions of any size",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
@@ -471,6 +473,9 @@ def candidate_points(
 def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
     """Rows of the summary on raters, and on what being shown first adds, if known."""
     rows: dict[str, Any] = {"raters": len(log.raters)} if log.raters else {}
+    if alike := names_alike(log.raters):
+        groups = (" and ".join(map(ascii, names)) for names in alike)
+        rows["raters who look alike"] = "; ".join(groups)
     model: Any = adapter.botorch_model
     if isinstance(model, GroupUtility):
         model = model.rater_model

@@ -246,7 +246,8 @@ def _what_is_no_outcome(
 
 
 def _read_counts(table: CsvTable) -> list[int]:
-    cells = table.texts(COUNT)
+    """How often each answer was given; once where a cell is empty."""
+    cells = table.texts(COUNT, may_be_empty=True)
     numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
     share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
     complaint = "is no number of answers: count whole ones"
@@ -258,7 +259,7 @@ def _read_counts(table: CsvTable) -> list[int]:
             if cell in share
         ),
     )
-    counts = table.integers(COUNT, 1, MOST_COUNTED)
+    counts = table.integers(COUNT, 1, MOST_COUNTED, empty=1)
     if sum(counts) > MOST_COUNTED:
         complaint = f"counts {sum(counts)} answers, and the command ranks by at most "
         fault = Fault(0, "", f"{complaint}{MOST_COUNTED}: give smaller counts")

@@ -31,7 +31,7 @@ from botorch_pref.datasets.items import (
     TIE,
     WINNER,
     ItemTable,
-    as_read,
+    names_alike,
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import ItemRanking, connected_components, rank_items
@@ -341,13 +341,10 @@ def _doubtful_names(items: ItemTable, answers: DataFrame) -> list[str]:
 
 def _names_alike(names: Iterable[str], what: str) -> list[str]:
     """A sentence about names that only look different, if there are some."""
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(as_read(name), []).append(name)
-    same = [found for found in alike.values() if len(found) > 1]
+    same = names_alike(names)
     if not same:
         return []
-    told = "; ".join(" and ".join(map(ascii, found)) for found in same[:5])
+    told = "; ".join(" and ".join(map(ascii, alike)) for alike in same[:5])
     more = _how_many_more(same, 5)
     note = (
         "These names differ only in capitals, spaces, zeros or coding of letters, and "

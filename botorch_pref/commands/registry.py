@@ -37,7 +37,7 @@ LOOP_DRAWS = 256
 
 IMPROVEMENT_WEIGHT = 0.2
 """The `k` of EIIG: less loses precision at the end, more stays at wrong humps more
-often (`docs/benchmarks.md`)."""
+often (`docs/logbook/claims.md`)."""
 
 NOISE = 1e-3
 """Of the likelihood where the judge never errs: EP learns it from here on."""
@@ -115,7 +115,7 @@ def make_fit(name: str, *, errs: bool = False) -> Fit:
     if model_class is EPPreferenceGP and not errs:
         return fit_with_noise(model_class, None)
     # Laplace's method is far from exact where answers leave little room: with little
-    # noise its rules ask the same question again and again (`docs/benchmarks.md`).
+    # noise its rules ask the same question again and again (`docs/logbook/claims.md`).
     little_noise = not errs and model_class is not LaplacePreferenceGP
     return fit_with_noise(model_class, NOISE if little_noise else HUMAN_NOISE)
 

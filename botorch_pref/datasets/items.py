@@ -83,7 +83,7 @@ class ItemTable:
             )
         if items.index.hasnans:
             raise FeedbackError("An item has no id; give each row of the index one.")
-        names = tuple(items.index.tolist())
+        names = tuple(map(trimmed, items.index.tolist()))
         if not items.shape[1]:
             # Of ids as 1 and "1" the names look alike.
             ids = torch.eye(len(names), dtype=torch.float64)
@@ -113,6 +113,7 @@ class ItemTable:
         """
         from pandas import DataFrame
 
+        answers = tidy_answers(answers)
         sides = (_column(answers, side).tolist() for side in (WINNER, LOSER))
         named = {name for side in sides for name in side}
         if not named:
@@ -172,15 +173,17 @@ class ItemTable:
         Args:
             answers: A row each answer, with the ids ``winner`` and ``loser``. Where
                 ``tie`` is true the two are in any order; ``count`` says how often the
-                answer was given, once without it; ``home`` has the id of the one that
-                was at home or shown first, and nothing where neither was. It becomes a
-                covariate: 1 for a winner at home, -1 for a loser. Other columns are
-                not read.
+                answer was given, once where it says nothing; ``home`` has the id of
+                the one that was at home or shown first, and nothing where neither was.
+                It becomes a covariate: 1 for a winner at home, -1 for a loser. Other
+                columns are not read, nor are rows without any cell, and white space
+                around names.
 
         Raises:
             FeedbackError: A column or an item is missing, an item meets itself, or
                 another one was at home.
         """
+        answers = tidy_answers(answers)
         return _comparisons(self._compared(answers), answers)
 
     def _compared(self, answers: DataFrame) -> Tensor:
@@ -215,6 +218,7 @@ class ItemTable:
             of the rater in the last column; the answers about them; and the names of
             the raters in the order of their numbers.
         """
+        answers = tidy_answers(answers)
         raters = _column(answers, RATER).tolist()
         names = tuple(sorted(set(raters), key=str))
         number = {name: i for i, name in enumerate(names)}
@@ -252,10 +256,35 @@ def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
     return pairs_and_ties(pairs, _ties(answers), _counts(answers), _at_home(answers))
 
 
-def _column(answers: DataFrame, name: str) -> Series[Any]:
+def trimmed(name: Any) -> Any:
+    """A name without white space around it, which nobody sees."""
+    return name.strip() if isinstance(name, str) else name
+
+
+def tidy_answers(answers: DataFrame) -> DataFrame:
+    """A table of answers as files are read.
+
+    Rows without any cell are left out, names lose white space around them, and a count
+    that is missing is 1. A column of whole numbers with gaps is one of fractions.
+    """
     from pandas import DataFrame
 
     check_kind("answers", answers, DataFrame)
+    answers = answers.dropna(how="all")
+    tidy: dict[str, list[Any]] = {}
+    for name in {WINNER, LOSER, RATER, HOME}.intersection(answers.columns):
+        cells = answers[name].tolist()
+        trim = [trimmed(cell) for cell in cells]
+        if any(cell is not kept for cell, kept in zip(trim, cells, strict=True)):
+            tidy[name] = trim
+    if COUNT in answers.columns and answers[COUNT].dtype.kind == "f":
+        counts = answers[COUNT].fillna(1)
+        if (counts % 1 == 0).all():
+            tidy[COUNT] = [int(count) for count in counts]
+    return answers.assign(**tidy) if tidy else answers
+
+
+def _column(answers: DataFrame, name: str) -> Series[Any]:
     if name not in answers.columns:
         raise FeedbackError(
             f"The answers have no column {name!r}, but {[*answers.columns]}; add it."
@@ -388,3 +417,11 @@ def as_read(name: Hashable) -> str:
     look = " ".join("".join(characters).split())
     integer = re.fullmatch(r"0*([0-9]+)(\.0+)?", look)
     return integer[1] if integer else look
+
+
+def names_alike(names: Iterable[Hashable]) -> list[list[Hashable]]:
+    """Groups of names that only look different, see `as_read`."""
+    alike: dict[str, list[Hashable]] = {}
+    for name in names:
+        alike.setdefault(as_read(name), []).append(name)
+    return [group for group in alike.values() if len(group) > 1]

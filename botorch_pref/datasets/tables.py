@@ -318,9 +318,12 @@ class CsvTable:
         if faults:
             raise TableFaults(self.path, faults)
 
-    def integers(self, column: str, low: int, high: int = MOST_COUNTED) -> list[int]:
-        """A column as integers of a range."""
-        values, texts = [], self.texts(column)
+    def integers(
+        self, column: str, low: int, high: int = MOST_COUNTED, empty: int | None = None
+    ) -> list[int]:
+        """A column as integers of a range; ``empty`` is what an empty cell says."""
+        values, texts = [], self.texts(column, may_be_empty=empty is not None)
+        texts = [text or str(empty) for text in texts]
         places = grouped(texts, self.separator, is_integer=True)
         wrong = [(row, f"{texts[row]!r} {AMBIGUOUS}") for row in places]
         span = f"from {low} to {high}: correct the file"

@@ -19,6 +19,7 @@ from botorch_pref.datasets.items import (
     TIE,
     WINNER,
     ItemTable,
+    tidy_answers,
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.leaderboard import (
@@ -167,6 +168,7 @@ def rank_items(
     from pandas import DataFrame
 
     check_kind("answers", answers, DataFrame)
+    answers = tidy_answers(answers)
     if items is None:
         items = ItemTable.from_answers(answers)
     elif not isinstance(items, ItemTable):

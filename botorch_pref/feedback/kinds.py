@@ -329,11 +329,12 @@ class Rankings(Feedback):
 def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
     r"""Rankings in which items may share places, as answers that models take.
 
-    A ranking without shared places is one of `Rankings`. Of another one, neighbouring
-    places make comparisons, an item of the larger place with one of the smaller in
-    turn, and the items of a place tie, each with the next and the last with the first.
-    There are about as many as a ranking without ties has places less one: all pairs,
-    as if each had been judged anew, would say far more than the person did.
+    A ranking without shared places is one of `Rankings`. Where only the last place is
+    shared, the first few items were placed: each is the best of itself and all items
+    behind it, one of `Choices`. Elsewhere neighbouring places make comparisons, at most
+    two, of different items as far as there are any. The items of a place tie, each with
+    the next and the last with the first. All pairs, as if each had been judged anew,
+    would say far more than the person did.
 
     Args:
         items: ``m x k`` integers, at least two different items a row; shorter rows end
@@ -342,7 +343,7 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
             share a place; anything at padding.
 
     Returns:
-        Rankings and comparisons, as far as there are any.
+        Rankings, choices and comparisons, as far as there are any.
 
     Raises:
         FeedbackError: Items that are no rankings, or ranks that are NaN or too few.
@@ -360,9 +361,8 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
     first = torch.ones_like(items, dtype=torch.bool)
     first[:, 1:] = ranks.diff() > 0
     place = first.cumsum(-1) - 1
-    k = items.shape[-1]
     # With an empty place behind the last one.
-    sizes = torch.zeros(len(items), k + 1).to(items)
+    sizes = torch.zeros(len(items), items.shape[-1] + 1).to(items)
     sizes.scatter_add_(-1, place, (items >= 0).long())
     shared = sizes.amax(-1) > 1
     answers: list[Feedback] = []
@@ -370,38 +370,48 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
         answers.append(Rankings(items[~shared]))
     if shared.any():
         items, place, sizes, first = (t[shared] for t in (items, place, sizes, first))
-        answers.append(_compared_places(items, place, sizes, first))
+        answers += _with_shared_places(items, place, sizes, first)
     return tuple(answers)
 
 
-def _compared_places(
+def _with_shared_places(
     items: Tensor, place: Tensor, sizes: Tensor, first: Tensor
-) -> Comparisons:
-    """Comparisons of rankings in order, whose items have places of some sizes."""
+) -> list[Feedback]:
+    """Choices and comparisons of rankings in order, whose places have some sizes."""
+    last = (sizes > 0).sum(-1, keepdim=True) - 1
+    alone = sizes.gather(-1, place) == 1
+    first_few = (alone | (place >= last)).all(-1) & (last.squeeze(-1) > 0)
+    answers: list[Feedback] = []
+    if first_few.any():
+        rankings = Rankings(items[first_few])
+        # In a row of its own, the first stage is that of the best item.
+        answer = rankings.answers_of_stages()
+        number = torch.arange(len(answer)).to(answer)
+        number -= torch.searchsorted(answer, answer)
+        stages = rankings.stages()[number < last[first_few, 0][answer]]
+        answers.append(Choices(stages, stages[:, 0]))
     position = torch.arange(items.shape[-1]).to(items).expand_as(items)
     start = torch.where(first, position, 0).cummax(-1).values
-    number = position - start
-    size, following = sizes.gather(-1, place), sizes.gather(-1, place + 1)
+    number, size = position - start, sizes.gather(-1, place)
     before = torch.where(place > 0, sizes.gather(-1, (place - 1).clamp_min(0)), 0)
     is_item = items >= 0
 
-    def edges(mask: Tensor, partner_column: Tensor) -> tuple[Tensor, Tensor]:
+    def edges(mask: Tensor, partner_column: Tensor) -> Tensor:
         rows, columns = mask.nonzero(as_tuple=True)
-        return items[rows, columns], items[rows, partner_column[rows, columns]]
+        ends = items[rows, columns], items[rows, partner_column[rows, columns]]
+        return torch.stack(ends, dim=-1)
 
-    beats_next = edges(
-        is_item & (following > 0) & (size >= following),
-        start + size + number % following.clamp_min(1),
-    )
-    worse, better = edges(
-        is_item & (size > before) & (before > 0),
-        start - before + number % before.clamp_min(1),
-    )
+    # Neighbouring places are compared twice, or once where both have one item.
+    compared = is_item & (before > 0) & ~first_few.unsqueeze(-1) & (number < 2)
+    previous = start - before
+    lost = [
+        edges(compared, previous + number % before.clamp_min(1)),
+        edges(compared & (size == 1) & (before > 1), previous + 1),
+    ]
     # Of two, one tie is the ring.
     in_ring = is_item & ((size > 2) | ((size == 2) & (number == 0)))
     ties = edges(in_ring, start + (number + 1) % size.clamp_min(1))
-    won = [torch.cat(ends) for ends in zip(beats_next, (better, worse), strict=True)]
-    return Comparisons(torch.stack(won, dim=-1), torch.stack(ties, dim=-1))
+    return [*answers, Comparisons(torch.cat(lost).flip(-1), ties)]
 
 
 def _option_numbers(sets: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.exceptions.warnings import InputDataWarning
@@ -16,7 +16,9 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.means import ConstantMean, Mean, ZeroMean
 from gpytorch.priors import GammaPrior, LogNormalPrior, MultivariateNormalPrior
 from torch import Tensor
+from torch.autograd import Function
 from torch.nn import Parameter
+from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.feedback import Feedback
@@ -202,26 +204,216 @@ class RelevanceKernel(Kernel):
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
         """See base class."""
-        relevance = self.relevance.unsqueeze(-2)
-        if not diag:
-            x1, x2 = x1.unsqueeze(-2), x2.unsqueeze(-3)
-            relevance = relevance.unsqueeze(-2)
-        correlations = []
-        if self.numbers:
-            scale = math.sqrt(5) / self.lengthscale
-            if not diag:
-                scale = scale.unsqueeze(-2)
-            distance = (x1[..., self.numbers] - x2[..., self.numbers]).abs() * scale
-            decay = (-distance).exp()
-            correlations.append((1 + distance * (1 + distance / 3)) * decay)
-        correlations += [
-            (x1[..., columns] * x2[..., columns]).sum(-1, keepdim=True)
-            for columns in self.categorical
-        ]
-        change = relevance * (join_rows(correlations) - 1)
-        log_product, log_none = change.log1p().sum(-1), (-relevance).log1p().sum(-1)
-        # (exp(log_product) - exp(log_none)) / (1 - exp(log_none)), with all digits.
-        return log_product.exp() * (log_none - log_product).expm1() / log_none.expm1()
+        raw_relevance = self.raw_relevance
+        lengthscale = self.lengthscale if self.numbers else None
+        if diag:
+            # Each pair of points is a batch of its own.
+            x1, x2 = x1.unsqueeze(-2), x2.unsqueeze(-2)
+            raw_relevance = raw_relevance.unsqueeze(-2)
+            lengthscale = None if lengthscale is None else lengthscale.unsqueeze(-3)
+        agreements = None
+        if self.categorical:
+            products = (
+                x1[..., columns] @ x2[..., columns].mT for columns in self.categorical
+            )
+            agreements = join_rows([product.unsqueeze(-3) for product in products], -3)
+        covariance: Tensor = _RelevanceCovariance.apply(
+            x1[..., self.numbers] if self.categorical else x1,
+            x2[..., self.numbers] if self.categorical else x2,
+            lengthscale,
+            agreements,
+            raw_relevance,
+        )
+        return covariance.squeeze((-2, -1)) if diag else covariance
+
+
+class _Shares(NamedTuple):
+    r"""Numbers of each input, ``batch_shape x n x 1 x 1``.
+
+    Attributes:
+        relevance: :math:`r_i`.
+        irrelevance: :math:`1 - r_i`, also where rounding makes :math:`r_i` 1.
+        first: :math:`r_i \prod_{j < i} (1 - r_j) / T` with the total :math:`T = 1 -
+            \prod_j (1 - r_j)`, the share of sets of which the input is the first.
+    """
+
+    relevance: Tensor
+    irrelevance: Tensor
+    first: Tensor
+
+    @classmethod
+    def of(cls, raw: Tensor) -> _Shares:
+        """Those of log odds, ``batch_shape x n``."""
+        raw = raw[..., None, None]
+        irrelevance, log_relevance = (-raw).sigmoid(), logsigmoid(raw)
+        # In multiples of the largest: the total of relevances near 0 is no 0 then.
+        largest = log_relevance.detach().amax(-3, keepdim=True)
+        multiple = (log_relevance - largest).exp()
+        first = multiple * _products_before(irrelevance)
+        return cls(raw.sigmoid(), irrelevance, first / first.sum(-3, keepdim=True))
+
+
+def _products_before(factors: Tensor) -> Tensor:
+    """Products of the factors of all earlier inputs, ``... x n x 1 x 1``."""
+    first = torch.ones_like(factors[..., :1, :, :])
+    return torch.cat([first, factors[..., :-1, :, :]], -3).cumprod(-3)
+
+
+class _Correlations(NamedTuple):
+    r"""Correlations of two points by each input, and what they are made of.
+
+    Attributes:
+        offset: :math:`u_i = \sqrt 5 (x_i - x_i') / \ell_i` of numbers, ``batch_shape x
+            k x q x m``; None without numbers.
+        slope: :math:`(1 + |u_i|) e^{-|u_i|}`; :math:`d k_i / d u_i` is this times
+            :math:`-u_i / 3`.
+        value: :math:`k_i` of all inputs, ``batch_shape x n x q x m``.
+    """
+
+    offset: Tensor | None
+    slope: Tensor | None
+    value: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        x1: Tensor,
+        x2: Tensor,
+        lengthscale: Tensor | None,
+        agreements: Tensor | None,
+    ) -> _Correlations:
+        """See `_RelevanceCovariance`."""
+        if lengthscale is None:
+            assert agreements is not None, "inputs are numbers or choices"
+            return cls(None, None, agreements)
+        rate = math.sqrt(5) / lengthscale
+        offset = (x1 * rate).mT.unsqueeze(-1) - (x2 * rate).mT.unsqueeze(-2)
+        distance = offset.abs()
+        decay = (-distance).exp()
+        falling = distance * decay
+        slope = decay + falling
+        value = torch.addcmul(slope, falling, distance, value=1 / 3)
+        if agreements is not None:
+            value = join_rows([value, agreements], -3)
+        return cls(offset, slope, value)
+
+
+def _sums_over_sets(value: Tensor, factor: Tensor, first: Tensor) -> list[Tensor]:
+    """The sums over sets of the first inputs: of none, of one, ... of all ``n``.
+
+    Each input adds the sets of which it is the first to those of earlier ones with it
+    or without. No term is negative, so that all digits stay where relevances are small,
+    and where they are 1. Correlations and factors are ``... x n x q x m``.
+    """
+    terms = (first * value).unbind(-3)
+    sums = [torch.zeros_like(terms[0])]
+    for term, of_input in zip(terms, factor.unbind(-3), strict=True):
+        sums.append(torch.addcmul(term, of_input, sums[-1]))
+    return sums
+
+
+class _RelevanceCovariance(Function):
+    r"""The kernel of relevances, with its derivatives in closed form.
+
+    With the factors :math:`a_i = 1 - r_i + r_i k_i`, their products :math:`A_i =
+    \prod_{j \ne i} a_j`, the products :math:`M_i = \prod_{j \ne i} (1 - r_j)` and the
+    total :math:`T = 1 - \prod_j (1 - r_j)` the derivatives of the kernel ``k`` are
+
+    .. math::
+        \frac{\partial k}{\partial k_i} = \frac{r_i}{T} A_i, \qquad
+        \frac{\partial k}{\partial \operatorname{logit} r_i}
+        = \frac{r_i}{T} (1 - r_i) \big((1 - k) M_i - (1 - k_i) A_i\big) .
+
+    Nothing is divided by a factor, which may be 0: with the sum :math:`D_{i - 1}` over
+    sets of earlier inputs :math:`\frac{r_i}{T} A_i = (\frac{r_i}{T} \prod_{j < i} (1 -
+    r_j) + r_i D_{i - 1}) \prod_{j > i} a_j`. Autograd would record some forty matrices
+    of points.
+
+    Inputs are the numbers of points, ``batch_shape x q x k`` and ``batch_shape x m x
+    k``, and their lengthscales, ``batch_shape x 1 x k``, None without numbers; whether
+    choices agree, ``batch_shape x c x q x m``, None without choices; and the log odds
+    of relevances, ``batch_shape x n``.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x1: Tensor,
+        x2: Tensor,
+        lengthscale: Tensor | None,
+        agreements: Tensor | None,
+        raw_relevance: Tensor,
+    ) -> Tensor:
+        shares = _Shares.of(raw_relevance)
+        correlations = _Correlations.of(x1, x2, lengthscale, agreements)
+        value = correlations.value
+        factor = torch.addcmul(shares.irrelevance, shares.relevance, value)
+        *sums, covariance = _sums_over_sets(value, factor, shares.first)
+        if any(ctx.needs_input_grad):
+            inputs = x1, x2, lengthscale, agreements, raw_relevance
+            parts = factor, torch.stack(sums, -3), covariance
+            ctx.save_for_backward(*inputs, *correlations, *shares, *parts)
+        return covariance
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
+        if torch.is_grad_enabled():
+            return _recorded_gradients(inputs, ctx.needs_input_grad, gradient)
+        x1, x2, lengthscale, agreements, raw_relevance = inputs
+        (offset, slope, value), shares = saved[:3], _Shares(*saved[3:6])
+        factor, sums, covariance = saved[6:]
+        # The gradient times the factors of all later inputs.
+        later = [gradient.expand_as(covariance)]
+        for of_input in reversed(factor.unbind(-3)[1:]):
+            later.append(later[-1] * of_input)
+        pull = torch.addcmul(shares.first, shares.relevance, sums)
+        pull = pull * torch.stack(later[::-1], -3)
+        of_relevance = of_agreements = of_lengthscale = None
+        if ctx.needs_input_grad[4]:
+            behind = _products_before(shares.irrelevance.flip(-3)).flip(-3)
+            lacking = (gradient * (1 - covariance)).sum((-2, -1), keepdim=True)
+            change = shares.first * behind * lacking.unsqueeze(-3)
+            change = change - (pull * (1 - value)).sum((-2, -1), keepdim=True)
+            of_relevance = (shares.irrelevance * change).squeeze((-2, -1))
+            of_relevance = of_relevance.sum_to_size(raw_relevance.shape)
+        if ctx.needs_input_grad[3]:
+            of_agreements = pull[..., -agreements.shape[-3] :, :, :]
+            of_agreements = of_agreements.sum_to_size(agreements.shape)
+        if lengthscale is None:
+            return None, None, None, of_agreements, of_relevance
+        # Minus the gradient in the offsets.
+        bend = offset * slope * pull[..., : offset.shape[-3], :, :]
+        if ctx.needs_input_grad[2]:
+            total = (bend * offset).sum((-2, -1)).unsqueeze(-2) / (3 * lengthscale)
+            of_lengthscale = total.sum_to_size(lengthscale.shape)
+        rate = math.sqrt(5) / (3 * lengthscale)
+        of_points = (
+            (bend.sum(along).mT * (sign * rate)).sum_to_size(points.shape)
+            if is_wanted
+            else None
+            for points, along, sign, is_wanted in zip(
+                (x1, x2), (-1, -2), (-1, 1), ctx.needs_input_grad[:2], strict=True
+            )
+        )
+        return *of_points, of_lengthscale, of_agreements, of_relevance
+
+
+def _recorded_gradients(
+    inputs: Sequence[Any], are_wanted: Sequence[bool], gradient: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Gradients of `_RelevanceCovariance` that can be differentiated once more."""
+    x1, x2, lengthscale, agreements, raw_relevance = inputs
+    shares = _Shares.of(raw_relevance)
+    value = _Correlations.of(x1, x2, lengthscale, agreements).value
+    factor = shares.irrelevance + shares.relevance * value
+    covariance = _sums_over_sets(value, factor, shares.first)[-1]
+    pairs = zip(inputs, are_wanted, strict=True)
+    wanted = [part for part, is_wanted in pairs if is_wanted]
+    gradients = iter(
+        torch.autograd.grad(covariance, wanted, gradient, create_graph=True)
+    )
+    return tuple(next(gradients) if is_wanted else None for is_wanted in are_wanted)
 
 
 def check_categorical(categorical: object, dim: int) -> None:

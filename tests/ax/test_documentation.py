@@ -16,7 +16,15 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 ELSEWHERE = {
-    *("ax.md", "evaluation.md", "extending.md", "plotting.md", "web.md"),
+    *(
+        "ax.md",
+        "evaluation.md",
+        "findings.md",
+        "index.md",
+        "extending.md",
+        "plotting.md",
+        "web.md",
+    ),
     "tasks/outcomes.md",
 }
 """Pages whose code runs in a test of its own, of what the code does."""
@@ -117,9 +125,14 @@ def test_the_lines_of_the_readme(capsys) -> None:
     assert "expected remaining gain" in capsys.readouterr().out
 
 
+def test_the_landing_page_has_the_loop_of_the_readme() -> None:
+    readme = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert PAGES["index.md"] == readme[:1]
+
+
 @pytest.mark.slow
 def test_the_page_of_experiments(capsys) -> None:
-    exec("\n".join(PAGES["ax.md"]), {})
+    exec("\n".join([*PAGES["ax.md"], *PAGES["findings.md"]]), {})
     printed = capsys.readouterr().out
     assert "'x':" in printed
     assert "log_loss" in printed

@@ -155,6 +155,18 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
     assert found.raters is found.agreement is None
 
 
+def test_the_report_says_which_raters_look_alike(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db", initial=1)
+    for rater, better, worse in (("Ann", A, B), ("ann", B, C), ("bob", A, C)):
+        experiment.record(options(better, worse), winner=0, rater=rater)
+    summary = experiment.report().summary
+    assert summary.loc["raters who look alike", "value"] == "'Ann' and 'ann'"
+    experiment = triangle(tmp_path / "two.db", initial=1)
+    for rater, better, worse in (("Ann", A, B), ("bob", A, C)):
+        experiment.record(options(better, worse), winner=0, rater=rater)
+    assert "raters who look alike" not in experiment.report().summary.index
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("acquisition", sorted(duel_classes()))
 def test_every_acquisition_function_asks_one_rater(

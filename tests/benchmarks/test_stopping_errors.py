@@ -1,4 +1,4 @@
-"""What `docs/evaluation.md` says of the advice to stop is what the script prints."""
+"""`docs/logbook/stopping.md` says of the advice to stop what the script prints."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 from benchmarks.stopping_errors import SETTINGS, fates
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "logbook" / "stopping.md"
 ROW = re.compile(
     r"^\| [^|]+ \| [^|]+ \| (\d+), (\d+), (\d+) of 50 \| ([\d-]+) \| (\d+) \|", re.M
 )
@@ -16,7 +17,7 @@ ROW = re.compile(
 
 @pytest.fixture(scope="module")
 def rows() -> list[list[int]]:
-    text = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     return [
         [int(number.replace("-", "0")) for number in row] for row in ROW.findall(text)
     ]
@@ -35,7 +36,7 @@ def test_the_page_has_the_fates_of_the_runs_on_record(
     settings = judged.groupby(["problem", "deviation"], sort=False)
     *found, total = (fate[2:] for fate in fates(settings, [20, 40, 60]))
     assert [fate[:5] for fate in found] == rows[part]
-    text = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     told, wrong, enough, untold = total[2:]
     for number in (told, wrong, enough, untold):
         assert f" {number} " in text

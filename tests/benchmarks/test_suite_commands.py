@@ -37,8 +37,8 @@ def test_the_commands(
     figures = ["--figures", str(tmp_path / "figures")]
     assert main(["report", *folder, *figures, "--uncollected"]) == 0
     assert "| laplace, random | 1 |" in capsys.readouterr().out
-    assert main(["report", *folder, "--page", str(tmp_path / "page.md")]) == 2
-    assert "--page shows all studies" in capsys.readouterr().err
+    assert main(["report", *folder, "--pages", str(tmp_path / "pages")]) == 2
+    assert "--pages shows all studies" in capsys.readouterr().err
     # What is there is not what would run.
     assert main(["run", *folder, "--seeds", "0:1", "--list"]) == 0
     assert capsys.readouterr().out.split() == ["tiny", CELLS[1].key]

@@ -12,11 +12,17 @@ from tiny_study import RANDOM, STUDY, UCB, row
 
 from benchmarks.suite.cell import OPTUNA, Rule, Setting
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.pages import page
+from benchmarks.suite.pages import study as study_module
 from benchmarks.suite.pages.claims import against_reference, table_of_claims, verdict
 from benchmarks.suite.pages.figures import draw_regrets
+from benchmarks.suite.pages.logbook import (
+    SOURCE,
+    generated_names,
+    make_pages,
+    write_pages,
+)
 from benchmarks.suite.pages.options import rows_of_setting
-from benchmarks.suite.pages.page import make_page, study_section
+from benchmarks.suite.pages.study import study_pages
 from benchmarks.suite.pages.tables import (
     bootstrap_median,
     markdown,
@@ -25,7 +31,7 @@ from benchmarks.suite.pages.tables import (
     starts_before_judges,
     table_of,
 )
-from benchmarks.suite.pages.targets import after_many, after_thirty, targets_section
+from benchmarks.suite.pages.targets import after_many, after_thirty, targets_page
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import ADVISED, EXPLORING
@@ -93,13 +99,33 @@ def test_figures_are_drawn_from_the_rows_alone(tmp_path: Path) -> None:
     assert path.stat().st_size > 10_000
 
 
+LOGBOOK = Path(__file__).parents[2] / "docs" / "logbook"
+
+
 @pytest.mark.slow
-def test_the_page_is_the_one_that_the_records_make(records: Path) -> None:
-    committed = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-    made = make_page(STUDIES.values(), records, figures=None)
-    told = committed.read_text(encoding="utf-8")
-    without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
-    assert made == without_figures, "python -m benchmarks.suite report --page ..."
+def test_the_pages_are_those_that_the_records_make(records: Path) -> None:
+    made = make_pages(STUDIES.values(), records, figures=None)
+    assert generated_names(LOGBOOK) == made.keys()
+    for name, page in made.items():
+        told = (LOGBOOK / name).read_text(encoding="utf-8")
+        without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
+        assert page == without_figures, f"{name}: suite report --pages docs/logbook"
+
+
+def test_every_figure_of_the_logbook_is_on_a_page_and_the_reverse() -> None:
+    pages = [page.read_text(encoding="utf-8") for page in LOGBOOK.glob("*.md")]
+    shown = {name for page in pages for name in re.findall(r"figures/([^)\"]+)", page)}
+    assert shown == {path.name for path in (LOGBOOK / "figures").iterdir()}
+
+
+def test_pages_are_written_beside_those_by_hand(tmp_path: Path) -> None:
+    """A page that records no longer make goes; what somebody wrote stays."""
+    write_pages({"old.md": f"# Old\n\n{SOURCE}"}, tmp_path)
+    (tmp_path / "errata.md").write_text("# Errata\n", encoding="utf-8")
+    new = f"# New\n\n{SOURCE}"
+    write_pages({"new.md": new}, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"errata.md", "new.md"}
+    assert (tmp_path / "new.md").read_text(encoding="utf-8") == new
 
 
 def test_questions_of_several_options_by_number_and_by_minutes() -> None:
@@ -135,12 +161,33 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path, records: Path) -
     for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
         shutil.copy(records / name, tmp_path)
     study = replace(STUDY, num_seeds=4)
-    text = make_page([study], tmp_path, tmp_path / "figures")
+    pages = make_pages([study], tmp_path, tmp_path / "figures")
+    text = pages["tiny.md"]
     assert re.findall(r"\| laplace, ucb \| 4 \| (\S+) \|", text) == ["1.75"]
-    assert "### branin, probit judge, 5" in text
-    audit, *regrets = re.findall(r"\]\((figures/\S+)\)", text)
-    assert len(regrets) == 1
-    assert all((tmp_path / figure).exists() for figure in (audit, *regrets))
+    assert "## branin, probit judge, 5" in text
+    figures = re.findall(r"\]\((figures/\S+)\)", text + pages["accuracy.md"])
+    assert len(figures) == 2
+    assert all((tmp_path / figure).exists() for figure in figures)
+
+
+def test_a_study_of_several_settings_has_a_page_for_each() -> None:
+    ends = {RANDOM: 3.0, UCB: 1.0}
+    runs = pd.concat(
+        pd.DataFrame(
+            row(rule, seed, 0, factor * regret)
+            for rule, regret in ends.items()
+            for seed in range(12)
+        ).assign(problem=problem)
+        for problem, factor in (("p", 1.0), ("q", 2.0))
+    )
+    pages = study_pages(STUDY, runs)
+    assert list(pages) == ["tiny", "tiny-p-exact-0", "tiny-q-exact-0"]
+    assert "- [q, exact](tiny-q-exact-0.md)" in pages["tiny"]
+    assert "100 (" in pages["tiny"].partition("## All settings")[2]
+    assert pages["tiny-q-exact-0"].startswith("# q, exact\n")
+    # Median and mean with its error, of twelve runs that all end at 2.
+    assert "| 12 | 2 (2 to 2) | 2 ± 0 |" in pages["tiny-q-exact-0"]
+    assert "| 12 | 1 (1 to 1) | 1 ± 0 |" in pages["tiny-p-exact-0"]
 
 
 def test_starts_are_counted_over_the_problems_of_each_judge() -> None:
@@ -171,7 +218,7 @@ def test_starts_are_counted_over_the_problems_of_each_judge() -> None:
         (learned.title, "probit 1"): 0,
         (learned.title, "probit 2"): 5,
     }
-    assert f"{UCB.title} (probit 1, 7)" in study_section(study, runs)
+    assert f"{UCB.title} (probit 1, 7)" in study_pages(study, runs)["one"]
 
 
 def test_a_rule_of_few_starts_is_not_drawn(monkeypatch, tmp_path: Path) -> None:
@@ -182,9 +229,11 @@ def test_a_rule_of_few_starts_is_not_drawn(monkeypatch, tmp_path: Path) -> None:
     )
     drawn: list[pd.DataFrame] = []
     monkeypatch.setattr(
-        page, "draw_regrets", lambda study, runs, folder: drawn.append(runs) or []
+        study_module,
+        "draw_regrets",
+        lambda study, runs, folder: drawn.append(runs) or [],
     )
-    study_section(STUDY, runs, tmp_path)
+    study_pages(STUDY, runs, tmp_path)
     assert [set(of_figure["acquisition"]) for of_figure in drawn] == [{"ucb"}]
 
 
@@ -278,9 +327,9 @@ def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None
     assert found["means"] == "5.5: -1 ± 2 (2)"
     held = pd.DataFrame({"so it": ["holds", "is not decided", "is level"]})
     names = ("default", "skewgp-figure-5", "skewgp-figure-6")
-    shown = targets_section(dict(zip(names, (runs, long, long), strict=True)), held)
+    shown = targets_page(dict(zip(names, (runs, long, long), strict=True)), held)
     assert "2 of 3 claims with runs are decided, 67 %" in shown
-    assert targets_section({"default": runs}, held) == ""
+    assert targets_page({"default": runs}, held) == ""
 
 
 def test_rules_are_compared_with_the_reference_over_all_settings() -> None:
@@ -321,11 +370,12 @@ def test_the_first_screen_has_the_decided_claims_that_lead(
         Claim("It takes less time.", UCB, RANDOM, "seconds", leads=True),
         Claim("It loses.", RANDOM, UCB),
     )
-    text = make_page([replace(STUDY, claims=claims)], tmp_path, None)
-    first, _, rest = text.partition("## What does not")
+    pages = make_pages([replace(STUDY, claims=claims)], tmp_path, None)
+    first, further = pages["claims.md"], pages["further-claims.md"]
     # With two won and two lost 32 of 34, and two errors of 0.040.
     assert "2 of 3 claims with runs are decided." in first
     assert "| It wins. | holds | 30 | 100 (86 to 100) | 0.50 |" in first
-    assert "It wins." not in rest
-    assert "| It loses. |" in rest.partition("## How to read")[0]
-    assert "It takes less time." in rest.partition("## Not decided")[2]
+    assert "It wins." not in further
+    does_not = further.partition("## What does not")[2].partition("##")[0]
+    assert "| It loses. |" in does_not
+    assert "It takes less time." in further.partition("## Not decided")[2]

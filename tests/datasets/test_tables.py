@@ -148,7 +148,7 @@ def test_what_is_no_table_of_items(change, message) -> None:
         (lambda a: a.replace("w4", "w9"), "loser of the answer 1: .* no item 'w9'"),
         (
             lambda a: a.replace("w1", " W1"),
-            "of the answer 1: .* no item ' W1', but 'w1'",
+            "of the answer 1: .* no item 'W1', but 'w1'",
         ),
         (lambda a: a.assign(loser=["w1", None, "w2", "w4"]), "1 has no loser"),
         (lambda a: a.assign(tie=["no", "yes", "no", "no"]), "tie 'no'; say True or"),

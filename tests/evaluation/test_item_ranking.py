@@ -89,6 +89,25 @@ def test_equal_answers_are_merged_and_those_of_equals_share_a_rank() -> None:
     assert thrice.board()["answers"].tolist() == [6, 6, 6]
 
 
+def test_spaces_empty_rows_and_missing_counts_are_as_in_files() -> None:
+    rows = [("a", "b", 2, "Eva"), ("b", "c", 1, "Eva"), ("a", "c", 1, "Bob")]
+    columns = ["winner", "loser", "count", "rater"]
+    tidy = rank_items(pd.DataFrame(rows, columns=columns))
+    loose = [
+        (" a", "b ", 2, "Eva"),
+        (None, None, None, None),
+        ("b", "c\t", None, "Eva "),
+        ("a", "c", 1, "Bob"),
+    ]
+    found = rank_items(pd.DataFrame(loose, columns=columns))
+    assert found.items.names == ("a", "b", "c")
+    assert found.raters == ("Bob", "Eva")
+    for rater in (None, "Eva"):
+        pd.testing.assert_frame_equal(found.board(rater), tidy.board(rater))
+    with pytest.raises(FeedbackError, match=r"count 0\.5; give a whole number"):
+        rank_items(pd.DataFrame(rows, columns=columns).assign(count=0.5))
+
+
 def test_raters_have_boards_and_noises() -> None:
     rows = pd.DataFrame(
         [("a", "b", "ann"), ("b", "c", "ann"), ("a", "c", "ann")] * 4

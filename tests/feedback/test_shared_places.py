@@ -1,4 +1,4 @@
-"""Rankings with shared places, against what they say, pair by pair."""
+"""Rankings with shared places, against what options heard once say."""
 
 from itertools import combinations, pairwise
 
@@ -9,37 +9,42 @@ from torch.special import ndtr
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Comparisons, Rankings, rankings_with_ties
+from botorch_pref.feedback import Choices, Comparisons, Rankings, rankings_with_ties
+from botorch_pref.likelihoods import PairwiseProbitLikelihood
 
 
-def by_hand(items: list[int], ranks: list[float]) -> tuple[list, list]:
-    """Wins and ties of one ranking, in loops."""
+def by_hand(items: list[int], ranks: list[float]) -> tuple[list, list, list]:
+    """Choices (the best first), wins and ties of one ranking, in loops."""
     places = [
         [i for i, r in zip(items, ranks, strict=True) if r == rank]
         for rank in sorted(set(ranks))
     ]
-    wins, ties = [], []
-    for better, worse in pairwise(places):
-        turns = range(max(len(better), len(worse)))
-        wins += [(better[i % len(better)], worse[i % len(worse)]) for i in turns]
+    choices, wins, ties = [], [], []
+    if len(places) > 1 and all(len(place) == 1 for place in places[:-1]):
+        order = [item for place in places for item in place]
+        choices = [order[start:] for start in range(len(places) - 1)]
+    else:
+        for better, worse in pairwise(places):
+            turns = range(min(2, max(len(better), len(worse))))
+            wins += [(better[i % len(better)], worse[i % len(worse)]) for i in turns]
     for place in places:
         if len(place) == 2:
             ties.append(tuple(place))
         elif len(place) > 2:
             ties += zip(place, place[1:] + place[:1], strict=True)
-    return wins, ties
+    return choices, wins, ties
 
 
-def test_places_make_comparisons_and_ties() -> None:
+def test_places_make_choices_comparisons_and_ties() -> None:
     generator = torch.Generator().manual_seed(0)
     rows, rankings = [], []
-    for _ in range(60):
+    for _ in range(200):
         k = int(torch.randint(2, 7, (), generator=generator))
         items = torch.randperm(9, generator=generator)[:k].tolist()
         rows.append((items, torch.randint(0, 4, (k,), generator=generator).tolist()))
-    items = torch.full((60, 6), -1)
-    ranks = torch.full((60, 6), 7.0)
-    wins, ties = [], []
+    items = torch.full((200, 6), -1)
+    ranks = torch.full((200, 6), 7.0)
+    choices, wins, ties = [], [], []
     for i, (named, places) in enumerate(rows):
         items[i, : len(named)] = torch.tensor(named)
         ranks[i, : len(named)] = torch.tensor(places).float()
@@ -47,13 +52,16 @@ def test_places_make_comparisons_and_ties() -> None:
             order = [n for _, n in sorted(zip(places, named, strict=True))]
             rankings.append(order + [-1] * (6 - len(order)))
             continue
-        won, tied = by_hand(named, places)
+        chosen, won, tied = by_hand(named, places)
+        choices += [stage + [-1] * (6 - len(stage)) for stage in chosen]
         wins += won
         ties += tied
-    strict, shared = rankings_with_ties(items, ranks)
+    strict, few, shared = rankings_with_ties(items, ranks)
     assert isinstance(strict, Rankings)
+    assert isinstance(few, Choices)
     assert isinstance(shared, Comparisons)
     assert strict.orders.tolist() == rankings
+    assert few.stages().tolist() == choices
     assert sorted(map(tuple, shared.pairs.tolist())) == sorted(wins)
     assert sorted(map(tuple, shared.ties.tolist())) == sorted(ties)
 
@@ -126,25 +134,53 @@ def differences(f: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (share @ (gaps - mean).square()).sqrt()
 
 
-@pytest.mark.parametrize("places", [[[0], [1, 2], [3]], [[0, 1], [2, 3]]])
-def test_they_say_nearly_what_options_heard_once_say(places) -> None:
-    generator = torch.Generator().manual_seed(0)
-    f = torch.randn(4000, 4, dtype=torch.double, generator=generator)
+def said_by(places: list[list[int]], f: Tensor) -> Tensor:
+    """Probability of the answers that the library makes of a ranking, heard anew."""
     rank = {i: r for r, place in enumerate(places) for i in place}
-    pairs = [*combinations(range(4), 2)]
+    ranks = torch.tensor([[rank[i] for i in range(len(rank))]])
+    items = torch.arange(len(rank)).unsqueeze(0)
+    probability = torch.ones(len(f), dtype=f.dtype)
+    likelihood = PairwiseProbitLikelihood()
+    for block in rankings_with_ties(items, ranks):
+        if isinstance(block, Comparisons):
+            pairs = [] if block.pairs is None else block.pairs.tolist()
+            probability *= heard_anew(f, pairs, block.ties.tolist())
+            continue
+        for stage in block.stages():
+            chosen = likelihood.log_choice_probability(f[:, stage[stage >= 0]])
+            probability *= chosen[:, 0].detach().exp()
+    return probability
+
+
+@pytest.mark.parametrize(
+    ("places", "low", "high"),
+    [
+        ([[0], [1, 2]], 0.85, 1.1),
+        ([[0], [1, 2, 3]], 0.95, 1.2),
+        ([[0, 1, 2], [3]], 1.05, 1.45),
+        ([[0], [1, 2], [3]], 1.05, 1.3),
+        ([[0, 1], [2, 3]], 1.05, 1.35),
+        ([[0, 1], [2, 3, 4]], 0.75, 1.25),
+    ],
+)
+def test_they_say_nearly_what_options_heard_once_say(places, low, high) -> None:
+    generator = torch.Generator().manual_seed(0)
+    count = max(map(max, places)) + 1
+    f = torch.randn(4000, count, dtype=torch.double, generator=generator)
+    rank = {i: r for r, place in enumerate(places) for i in place}
+    pairs = [*combinations(range(count), 2)]
     ties = [(i, j) for i, j in pairs if rank[i] == rank[j]]
     wins = [(i, j) for i, j in pairs if rank[i] < rank[j]]
     mean, deviation = differences(f, heard_once(f, wins, ties, generator))
-    ranks = torch.tensor([[rank[i] for i in range(4)]])
-    (block,) = rankings_with_ties(torch.arange(4).unsqueeze(0), ranks)
-    ours = heard_anew(f, block.pairs.tolist(), block.ties.tolist())
-    own_mean, own_deviation = differences(f, ours)
+    own_mean, own_deviation = differences(f, said_by(places, f))
     # Draws of utilities are correlated between the two; what is left is the noise of
     # 2,000 hearings, below 0.05.
-    assert (own_deviation / deviation).min() > 0.85
-    assert (own_deviation / deviation).max() < 1.05
+    assert (own_deviation / deviation).min() > 0.8
+    assert (own_deviation / deviation).max() < 1.08
     apart = torch.tensor([rank[i] < rank[j] for i, j in pairs])
-    assert (own_mean / mean)[apart].max() < 1.25
-    # All pairs would be too sure of what is better.
+    ratios = (own_mean / mean)[apart]
+    assert low < ratios.min()
+    assert ratios.max() < high
+    # All pairs would be surer of what is better.
     all_means, _ = differences(f, heard_anew(f, wins, ties))
-    assert (all_means / mean)[apart].max() > 1.3
+    assert (all_means / mean)[apart].mean() > ratios.mean() + 0.1

@@ -12,7 +12,7 @@ from cases import in_turn
 from draws import uniform
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
-from torch.nn.functional import one_hot
+from torch.nn.functional import logsigmoid, one_hot
 
 from botorch_pref import (
     DuelKernel,
@@ -66,24 +66,57 @@ def test_the_kernel_is_the_sum_over_sets_of_inputs() -> None:
     torch.testing.assert_close(kernel(X, X[:4]).to_dense(), expected[:, :4] / total)
 
 
-@pytest.mark.parametrize("log_odds", [-40.0, -12.0, 0.0, 12.0])
-def test_extreme_relevances_keep_their_digits(log_odds: float) -> None:
+def sum_over_sets(log_odds: Tensor, correlations: Tensor) -> Tensor:
+    """The kernel, ``q x m``, of the correlations by each input, ``n x q x m``.
+
+    Weights of sets by their logs: they keep their digits at any relevances.
+    """
+    log_some, log_none = logsigmoid(log_odds), logsigmoid(-log_odds)
+    inputs = range(len(log_odds))
+    sets = [s for size in inputs for s in combinations(inputs, size + 1)]
+    logs = [sum(log_some[i] if i in s else log_none[i] for i in inputs) for s in sets]
+    weights = torch.stack([torch.as_tensor(part) for part in logs]).softmax(-1)
+    products = torch.stack([correlations[list(s)].prod(0) for s in sets])
+    return torch.einsum("s,sqm->qm", weights, products)
+
+
+def matern(X: Tensor, other: Tensor, lengthscale: Tensor) -> Tensor:
+    """Correlations by each input; GPyTorch takes squares apart, which costs digits."""
+    offset = X.mT.unsqueeze(-1) - other.mT.unsqueeze(-2)
+    root = math.sqrt(5) * offset.abs() / lengthscale[:, None, None]
+    return (1 + root + root.square() / 3) * torch.exp(-root)
+
+
+LOG_ODDS = [
+    *([end] * 3 for end in (-800.0, -40.0, -12.0, 0.0, 12.0, 40.0, 800.0)),
+    [-40.0, 0.5, 40.0],
+    [40.0, -40.0, -41.0],
+    [-800.0, 800.0, -1.0],
+]
+
+
+@pytest.mark.parametrize("log_odds", LOG_ODDS)
+def test_extreme_relevances_keep_their_digits(log_odds: list[float]) -> None:
     """Main effects at one end, the product of all inputs at the other."""
     kernel = RelevanceKernel(3, lengthscale=0.4).double()
     with torch.no_grad():
-        kernel.raw_relevance.fill_(log_odds)
-    X = uniform(6, 3)
-    # GPyTorch's kernel takes squares of differences apart, which costs digits.
-    root = math.sqrt(5) * (X.mT.unsqueeze(-1) - X.mT.unsqueeze(-2)).abs() / 0.4
-    each = (1 + root + root.square() / 3) * torch.exp(-root)
-    r = torch.tensor(log_odds, dtype=DOUBLE).sigmoid()
-    # The sets of one, of two and of three inputs.
-    pairs = each[0] * each[1] + each[0] * each[2] + each[1] * each[2]
-    weights = torch.stack([(1 - r) ** 2, r * (1 - r), r**2])
-    sums = torch.stack([each.sum(0), pairs, each.prod(0)])
-    expected = (weights[:, None, None] * sums).sum(0)
-    expected /= (weights * torch.tensor([3, 3, 1])).sum()
-    torch.testing.assert_close(kernel(X).to_dense(), expected, rtol=1e-12, atol=1e-12)
+        kernel.raw_relevance.copy_(torch.tensor(log_odds))
+    # A copy, neighbours, and points so far apart that a factor is 0.
+    X = torch.cat([uniform(5, 3), uniform(1, 3), torch.full((1, 3), 2e3)])
+    X = X.double().requires_grad_()
+    pull = uniform(7, 7, seed=1)
+    expected = sum_over_sets(
+        kernel.raw_relevance, matern(X, X, kernel.lengthscale.flatten())
+    )
+    found = kernel(X).to_dense()
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
+    sources = kernel.raw_relevance, kernel.raw_lengthscale, X
+    for part, truth in zip(
+        torch.autograd.grad((pull * found).sum(), sources),
+        torch.autograd.grad((pull * expected).sum(), sources),
+        strict=True,
+    ):
+        torch.testing.assert_close(part, truth, rtol=1e-10, atol=1e-13)
 
 
 def test_an_irrelevant_input_does_nothing() -> None:
@@ -101,22 +134,51 @@ def test_options_of_a_choice_are_exchangeable() -> None:
     torch.testing.assert_close(kernel(X).to_dense(), kernel(renamed).to_dense())
 
 
-def test_gradients_are_those_of_differences() -> None:
+@pytest.mark.parametrize("log_odds", [[-2.0, 0.5, -0.4], [40.0, -40.0, 1.0]])
+def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
+    """Of points on both sides, and once more; see also saturated relevances above."""
     kernel, X = mixed_kernel(), mixed_points(4)
     other = mixed_points(3, seed=1)
 
-    def value(raw: Tensor, log_lengths: Tensor, points: Tensor) -> Tensor:
+    def value(raw: Tensor, log_lengths: Tensor, *points: Tensor) -> Tensor:
         state = {"raw_relevance": raw, "raw_lengthscale": log_lengths}
-        return torch.func.functional_call(kernel, state, (points, other)).to_dense()
+        return torch.func.functional_call(kernel, state, points).to_dense()
 
-    inputs = (
-        kernel.raw_relevance.detach().clone(),
-        kernel.raw_lengthscale.detach().clone(),
-        X,
-    )
+    raw = torch.tensor(log_odds, dtype=DOUBLE)
+    inputs = raw, kernel.raw_lengthscale.detach().clone(), X, other
     for tensor in inputs:
         tensor.requires_grad_(True)
     torch.autograd.gradcheck(value, inputs)
+    torch.autograd.gradgradcheck(value, inputs)
+
+
+def test_models_of_a_batch_have_relevances_of_their_own() -> None:
+    batch = torch.Size([2])
+    kernel = RelevanceKernel(5, batch, categorical=[(1, 2, 3)]).double()
+    alone = [mixed_kernel() for _ in range(2)]
+    with torch.no_grad():
+        for place, single in enumerate(alone):
+            single.raw_relevance += place
+            single.raw_lengthscale -= place
+            kernel.raw_relevance[place] = single.raw_relevance
+            kernel.raw_lengthscale[place] = single.raw_lengthscale
+    X, other = mixed_points(4), mixed_points(2 * 4, seed=1).unflatten(0, (2, 4))
+    pull = uniform(2, 4, 4, seed=2)
+    for diag in (False, True):
+        found = kernel(X, other, diag=diag)
+        covariances = found if diag else found.to_dense()
+        weights = pull[..., 0] if diag else pull
+        (weights * covariances).sum().backward()
+        for place, single in enumerate(alone):
+            single.zero_grad()
+            alone_found = single(X, other[place], diag=diag)
+            expected = alone_found if diag else alone_found.to_dense()
+            torch.testing.assert_close(covariances[place], expected)
+            (weights[place] * expected).sum().backward()
+            for name in ("raw_relevance", "raw_lengthscale"):
+                gradient = getattr(kernel, name).grad[place]
+                torch.testing.assert_close(gradient, getattr(single, name).grad)
+        kernel.zero_grad()
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])

@@ -1,1 +1,1 @@
-"""Tables, figures and the page, made of what runs left."""
+"""Tables, figures and pages, made of what runs left."""

@@ -1,4 +1,4 @@
-"""Sections of the page on inference: the accuracy audit, and four rounds of UCB."""
+"""Pages on inference: the accuracy audit, and four rounds of UCB."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pandas as pd
 from benchmarks.suite.pages.audit_figure import draw_errors
 from benchmarks.suite.pages.tables import markdown
 
-_AUDIT = """
-## How far each engine is from exact
+_AUDIT = """# How far each engine is from exact
 
 `python benchmarks/accuracy_audit.py`: at the hyper-parameters that made the answers,
 means over noises of {noises} per item, beside a kernel of variance 1, of the root mean
@@ -19,8 +18,7 @@ the largest error of a probability of a new and of an answered pair, and of the 
 evidence (nats).
 """
 
-_ROUNDS = """
-## skewgp-figure-4
+_ROUNDS = """# skewgp-figure-4
 
 Benavoli et al. (2021), figure 4: seven duels of a function of one input that is largest
 at 0, then {rounds} rounds that ask what an upper bound under Laplace asks, at known
@@ -35,12 +33,12 @@ under each engine, how far it is from SkewGP's at most, and the largest skewness
 """
 
 
-def audit_section(records: Path, figures: Path | None) -> str:
-    """The section of the accuracy audit, a table and a figure.
+def audit_page(records: Path, figures: Path | None) -> str:
+    """The page of the accuracy audit, a table and a figure.
 
     Args:
         records: Folder of the committed records.
-        figures: Folder for the figure, beside the page; None to draw none.
+        figures: Folder for the figure, beside the pages; None to draw none.
     """
     rows = pd.read_csv(records / "accuracy_audit.csv")
     noises = ", ".join(f"{noise:g}" for noise in rows["noise"].unique())
@@ -57,8 +55,8 @@ def audit_section(records: Path, figures: Path | None) -> str:
     return f"{_AUDIT.format(noises=noises)}\n{markdown(table)}\n{drawn}"
 
 
-def rounds_section(records: Path) -> str:
-    """The section of the four rounds, beside what the paper claims of them.
+def rounds_page(records: Path) -> str:
+    """The page of the four rounds, beside what the paper claims of them.
 
     Args:
         records: Folder of the committed records.

@@ -12,7 +12,14 @@ SHOWN = {
     "queried": "answered pairs, largest",
     "evidence": "log evidence, nats",
 }
-COLOURS = {"Laplace": "r", "EP": "b", "SkewGP": "k", "variational": "g"}
+COLOURS = {
+    "Laplace": "#d55e00",
+    "EP": "#0072b2",
+    "SkewGP": "#000000",
+    "variational": "#009e73",
+}
+"""Of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
+
 STYLES = ("-", "--", ":")
 
 
@@ -31,7 +38,7 @@ def draw_errors(rows: pd.DataFrame, path: Path) -> None:
     figure, grid = pyplot.subplots(
         len(laws),
         len(SHOWN),
-        figsize=(12, 6),
+        figsize=(9, 6.5),
         sharex=True,
         squeeze=False,
         layout="constrained",
@@ -50,11 +57,13 @@ def draw_errors(rows: pd.DataFrame, path: Path) -> None:
     figure.legend(
         lines.values(),
         lines,
-        loc="outside right upper",
+        loc="outside lower center",
+        ncols=4,
         title="engine, noise",
         handlelength=3,
     )
-    figure.supxlabel("answers")
+    for axes in grid[-1]:
+        axes.set_xlabel("answers")
     figure.supylabel("error")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

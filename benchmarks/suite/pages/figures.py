@@ -9,15 +9,23 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
-from benchmarks.suite.pages.tables import RULE, SETTING, setting_title
+from benchmarks.suite.pages.tables import RULE, SETTING, setting_name, setting_title
 from benchmarks.suite.studies.study import Study
 
 FLOOR = 1e-6
 """Least regret that is drawn, for regrets may be 0 and the axis is logarithmic."""
 
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
+
+FEW = 8
+"""Rules up to which quartiles are drawn: the bands of more hide each other."""
+
+STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+
 
 def draw_regrets(study: Study, runs: pd.DataFrame, folder: Path) -> list[Path]:
-    """Draws median and quartiles of the regret of the recommendation over duels.
+    """Draws medians of the regret of the recommendation, and quartiles of few rules.
 
     Args:
         study: Says which rules are drawn.
@@ -37,7 +45,8 @@ def draw_regrets(study: Study, runs: pd.DataFrame, folder: Path) -> list[Path]:
         }
         if curves:
             title = setting_title(problem, judge, noise)
-            path = folder / f"{study.name}-{problem}-{judge}-{noise:g}.png"
+            name = setting_name(study.name, problem, judge, noise)
+            path = folder / f"{name}.png"
             _draw(curves, study.num_random, title, path)
             paths.append(path)
     return paths
@@ -56,15 +65,18 @@ def _draw(
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(9.0, 4.8), layout="constrained")
-    styles, lines = ["-", "--", ":", "-."], {}
+    # As wide as a phone can show, with the legend below.
+    height = 3.6 + 0.19 * len(curves)
+    figure, axes = pyplot.subplots(figsize=(5.6, height), layout="constrained")
+    lines = {}
     for number, (rule, curve) in enumerate(curves.items()):
-        style, name = styles[number // 10 % len(styles)], rule.title
-        (line,) = axes.plot(curve.index, curve[0.5], style)
-        colour = line.get_color()
-        axes.fill_between(
-            curve.index, curve[0.25], curve[0.75], alpha=0.06, color=colour
-        )
+        colour, name = COLOURS[number % len(COLOURS)], rule.title
+        style = STYLES[number // len(COLOURS) % len(STYLES)]
+        (line,) = axes.plot(curve.index, curve[0.5], linestyle=style, color=colour)
+        if len(curves) <= FEW:
+            axes.fill_between(
+                curve.index, curve[0.25], curve[0.75], alpha=0.1, color=colour
+            )
         lines[f"{name} ({curve['starts'].iloc[-1]})"] = line
     axes.axvline(num_random + 0.5, color="grey", linewidth=0.8, linestyle=":")
     floored = any((curve <= FLOOR).any(axis=None) for curve in curves.values())
@@ -79,8 +91,8 @@ def _draw(
     figure.legend(
         [lines[name] for name in ordered],
         ordered,
-        loc="outside right upper",
-        title="rule (starts)",
+        loc="outside lower center",
+        title="rule (starts), the largest regret first",
         fontsize="small",
     )
     figure.savefig(path, dpi=120)

@@ -1,4 +1,4 @@
-"""Section of the page with the meaning of the names in its tables."""
+"""Page with the meaning of the names in its tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from benchmarks.suite.runs.maximum_rules import CANDIDATES, CHOICES
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
 
-_NAMES = """
-## Names
+_NAMES = """# Names
 
 A setting is a problem and a judge. Problems are utilities on the unit cube, of
 `botorch_pref/simulation/problems.py`, which has the domain of each test function; those
@@ -82,12 +81,12 @@ maximum and its place (joint entropy search), `pair-or-challenger` asks the ques
 incumbent, a trust region. Its side starts at 0.8 (`-turbo`) or 0.4 of the cube, doubles
 after three duels in a row that a new point won, and is halved after `d` (`-turbo`) or
 four in a row that a point won that was shown before.
-[Acquisition functions](acquisition.md) has what each does.
+[Acquisition functions](../acquisition.md) has what each does.
 """
 
 
-def names_section() -> str:
-    """The section of the page."""
+def names_page() -> str:
+    """The page."""
     classes = ", ".join(
         f"`{entry.name}` (`{entry.acquisition_class.__name__}`)"
         for entry in registered_acquisitions()

@@ -1,4 +1,4 @@
-"""Section of the page on questions of two options and more."""
+"""Pages on questions of two options and more."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from benchmarks.suite.pages.claims import WRONG, runs_of
 from benchmarks.suite.pages.tables import (
     SETTING,
     anywhere,
+    listed_pages,
     markdown,
     of_the_cube,
+    setting_name,
     setting_title,
 )
 from benchmarks.suite.studies.study import Study
@@ -64,8 +66,7 @@ a glance, the second for what has to be tried anew each time, as a sound has."""
 MINUTES = (1, 2, 3)
 QUESTIONS = (10, 15, 30)
 
-_HEAD = f"""
-## options
+_HEAD = f"""# options
 
 {{asks}}
 
@@ -84,21 +85,24 @@ takes 6 s, so thirty duels are three minutes; choosing the best of four takes 10
 """
 
 
-def options_section(study: Study, runs: pd.DataFrame) -> str:
-    """The section of the study of questions of several options.
+def options_pages(study: Study, runs: pd.DataFrame) -> dict[str, str]:
+    """Pages of the study of questions of several options, one for each setting.
 
     Args:
         study: What is asked, and the rules.
         runs: Rows by `play.COLUMNS`, of these rules and others.
     """
-    parts = [_HEAD.format(asks=study.asks, reference=study.reference.title)]
+    head = _HEAD.format(asks=study.asks, reference=study.reference.title)
+    link, pages = f"A setting of the study [{study.name}]({study.name}.md).", {}
     for setting, of_setting in runs.groupby(SETTING, sort=False):
         tables = rows_of_setting(study, of_setting)
         if len(tables[0]) > 1:
             questions, minutes = map(markdown, tables)
-            title = setting_title(*setting)
-            parts.append(f"\n### Options: {title}\n\n{questions}\n\n{minutes}\n")
-    return "".join(parts)
+            title = f"Options: {setting_title(*setting)}"
+            pages[setting_name(study.name, *setting)] = (
+                f"# {title}\n\n{link}\n\n{questions}\n\n{minutes}\n"
+            )
+    return {study.name: head + listed_pages("Each setting", pages), **pages}
 
 
 def rows_of_setting(

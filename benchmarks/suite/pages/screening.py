@@ -9,8 +9,7 @@ import pandas as pd
 from benchmarks.suite.pages.tables import joined, markdown
 
 KERNELS = {"duel": "stationary kernel", "default": "BoTorch's kernel"}
-_HEAD = """
-## Rules for duels
+_HEAD = """# Rules for duels
 
 Mean regret after 5 random and 25 chosen duels under expectation propagation, and its
 standard error: 50 starts of each rule, 200 of `exploring-eiig` with
@@ -24,8 +23,8 @@ brackets.
 """
 
 
-def screening_section(records: Path) -> str:
-    """The section of the page: a row for each rule, a column for each setting.
+def screening_page(records: Path) -> str:
+    """The page: a row for each rule, a column for each setting.
 
     Args:
         records: Folder of the committed records.

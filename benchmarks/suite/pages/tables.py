@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 
 import numpy as np
@@ -169,6 +170,11 @@ def setting_title(problem: str, judge: str, noise: float) -> str:
     return f"{problem}, {judge}" + (f" judge, {noise:g}" if noise else "")
 
 
+def setting_name(study: str, problem: str, judge: str, noise: float) -> str:
+    """The name of the files of a setting: its page, and its figure."""
+    return f"{study}-{problem}-{judge}-{noise:g}"
+
+
 def joined(table: pd.DataFrame, pattern: str, *names: str) -> list[str]:
     """Figures of some columns in one cell a row; nothing where one is missing."""
     rows = table[list(names)].itertuples(index=False)
@@ -204,6 +210,25 @@ def of_the_cube(table: pd.DataFrame) -> list[str]:
     """Median and mean regret of recommendations of the whole cube, one cell a row."""
     names = "anywhere median", "anywhere mean", "anywhere error"
     return joined(table, "{:.3g}, {:.3g} ± {:.2g}", *names)
+
+
+def listed_pages(title: str, pages: Mapping[str, str]) -> str:
+    """A section that links pages by their titles, and puts them below this one.
+
+    Args:
+        title: Of the section.
+        pages: By their names; the first line of each is its title.
+    """
+    lines = [
+        f"- [{page.partition(chr(10))[0].lstrip('# ')}]({name}.md)"
+        for name, page in pages.items()
+    ]
+    return "\n".join(["", f"## {title}", "", *lines, hidden_list(pages)])
+
+
+def hidden_list(names: Iterable[str]) -> str:
+    """A table of contents for the sidebar alone."""
+    return "\n".join(["", "```{toctree}", ":hidden:", "", *names, "```", ""])
 
 
 def markdown(table: pd.DataFrame) -> str:

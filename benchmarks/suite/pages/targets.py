@@ -1,4 +1,4 @@
-"""Section of the page with the figures to reach, and how near to them the runs are."""
+"""Page of the figures to reach, and how near to them the runs are."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ RIVALS = {
     "chance, best of 4": Rule("ep", "random", 4),
 }
 
-_SECTION = """
-## Figures to reach
+_PAGE = """# Figures to reach
 
 They were set before these rules were found.
 
@@ -61,8 +60,8 @@ the means in pairs, as above, which runs at a wrong optimum decide.
 """
 
 
-def targets_section(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> str:
-    """The section.
+def targets_page(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> str:
+    """The page; empty without runs of both studies.
 
     Args:
         records: Runs by the name of their study.
@@ -75,7 +74,7 @@ def targets_section(records: Mapping[str, pd.DataFrame], held: pd.DataFrame) -> 
     if thirty.empty or long.empty:
         return ""
     decided = int((held["so it"] != "is not decided").sum())
-    return _SECTION.format(
+    return _PAGE.format(
         advised=ADVISED.title,
         default=EXPLORING.title,
         thirty=markdown(thirty),

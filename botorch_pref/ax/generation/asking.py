@@ -260,7 +260,7 @@ SOBOL, REPEAT = Generators.SOBOL.value, "Repeat"
 FEW, MANY = 2, 4
 """Options of a question by default. Thirty questions of four find more than thirty
 duels where inputs are many, and as much elsewhere in half the questions
-(`docs/benchmarks.md`)."""
+(`docs/logbook/claims.md`)."""
 
 
 def usual_size(log: Log) -> int:

@@ -369,6 +369,32 @@ def check_feasible(space: SearchSpace) -> None:
     )
 
 
+def check_room(space: SearchSpace) -> None:
+    """Checks that no constraint always holds with equality, as two of them make one.
+
+    No parameter of such a constraint can change by itself, so that none would have an
+    effect, and models would see the same thing twice.
+    """
+    limits = space.parameter_constraints
+    equal = [limit for limit in limits if _is_equality(space, limit)]
+    if not equal:
+        return
+    which = " and ".join(map(shown_constraint, equal))
+    raise ExperimentError(
+        f"Every design that satisfies all parameter_constraints is at the bound of "
+        f"{which}: they make an equality. Name one parameter less, and derive it from "
+        "the others: a DerivedParameterConfig with expression_str='1 - x - y' is what "
+        "x and y leave of 1, and x + y <= 1 keeps it from being negative. Leave out a "
+        "parameter that has one value."
+    )
+
+
+def _is_equality(space: SearchSpace, limit: ParameterConstraint) -> bool:
+    """Whether no design that satisfies all constraints has room to the bound of one."""
+    most_room = _solved(space, space.parameter_constraints, limit)
+    return most_room.x is not None and -most_room.fun < _NO_RANGE
+
+
 def shown_constraint(constraint: ParameterConstraint) -> str:
     """The text of a constraint, with few digits."""
     weights = constraint.constraint_dict.items()
@@ -461,12 +487,13 @@ def _outwards(found: float, step: float, rounding: Callable[[float], int]) -> fl
 def _solved(
     space: SearchSpace,
     constraints: Sequence[ParameterConstraint],
-    wanted: str | None = None,
+    wanted: str | ParameterConstraint | None = None,
     sign: float = 1.0,
 ) -> optimize.OptimizeResult:
     """A design that satisfies constraints, by a mixed-integer programme.
 
-    With the smallest value of the parameter that is wanted, or the largest with -1. A
+    With the smallest value of the parameter that is wanted, or the largest with -1; or
+    as far as can be from the bound of a constraint, in units of its largest term. A
     number is its share of the range, a whole number counts from the smallest one, and a
     choice has a variable for each value, which is 1 where it is taken.
     """
@@ -490,6 +517,7 @@ def _solved(
         if isinstance(space.parameters[name], ChoiceParameter):
             taken = [float(column == name) for column, _ in columns]
             rows.append(optimize.LinearConstraint(taken, 1, 1))
+    objective, constant = [sign * float(name == wanted) for name, _ in columns], 0.0
     for constraint in constraints:
         weights = constraint.constraint_dict
         row = [weights.get(name, 0.0) * value for name, value in columns]
@@ -499,12 +527,17 @@ def _solved(
         bound = (constraint.bound - moved) / size
         row = [number / size for number in row]
         rows.append(optimize.LinearConstraint(row, -math.inf, bound))
-    return optimize.milp(
-        [sign * float(name == wanted) for name, _ in columns],
+        if constraint is wanted:
+            objective, constant = row, bound
+    solved = optimize.milp(
+        objective,
         bounds=optimize.Bounds(0, most),
         integrality=whole,
         constraints=rows,
     )
+    if solved.x is not None:
+        solved.fun -= constant
+    return solved
 
 
 _FLAT, ROOMY = 1e-6, 0.01

@@ -59,6 +59,13 @@ def test_items_by_name(path) -> None:
     assert first.equals(second)
 
 
+def test_rows_without_any_cell_say_nothing(experiment) -> None:
+    answers = DataFrame({"winner": ["x", None, "y"], "loser": ["y", None, "z"]})
+    questions = experiment.record_table(answers, ITEMS)
+    pairs = [[tuple(option.values()) for option in q.options] for q in questions]
+    assert pairs == [[A, B], [B, C]]
+
+
 def test_a_catalogue_has_names_itself(path) -> None:
     experiment = PreferenceExperiment.create(
         "triangle", catalogue=ITEMS, storage=path, baseline="z"

@@ -60,6 +60,21 @@ def test_an_experiment_learns_and_keeps_them(tmp_path) -> None:
     assert report.loc[titles[A], ["wins", "losses", "ties"]].tolist() == [1, 1, 1]
 
 
+def test_the_first_few_are_chosen_and_the_rest_tie(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B, C, D], ranking=[2, [0, 1, 3]])
+    adapter = experiment.fitted_adapter()
+    points = {tuple(arm.parameters.values()): i for i, arm in enumerate(adapter.arms)}
+    a, b, c, d = (points[option] for option in (A, B, C, D))
+    duels, choices = adapter.feedback
+    assert duels.pairs is None
+    assert {frozenset(pair) for pair in duels.ties.tolist()} == {
+        frozenset(pair) for pair in ((a, b), (b, d), (d, a))
+    }
+    assert choices.chosen.tolist() == [c]
+    assert sorted(choices.sets.tolist()[0]) == sorted([a, b, c, d])
+
+
 def test_a_model_without_ties_says_so(tmp_path) -> None:
     experiment = triangle(
         tmp_path / "triangle.db",

@@ -188,3 +188,42 @@ def test_parameters_with_a_single_value_count_in_constraints(tmp_path) -> None:
         created("y", "b <= 1")
     with pytest.raises(ExperimentError, match="about 'b', which is always 'c'"):
         created("y", "a + b <= 1", single="c")
+
+
+def drink(tmp_path, names, *constraints):
+    parameters = [real(name, 0, 1) for name in names]
+    return PreferenceExperiment.create(
+        "drink",
+        parameters=parameters,
+        parameter_constraints=constraints,
+        storage=tmp_path / "drink.db",
+    )
+
+
+@pytest.mark.parametrize(
+    ("constraints", "match"),
+    [
+        (["a + b <= 1", "a + b >= 1"], r"a \+ b <= 1 and - a - b <= -1: they make an"),
+        (["a + b + c <= 1", "2 * a + 2 * b >= 2"], "derive it from the others"),
+        (["a <= 0.5", "a >= 0.5"], "a parameter that has one value"),
+        # Neither alone: a and b are at their largest.
+        (["a + b >= 2"], "- a - b <= -2: they make an equality"),
+    ],
+)
+def test_inequalities_that_make_an_equality_are_refused(
+    tmp_path, constraints, match
+) -> None:
+    with pytest.raises(ExperimentError, match=match):
+        drink(tmp_path, "abc", *constraints)
+    assert not (tmp_path / "drink.db").exists()
+
+
+def test_a_thin_slice_is_no_equality(tmp_path) -> None:
+    experiment = drink(tmp_path, "abc", "a + b <= 1.001", "a + b >= 1")
+    sums = [option["a"] + option["b"] for option in experiment.ask(2).options]
+    assert all(0.9999 <= total <= 1.0011 for total in sums)
+
+
+def test_a_number_named_as_an_option_of_a_choice_is_refused(tmp_path) -> None:
+    with pytest.raises(ExperimentError, match="marks the options of a choice"):
+        drink(tmp_path, ["a_OH_PARAM_1", "b"])

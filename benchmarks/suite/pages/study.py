@@ -1,0 +1,148 @@
+"""Pages of a study: what was run, and a page for each of its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.suite.pages.claims import against_reference
+from benchmarks.suite.pages.figures import draw_regrets
+from benchmarks.suite.pages.options import options_pages
+from benchmarks.suite.pages.tables import (
+    RULE,
+    SETTING,
+    joined,
+    listed_pages,
+    markdown,
+    of_the_cube,
+    rule_titles,
+    setting_name,
+    setting_title,
+    side_by_side,
+    starts_before_judges,
+    table_of,
+)
+from benchmarks.suite.studies.own import OPTIONS
+from benchmarks.suite.studies.study import STARTS, Study
+
+FEWEST = 4
+"""Starts of a rule in a setting from which on its regrets are drawn over duels."""
+
+ENOUGH = 10
+"""Starts of half of the rows from which on each setting has a table of its own."""
+
+
+def study_pages(
+    study: Study, runs: pd.DataFrame, figures: Path | None = None
+) -> dict[str, str]:
+    """The pages of a study by their names, the study's before those of its settings.
+
+    Args:
+        study: What is asked.
+        runs: Rows by `play.COLUMNS`, some of which answer it.
+        figures: Folder for the figures, beside the pages; None to draw none.
+    """
+    if study is OPTIONS:
+        return options_pages(study, runs)
+    settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
+    against = f"reference: {study.reference.title}"
+    head = f"# {study.name}\n\n{study.asks}\n\n{settings}; {against}. "
+    if study.runs_of:
+        link = f"[{study.runs_of}]({study.runs_of}.md)"
+        head += f"The runs are those of {link}.\n"
+        return {study.name: head + _all_settings(study, runs)}
+    table = table_of(study, runs)
+    head += _what_was_run(study, table, runs)
+    drawn = {}
+    if figures is not None:
+        starts = runs.groupby([*SETTING, *RULE])["seed"].transform("nunique")
+        paths = draw_regrets(study, runs[starts >= FEWEST], figures)
+        drawn = {
+            path.stem: f"\n![Regret of each rule over duels: {path.stem}]"
+            f"(figures/{path.name})\n"
+            for path in paths
+        }
+    groups = table.groupby(SETTING, sort=False)
+    if len(groups) == 1:
+        ((setting, of_setting),) = groups
+        shown = f"\n## {setting_title(*setting)}\n\n{markdown(readable(of_setting))}\n"
+        return {study.name: "".join([head, shown, *drawn.values()])}
+    head += _all_settings(study, runs)
+    if table["runs"].median() < ENOUGH:
+        head += f"\n## Each setting\n\n{markdown(medians(table))}\n"
+        head += f"\n## Questions\n\n{markdown(questions(table))}\n"
+        return {study.name: "".join([head, *drawn.values()])}
+    pages = {}
+    for setting, of_setting in groups:
+        name, title = setting_name(study.name, *setting), setting_title(*setting)
+        told = f"# {title}\n\nA setting of the study [{study.name}]({study.name}.md).\n"
+        told += f"\n{markdown(readable(of_setting))}\n"
+        pages[name] = told + drawn.get(name, "")
+    return {study.name: head + listed_pages("Each setting", pages), **pages}
+
+
+def _all_settings(study: Study, runs: pd.DataFrame) -> str:
+    """The table of all settings against the reference, if any run can be compared."""
+    compared = against_reference(study, runs)
+    if compared.empty:
+        return ""
+    return f"\n## All settings\n\n{markdown(compared)}\n"
+
+
+def medians(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each setting: the median regret of each rule, the best ranks first.
+
+    Args:
+        table: Of `table_of`.
+    """
+    titles = [setting_title(*row) for row in table[SETTING].itertuples(index=False)]
+    told = table.assign(setting=titles, rule=rule_titles(table))
+    grid = told.pivot(index="setting", columns="rule", values="median")
+    ranks = grid.rank(axis="columns").mean().sort_values()
+    return grid[ranks.index].reset_index()
+
+
+def questions(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each rule: what it asked, and its seconds, means over settings.
+
+    Args:
+        table: Of `table_of`.
+    """
+    shown = ["near copies %", "unclear early %", "repeated %", "invalid", "seconds"]
+    by_rule = table.assign(rule=rule_titles(table)).groupby("rule", sort=False)
+    means = by_rule[shown].mean()
+    if not means["invalid"].any():
+        means = means.drop(columns="invalid")
+    return means.reset_index()
+
+
+def _what_was_run(study: Study, table: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """Sentences of how many starts each rule has, and which ones have too few."""
+    each = " to ".join(map(str, table["runs"].agg(["min", "max"]).drop_duplicates()))
+    starts = starts_before_judges(study, runs)
+    says = f"Each rule has {each} starts in a setting, and"
+    if starts.min() >= STARTS:
+        return f"{says} {starts.min()} or more over the problems of a judge.\n"
+    few = [
+        f"{rule} ({judge}, {n})" for (rule, judge), n in starts.items() if n < STARTS
+    ]
+    listed = "; ".join(few)
+    return f"{says} {STARTS} or more over the problems of a judge, but for {listed}.\n"
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one setting with figures and their errors side by side."""
+    shown = {
+        "rule": rule_titles(table),
+        **side_by_side(table),
+        "anywhere": of_the_cube(table),
+        "wrong optimum": list(table["wrong optimum"]),
+    }
+    if not any(shown["anywhere"]):
+        del shown["anywhere"]
+    shares = ("near copies %", "unclear early %", "repeated %")
+    shown |= {name: joined(table, "{:.0f}", name) for name in shares}
+    if (table["invalid"] > 0).any():
+        shown["invalid shown"] = joined(table, "{:.1f}", "invalid")
+    return pd.DataFrame(shown | {"seconds": joined(table, "{:.2f}", "seconds")})
