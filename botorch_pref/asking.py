@@ -20,6 +20,7 @@ from botorch_pref.acquisition import (
     DuelingEUBO,
     DuelingExploringEIIG,
     DuelingJointKG,
+    FeasibilityWeighted,
     incumbent,
     likely_best,
 )
@@ -53,6 +54,7 @@ from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,
     GroupUtility,
+    PreferenceGP,
     PreferenceMarginalLogLikelihood,
     rater_covar_module,
 )
@@ -293,11 +295,14 @@ def next_question(
     *,
     inequality_constraints: Sequence[Constraint] | None = None,
     discrete: Tensor | None = None,
+    discrete_dims: Mapping[int, Sequence[float]] | None = None,
     categorical: Sequence[Sequence[int]] | None = None,
     fixed_features: Mapping[int, float] | None = None,
     choices: Tensor | None = None,
     pending: Tensor | None = None,
     best: Tensor | None = None,
+    beside: Tensor | None = None,
+    feasibility_model: PreferenceGP | None = None,
     seed: int = 0,
     kind: Literal["options", "line"] = "options",
 ) -> Question:
@@ -326,6 +331,8 @@ def next_question(
             ``sum(coefficients * x[indices]) >= rhs`` of every option.
         discrete: ``N x d``, the designs that there are, such as those of a catalogue,
             of which the options are different rows.
+        discrete_dims: The values that a column may have, by its index from 0, such as
+            whole numbers.
         categorical: The columns of each unordered choice, coded as zeros and a one.
         fixed_features: Values of columns, by their indices from 0, that all options
             have; they may be beyond the bounds.
@@ -337,6 +344,11 @@ def next_question(
         best: ``1 x d``, the best design so far; by default the `incumbent`. Where it is
             no design of this space, the observed one with the largest posterior mean
             that is, once its columns are those of ``fixed_features``.
+        beside: ``k x d``, options that the question has already, fewer than ``size``:
+            one of them takes the place of ``best``, the one of the largest posterior
+            mean.
+        feasibility_model: A model of `Validity`, by whose probabilities that options
+            can be judged their values are weighted (`FeasibilityWeighted`).
         seed: Of the Sobol sequence and of all draws: another one begins elsewhere.
         kind: Options side by side, or a line.
 
@@ -363,13 +375,20 @@ def next_question(
         checked_bounds(bounds, observed),
         inequality_constraints,
         discrete,
+        discrete_dims,
         categorical,
         fixed_features,
     )
-    choices, best = (
+    choices, best, beside = (
         None if point is None else _checked_designs(name, point, space.base)
-        for name, point in (("choices", choices), ("best", best))
+        for name, point in (("choices", choices), ("best", best), ("beside", beside))
     )
+    there = observed[:0].to(space.base) if beside is None else beside
+    if len(there) >= size:
+        raise FeedbackError(
+            f"beside has {len(there)} options, and size is {size}; give fewer of them, "
+            "or a larger size."
+        )
     waiting = _checked_pending(pending, size, space.base)
     answers = 0 if model is None else _num_answers(model)
     draw = (seed, len(observed), answers, len(waiting))
@@ -378,15 +397,25 @@ def next_question(
         if kind == "line":
             return _line_question(model, space, answers, best, seed, of_draw)
         if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
-            return _spread_question(space, size, answers, observed, waiting, seed)
-        there = _best_design(model, space, of_draw) if best is None else best
-        return _chosen_question(model, space, size, there, choices, waiting, of_draw)
+            seen = torch.cat([observed, waiting.flatten(0, 1), there])
+            spread = _spread_question(space, size - len(there), answers, seen, seed)
+            return spread._replace(options=torch.cat([there, spread.options]))
+        if len(there):
+            best = there[_mean(model, there).argmax()].unsqueeze(0)
+        elif best is None:
+            best = _best_design(model, space, of_draw)
+        return _chosen_question(
+            *(model, space, size, best, there, choices, waiting),
+            feasibility_model,
+            of_draw,
+        )
 
 
 def _space(
     bounds: Tensor,
     inequality_constraints: Sequence[Constraint] | None,
     discrete: Tensor | None,
+    discrete_dims: Mapping[int, Sequence[float]] | None,
     categorical: Sequence[Sequence[int]] | None,
     fixed_features: Mapping[int, float] | None,
 ) -> DesignSpace:
@@ -407,9 +436,36 @@ def _space(
             "inequality_constraints", inequality_constraints
         ),
         categorical=groups,
+        discrete_dims=_checked_values(discrete_dims, bounds, groups),
         fixed_features=checked_fixed_features(fixed_features, dim),
         rows=discrete,
     )
+
+
+def _checked_values(
+    discrete_dims: Mapping[int, Sequence[float]] | None,
+    bounds: Tensor,
+    categorical: Sequence[Sequence[int]],
+) -> Mapping[int, Sequence[float]]:
+    """Different values within the bounds of columns that are of no category."""
+    values = {} if discrete_dims is None else discrete_dims
+    others = {column for group in categorical for column in group}
+    columns = {*range(bounds.shape[-1])} - others
+    if not isinstance(values, Mapping) or not values.keys() <= columns:
+        raise FeedbackError(
+            f"discrete_dims is {values!r}; give values of columns by their indices, "
+            f"of {sorted(columns)}."
+        )
+    for column, numbers in values.items():
+        table = bounds.new_tensor([*numbers])
+        low, high = bounds[:, column]
+        inside = bool(((table >= low) & (table <= high)).all())
+        if not len(table) or len(table.unique()) < len(table) or not inside:
+            raise FeedbackError(
+                f"discrete_dims of column {column} are {[*numbers]}; give one or more "
+                f"different values from {float(low):g} to {float(high):g}."
+            )
+    return values
 
 
 def _checked_designs(name: str, points: Tensor, like: Tensor) -> Tensor:
@@ -448,19 +504,13 @@ def _num_answers(model: Model) -> int:
 
 
 def _spread_question(
-    space: DesignSpace,
-    size: int,
-    answers: int,
-    observed: Tensor,
-    waiting: Tensor,
-    seed: int,
+    space: DesignSpace, size: int, answers: int, seen: Tensor, seed: int
 ) -> Question:
     """Options from where a Sobol sequence is, or at random of those rows not shown."""
     reason = (
         f"There are {answers} answers; before there are {INITIAL}, options are spread "
         "over all designs."
     )
-    seen = torch.cat([observed, waiting.flatten(0, 1)])
     if space.rows is None:
         Z = space.draw(len(seen) + size, seed)[len(seen) :]
         return Question(space.features(Z), SPREAD, reason)
@@ -485,11 +535,15 @@ def _best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     if not len(designs):
         rows = space.rows
         designs = space.features(space.draw(_DESIGNS, seed)) if rows is None else rows
+    return designs[_mean(model, designs).argmax()].unsqueeze(0)
+
+
+def _mean(model: Model, X: Tensor) -> Tensor:
+    """Posterior means at points ``n x d``, ``n``; of an ensemble those of all."""
     with torch.no_grad():
-        posterior: Any = model.posterior(designs)
-    mean = posterior.mean.squeeze(-1)
-    mean = mean.reshape(-1, len(designs)).mean(0)
-    return designs[mean.argmax()].unsqueeze(0)
+        posterior: Any = model.posterior(X)
+    mean: Tensor = posterior.mean.squeeze(-1)
+    return mean.reshape(-1, len(X)).mean(0)
 
 
 def _chosen_question(
@@ -497,28 +551,35 @@ def _chosen_question(
     space: DesignSpace,
     size: int,
     best: Tensor,
+    beside: Tensor,
     choices: Tensor | None,
     waiting: Tensor,
+    feasibility_model: PreferenceGP | None,
     seed: int,
 ) -> Question:
     """The question that the recommended acquisition function chooses."""
     rule = recommended_acquisition(size, space.num_parameters)
-    centres, there, at_once = best, best, size - 1
-    acquisition: AcquisitionFunction
+    of_new = rule is DuelingEUBO and not len(beside)
+    centres, options = best, beside if len(beside) else best[: not of_new]
+    at_once = 1 if rule is DuelingExploringEIIG else size - len(options)
+    value: AcquisitionFunction
     if rule is DuelingJointKG:
         likely = likely_best(model, space.sample_near(best, _DESIGNS, seed))
-        # Answers say little where all is flat, and options there would be the same.
-        acquisition = _apart(
-            DuelingJointKG(model, best, choices=likely if choices is None else choices),
-            space,
-            by_model=False,
+        value = DuelingJointKG(
+            model, best, choices=likely if choices is None else choices
         )
         centres = torch.cat([best, likely])
-    elif rule is DuelingEUBO:
-        acquisition = _apart(DuelingEUBO(model), space)
-        there, at_once = best[:0], size
+    elif of_new:
+        value = DuelingEUBO(model)
     else:
-        acquisition, at_once = _apart(DuelingExploringEIIG(model, best), space), 1
+        make: Any = rule
+        value = make(model, best)
+    if feasibility_model is not None:
+        # What cannot be judged leaves the best as it is.
+        failure = float(_mean(model, best)) if of_new else 0.0
+        value = FeasibilityWeighted(value, feasibility_model, failure)
+    # Answers say little where all is flat, and joint options there would be the same.
+    acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)
     pending = waiting.flatten(0, 1)
     if rule is not DuelingEUBO:
         # What was answered about is known, and is no new option.
@@ -526,9 +587,10 @@ def _chosen_question(
         pending = pending[~known].unique(dim=0)
         if len(pending) > _OPEN:
             pending = likely_best(model, pending, _OPEN)
-    options = there
     while len(options) < size:
-        same = torch.cat([pending, options[len(there) :]])
+        # The best is the reference of the others, or there is none.
+        others = options[(options != best).any(-1)]
+        same = torch.cat([pending, others])
         acquisition.set_X_pending(same if len(same) else None)
         found = best_options(
             acquisition,
@@ -592,4 +654,7 @@ def _apart(
     # What does not vary makes no difference.
     widths = torch.ones_like(space.base)
     widths[space.columns] = space.bounds[1] - space.bounds[0]
+    for columns, table in space.listed:
+        spread = table.amax(0) - table.amin(0)
+        widths[columns] = torch.where(spread > 0, spread, 1.0)
     return DistinctOptions(acquisition, SMALLEST_DIFFERENCE * widths)

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import accumulate
 from random import Random, SystemRandom
 from typing import Any
-from warnings import catch_warnings, filterwarnings, warn
+from warnings import warn
 
 import torch
-from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.fit import fit_gpytorch_mll
-from botorch.models.transforms.input import NumericToCategoricalEncoding
-from botorch.optim.optimize import optimize_acqf, optimize_acqf_discrete
-from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
-from botorch.utils.sampling import manual_seed
+from botorch.models.model import Model
 from torch import Tensor
-from torch.nn.functional import one_hot
 
-from botorch_pref.acquisition import (
-    DistinctOptions,
-    DuelingExploringEIIG,
-    FeasibilityWeighted,
-    incumbent,
-    incumbent_index,
-)
+from botorch_pref.acquisition import incumbent, incumbent_index
+from botorch_pref.asking import default_model, next_question
 from botorch_pref.errors import ExperimentError
-from botorch_pref.feedback import Comparisons, Feedback, Validity
-from botorch_pref.models import (
-    DuelKernel,
-    EPPreferenceGP,
-    PreferenceMarginalLogLikelihood,
-)
+from botorch_pref.feedback import Validity
+from botorch_pref.models import EPPreferenceGP
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
 try:
@@ -67,14 +53,14 @@ class PreferenceSampler(BaseSampler):
 
         study = create_study(n_generate=4, sampler=PreferenceSampler(seed=0))
 
-    After each answer an `EPPreferenceGP` with a `DuelKernel` is fitted to all pairs of
-    a better and a worse trial. The next trial is the one that `DuelingExploringEIIG` in
-    `DistinctOptions` prefers beside the trials that are shown: those that have lost to
-    none and were not skipped. Where trials failed or were skipped, a second model
-    learns where that happens, and `FeasibilityWeighted` turns the search away from it.
+    After each answer `default_model` is fitted to all pairs of a better and a worse
+    trial. The next trial is the one that `next_question` chooses beside the trials that
+    are shown: those that have lost to none and were not skipped. Where trials failed or
+    were skipped, a second model learns where that happens, and the search is turned
+    away from it.
 
     Numbers are shares of their range on their scale, whole numbers and steps are
-    searched as such, and choices are one-hot. The model has the parameters that all
+    searched as such, and choices are unordered. The model has the parameters that all
     compared trials have, in the range of the latest of them. Other parameters, as of
     conditional search spaces, and all parameters before the first answer are drawn at
     random, as optuna's own samplers do it. An answer that names the worst of several
@@ -115,9 +101,8 @@ class PreferenceSampler(BaseSampler):
         if not search_space:
             return {}
         answers, space = _Answers.of(study), _Space(search_space)
-        # BoTorch draws from torch's global generator, here seeded and restored.
-        with manual_seed(self._seed_of(trial.number)):
-            return space.params(_best(_acquisition(answers, space, trial), space))
+        point = _next_point(answers, space, trial, self._seed_of(trial.number))
+        return space.params(point)
 
     def sample_independent(
         self,
@@ -228,35 +213,80 @@ class _Answers:
 
 @dataclass(frozen=True)
 class _Space:
-    """Parameters as coordinates: the place of a choice, the share of a range."""
+    """Parameters as columns: the share of a range, zeros and a one of a choice."""
 
     distributions: dict[str, BaseDistribution]
 
     def having_all(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
         return [t for t in trials if self.distributions.keys() <= t.params.keys()]
 
+    @cached_property
+    def columns(self) -> dict[str, list[int]]:
+        """The columns of each parameter."""
+        widths = [
+            len(d.choices) if isinstance(d, CategoricalDistribution) else 1
+            for d in self.distributions.values()
+        ]
+        ends = accumulate(widths)
+        spans = zip(self.distributions, ends, widths, strict=True)
+        return {name: [*range(end - width, end)] for name, end, width in spans}
+
+    @cached_property
+    def num_columns(self) -> int:
+        return sum(map(len, self.columns.values()))
+
     def points(self, trials: list[FrozenTrial]) -> Tensor:
-        """Coordinates of trials, ``n x d``."""
-        of = self.distributions.items()
-        rows = [[_coordinate(d, t.params[name]) for name, d in of] for t in trials]
-        return torch.tensor(rows, dtype=torch.double).view(-1, len(of))
+        """Columns of trials, ``n x d``."""
+        X = torch.zeros(len(trials), self.num_columns, dtype=torch.double)
+        for row, trial in zip(X, trials, strict=True):
+            for name, distribution in self.distributions.items():
+                columns = self.columns[name]
+                coordinate = _coordinate(distribution, trial.params[name])
+                if len(columns) > 1:
+                    row[columns[round(coordinate)]] = 1.0
+                else:
+                    row[columns] = coordinate
+        return X
 
     def params(self, point: Tensor) -> dict[str, Any]:
-        """Values of parameters by their names, of coordinates ``1 x d``."""
-        named = zip(self.distributions.items(), point.flatten().tolist(), strict=True)
-        return {name: _value(d, coordinate) for (name, d), coordinate in named}
+        """Values of parameters by their names, of columns ``d``."""
+        values = {}
+        for name, distribution in self.distributions.items():
+            columns = point[self.columns[name]]
+            choice = len(columns) > 1
+            coordinate = float(columns.argmax()) if choice else float(columns)
+            values[name] = _value(distribution, coordinate)
+        return values
 
     @cached_property
-    def listed(self) -> dict[int, list[float]]:
-        """All coordinates of choices, whole numbers and steps, by columns."""
-        listed = enumerate(map(_coordinates, self.distributions.values()))
-        return {column: values for column, values in listed if values}
+    def categorical(self) -> list[list[int]]:
+        """The columns of choices."""
+        return [columns for columns in self.columns.values() if len(columns) > 1]
 
     @cached_property
-    def sizes(self) -> dict[int, int]:
-        """Numbers of values of choices, by columns."""
-        of, kind = enumerate(self.distributions.values()), CategoricalDistribution
-        return {i: len(d.choices) for i, d in of if isinstance(d, kind)}
+    def discrete_dims(self) -> dict[int, list[float]]:
+        """The shares of whole numbers and steps, by their columns."""
+        return {
+            self.columns[name][0]: values
+            for name, distribution in self.distributions.items()
+            if (values := _shares(distribution))
+        }
+
+    @cached_property
+    def designs(self) -> Tensor | None:
+        """All designs, ``N x d``, where there are few."""
+        tables = [torch.eye(len(columns)).double() for columns in self.categorical]
+        lists = [torch.tensor(v)[:, None].double() for v in self.discrete_dims.values()]
+        columns = [*self.categorical, *([column] for column in self.discrete_dims)]
+        number = math.prod(map(len, tables + lists))
+        if len(columns) < len(self.columns) or number > _MOST_DESIGNS:
+            return None
+        places = [torch.arange(len(table)) for table in tables + lists]
+        chosen = torch.cartesian_prod(*places).view(-1, len(places))
+        X = torch.zeros(number, self.num_columns, dtype=torch.double)
+        for place, table, at in zip(chosen.T, tables + lists, columns, strict=True):
+            X[:, at] = table[place]
+        return X
 
 
 def _coordinate(distribution: Any, value: Any) -> float:
@@ -282,11 +312,9 @@ def _value(distribution: Any, coordinate: float) -> Any:
     return distribution.to_external_repr(min(max(number, low), high))
 
 
-def _coordinates(distribution: Any) -> list[float]:
-    """Coordinates of all values of choices, steps and whole numbers, if few enough."""
-    if isinstance(distribution, CategoricalDistribution):
-        return [float(place) for place in range(len(distribution.choices))]
-    if distribution.step is None:
+def _shares(distribution: Any) -> list[float]:
+    """Shares of all whole numbers and steps, if few enough; none of others."""
+    if isinstance(distribution, CategoricalDistribution) or distribution.step is None:
         return []
     number = round((distribution.high - distribution.low) / distribution.step)
     if number >= _MOST_LISTED:
@@ -295,76 +323,51 @@ def _coordinates(distribution: Any) -> list[float]:
     return [*(_coordinate(distribution, value) for value in values), 1.0]
 
 
-def _fitted(space: _Space, trials: list[FrozenTrial], said: Feedback) -> EPPreferenceGP:
-    """The model of what was said of trials, at its best hyper-parameters."""
-    dim, sizes, encoding = len(space.distributions), space.sizes, None
-    if sizes:
-        encoders: dict[int, Any]
-        encoders = {i: partial(one_hot, num_classes=size) for i, size in sizes.items()}
-        encoding = NumericToCategoricalEncoding(dim, sizes, encoders)
-    duels = isinstance(said, Comparisons)
-    num_features = dim + sum(size - 1 for size in sizes.values())
-    model = EPPreferenceGP(
-        space.points(trials),
-        feedback=[said],
-        covar_module=DuelKernel(num_features) if duels else None,
-        input_transform=encoding,
+def _utility(answers: _Answers, space: _Space) -> Model:
+    """The model of who beat whom."""
+    return default_model(
+        space.points(answers.compared),
+        torch.tensor(answers.pairs),
+        categorical=space.categorical,
     )
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+
+
+def _validity(answers: _Answers, space: _Space) -> EPPreferenceGP | None:
+    """The model of what can be judged; None while everything can."""
+    unfit = space.having_all(answers.unfit)
+    if not unfit:
+        return None
+    fit = [t for t in answers.compared if t not in unfit]
+    labels = torch.arange(len(fit) + len(unfit)) < len(fit)
+    model = default_model(
+        space.points(fit + unfit),
+        Validity(torch.arange(len(labels)), labels),
+        categorical=space.categorical,
+    )
+    assert isinstance(model, EPPreferenceGP), "one person judges"
     return model
 
 
-def _utility(answers: _Answers, space: _Space) -> EPPreferenceGP:
-    return _fitted(space, answers.compared, Comparisons(torch.tensor(answers.pairs)))
-
-
-def _acquisition(
-    answers: _Answers, space: _Space, trial: FrozenTrial
-) -> AcquisitionFunction:
-    """The value of a trial beside those that are shown."""
-    model = _utility(answers, space)
+def _next_point(
+    answers: _Answers, space: _Space, trial: FrozenTrial, seed: int
+) -> Tensor:
+    """The columns, ``d``, of the trial to show beside those that are shown."""
+    model, designs = _utility(answers, space), space.designs
     others = [t for t in space.having_all(answers.shown) if t.number != trial.number]
-    shown, reference = space.points(others), incumbent(model)
-    if others:
-        with torch.no_grad():
-            posterior: Any = model.posterior(shown)
-        order = posterior.mean.flatten().argsort(descending=True)
-        reference, shown = shown[order[:1]], shown[order[1:]]
-    value: AcquisitionFunction = DuelingExploringEIIG(model, reference)
-    unfit = space.having_all(answers.unfit)
-    if unfit:
-        fit = [t for t in answers.compared if t not in unfit]
-        labels = torch.arange(len(fit) + len(unfit)) < len(fit)
-        said = Validity(torch.arange(len(labels)), labels)
-        value = FeasibilityWeighted(value, _fitted(space, fit + unfit, said))
-    value = DistinctOptions(value)
-    value.set_X_pending(shown if len(shown) else None)
-    return value
-
-
-def _best(acquisition: AcquisitionFunction, space: _Space) -> Tensor:
-    """The coordinates, ``1 x d``, that the acquisition function values most."""
-    listed, dim = space.listed, len(space.distributions)
-    if len(listed) == dim and math.prod(map(len, listed.values())) <= _MOST_DESIGNS:
-        values = [torch.tensor(listed[i], dtype=torch.double) for i in range(dim)]
-        designs = torch.cartesian_prod(*values).view(-1, dim)
-        return optimize_acqf_discrete(acquisition, 1, designs)[0]
-    upper = [listed.get(i, [1.0])[-1] for i in range(dim)]
-    bounds = torch.tensor([[0.0] * dim, upper], dtype=torch.double)
-    with catch_warnings():
-        # A search that starts where it could end finds nothing better.
-        filterwarnings("ignore", "Optimization failed", RuntimeWarning)
-        if not listed:
-            # The best duels are often with a near neighbour of the reference.
-            near: dict[str, Any] = {"sample_around_best": True}
-            return optimize_acqf(acquisition, bounds, 1, 4, 256, options=near)[0]
-        return optimize_acqf_mixed_alternating(
-            acquisition,
-            bounds,
-            discrete_dims={i: v for i, v in listed.items() if i not in space.sizes},
-            cat_dims={i: v for i, v in listed.items() if i in space.sizes},
-            num_restarts=8,
-            raw_samples=512,
-            # Starts come from draws: relaxed categories mean nothing.
-            options={"initialization_strategy": "random", "num_spray_points": 0},
-        )[0]
+    shown = space.points(others).unique(dim=0) if others else incumbent(model)
+    if designs is not None and len(shown) >= len(designs):
+        # All designs are shown already: the best of them meets one again.
+        shown = incumbent(model)
+    question = next_question(
+        model,
+        torch.tensor([[0.0], [1.0]]).double().expand(2, space.num_columns),
+        len(shown) + 1,
+        discrete=designs,
+        discrete_dims=None if designs is not None else space.discrete_dims,
+        categorical=space.categorical,
+        beside=shown,
+        feasibility_model=_validity(answers, space),
+        seed=seed,
+    )
+    is_new = (question.options.unsqueeze(-2) != shown).any(-1).all(-1)
+    return question.options[is_new.nonzero()[0, 0]]

@@ -76,7 +76,7 @@ PARTS = (
     Part(
         "optuna",
         "the sampler of optuna-dashboard's preferential studies",
-        ("numerics", "feedback", "models", "acquisition"),
+        ("numerics", "feedback", "models", "acquisition", "asking"),
         frozenset({"optuna", "optuna_dashboard"}),
     ),
     Part(

@@ -22,6 +22,7 @@ from botorch_pref import (
     Question,
     Rankings,
     Ratings,
+    Validity,
     default_model,
     incumbent,
     next_question,
@@ -219,6 +220,75 @@ def test_the_incumbent_is_what_a_loop_says_or_what_is_in_the_space(
     assert bool((options == expected).all(-1).any())
 
 
+STEPS = [14.0, 15.0, 16.0, 17.0, 18.0, 19.0, 20.0, 22.0]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_whole_numbers_are_searched_as_such(model: EPPreferenceGP, size: int) -> None:
+    """As good as the best question of a listed grid of the other column."""
+    question = next_question(model, UNITS, size, discrete_dims={0: STEPS}, seed=1)
+    options = question.options
+    assert {*options[:, 0].tolist()} <= {*STEPS}
+    assert bool(((options >= UNITS[0]) & (options <= UNITS[1])).all())
+    assert len(options.unique(dim=0)) == size
+    # With one value, the column is fixed.
+    fixed = next_question(model, UNITS, size, discrete_dims={0: [16.0]})
+    assert fixed.options[:, 0].unique().tolist() == [16.0]
+
+
+def test_the_best_pair_of_whole_numbers_is_found(model: EPPreferenceGP) -> None:
+    grids = {0: STEPS, 1: [100.0, 250.0, 400.0, 700.0, 900.0]}
+    question = next_question(model, UNITS, 2, discrete_dims=grids)
+    rows = torch.cartesian_prod(*(torch.tensor(g).double() for g in grids.values()))
+    pairs = rows[torch.tensor([*combinations(range(len(rows)), 2)])]
+    value = DistinctOptions(DuelingEUBO(model))
+    with torch.no_grad():
+        largest = value(pairs).max()
+        assert float(value(question.options.unsqueeze(0))) == pytest.approx(
+            float(largest), rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_options_that_are_there_stay_and_the_others_join_them(
+    model: EPPreferenceGP, size: int
+) -> None:
+    """Each kind of question, beside one option and beside all but one."""
+    for number in {1, size - 1}:
+        there = in_units(uniform(number, 2, seed=5))
+        question = next_question(model, UNITS, size, beside=there)
+        kept = (question.options.unsqueeze(-2) == there).all(-1)
+        assert kept.any(0).all()
+        assert int(kept.any(-1).sum()) == number
+        assert question.acquisition == next_question(model, UNITS, size).acquisition
+    early = next_question(None, UNITS, size, beside=there)
+    assert (early.options.unsqueeze(-2) == there).all(-1).any(0).all()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_options_that_cannot_be_judged_are_kept_away_from(size: int) -> None:
+    """The larger the better, but from 0.6 on trials fail."""
+    x = torch.linspace(0, 1, 11).double().unsqueeze(-1)
+    order = torch.arange(5, -1, -1)
+    model = default_model(x, torch.stack([order[:-1], order[1:]], -1))
+    valid = default_model(x, Validity(torch.arange(11), x.flatten() < 0.6))
+    tempted, warned = (
+        next_question(model, CUBE[:, :1], size, feasibility_model=feasibility)
+        for feasibility in (None, valid)
+    )
+    assert float(tempted.options.max()) > 0.65
+    assert float(warned.options.max()) < 0.65
+
+
+def test_another_seed_begins_elsewhere(model: EPPreferenceGP) -> None:
+    for asked in (None, model):
+        first, again, other = (
+            next_question(asked, UNITS, seed=seed).options for seed in (1, 1, 2)
+        )
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+
+
 @in_turn("size", [2, 4])
 def test_options_are_spread_before_there_are_answers(size: int) -> None:
     """Disjoint parts of one Sobol sequence: each half has half of the points."""
@@ -272,6 +342,11 @@ def test_other_models_are_asked_alike() -> None:
         ({"discrete": POINTS + 9}, "discrete has no row"),
         ({"pending": POINTS[:4]}, r"pending has shape \(4, 2\)"),
         ({"fixed_features": {0: 0.5, 1: 0.5}}, "nothing is left"),
+        ({"discrete_dims": {2: [0.5]}}, "discrete_dims is"),
+        ({"discrete_dims": {0: [0.5, 1.5]}}, "discrete_dims of column 0 are"),
+        ({"discrete_dims": {0: [0.5, 0.5]}}, "discrete_dims of column 0 are"),
+        ({"discrete_dims": {0: []}}, "discrete_dims of column 0 are"),
+        ({"beside": POINTS[:4]}, "beside has 4 options"),
         ({"fixed_features": {7: 0.5}}, "fixed_features is"),
         ({"categorical": [(0, 5)]}, "categorical is"),
         (

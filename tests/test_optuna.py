@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 
 optuna = pytest.importorskip("optuna", reason="the host is not installed")
 preferential = pytest.importorskip("optuna_dashboard.preferential")
@@ -24,10 +23,8 @@ from optuna_dashboard.preferential import _system_attrs  # noqa: E402
 
 from botorch_pref import (  # noqa: E402
     BotorchPrefError,
-    DuelKernel,
-    EPPreferenceGP,
     ExperimentError,
-    PreferenceMarginalLogLikelihood,
+    default_model,
     incumbent_index,
 )
 from botorch_pref.optuna import PreferenceSampler  # noqa: E402
@@ -91,7 +88,7 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
 ) -> None:
     """Better than the best of as many designs at random: the judge does not err."""
     reached, made = [], []
-    for seed, stops in ((0, [6]), (1, [6]), (1, [2, 2])):
+    for seed, stops in ((0, [10]), (1, [10]), (1, [2, 2])):
         name = f"{seed} {stops}"
         preferential.create_study(n_generate=4, study_name=name, storage=stored())
         for num_answers in stops:
@@ -157,8 +154,7 @@ def test_the_model_sees_shares_of_ranges_and_choices_one_hot() -> None:
     hot = [[float(k == kind) for k in "abc"] for kind in kinds]
     rows = [[*h, s, v] for h, s, v in zip(hot, shares, x, strict=True)]
     points = torch.tensor(rows, dtype=torch.double)
-    model = EPPreferenceGP(points, torch.tensor(PAIRS), covar_module=DuelKernel(5))
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    model = default_model(points, torch.tensor(PAIRS), categorical=[(0, 1, 2)])
     best = study._study.sampler.best_trial(study)
     assert best.number == int(incumbent_index(model))
 

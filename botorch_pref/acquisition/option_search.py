@@ -26,7 +26,7 @@ RESTARTS, RAW_SAMPLES = 8, 512
 """Starts that are led uphill, and questions from which they are chosen."""
 
 _TURNS = 4
-"""Of the continuous coordinates and the categories, at most."""
+"""Of the continuous coordinates and those of listed values, at most."""
 
 _LISTED, _EXCHANGED, _CHUNK = 20_000, 4, 2_048
 """Questions about rows that are all valued; sets from which rows are exchanged where
@@ -38,16 +38,18 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class DesignSpace:
-    r"""Designs by ``c`` coordinates: shares of ranges, then numbers of categories.
+    r"""Designs by ``c`` coordinates: shares of ranges, then places in lists of values.
 
-    Units do not matter to a search by coordinates. A category is one coordinate, the
-    place of its value among those that are allowed. Whatever is fixed is none.
+    Units do not matter to a search by coordinates. A category, and a number that has
+    some values only, is one coordinate, the place of its value among those that are
+    allowed. Whatever is fixed is none.
 
     Attributes:
         base: ``d``, the values of all columns that do not vary, and 0 elsewhere.
-        columns: ``k``, the columns of numbers that vary.
+        columns: ``k``, the columns of numbers of any value that vary.
         bounds: ``2 x k``, the ends of these columns.
-        categories: Of each choice that varies, all its columns, and the allowed ones.
+        listed: Of each category and each number of some values only that varies, its
+            ``c`` columns, and its ``v`` values in them, ``v x c``.
         limits: ``A`` (``m x k``) and ``b`` (``m``) of constraints :math:`A z \ge b` of
             the shares.
         rows: All designs, ``N x d``, where they are a table; None elsewhere.
@@ -56,7 +58,7 @@ class DesignSpace:
     base: Tensor
     columns: Tensor
     bounds: Tensor
-    categories: tuple[tuple[list[int], list[int]], ...]
+    listed: tuple[tuple[list[int], Tensor], ...]
     limits: tuple[Tensor, Tensor]
     rows: Tensor | None = None
 
@@ -67,6 +69,7 @@ class DesignSpace:
         *,
         inequality_constraints: Sequence[Constraint] = (),
         categorical: Sequence[Sequence[int]] = (),
+        discrete_dims: Mapping[int, Sequence[float]] | None = None,
         fixed_features: Mapping[int, float] | None = None,
         rows: Tensor | None = None,
     ) -> DesignSpace:
@@ -75,33 +78,40 @@ class DesignSpace:
         All arguments are of right types and columns; see `next_question`.
 
         Raises:
-            FeedbackError: A category has no allowed value, a constraint is about one,
-                or no row of the table is a design.
+            FeedbackError: A category has no allowed value, a constraint is about one
+                or about a number of some values only, or no row of the table is a
+                design.
         """
         fixed = {} if fixed_features is None else fixed_features
         base = torch.zeros_like(bounds[0])
         for column, value in fixed.items():
             base[column] = value
-        categories = []
+        listed = []
         for group in categorical:
             values = _allowed_values(group, fixed)
-            if len(values) > 1:
-                categories.append(([*group], values))
-            else:
-                base[values[0]] = 1.0
-        in_groups = {column for group in categorical for column in group}
+            places = torch.tensor([[*group].index(column) for column in values])
+            listed.append(([*group], one_hot(places, len(group)).to(base)))
+        for column, steps in ({} if discrete_dims is None else discrete_dims).items():
+            if column not in fixed:
+                listed.append(([column], base.new_tensor([*steps]).unsqueeze(-1)))
+        for at, table in listed:
+            if len(table) == 1:
+                base[at] = table[0]
+        in_lists = {column for at, _ in listed for column in at}
+        listed = [(at, table) for at, table in listed if len(table) > 1]
         numbers = [*range(len(base))]
-        numbers = [c for c in numbers if c not in in_groups and c not in fixed]
+        numbers = [c for c in numbers if c not in in_lists and c not in fixed]
         A = torch.zeros(len(inequality_constraints), len(base)).to(base)
         for row, (indices, coefficients, _) in zip(
             A, inequality_constraints, strict=True
         ):
             row.index_add_(0, indices.long(), coefficients.to(base))
-        concerned = in_groups & {*A.ne(0).any(0).nonzero().flatten().tolist()}
+        concerned = in_lists & {*A.ne(0).any(0).nonzero().flatten().tolist()}
         if concerned:
             raise FeedbackError(
                 f"inequality_constraints is about column {min(concerned)}, which is of "
-                "a category; constrain numbers, and leave out values by fixed_features."
+                "a category or of discrete_dims; constrain other columns, and leave "
+                "out values of these."
             )
         b = base.new_tensor([float(rhs) for _, _, rhs in inequality_constraints])
         b = b - A @ base
@@ -114,12 +124,12 @@ class DesignSpace:
         A, b = A[~varies], b[~varies]
         limits = A * (ends[1] - ends[0]), b - A @ ends[0]
         columns = torch.tensor(numbers, dtype=torch.long)
-        if not numbers and not categories:
+        if not numbers and not listed:
             raise FeedbackError(
                 f"fixed_features is {dict(fixed)}, and nothing is left to choose; fix "
                 "fewer columns."
             )
-        space = cls(base, columns, ends, tuple(categories), limits)
+        space = cls(base, columns, ends, tuple(listed), limits)
         if rows is None:
             return space
         rows = rows[space.allows(rows)].unique(dim=0)
@@ -133,7 +143,7 @@ class DesignSpace:
     @property
     def num_parameters(self) -> int:
         """Number of coordinates, ``c``."""
-        return len(self.columns) + len(self.categories)
+        return len(self.columns) + len(self.listed)
 
     @property
     def inequalities(self) -> list[Constraint]:
@@ -148,23 +158,24 @@ class DesignSpace:
         X = self.base.expand(*coordinates.shape[:-1], -1).clone()
         low, high = self.bounds
         X[..., self.columns] = low + shares * (high - low)
-        for place, (group, values) in zip(
-            places.unbind(-1), self.categories, strict=True
-        ):
-            named = torch.tensor([group.index(column) for column in values])
-            X[..., group] = one_hot(named[place.round().long()], len(group)).to(X)
+        for place, (columns, table) in zip(places.unbind(-1), self.listed, strict=True):
+            X[..., columns] = table[place.round().long()].to(X)
         return X
 
     def coordinates(self, X: Tensor) -> Tensor:
         """Coordinates ``... x c`` of designs, ``... x d``."""
         low, high = self.bounds
         shares = (X[..., self.columns] - low) / (high - low)
-        places = [X[..., values].argmax(-1).to(X) for _, values in self.categories]
-        return torch.cat([shares, *(place.unsqueeze(-1) for place in places)], -1)
+        places = [
+            (X[..., columns].unsqueeze(-2) - table).square().sum(-1).argmin(-1)
+            for columns, table in self.listed
+        ]
+        return torch.cat([shares, *(place.unsqueeze(-1).to(X) for place in places)], -1)
 
     def moved(self, X: Tensor) -> Tensor:
         """Designs with the columns that do not vary as they have to be."""
-        varying = [*self.columns.tolist(), *(c for g, _ in self.categories for c in g)]
+        in_lists = (column for columns, _ in self.listed for column in columns)
+        varying = [*self.columns.tolist(), *in_lists]
         moved = self.base.expand_as(X).clone()
         moved[..., varying] = X[..., varying]
         return moved
@@ -174,7 +185,7 @@ class DesignSpace:
         Z = self.coordinates(X)
         allowed = (Z >= -_ROUNDING).all(-1) & self._satisfies(Z)
         allowed &= (Z[..., : len(self.columns)] <= 1 + _ROUNDING).all(-1)
-        # Categories are zeros and a one, and what is fixed is as it has to be.
+        # Values are those of the lists, and what is fixed is as it has to be.
         again = self.features(Z)
         allowed &= ((again - X).abs() <= _ROUNDING * (1 + X.abs())).all(-1)
         if self.rows is not None:
@@ -211,9 +222,9 @@ class DesignSpace:
     def _sobol(self, count: int, seed: int) -> Tensor:
         cube = torch.tensor([[0.0], [1.0]]).to(self.base).expand(2, self.num_parameters)
         Z = draw_sobol_samples(cube, count, 1, seed=seed).squeeze(-2)
-        for place, (_, values) in enumerate(self.categories, len(self.columns)):
-            number = (Z[:, place] * len(values)).floor()
-            Z[:, place] = number.clamp_max(len(values) - 1)
+        for place, (_, table) in enumerate(self.listed, len(self.columns)):
+            number = (Z[:, place] * len(table)).floor()
+            Z[:, place] = number.clamp_max(len(table) - 1)
         return Z
 
     def _satisfies(self, coordinates: Tensor) -> Tensor:
@@ -225,8 +236,8 @@ class DesignSpace:
     def near(self, centres: Tensor, others: Tensor) -> Tensor:
         """Designs between ``centres`` and others, mostly near the centres.
 
-        Between two that satisfy constraints all do. Half of the categories stay. Both
-        are coordinates, ``n x c``.
+        Between two that satisfy constraints all do. Half of the listed values stay.
+        Both are coordinates, ``n x c``.
         """
         share = torch.rand(len(others), 1).to(others) ** 3
         mixed = torch.lerp(centres, others, share)
@@ -315,13 +326,13 @@ def best_options(
 def _climbed(value: _ByCoordinates, space: DesignSpace, starts: Tensor) -> Tensor:
     """The best coordinates from some starts, ``size x c``.
 
-    Categories have no slope: they stay where the others climb, and then each value of
-    each is tried.
+    Listed values have no slope: they stay where the others climb, and then each value
+    of each is tried.
     """
     cube = torch.zeros(2, space.num_parameters).to(starts)
     cube[1] = 1.0
-    for place, (_, values) in enumerate(space.categories, len(space.columns)):
-        cube[1, place] = len(values) - 1
+    for place, (_, table) in enumerate(space.listed, len(space.columns)):
+        cube[1, place] = len(table) - 1
     options: dict[str, Any] = {"batch_limit": RESTARTS}
     inner = value.acquisition
     if isinstance(inner, DistinctOptions) and not space.inequalities:
@@ -354,12 +365,12 @@ def _climbed(value: _ByCoordinates, space: DesignSpace, starts: Tensor) -> Tenso
 
 
 def _with_other_values(space: DesignSpace, options: Tensor) -> Tensor:
-    """Options ``m x size x c`` that differ in one category of one of ``size x c``."""
+    """Options ``m x size x c`` that differ in one listed value of ``size x c``."""
     changed = [options.unsqueeze(0)[:0]]
-    for place, (_, values) in enumerate(space.categories, len(space.columns)):
+    for place, (_, table) in enumerate(space.listed, len(space.columns)):
         for row in range(len(options)):
-            others = options.repeat(len(values), 1, 1)
-            others[:, row, place] = torch.arange(len(values)).to(others)
+            others = options.repeat(len(table), 1, 1)
+            others[:, row, place] = torch.arange(len(table)).to(others)
             changed.append(others[others[:, row, place] != options[row, place]])
     return torch.cat(changed)
 
