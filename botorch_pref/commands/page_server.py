@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import math
 import os
@@ -52,6 +53,7 @@ def serve_page(arguments: argparse.Namespace, listening: socket.socket) -> None:
     options["show"] = _show(arguments)
     texts = ("title", "question", "introduction")
     options |= {name: getattr(arguments, name) for name in texts}
+    options["language"] = _language(arguments.language)
     experiment = _experiment(arguments, options)
     notes, token = (
         _note_warnings(arguments.storage, arguments.name),
@@ -100,6 +102,19 @@ class PageServer(uvicorn.Server):
         for connection in [*self.server_state.connections]:
             if (transport := connection.transport) is not None:
                 transport.abort()
+
+
+def _language(text: str) -> str | dict[str, str]:
+    """Reads a file of texts, or returns the name of a language."""
+    if not text.endswith(".json"):
+        return text
+    try:
+        table = json.loads(Path(text).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BotorchPrefError(f"--language {text}: {error}.") from error
+    if not isinstance(table, dict):
+        raise BotorchPrefError(f"--language {text} is no table of texts.")
+    return table
 
 
 def _show(

@@ -81,6 +81,12 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--title", help="of the page; default: the name of the experiment")
     add("--question", help="what is asked of the options: 'Which tastes better?'")
     add("--introduction", help="a text above the first question of each person")
+    add(
+        "--language",
+        default="en",
+        metavar="LANGUAGE",
+        help="of the page: en, de, or a JSON file of all of its texts; default: en",
+    )
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     add(
         "--allow-host",

@@ -7,7 +7,7 @@ import hmac
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
@@ -20,7 +20,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,16 +34,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.media import Media
-from botorch_pref.web.rendering import STATIC, NumberTable, Show
+from botorch_pref.web.rendering import NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
-    PageTexts,
     PreferenceService,
     json_object,
     patience_seconds,
     status_of,
 )
+from botorch_pref.web.texts import STATIC, PageTexts, page_html
 
 MAX_BYTES = 64 * 1024
 """Of the body of a request: an answer has some hundred."""
@@ -179,6 +185,7 @@ def make_app(
     title: str | None = None,
     question: str | None = None,
     introduction: str | None = None,
+    language: str | Mapping[str, str] = "en",
 ) -> Starlette:
     """Makes an application that asks people the questions of an experiment.
 
@@ -205,12 +212,15 @@ def make_app(
         title: Of the page, in place of the experiment's name.
         question: What is asked of the options, such as "Which tastes better?".
         introduction: A text above the question until somebody has answered one.
+        language: Of the page: ``"en"``, ``"de"``, or a table of all of its texts, with
+            ``lang`` and ``dir``. ``/report`` is in English.
 
     Raises:
         ExperimentError: The model does not take one of the kinds, ``size`` is less than
             two, ``show`` cannot be called or has a unit of no parameter, ``hosts`` is
-            no list of names, ``token`` no text that every request can bring, or
-            ``title``, ``question`` or ``introduction`` no text.
+            no list of names, ``token`` no text that every request can bring,
+            ``title``, ``question`` or ``introduction`` no text, or ``language`` none
+            that is there and no whole table.
     """
     listed = isinstance(hosts, Collection) and not isinstance(hosts, str)
     if not listed or not all(isinstance(host, str) for host in hosts):
@@ -227,7 +237,7 @@ def make_app(
     def address(index: int, option: int, part: int, medium: Media) -> str:
         return f"media/{index}/{option}/{part}{suffix}"
 
-    texts = PageTexts(title, question, introduction)
+    texts = PageTexts(title, question, introduction, language)
     service = PreferenceService(
         experiment, address, show=show, kinds=kinds, size=size, texts=texts
     )
@@ -242,8 +252,8 @@ def make_app(
     calls = {"GET": READS, "POST": WRITES}
     return Starlette(
         routes=[
-            Route("/", _page),
-            Route("/report", _page),
+            Route("/", partial(_page, page_html(texts.table))),
+            Route("/report", partial(_page, page_html(PageTexts().table))),
             Route(media, partial(_media, service)),
             Mount("/static", StaticFiles(directory=STATIC)),
             *(
@@ -261,8 +271,8 @@ def make_app(
     )
 
 
-async def _page(request: Request) -> Response:
-    return FileResponse(STATIC / "page.html")
+async def _page(page: str, request: Request) -> Response:
+    return HTMLResponse(page)
 
 
 async def _call(service: PreferenceService, name: str, request: Request) -> Response:

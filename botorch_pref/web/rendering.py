@@ -28,9 +28,6 @@ from botorch_pref.errors import ExperimentError
 from botorch_pref.web.media import Media, media_of_bytes, media_of_file
 from botorch_pref.web.worker import JSON, LOGGER
 
-STATIC = Path(__file__).parent / "static"
-"""Folder of the page, and of the script and the style that the widget has too."""
-
 
 class AskError(ExperimentError):
     """Error with a remedy for the page to offer, in its ``details``.
@@ -147,13 +144,20 @@ class NumberTable:
         self.units = dict(units or {})
 
 
+_TRUTHS = {"yes": "yes", "no": "no"}
+
+
 def number_tables(
-    space: SearchSpace, options: Sequence[Mapping[str, Any]], units: Mapping[str, str]
+    space: SearchSpace,
+    options: Sequence[Mapping[str, Any]],
+    units: Mapping[str, str],
+    words: Mapping[str, str] = _TRUTHS,
 ) -> list[Contents]:
     """Returns the table of each option of a question, a row for each parameter.
 
     Beside what is written: whether the options differ; ``place``, how far along its
     range the value lies; ``rank``, 1 for the largest and -1 for the smallest one.
+    ``words`` has what is written for ``yes`` and ``no``.
     """
     tables: list[list[JSON]] = [[] for _ in options]
     digits = _further_digits(space, options)
@@ -163,6 +167,8 @@ def number_tables(
         name, unit = named_unit(parameter.name)
         values = [option[parameter.name] for option in options]
         texts = [written(parameter, value, digits) for value in values]
+        if any(isinstance(value, bool) for value in values):
+            texts = [words[text] for text in texts]
         differs = len(set(texts)) > 1
         ranked = differs and number_range(parameter) is not None
         for table, text, value in zip(tables, texts, values, strict=True):
@@ -237,7 +243,11 @@ class Presenter:
     """
 
     def __init__(
-        self, space: SearchSpace, show: Show | NumberTable | None, address: MediaAddress
+        self,
+        space: SearchSpace,
+        show: Show | NumberTable | None,
+        address: MediaAddress,
+        words: Mapping[str, str] = _TRUTHS,
     ) -> None:
         show = NumberTable() if show is None else show
         units = show.units if isinstance(show, NumberTable) else {}
@@ -249,6 +259,7 @@ class Presenter:
         if not isinstance(show, NumberTable) and not callable(show):
             raise ExperimentError(f"show is {show!r}; give a function of an option.")
         self._space, self._show, self._address = space, show, address
+        self._words = words
         self._drawings: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
         self._lock = Lock()
         # Drawing by pyplot, say, is not for several threads.
@@ -314,7 +325,9 @@ class Presenter:
 
     def _draw(self, question: Question) -> list[Contents]:
         if isinstance(self._show, NumberTable):
-            return number_tables(self._space, question.options, self._show.units)
+            return number_tables(
+                self._space, question.options, self._show.units, self._words
+            )
         contents: list[Contents] = []
         try:
             for option in question.options:

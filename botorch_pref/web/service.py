@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.answers import checked_rater
-from botorch_pref.ax.given import given_integer, is_text, wrong
+from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
@@ -29,6 +29,7 @@ from botorch_pref.ax.space.options import has_designs, own_options
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
 from botorch_pref.web.media import Media
+from botorch_pref.web.texts import PageTexts
 from botorch_pref.web.worker import JSON, ModelWorker
 
 T = TypeVar("T")
@@ -126,27 +127,6 @@ def status_of(error: BotorchPrefError) -> int:
         BotorchPrefError: 503,
     }
     return next(status for kind, status in statuses.items() if isinstance(error, kind))
-
-
-_MAX_TEXT = 2000
-
-
-@dataclass(frozen=True)
-class PageTexts:
-    """Texts of a page by whoever runs the experiment; see `make_app`."""
-
-    title: str | None = None
-    question: str | None = None
-    introduction: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses what is no text to be read."""
-        for name, text in vars(self).items():
-            if text is None:
-                continue
-            if not is_text(text) or not text.strip() or len(text) > _MAX_TEXT:
-                short = f"a text of at most {_MAX_TEXT} characters, or leave it out"
-                raise wrong(name, text, short)
 
 
 # --- What the log says
@@ -359,7 +339,7 @@ class PreferenceService:
         # Questions of a person's own may show another number of options.
         self._wanted = None if kinds is None else [*kinds]
         self._kinds = {size: rendering.offered_kinds(experiment, size, kinds)}
-        self._presenter = rendering.Presenter(space, show, address)
+        self._presenter = rendering.Presenter(space, show, address, self._texts.table)
         self._worker = ModelWorker(experiment, size, apart)
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
         # Questions of nobody in particular: the first who comes gets them.

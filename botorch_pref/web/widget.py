@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,14 @@ import traitlets
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web.media import Media
-from botorch_pref.web.rendering import STATIC, NumberTable, Show
+from botorch_pref.web.rendering import NumberTable, Show
 from botorch_pref.web.service import (
     READS,
     WRITES,
-    PageTexts,
     PreferenceService,
     status_of,
 )
+from botorch_pref.web.texts import STATIC, PageTexts
 
 
 class QuestionWidget(anywidget.AnyWidget):
@@ -36,11 +37,13 @@ class QuestionWidget(anywidget.AnyWidget):
         title: See `make_app`, as the next two.
         question: What is asked of the options.
         introduction: A text above the question until somebody has answered one.
+        language: See `make_app`.
     """
 
     _esm = STATIC / "question.js"
     _css = STATIC / "question.css"
     name = traitlets.Unicode().tag(sync=True)
+    texts = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self,
@@ -51,12 +54,13 @@ class QuestionWidget(anywidget.AnyWidget):
         title: str | None = None,
         question: str | None = None,
         introduction: str | None = None,
+        language: str | Mapping[str, str] = "en",
     ) -> None:
-        texts = PageTexts(title, question, introduction)
+        texts = PageTexts(title, question, introduction, language)
         service = PreferenceService(
             experiment, data_address, show=show, size=size, texts=texts, apart=False
         )
-        super().__init__(name=service.name)
+        super().__init__(name=service.name, texts=texts.table)
         self._service = service
         # Cells run while a question is chosen.
         self._calls = ThreadPoolExecutor(4, thread_name_prefix="answer")

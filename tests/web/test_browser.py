@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -684,7 +685,9 @@ def test_long_texts_stand_below_each_other_on_a_phone(words, rows, visit: Open) 
 WIDGET = """
     const done = arguments[0];
     const heard = [];
+    const texts = document.getElementById("botorch-pref-texts").textContent;
     const model = {
+        get: (name) => ({ texts: JSON.parse(texts) })[name],
         on: (name, hear) => heard.push(hear),
         send: async ({ id, call, given }) => {
             const known = Object.entries(given).filter(([, value]) => value !== null);
@@ -1087,3 +1090,35 @@ def test_a_page_says_what_it_asks_and_introduces_itself_once(visit: Open) -> Non
     one.answer("A is the best")
     assert "Sip." not in one.text()
     assert "Which is tastier?" in one.text()
+
+
+def test_a_page_in_german_says_nothing_in_english(visit: Open, place: Path) -> None:
+    one = visit(create(place, initial=1_000), size=None, language="de")
+    element = one.driver.find_element(By.TAG_NAME, "html")
+    assert (element.get_attribute("lang"), element.get_attribute("dir")) == (
+        "de",
+        "ltr",
+    )
+    assert "Was ist am besten?" in one.text()
+    best = one.answer("D ist am besten")
+    until(lambda: "Gespeichert: D ist am besten." in one.text())
+    until(lambda: "Frage 2 · 1 Antwort · Ihr Geschmack" in one.text())
+    one.click("Mehr sagen")
+    one.is_usable()
+    one.answer("Kein Unterschied")
+    until(lambda: "Frage 3 · 2 Antworten" in one.text())
+    one.click("Alle ordnen")
+    shown = one.text()
+    one.click("Ordnen abbrechen")
+    for item in ("Meine Antworten", "Mein Name", "Tasten", "Mein eigener Entwurf"):
+        one.click("Menü")
+        shown += one.text()
+        one.click(item)
+        until(lambda: one.all("dialog"))
+        shown += one.text()
+        one.all("dialog [aria-label=Schließen]")[0].click()
+    english = "the|and|best|answers?|question|better|undo|skip|save|name is|own"
+    assert re.findall(rf"\b(?:{english})\b", shown, re.IGNORECASE) == []
+    assert kept(place)[0] == ("told", best, {"best": 3})
+    one.answer("Überspringen")
+    one.answer("Rückgängig")

@@ -31,8 +31,6 @@ function draw(tag, props = {}, ...children) {
   return element;
 }
 
-const RANK = "Rank them all", IN_ORDER = "Tap them in order, the best first";
-
 const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 const letter = (place) => LETTERS[place] ?? `${place + 1}`;
 
@@ -58,7 +56,8 @@ class CallError extends Error {
 const WRITES = new Set(["answer", "skip", "undo", "own", "claim"]);
 
 class HttpTransport {
-  constructor(token) {
+  constructor(token, texts) {
+    this.texts = texts;
     this.headers = token ? { Authorization: `Bearer ${token}` } : {};
   }
 
@@ -78,7 +77,7 @@ class HttpTransport {
       reply = await fetch(url, request);
       found = await reply.json();
     } catch {
-      throw new CallError("No connection to the experiment.", reply?.ok ? 502 : 0);
+      throw new CallError(this.texts.say("noConnection"), reply?.ok ? 502 : 0);
     }
     if (!reply.ok) throw new CallError(found.error ?? reply.statusText, reply.status, found);
     return found;
@@ -191,11 +190,11 @@ const CONTENTS = {
     make("img", { class: "bp-image", src, alt: name, draggable: "false" }),
   audio: ({ src }, name) => player("audio", src, name),
   video: ({ src }, name) => player("video", src, name),
-  table: ({ rows }, name) =>
+  table: ({ rows }, name, texts) =>
     make(
       "table",
       { class: "bp-table", "aria-label": name },
-      make("tbody", {}, ...rows.map(tableRow)),
+      make("tbody", {}, ...rows.map((row) => tableRow(row, texts))),
     ),
 };
 
@@ -204,11 +203,11 @@ function player(tag, src, name) {
   return make(tag, { ...props, src, "aria-label": name, playsinline: tag === "video" });
 }
 
-function tableRow({ name, value, unit, differs, place, rank }) {
+function tableRow({ name, value, unit, differs, place, rank }, texts) {
   const amount = make("span", { class: "bp-amount" }, make("span", { class: "bp-value" }, value));
   if (unit) amount.append(make("span", { class: "bp-unit" }, ` ${unit}`));
   if (rank) {
-    const mark = { class: "bp-rank", role: "img", "aria-label": rank > 0 ? "more" : "less" };
+    const mark = { class: "bp-rank", role: "img", "aria-label": texts.say(rank > 0 ? "more" : "less") };
     amount.append(make("span", mark, rank > 0 ? "▲" : "▼"));
   }
   const number = make("td", {}, amount);
@@ -222,7 +221,7 @@ function tableRow({ name, value, unit, differs, place, rank }) {
   return row;
 }
 
-const MEDIA = { IMG: "picture", image: "picture", AUDIO: "sound", VIDEO: "film" };
+const MEDIA = { IMG: "brokenPicture", image: "brokenPicture", AUDIO: "brokenSound", VIDEO: "brokenFilm" };
 
 /** The medium that cannot be shown after an error at an element; null if others are tried. */
 function mediumOf(element) {
@@ -231,40 +230,67 @@ function mediumOf(element) {
   return medium?.networkState === HTMLMediaElement.NETWORK_NO_SOURCE ? medium : null;
 }
 
-function contents(shown, name) {
-  return shown.map((content) => CONTENTS[content.type](content, name));
+function contents(shown, name, texts) {
+  return shown.map((content) => CONTENTS[content.type](content, name, texts));
 }
 
 // --------------------------------------------------------------------- words
 
-function list(places) {
-  const names = places.map(letter);
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
+/** The texts of a page, in one language. */
+class Texts {
+  constructor(table) {
+    this.table = table;
+    this.plural = new Intl.PluralRules(table.lang);
+  }
 
-function strengthWords(strength) {
-  const distance = Math.abs(strength - 0.5);
-  if (distance < 0.03) return "no difference";
-  const how = distance < 0.15 ? "slightly" : distance < 0.32 ? "clearly" : "much";
-  return `${strength > 0.5 ? "A" : "B"} is ${how} better`;
-}
+  /** A text, with values in the place of their names. */
+  say(key, values = {}) {
+    return this.table[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  }
 
-/** What was said, in words: the message and the history. */
-function saidWords(said) {
-  const words = [];
-  if (said.winner !== undefined) words.push(`${letter(said.winner)} is better`);
-  if (said.best !== undefined) words.push(`${letter(said.best)} is the best`);
-  if (said.tie) words.push("no difference");
-  if (said.ranking) words.push(said.ranking.map(letter).join(" > "));
-  if (said.strength !== undefined) words.push(strengthWords(said.strength));
-  if (said.cannot_compare) words.push("cannot compare");
-  if (said.invalid?.length) words.push(`${list(said.invalid)} failed`);
-  if (said.ratings) words.push(`rated ${said.ratings.map((r) => (r === null ? "–" : (10 * r).toFixed(1))).join(" and ")}`);
-  if (said.levels) words.push(`level ${said.levels.map((l) => (l === null ? "–" : l + 1)).join(" and ")}`);
-  return words.join(", ");
-}
+  /** The text for a number of things, as the language counts. */
+  count(key, count) {
+    const kind = `${key}.${this.plural.select(count)}`;
+    return this.say(kind in this.table ? kind : `${key}.other`, { count });
+  }
 
-const asWhom = (name) => (name ? `as ${name}` : "without a name");
+  option(place) {
+    return this.say("option", { option: letter(place) });
+  }
+
+  list(places) {
+    const names = places.map(letter);
+    if (names.length < 2) return names.join("");
+    return this.say("and", { first: names.slice(0, -1).join(", "), last: names.at(-1) });
+  }
+
+  strength(strength) {
+    const distance = Math.abs(strength - 0.5);
+    if (distance < 0.03) return this.say("noDifference");
+    const key = distance < 0.15 ? "slightlyBetter" : distance < 0.32 ? "clearlyBetter" : "muchBetter";
+    return this.say(key, { option: strength > 0.5 ? "A" : "B" });
+  }
+
+  /** An answer in words: for the message and the history. */
+  answer(said) {
+    const words = [];
+    if (said.winner !== undefined) words.push(this.say("isBetter", { option: letter(said.winner) }));
+    if (said.best !== undefined) words.push(this.say("isBest", { option: letter(said.best) }));
+    if (said.tie) words.push(this.say("noDifference"));
+    if (said.ranking) words.push(said.ranking.map(letter).join(" > "));
+    if (said.strength !== undefined) words.push(this.strength(said.strength));
+    if (said.cannot_compare) words.push(this.say("cannotCompare"));
+    if (said.invalid?.length) words.push(this.say("failed", { options: this.list(said.invalid) }));
+    const joined = (values) => values.reduce((first, last) => this.say("and", { first, last }));
+    if (said.ratings) words.push(this.say("rated", { values: joined(said.ratings.map((r) => (r === null ? "–" : (10 * r).toFixed(1)))) }));
+    if (said.levels) words.push(this.say("level", { values: joined(said.levels.map((l) => (l === null ? "–" : `${l + 1}`))) }));
+    return words.join(", ");
+  }
+
+  whom(name) {
+    return name ? this.say("asName", { name }) : this.say("withoutName");
+  }
+}
 
 /** The places that an answer puts first. */
 function firstPlaces(said) {
@@ -278,9 +304,10 @@ function firstPlaces(said) {
 // ------------------------------------------------------------------ the view
 
 class QuestionView {
-  constructor(root, transport, { page }) {
+  constructor(root, transport, texts, { page }) {
     this.root = root;
     this.transport = transport;
+    this.texts = texts;
     this.page = page;
     this.busy = false;
     // How many pictures have not come: nothing is answered about what nobody saw.
@@ -351,8 +378,8 @@ class QuestionView {
     const before = this.rater;
     if ((name || null) === before) return;
     this.rater = name || null;
-    const stays = this.names.includes(before ?? "") ? ` What you answered ${asWhom(before)} stays under My answers.` : "";
-    this.#say(`You answer ${asWhom(name)} now.${stays}`);
+    const stays = this.names.includes(before ?? "") ? ` ${this.texts.say("answersStay", { name: this.texts.whom(before) })}` : "";
+    this.#say(`${this.texts.say("answerAsNow", { name: this.texts.whom(name) })}${stays}`);
     this.#keep("rater", this.rater);
     if (this.page) {
       const url = new URL(location.href);
@@ -371,7 +398,7 @@ class QuestionView {
 
   async call(name, given = {}) {
     // A page calls again; a notebook's kernel answers when its cells are done.
-    const silence = () => this.#warn("No reply so far: the notebook is busy with its cells, or its kernel is gone.");
+    const silence = () => this.#warn(this.texts.say("noReply"));
     const timer = this.page ? null : setTimeout(silence, 1000 * REPLY_SECONDS);
     try {
       return await this.transport.call(name, { rater: this.rater, ...given });
@@ -389,23 +416,23 @@ class QuestionView {
     this.counts = make("p", { class: "bp-counts" });
     this.chip = make("button", { type: "button", class: "bp-chip", hidden: true, onclick: () => this.#askName() });
     this.menuButton = make("button", {
-      type: "button", class: "bp-icon", "aria-label": "Menu", "aria-haspopup": "menu",
+      type: "button", class: "bp-icon", "aria-label": this.texts.say("menu"), "aria-haspopup": "menu",
       "aria-expanded": "false", onclick: () => this.#menu(this.menu.hidden),
     }, "⋯");
     this.menu = make("div", { class: "bp-menu", role: "menu", hidden: true },
-      menuItem("My own design", () => this.#ownDesign()),
-      menuItem("My answers", () => this.#showHistory()),
-      menuItem("My name", () => this.#askName()),
-      menuItem("Keys", () => this.#showKeys()),
-      this.page ? make("a", { role: "menuitem", class: "bp-report-link", href: this.#reportAddress() }, "What was learned",
-        make("small", {}, "for who runs the experiment")) : null,
+      menuItem(this.texts.say("myDesign"), () => this.#ownDesign()),
+      menuItem(this.texts.say("myAnswers"), () => this.#showHistory()),
+      menuItem(this.texts.say("myName"), () => this.#askName()),
+      menuItem(this.texts.say("keys"), () => this.#showKeys()),
+      this.page ? make("a", { role: "menuitem", class: "bp-report-link", href: this.#reportAddress() }, this.texts.say("findings"),
+        make("small", {}, this.texts.say("findingsFor"))) : null,
     );
     this.main = make("main", { class: "bp-main", "aria-busy": "true" });
     this.message = make("p", { class: "bp-message", "aria-hidden": "true" });
     this.live = make("p", { class: "bp-live", role: "status", "aria-live": "polite" });
     this.alert = make("p", { class: "bp-alert", role: "alert", hidden: true });
     this.root.replaceChildren(
-      make("div", { class: this.page ? "bp" : "bp bp-widget", tabindex: this.page ? null : "-1" },
+      make("div", { class: this.page ? "bp" : "bp bp-widget", lang: this.texts.table.lang, dir: this.texts.table.dir, tabindex: this.page ? null : "-1" },
         make("header", { class: "bp-head" },
           make("div", { class: "bp-names" }, this.title, this.counts), this.chip, this.menuButton, this.menu),
         this.message, this.alert, this.main, this.live),
@@ -497,7 +524,7 @@ class QuestionView {
       if (this.page) document.title = this.progress.name;
       this.#count();
       this.chip.textContent = this.rater ?? "";
-      this.chip.setAttribute("aria-label", `You answer as ${this.rater}; change`);
+      this.chip.setAttribute("aria-label", this.texts.say("answerAsChange", { name: this.rater }));
       this.chip.hidden = !this.rater;
     } catch {
       // Counts are no reason to stop.
@@ -515,11 +542,11 @@ class QuestionView {
     if (!this.progress) return;
     this.#introduce();
     const { answered, yours, initial } = this.progress;
-    const mine = yours === answered ? "" : ` · ${yours} by you`;
-    const early = answered < initial ? ` · getting to know your taste` : "";
-    const answers = answered === 1 ? "answer" : "answers";
-    const number = this.asked ? `Question ${this.asked.number} · ` : "";
-    this.counts.textContent = answered ? `${number}${answered} ${answers}${mine}${early}` : "The first question";
+    const parts = this.asked ? [this.texts.say("question", { number: this.asked.number })] : [];
+    parts.push(this.texts.count("answers", answered));
+    if (yours !== answered) parts.push(this.texts.say("yours", { count: yours }));
+    if (answered < initial) parts.push(this.texts.say("early"));
+    this.counts.textContent = answered ? parts.join(" · ") : this.texts.say("firstQuestion");
   }
 
   show(asked) {
@@ -542,36 +569,36 @@ class QuestionView {
     this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, this.#promptWords());
     this.cards = asked.shown.map((shown, place) => this.#card(shown, place));
     const long = asked.shown.flat().some((c) => c.type === "text" && c.text.length > LONG_TEXT);
-    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": `Question ${asked.number}`, "data-question": asked.question }, ...this.cards);
+    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": this.texts.say("question", { number: asked.number }), "data-question": asked.question }, ...this.cards);
     const moved = new ResizeObserver(() => group.isConnected && (!this.busy || this.settling) && this.#settle());
     for (const one of group.querySelectorAll("img, video")) moved.observe(one);
     const beside = make("div", { class: "bp-beside" });
     const button = (text, key, act, more = "") =>
       make("button", { type: "button", class: `bp-quiet ${more}`, "aria-keyshortcuts": key, onclick: act }, text, make("kbd", { "aria-hidden": "true" }, key));
-    if (kinds.has("tie")) this.compares.push(button("No difference", "=", () => this.answer({ tie: true }), "bp-says"));
+    if (kinds.has("tie")) this.compares.push(button(this.texts.say("noDifferenceButton"), "=", () => this.answer({ tie: true }), "bp-says"));
     // What cannot be said while a ranking is under way.
     this.instead = [...this.compares];
     this.rankText = this.rankKey = null;
     if (kinds.has("ranking") && !this.order) {
-      this.rankText = make("span", {}, RANK);
+      this.rankText = make("span", {}, this.texts.say("rankButton"));
       this.rankKey = make("kbd", { "aria-hidden": "true" }, "R");
       this.compares.push(make("button", { type: "button", class: "bp-quiet bp-says", "aria-keyshortcuts": "R", onclick: () => this.#rank() }, this.rankText, this.rankKey));
     }
     beside.append(...this.compares);
     if (kinds.has("cannot_compare")) {
-      this.instead.push(button("Cannot compare", "C", () => this.answer({ cannot_compare: true }), "bp-says"));
+      this.instead.push(button(this.texts.say("cannotCompareButton"), "C", () => this.answer({ cannot_compare: true }), "bp-says"));
       beside.append(this.instead.at(-1));
     }
-    this.undoButton = button("Undo", "U", () => this.undo());
+    this.undoButton = button(this.texts.say("undo"), "U", () => this.undo());
     this.undoButton.disabled = this.last === null;
-    const back = make("div", { class: "bp-back" }, this.undoButton, button("Skip", "S", () => this.skip()));
+    const back = make("div", { class: "bp-back" }, this.undoButton, button(this.texts.say("skip"), "S", () => this.skip()));
     this.hint = make("p", { class: "bp-wait", hidden: true });
     this.introduction = make("p", { class: "bp-introduction", hidden: true });
     this.#introduce();
     this.main.replaceChildren(this.introduction, this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
     this.#watchMedia(group);
     this.#showOrder();
-    this.live.textContent = `${this.said ?? ""} Question ${asked.number}. ${this.prompt.textContent}`.trim();
+    this.live.textContent = `${this.said ?? ""} ${this.texts.say("question", { number: asked.number })}. ${this.prompt.textContent}`.trim();
     this.said = null;
     if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
     if (this.page) scrollTo({ top: 0 });
@@ -614,18 +641,18 @@ class QuestionView {
       const medium = mediumOf(target);
       if (!medium || asked !== this.asked || this.sending) return;
       const place = this.cards.findIndex((card) => card.contains(medium));
-      const message = `The ${MEDIA[medium.tagName]} of option ${letter(place)} cannot be shown. Try again, or skip this question and tell whoever runs the experiment.`;
+      const message = this.texts.say(MEDIA[medium.tagName], { option: letter(place) });
       this.#complain({ message, question: asked.question });
     }, { capture: true });
     look();
   }
 
   #card(shown, place) {
-    const name = `Option ${letter(place)}`;
+    const name = this.texts.option(place);
     const pair = this.asked.options.length === 2;
     const label = make("span", { class: "bp-choose-text" });
     const key = pair ? "←→"[place] : `${place + 1}`;
-    const body = make("div", { class: "bp-body", id: `bp-body-${place}` }, ...contents(shown, name));
+    const body = make("div", { class: "bp-body", id: `bp-body-${place}` }, ...contents(shown, name, this.texts));
     const choose = this.tapped && make("button", {
       type: "button", class: "bp-choose", "aria-describedby": `bp-body-${place}`,
       onclick: (event) => { event.stopPropagation(); this.#tap(place); },
@@ -656,9 +683,9 @@ class QuestionView {
 
   #promptWords() {
     if (this.asked.prompt) return this.asked.prompt;
-    if (this.order) return IN_ORDER;
-    if (this.tapped) return this.tapped === "winner" ? "Which do you prefer?" : "Which is the best?";
-    return this.asked.kinds.some((kind) => kind === "levels" || kind === "ratings") ? "How good is each?" : "How do they compare?";
+    if (this.order) return this.texts.say("inOrder");
+    if (this.tapped) return this.texts.say(this.tapped === "winner" ? "whichIsPreferred" : "whichIsBest");
+    return this.texts.say(this.asked.kinds.some((kind) => kind === "levels" || kind === "ratings") ? "howGood" : "compareThem");
   }
 
   /** Whether taps have begun what Undo and Esc take back; where nothing but a ranking is asked for, the first tap begins it. */
@@ -671,11 +698,11 @@ class QuestionView {
     this.order = this.order && this.rankText ? null : [];
     this.prompt.textContent = this.#promptWords();
     if (this.rankText) {
-      this.rankText.textContent = this.order ? "Stop ranking" : RANK;
+      this.rankText.textContent = this.texts.say(this.order ? "stopRanking" : "rankButton");
       this.rankKey.textContent = this.order ? "Esc" : "R";
     }
     this.#showOrder();
-    this.live.textContent = this.order ? `${this.prompt.textContent}. ${this.hint.textContent}` : `Ranking stopped. ${this.prompt.textContent}`;
+    this.live.textContent = this.order ? `${this.prompt.textContent}. ${this.hint.textContent}` : `${this.texts.say("rankingStopped")} ${this.prompt.textContent}`;
   }
 
   #rankNext(place) {
@@ -688,9 +715,9 @@ class QuestionView {
   }
 
   #showOrder() {
-    const begun = this.order?.length ? `So far ${this.order.map(letter).join(" > ")}; Undo takes back the last tap.` : "Nothing is saved before the last tap.";
-    const how = this.asked.prompt && !this.order?.length ? `${IN_ORDER}. ${begun}` : begun;
-    this.hint.textContent = this.rankText && !this.order?.length ? `${how} Stop ranking, below, goes back.` : how;
+    const begun = this.order?.length ? this.texts.say("rankedSoFar", { order: this.order.map(letter).join(" > ") }) : this.texts.say("nothingSaved");
+    const how = this.asked.prompt && !this.order?.length ? `${this.texts.say("inOrder")}. ${begun}` : begun;
+    this.hint.textContent = this.rankText && !this.order?.length ? `${how} ${this.texts.say("stopGoesBack")}` : how;
     this.hint.hidden = !this.order;
     for (const one of this.instead) one.hidden = this.#ranking;
     this.main.classList.toggle("bp-ranking", Boolean(this.order));
@@ -699,7 +726,8 @@ class QuestionView {
     this.cards.forEach((card, place) => {
       const at = this.order?.indexOf(place) ?? -1;
       card.classList.toggle("bp-ordered", at >= 0);
-      const text = !this.order ? `${letter(place)} is ${this.tapped === "winner" ? "better" : "the best"}` : at >= 0 ? `${at + 1}.` : `${letter(place)} is next`;
+      const key = this.order ? "isNext" : this.tapped === "winner" ? "isBetter" : "isBest";
+      const text = at >= 0 ? `${at + 1}.` : this.texts.say(key, { option: letter(place) });
       card.querySelector(".bp-choose-text").textContent = text;
     });
   }
@@ -710,17 +738,17 @@ class QuestionView {
     const parts = [];
     const places = this.asked.options.map((_, place) => place);
     if (kinds.has("strength")) parts.push(this.#strength());
-    if (kinds.has("levels")) parts.push(this.#perOption(`How good is each? ${this.asked.levels} is the best.`, places, (place) => this.#levels(place)));
-    else if (kinds.has("ratings")) parts.push(this.#perOption("How good is each?", places, (place) => this.#rating(place)));
-    if (kinds.has("invalid")) parts.push(this.#perOption("Did one fail?", places, (place) => this.#failure(place), "bp-row"));
+    if (kinds.has("levels")) parts.push(this.#perOption(this.texts.say("howGoodLevels", { levels: this.asked.levels }), places, (place) => this.#levels(place)));
+    else if (kinds.has("ratings")) parts.push(this.#perOption(this.texts.say("howGood"), places, (place) => this.#rating(place)));
+    if (kinds.has("invalid")) parts.push(this.#perOption(this.texts.say("whatFailed"), places, (place) => this.#failure(place), "bp-row"));
     if (!parts.length) return null;
-    this.note = make("textarea", { class: "bp-note", rows: "2", maxlength: "2000", placeholder: "A note (optional)", "aria-label": "A note" });
-    this.saveButton = make("button", { type: "button", class: "bp-save", disabled: true, onclick: () => this.answer({}) }, this.tapped ? "Save this without a choice" : "Save this");
+    this.note = make("textarea", { class: "bp-note", rows: "2", maxlength: "2000", placeholder: this.texts.say("noteOptional"), "aria-label": this.texts.say("note") });
+    this.saveButton = make("button", { type: "button", class: "bp-save", disabled: true, onclick: () => this.answer({}) }, this.texts.say(this.tapped ? "saveWithoutChoice" : "saveThis"));
     const whole = make("div", { class: "bp-parts" }, ...parts, this.note, this.saveButton);
     if (!this.tapped) return make("div", { class: "bp-more" }, whole);
     // Whoever says more says it of the next question too.
     const kept = { open: this.saysMore, ontoggle: (event) => { this.saysMore = event.target.open; } };
-    return make("details", { class: "bp-more", ...kept }, make("summary", {}, "Say more"), whole);
+    return make("details", { class: "bp-more", ...kept }, make("summary", {}, this.texts.say("sayMore")), whole);
   }
 
   #perOption(title, places, control, more = "") {
@@ -728,24 +756,24 @@ class QuestionView {
   }
 
   #strength() {
-    const words = make("output", { class: "bp-words" }, "no difference");
-    const slider = make("input", { type: "range", min: "-49", max: "49", value: "0", step: "1", "aria-label": "How much better", "aria-valuetext": "no difference" });
+    const words = make("output", { class: "bp-words" }, this.texts.say("noDifference"));
+    const slider = make("input", { type: "range", min: "-49", max: "49", value: "0", step: "1", "aria-label": this.texts.say("howMuchBetter"), "aria-valuetext": this.texts.say("noDifference") });
     // To the left, where A is, means that A is better.
     const strength = () => (50 - Number(slider.value)) / 100;
-    const save = make("button", { type: "button", class: "bp-save", onclick: () => this.answer({ strength: strength() }) }, "Save");
+    const save = make("button", { type: "button", class: "bp-save", onclick: () => this.answer({ strength: strength() }) }, this.texts.say("save"));
     this.compares.push(save);
     slider.addEventListener("input", () => {
-      words.textContent = strengthWords(strength());
+      words.textContent = this.texts.strength(strength());
       slider.setAttribute("aria-valuetext", words.textContent);
     });
-    return make("fieldset", { class: "bp-part" }, make("legend", {}, "How much better?"),
+    return make("fieldset", { class: "bp-part" }, make("legend", {}, this.texts.say("howMuchBetter")),
       make("div", { class: "bp-slide" }, make("span", { "aria-hidden": "true" }, "A"), slider, make("span", { "aria-hidden": "true" }, "B")),
       make("div", { class: "bp-slide" }, words, save));
   }
 
   #rating(place) {
     const words = make("output", { class: "bp-words" }, "–");
-    const slider = make("input", { type: "range", min: "1", max: "99", value: "50", step: "1", class: "bp-untouched", "aria-label": `Rating of option ${letter(place)}, from 0 to 10` });
+    const slider = make("input", { type: "range", min: "1", max: "99", value: "50", step: "1", class: "bp-untouched", "aria-label": this.texts.say("ratingOf", { option: letter(place) }) });
     slider.addEventListener("input", () => {
       slider.classList.remove("bp-untouched");
       this.values.ratings[place] = Number(slider.value) / 100;
@@ -757,7 +785,7 @@ class QuestionView {
   }
 
   #levels(place) {
-    const box = make("div", { class: "bp-slide", role: "radiogroup", "aria-label": `Level of option ${letter(place)}` }, make("span", { "aria-hidden": "true" }, letter(place)));
+    const box = make("div", { class: "bp-slide", role: "radiogroup", "aria-label": this.texts.say("levelOf", { option: letter(place) }) }, make("span", { "aria-hidden": "true" }, letter(place)));
     const buttons = Array.from({ length: this.asked.levels }, (_, level) =>
       make("button", { type: "button", class: "bp-level", role: "radio", "aria-checked": "false", onclick: () => {
         const same = this.values.levels[place] === level;
@@ -788,7 +816,7 @@ class QuestionView {
         this.#showOrder();
       }
       this.#canSave();
-    } }, `${letter(place)} failed`);
+    } }, this.texts.say("failed", { options: letter(place) }));
     return button;
   }
 
@@ -822,7 +850,7 @@ class QuestionView {
     this.main.setAttribute("aria-busy", "true");
     for (const place of firstPlaces(whole)) this.cards[place].classList.add("bp-chosen");
     this.main.classList.add("bp-sending");
-    await this.#send(given, saidWords(whole));
+    await this.#send(given, this.texts.answer(whole));
   }
 
   /** Sends an answer, and shows what follows. */
@@ -835,7 +863,7 @@ class QuestionView {
   }
 
   /** Sends an answer until it is stored or refused; the next question, or the refusal. */
-  async #deliver(given, words = "your answer") {
+  async #deliver(given, words = this.texts.say("yourAnswer")) {
     this.sending = true;
     for (let failures = 0; ; ) {
       try {
@@ -843,16 +871,16 @@ class QuestionView {
         this.last = given.question;
         this.#remember(given.rater ?? "");
         this.#connected(true);
-        this.#say(`Saved: ${words}`);
+        this.#say(this.texts.say("saved", { words }));
         return this.#delivered(given, { next });
       } catch (error) {
         // The experiment has another answer, or cannot have this one.
         if (error.status === 409 || error.status === 400) {
-          this.#say(error.status === 409 ? "This question had an answer already." : error.message);
+          this.#say(error.status === 409 ? this.texts.say("answeredBefore") : error.message);
           return this.#delivered(given, {});
         }
         // An old address, or one where something else is served by now: it is kept.
-        const kept = "Your answer is kept here, and sent as soon as it can be.";
+        const kept = this.texts.say("keptHere");
         if (!error.passes) {
           this.#connected(true);
           error.message = `${error.message} ${kept}`;
@@ -882,13 +910,13 @@ class QuestionView {
     if (this.order?.length) return this.#rankNext(this.order.at(-1));
     if (this.#ranking || this.last === null) return;
     // Named, so that it is undone once where the reply is lost and this is tapped again.
-    await this.#act("undo", { question: this.last, experiment: this.asked?.experiment }, "Undone: please answer again.");
+    await this.#act("undo", { question: this.last, experiment: this.asked?.experiment }, this.texts.say("undone"));
   }
 
   async skip() {
     if (!this.asked) return;
     const { question, experiment } = this.asked;
-    await this.#act("skip", { question, experiment }, "Skipped");
+    await this.#act("skip", { question, experiment }, this.texts.say("skipped"));
   }
 
   /** A call after which another question is on display. */
@@ -934,7 +962,7 @@ class QuestionView {
   }
 
   #connected(yes, more = "") {
-    this.#warn(yes ? "" : `No connection to the experiment. ${more}`.trim());
+    this.#warn(yes ? "" : `${this.texts.say("noConnection")} ${more}`.trim());
   }
 
   /** Says why a call has to be repeated. */
@@ -945,7 +973,7 @@ class QuestionView {
 
   #waiting(waited = 0) {
     this.main.setAttribute("aria-busy", "true");
-    const words = waited > 1 ? `The next question is being chosen, for ${Math.round(waited)} seconds so far. Your answers are safe.` : "The next question …";
+    const words = waited > 1 ? this.texts.say("beingChosen", { seconds: Math.round(waited) }) : this.texts.say("nextQuestion");
     const note = make("p", { class: "bp-wait" }, words);
     if (waited > 1) this.live.textContent = words;
     const ghost = () => make("div", { class: "bp-card bp-ghost", "aria-hidden": "true" }, make("div", { class: "bp-letter" }), make("div", { class: "bp-body" }), make("div", { class: "bp-choose" }));
@@ -958,10 +986,10 @@ class QuestionView {
     this.asked = null;
     this.main.setAttribute("aria-busy", "false");
     const button = (text, act) => make("button", { type: "button", class: "bp-save", onclick: act }, text);
-    const skip = question === null ? null : button("Skip this question", () => this.#act("skip", { question }, "Skipped"));
-    const name = needs === "name" ? button("Enter my name", () => this.#askName()) : null;
+    const skip = question === null ? null : button(this.texts.say("skipQuestion"), () => this.#act("skip", { question }, this.texts.say("skipped")));
+    const name = needs === "name" ? button(this.texts.say("enterName"), () => this.#askName()) : null;
     this.main.replaceChildren(make("div", { class: "bp-empty" },
-      make("p", { role: "alert" }, message), name ?? button("Try again", () => this.start()), ...(skip ? [skip] : [])));
+      make("p", { role: "alert" }, needs === "name" && !this.rater ? this.texts.say("needsName") : message), name ?? button(this.texts.say("tryAgain"), () => this.start()), ...(skip ? [skip] : [])));
   }
 
   // --------------------------------------------------------------------- keys
@@ -1013,7 +1041,7 @@ class QuestionView {
     const close = () => dialog.close();
     const id = `bp-dialog-${Math.random().toString(36).slice(2)}`;
     const dialog = make("dialog", { class: "bp-dialog", "aria-labelledby": id },
-      make("header", {}, make("h2", { id }, title), make("button", { type: "button", class: "bp-icon", "aria-label": "Close", onclick: close }, "✕")),
+      make("header", {}, make("h2", { id }, title), make("button", { type: "button", class: "bp-icon", "aria-label": this.texts.say("close"), onclick: close }, "✕")),
       ...children);
     dialog.addEventListener("close", () => dialog.remove());
     dialog.addEventListener("click", (event) => event.target === dialog && close());
@@ -1028,8 +1056,8 @@ class QuestionView {
       event.preventDefault();
       dialog.close();
       this.#setRater(input.value.trim());
-    } }, make("label", { for: "bp-name" }, "Your name is kept with your answers. Everyone who answers under a name gets questions of their own."), input, make("button", { class: "bp-save" }, "Save"), this.#otherNames((name) => { dialog.close(); this.#setRater(name); }));
-    const dialog = this.#dialog("My name", form);
+    } }, make("label", { for: "bp-name" }, this.texts.say("nameUse")), input, make("button", { class: "bp-save" }, this.texts.say("save")), this.#otherNames((name) => { dialog.close(); this.#setRater(name); }));
+    const dialog = this.#dialog(this.texts.say("myName"), form);
     input.focus();
   }
 
@@ -1037,21 +1065,22 @@ class QuestionView {
   #otherNames(choose) {
     const others = this.names.filter((name) => name !== (this.rater ?? ""));
     if (!others.length) return null;
-    const buttons = others.map((name) => make("button", { type: "button", class: "bp-toggle bp-known", onclick: () => choose(name) }, name || "without a name"));
-    return make("div", { class: "bp-form", role: "group", "aria-label": "Other names" }, make("span", {}, "Answers stay under the name that they were given under. To see or undo earlier ones, go back to it:"), make("div", { class: "bp-row" }, ...buttons));
+    const buttons = others.map((name) => make("button", { type: "button", class: "bp-toggle bp-known", onclick: () => choose(name) }, name || this.texts.say("withoutName")));
+    return make("div", { class: "bp-form", role: "group", "aria-label": this.texts.say("otherNames") }, make("span", {}, this.texts.say("otherNamesUse")), make("div", { class: "bp-row" }, ...buttons));
   }
 
   #showKeys() {
-    const keys = [["← →", "choose the left or the right one"], ["1 2 3 …", "choose by number"], ["=", "no difference"], ["C", "cannot compare"], ["R", "rank more than two, by their numbers"], ["Esc", "stop ranking"], ["U", "undo"], ["S", "skip"]];
-    this.#dialog("Keys", make("dl", { class: "bp-keys" }, ...keys.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)])));
+    const say = (key) => this.texts.say(key);
+    const keys = [["← →", say("keysSides")], ["1 2 3 …", say("keysNumbers")], ["=", say("noDifference")], ["C", say("cannotCompare")], ["R", say("keysRank")], ["Esc", say("keysStop")], ["U", say("keysUndo")], ["S", say("keysSkip")]];
+    this.#dialog(say("keys"), make("dl", { class: "bp-keys" }, ...keys.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)])));
   }
 
   async #showHistory() {
     const body = make("div", { class: "bp-history" });
     const mine = this.rater ?? "";
     const names = [mine, ...this.names.filter((name) => name !== mine)];
-    const given = this.#segments("Given", names.map(asWhom), (place) => this.#fillHistory(body, names[place]));
-    this.#dialog("My answers", names.length > 1 ? given.element : null, body);
+    const given = this.#segments(this.texts.say("answersGiven"), names.map((name) => this.texts.whom(name)), (place) => this.#fillHistory(body, names[place]));
+    this.#dialog(this.texts.say("myAnswers"), names.length > 1 ? given.element : null, body);
     given.choose(0);
   }
 
@@ -1062,7 +1091,7 @@ class QuestionView {
     let rows;
     try {
       const { answers } = await call;
-      rows = answers.length ? answers.map((one) => this.#past(one)) : [make("p", {}, "No answer so far.")];
+      rows = answers.length ? answers.map((one) => this.#past(one)) : [make("p", {}, this.texts.say("noAnswers"))];
     } catch (error) {
       rows = [make("p", { role: "alert" }, error.message)];
     }
@@ -1075,9 +1104,9 @@ class QuestionView {
     // In brackets the name that the findings have.
     const called = (place) => `${letter(place)} (${titles[place]})`;
     const minis = shown.map((one, place) =>
-      make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter" }, called(place)), ...contents(one, `Option ${letter(place)}`)));
-    const when = make("time", { datetime: time }, new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }));
-    return make("section", { class: "bp-past" }, make("h3", {}, `${number}. ${saidWords(said)} `, when), make("div", { class: "bp-minis" }, ...minis));
+      make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter" }, called(place)), ...contents(one, this.texts.option(place), this.texts)));
+    const when = make("time", { datetime: time }, new Date(time).toLocaleTimeString(this.texts.table.lang, { hour: "2-digit", minute: "2-digit" }));
+    return make("section", { class: "bp-past" }, make("h3", {}, `${number}. ${this.texts.answer(said)} `, when), make("div", { class: "bp-minis" }, ...minis));
   }
 
   // --------------------------------------------------------------- own design
@@ -1101,13 +1130,13 @@ class QuestionView {
       against.choose(place < options.length ? place : 0);
     };
     // A design between the first two differs from the first, so that they can be compared.
-    const from = this.#segments("Start from", ["between", ...letters], (place) => start(place ? place - 1 : options.length));
-    const against = this.#segments("Compare it with", letters, () => check());
+    const from = this.#segments(this.texts.say("startFrom"), [this.texts.say("between"), ...letters], (place) => start(place ? place - 1 : options.length));
+    const against = this.#segments(this.texts.say("compareWith"), letters, () => check());
     const hint = make("p", { class: "bp-hint", role: "status" });
-    const save = make("button", { class: "bp-save" }, "Compare");
+    const save = make("button", { class: "bp-save" }, this.texts.say("compare"));
     const check = () => {
       save.disabled = inputs.every((input) => input.looksLike(options[against.chosen()][input.name]));
-      hint.textContent = save.disabled ? `This is ${letters[against.chosen()]} as it is. Change a value to compare it.` : "";
+      hint.textContent = save.disabled ? this.texts.say("asItIs", { option: letters[against.chosen()] }) : "";
     };
     const problem = make("p", { class: "bp-problem", role: "alert", hidden: true });
     const reversed = Math.random() < 0.5;
@@ -1123,7 +1152,7 @@ class QuestionView {
       try {
         const asked = await this.call("own", { options: pair });
         dialog.close();
-        this.#say("Your own design is among these.");
+        this.#say(this.texts.say("designAmong"));
         if (asked.question === null) await this.load();
         else this.show(asked);
       } catch (error) {
@@ -1132,7 +1161,7 @@ class QuestionView {
         problem.hidden = false;
       }
     }, oninput: () => check() }, from.element, ...inputs.map((input) => input.element), against.element, hint, problem, save);
-    const dialog = this.#dialog("My own design", form);
+    const dialog = this.#dialog(this.texts.say("myDesign"), form);
     from.choose(0);
   }
 
@@ -1151,7 +1180,7 @@ class QuestionView {
     const id = `bp-field-${field.name}`;
     const label = make("label", { for: id }, field.label, field.unit ? make("span", { class: "bp-unit" }, ` ${field.unit}`) : null);
     if (field.type === "choice") {
-      const select = make("select", { id, name: field.name }, ...field.values.map((value, i) => make("option", { value: `${i}` }, value === true ? "yes" : value === false ? "no" : `${value}`)));
+      const select = make("select", { id, name: field.name }, ...field.values.map((value, i) => make("option", { value: `${i}` }, typeof value === "boolean" ? this.texts.say(value ? "yes" : "no") : `${value}`)));
       const element = make("div", { class: "bp-field" }, label, select);
       const get = () => field.values[Number(select.value)];
       const set = (value) => { select.value = `${field.values.indexOf(value)}`; };
@@ -1182,8 +1211,9 @@ class QuestionView {
 // ---------------------------------------------------------------- the report
 
 class ReportView {
-  constructor(root, transport) {
+  constructor(root, transport, texts) {
     this.root = root;
+    this.texts = texts;
     this.transport = transport;
   }
 
@@ -1220,7 +1250,7 @@ class ReportView {
     if (cards.length && shown.some((part) => part.type === "table")) cards[0] = [`${cards[0][0]}: ${recommended.name.replaceAll(" ", "\u00a0")}`, null];
     if (advice) cards.push([values.stop ? "Stop" : "Go on", advice]);
     return make("section", { class: "bp-bests" }, ...cards.map(([name, value], i) =>
-      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(shown, "The recommended option")), value && make("p", {}, `${value}`))));
+      make("div", { class: "bp-card bp-first" }, make("h2", {}, name), ...(i ? [] : contents(shown, "The recommended option", this.texts)), value && make("p", {}, `${value}`))));
   }
 
   /** How the utility changes from the best option shown as one parameter moves. */
@@ -1435,7 +1465,7 @@ class ReportView {
 
 /** anywidget's protocol. */
 function render({ model, el }) {
-  const view = new QuestionView(el, new WidgetTransport(model), { page: false });
+  const view = new QuestionView(el, new WidgetTransport(model), new Texts(model.get("texts")), { page: false });
   view.start();
   return () => view.stop();
 }
@@ -1445,7 +1475,8 @@ export default { render };
 const root = document.getElementById("botorch-pref-page");
 if (root) {
   const token = new URLSearchParams(location.search).get("token");
-  const transport = new HttpTransport(token);
+  const texts = new Texts(JSON.parse(document.getElementById("botorch-pref-texts").textContent));
+  const transport = new HttpTransport(token, texts);
   const report = location.pathname.endsWith("/report");
-  (report ? new ReportView(root, transport) : new QuestionView(root, transport, { page: true })).start();
+  (report ? new ReportView(root, transport, texts) : new QuestionView(root, transport, texts, { page: true })).start();
 }
