@@ -1100,8 +1100,8 @@ def test_a_page_in_german_says_nothing_in_english(visit: Open, place: Path) -> N
         "ltr",
     )
     assert "Was ist am besten?" in one.text()
-    best = one.answer("D ist am besten")
-    until(lambda: "Gespeichert: D ist am besten." in one.text())
+    best = one.answer("D am besten")
+    until(lambda: "Gespeichert: D am besten." in one.text())
     until(lambda: "Frage 2 · 1 Antwort · Ihr Geschmack" in one.text())
     one.click("Mehr sagen")
     one.is_usable()
