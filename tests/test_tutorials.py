@@ -1,8 +1,7 @@
 """The tutorials run, and their committed outputs are what they print.
 
-The numbers in their text are asserted in the notebooks themselves, in the cells tagged
-``check``. What cells tagged ``varies`` print depends on how fast a machine is, or on
-how it rounds.
+`tutorial_checks` holds the numbers in their text. What cells tagged ``varies`` print
+depends on how fast a machine is, or on how it rounds.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import logging
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import forks
@@ -21,6 +21,7 @@ import nbformat
 import pandas
 import pytest
 import torch
+import tutorial_checks
 from IPython.lib.pretty import pretty
 from matplotlib import pyplot
 from matplotlib.figure import Figure
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS = ROOT / "tutorials"
 NOTEBOOKS = sorted(path.name for path in TUTORIALS.glob("*.ipynb"))
 MAX_BYTES = 400_000
+MAX_LINES = 60
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -60,9 +62,28 @@ def test_committed_outputs_are_of_one_clean_run(name: str) -> None:
             assert output.get("name") != "stderr"
     assert sum(map(num_images, cells)) >= 2
     assert (TUTORIALS / name).stat().st_size < MAX_BYTES
-    assert cells[-1].metadata.tags == ["check"]
-    checks = ast.walk(ast.parse(cells[-1].source))
-    assert any(isinstance(node, ast.Assert) for node in checks)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_cells_are_short_and_teach_instead_of_testing(name: str) -> None:
+    sources = [cell.source for cell in code_cells(name)]
+    assert max(source.count("\n") + 1 for source in sources) <= MAX_LINES
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    assert not any(isinstance(node, ast.Assert) for node in nodes)
+
+
+def test_the_quick_start_is_twenty_lines_and_two_figures() -> None:
+    loop, *figures = code_cells("quick_start.ipynb")
+    function = ast.parse(loop.source).body
+    lines = {
+        node.lineno
+        for statement in function
+        if not isinstance(statement, ast.FunctionDef | ast.Import | ast.ImportFrom)
+        for node in ast.walk(statement)
+        if hasattr(node, "lineno")
+    }
+    assert len(lines) <= 20
+    assert [num_images(cell) for cell in figures] == [1, 1]
 
 
 class Session:
@@ -139,6 +160,7 @@ def test_prints_what_is_committed(name: str, monkeypatch: pytest.MonkeyPatch) ->
                 assert words(text) == words(expected), f"cell {number}"
                 pairs = zip(NUMBER.findall(text), NUMBER.findall(expected), strict=True)
                 assert [both for both in pairs if not close(*both)] == []
+            getattr(tutorial_checks, Path(name).stem)(SimpleNamespace(**session.names))
         finally:
             torch.set_default_dtype(dtype)
             pyplot.close("all")
