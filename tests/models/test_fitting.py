@@ -1,4 +1,4 @@
-"""Fits by Newton's method: the optimum of BoTorch's, where its user leaves it open."""
+"""Fits by methods of ours: the optimum of BoTorch's, where its user leaves it open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
 from botorch.optim.fit import fit_gpytorch_mll_scipy
 from draws import normal, uniform
-from gpytorch.constraints import GreaterThan
+from gpytorch.constraints import GreaterThan, LessThan
 from gpytorch.kernels import (
     CosineKernel,
     MaternKernel,
@@ -26,17 +26,25 @@ from gpytorch.priors import GammaPrior
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from botorch_pref import (
+    Comparisons,
+    DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
+    LapsingProbitLikelihood,
     PairwiseProbitLikelihood,
     PrecisionError,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
 from botorch_pref.models import PreferenceGP, fitting
-from botorch_pref.models.fitting import Evaluation, minimize_by_newton
+from botorch_pref.models.fitting import (
+    Evaluation,
+    MinimizerByPriors,
+    minimize_by_newton,
+)
 from botorch_pref.models.kernels import default_covar_module
 
 ENGINES = [EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP]
@@ -183,6 +191,76 @@ def test_other_fits_are_those_of_botorch(name, num_newton, monkeypatch) -> None:
     assert not num_newton
     with torch.no_grad():
         assert float(objective.log_posterior().sum()) > before
+
+
+def duels_of_inputs(dim: int, options: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Thirty duels by two numbers, of ``dim``, and a choice where it has options."""
+    X = uniform(60, dim, seed=seed)
+    f = 4 * (3 * X[:, 0]).sin() + 3 * X[:, 1] + normal(60, seed=seed + 50)
+    if options:
+        place = torch.arange(60) % options
+        X, f = torch.cat([X, one_hot(place, options).to(X)], -1), f + place
+    pairs = torch.arange(60).reshape(30, 2)
+    return X, pairs.gather(-1, f[pairs].argsort(-1, descending=True))
+
+
+@pytest.mark.parametrize("likelihood", [LapsingProbitLikelihood, None])
+@pytest.mark.parametrize(("dim", "options"), [(2, 0), (6, 0), (12, 0), (3, 4)])
+def test_in_coordinates_of_priors_l_bfgs_finds_as_much(
+    dim, options, likelihood, monkeypatch
+) -> None:
+    """In half as many evaluations, under a kernel without second derivatives."""
+    X, pairs = duels_of_inputs(dim, options, seed=dim)
+    choice = [[*range(dim, dim + options)]] if options else []
+    found, counts = [], []
+    for optimizer in ({}, {"optimizer": fit_gpytorch_mll_scipy}):
+        kernel = DuelKernel(dim + options, categorical=choice).double()
+        answers = likelihood and likelihood.default_for(Comparisons(pairs))
+        model = EPPreferenceGP(X, pairs, likelihood=answers, covar_module=kernel)
+        solve, calls = model.evidence_solution, []
+        monkeypatch.setattr(
+            model, "evidence_solution", lambda s=solve, c=calls: c.append(1) or s()
+        )
+        objective = objective_of(model)
+        fit_gpytorch_mll(objective, **optimizer)
+        counts.append(len(calls))
+        with torch.no_grad():
+            found.append(float(objective.log_posterior()))
+    # Slopes of at most 3e-3 in each of 26 directions, of curvatures above a quarter.
+    assert found[0] >= found[1] - 26 * 3e-3**2 / 2 / 0.25
+    assert counts[0] <= 0.7 * counts[1]
+
+
+def test_coordinates_of_priors_are_their_deviations() -> None:
+    """Correlated ones too; a parameter without a prior keeps its unit."""
+    X, pairs = duels(9, 7)
+    likelihood = PairwiseProbitLikelihood()
+    likelihood.raw_noise.requires_grad_(True)
+    model = EPPreferenceGP(
+        X, pairs, likelihood=likelihood, covar_module=DuelKernel(2).double()
+    )
+    root = MinimizerByPriors(objective_of(model))._root
+    expected, place = np.eye(6), 0
+    for name, raw in model.named_parameters():
+        if "lengthscale" in name:
+            # Beyond its least value of 0.025 it is exp(raw / 2), and 0.5 at first.
+            expected[[place, place + 1], [place, place + 1]] = (0.5 / 0.475) ** 2
+        if "relevance" in name:
+            block = 0.7**2 * np.eye(2) + 1.5**2
+            expected[place : place + 2, place : place + 2] = block
+        place += raw.numel()
+    np.testing.assert_allclose(root @ root.T, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_bounds_of_parameters_hold() -> None:
+    X, pairs = duels(15, 8)
+    upper = LessThan(0.3, transform=None)
+    kernel = ScaleKernel(RBFKernel(), outputscale_constraint=upper).double()
+    kernel.outputscale = 0.2
+    model = EPPreferenceGP(X, pairs, covar_module=kernel)
+    fit_gpytorch_mll(objective_of(model))
+    # Utilities have a spread of more than one.
+    assert float(kernel.outputscale.detach()) == pytest.approx(0.3)
 
 
 def test_fits_in_single_precision_end_where_their_rounding_begins() -> None:
