@@ -30,7 +30,7 @@ from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
 from botorch_pref.web.media import Media
 from botorch_pref.web.texts import PageTexts
-from botorch_pref.web.worker import JSON, ModelWorker
+from botorch_pref.web.worker import JSON, LOGGER, ModelWorker
 
 T = TypeVar("T")
 
@@ -253,6 +253,10 @@ MAX_RATERS = 500
 MAX_MISSING = 50
 """Answers that a question may lack that was chosen ahead; else another is chosen."""
 
+FIRST_CHECK, CHECK_GROWTH = 10, 1.25
+"""Answers of the first look whether more questions are worth it, and by how much they
+grow until the next one: all looks together take as long as a few of the last."""
+
 _DRAW_SECONDS = 0.05
 """Seconds for which every call waits until the options are drawn."""
 
@@ -355,6 +359,8 @@ class PreferenceService:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
         self._num_removed = 0
+        self._apart, self._next_check = apart, FIRST_CHECK
+        self._enough: JSON | None = None
 
     def open(self) -> None:
         """Prepares the process that the first rater would wait for."""
@@ -480,6 +486,7 @@ class PreferenceService:
             "yours": num_answers_of(experiment.log, rater),
             "pending": len(experiment.pending),
             "initial": experiment.settings.initial,
+            "enough": self._shown_end(),
             "raters": sorted(
                 {answer.rater for answer in answers if answer.rater is not None}
             ),
@@ -717,10 +724,14 @@ class PreferenceService:
         while True:
             with self._changed:
                 needy = self._needy_places()
-                if not needy or self._closing:
+                is_due = self._check_is_due()
+                if self._closing or not (needy or is_due):
                     self._at_work = False
                     return
                 before, num_raters = self._num_removed, len(self._places)
+            if not needy:
+                self._check_end()
+                continue
             raters = [rater for rater, _ in needy]
             try:
                 questions = again_if_refused(self._worker.ask, raters, num_raters)
@@ -739,6 +750,41 @@ class PreferenceService:
                     place.present.waiting_since = None
                 self._changed.notify_all()
 
+    # When it is enough.
+
+    def _check_is_due(self) -> bool:
+        """Tells whether to look if it is enough, which needs fits that are apart."""
+        answers = self.experiment.num_answers
+        begun = answers >= self.experiment.settings.initial
+        return self._apart and begun and answers >= self._next_check
+
+    def _check_end(self) -> None:
+        """Looks whether more questions are worth it; notes what was found if not."""
+        answers = self.experiment.num_answers
+        self._next_check = max(answers + 1, math.ceil(CHECK_GROWTH * answers))
+        try:
+            findings = self._worker.findings()
+        # Who runs the experiment sees why on the page of findings; nobody waits.
+        except Exception as error:
+            LOGGER.warning("No look whether it is enough: %s", error)
+            return
+        self._enough = None
+        if dict(findings["summary"]).get("stop") is True:
+            best = findings["recommended"]
+            row = next(r for r in findings["options"] if r["name"] == best["name"])
+            self._enough = {**best, "answers": answers, "chance": row["best"]}
+
+    def _shown_end(self) -> JSON | None:
+        """Returns what was found as the page shows it, or None while it asks on."""
+        if (enough := self._enough) is None:
+            return None
+        question = self.experiment.question(enough["question"])
+        with suppress(ExperimentError):
+            contents = self._presenter.shown(question, _DRAW_SECONDS)
+            if contents is not None:
+                return {**enough, "shown": contents[enough["place"]]}
+        return enough
+
     # The lock is held by all that call what follows.
 
     def _place(self, rater: str | None) -> RaterPlace:
@@ -756,7 +802,7 @@ class PreferenceService:
         """Sets the thread to work, if there is work."""
         self._changed.notify_all()
         idle = not self._at_work and not self._closing
-        if idle and self._needy_places():
+        if idle and (self._needy_places() or self._check_is_due()):
             self._at_work = True
             self._thread.submit(self._ask)
 

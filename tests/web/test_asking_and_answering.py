@@ -489,6 +489,41 @@ def test_questions_are_counted_as_each_rater_does(page: Page) -> None:
     assert page.ask("ann")["number"] == 2
 
 
+def test_the_page_is_told_when_it_is_enough_and_what_was_found(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks come once the model chooses, and then where there are a quarter more."""
+    looks: list[int] = []
+
+    def look(worker: ModelWorker) -> dict[str, Any]:
+        looks.append(worker.experiment.num_answers)
+        return {
+            "summary": [["stop", len(looks) != 2]],
+            "options": [{"name": "1 B", "best": 0.8}, {"name": "1 A", "best": 0.2}],
+            "recommended": {"name": "1 B", "question": 0, "place": 1},
+        }
+
+    monkeypatch.setattr(ModelWorker, "findings", look)
+    monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
+    shown = page.ask()["shown"]
+    for answers, checked, enough in (
+        (9_999, [], False),
+        (10_000, [10_000], True),
+        (12_499, [10_000], True),
+        (12_500, [10_000, 12_500], False),
+        (16_000, [10_000, 12_500, 16_000], True),
+    ):
+        monkeypatch.setattr(PreferenceExperiment, "num_answers", answers)
+        page.answer()
+        until(lambda wanted=checked: looks == wanted)
+        until(
+            lambda wanted=enough: (page.get("progress")["enough"] is not None) is wanted
+        )
+    found = page.get("progress")["enough"]
+    assert (found["name"], found["answers"], found["chance"]) == ("1 B", 16_000, 0.8)
+    assert found["shown"] == shown[1]
+
+
 def test_without_answers_the_findings_say_so_in_plain_words(page: Page) -> None:
     message = "Nobody has compared or judged options yet"
     assert page.get("findings", 400)["error"].startswith(message)

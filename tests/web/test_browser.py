@@ -403,6 +403,44 @@ def test_the_number_of_a_question_comes_with_it_on_a_slow_connection(
     assert one.all(".bp-counts")[0].text.startswith("Question 3 ")
 
 
+def test_the_page_asks_whether_to_go_on_once_it_may_be_enough(
+    visit: Open, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = visit()
+    assert one.all(".bp-enough *") == []
+    best = one.all(".bp-card .bp-value")[4].text
+    answers = 12
+
+    def end(service: PreferenceService) -> dict[str, Any]:
+        shown = service._presenter.shown(service.experiment.question(0))
+        return {"answers": answers, "chance": 0.83, "shown": shown[1]}
+
+    monkeypatch.setattr(PreferenceService, "_shown_end", end)
+    one.reload()
+    until(lambda: "This may be enough" in one.text())
+    assert "The chance that it is the best of all that was shown is 83 %" in one.text()
+    assert best in [value.text for value in one.all(".bp-enough .bp-value")]
+    one.is_usable()
+    # The questions go on below it.
+    answered = one.answer("A is better")
+    one.click("That is enough")
+    until(lambda: "Thank you. All answers are saved" in one.text())
+    assert one.all(".bp-options") == []
+    one.is_usable()
+    one.click("Go on")
+    one.settled()
+    assert one.all(".bp-enough *") == []
+    one.answer("A is better")
+    one.reload()
+    one.settled()
+    assert one.all(".bp-enough *") == []
+    # It asks again when there are half as many answers more.
+    answers = 18
+    one.reload()
+    until(lambda: "After 18 answers" in one.text())
+    assert kept(place)[0] == ("told", answered, {"winner": 0})
+
+
 def test_everybody_counts_questions_of_her_own(visit: Open) -> None:
     one = visit(query="?rater=ann")
     for _ in range(3):
@@ -861,6 +899,21 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     one.driver.refresh()
     until(lambda: one.all(".bp-raters"))
     assert "is option" not in one.text()
+    # A phone shows ten rows, and the others where they are asked for; a desk all.
+    rows = [{**option, "name": f"w{i:02}"} for i in range(12)]
+    found |= {"options": rows}
+    for width, few in ((390, 10), (1280, 12)):
+        one.resize(width, 844)
+        one.driver.refresh()
+        until(lambda: one.all(".bp-raters"))
+        for wanted in (few, 12):
+            table = one.all(".bp-data")[-1]
+            assert len(table.find_elements(By.CSS_SELECTOR, "tbody tr")) == wanted
+            last = [label.text for label in one.all(".bp-figure .bp-name")].count("w11")
+            assert last == (wanted == 12)
+            for button in one.all(".bp-all"):
+                assert button.text == "Show all 12"
+                button.click()
 
 
 WITHIN = """

@@ -8,6 +8,8 @@ const SETTLE_SECONDS = 0.3;
 // Of so many characters a text has no room in half a phone.
 const LONG_TEXT = 60;
 const REPLY_SECONDS = 30;
+// Rows that a phone shows of a table, and how wide it is at most.
+const FEW_ROWS = 10, PHONE_WIDTH = 600;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with properties, attributes (a-b), listeners (onx) and children. */
@@ -531,6 +533,40 @@ class QuestionView {
     }
   }
 
+  /** Says that it may be enough and what was found, and asks whether to go on. */
+  #askToEnd() {
+    const enough = this.progress?.enough;
+    if (!this.end || !enough) return this.end?.replaceChildren();
+    // Who went on is asked again when there are half as many answers more.
+    if (enough.answers < 1.5 * this.#kept("went on", 0)) return this.end.replaceChildren();
+    if (this.end.dataset.answers === `${enough.answers}`) return;
+    this.end.dataset.answers = enough.answers;
+    const goOn = () => { this.#keep("went on", enough.answers); this.end.replaceChildren(); };
+    const button = (key, kind, act) => make("button", { type: "button", class: kind, onclick: act }, this.texts.say(key));
+    this.end.replaceChildren(...this.#found(enough, "enoughTitle"), make("div", { class: "bp-row" },
+      button("enough", "bp-save", () => this.#finish(enough)), button("goOn", "bp-quiet", goOn)));
+    // It moves what a finger may be about to tap.
+    if (this.asked && this.end.isConnected && !this.busy) this.#settle();
+  }
+
+  /** What was found, in words and as it is shown. */
+  #found({ answers, chance, shown }, title) {
+    const words = [this.texts.say("enoughWords", { count: answers })];
+    const sure = chance === null ? "" : this.texts.say("enoughSure", { percent: Math.round(100 * chance) });
+    const option = make("div", { class: "bp-mini bp-first" }, ...contents(shown ?? [], this.texts.say(title), this.texts));
+    return [make("h2", {}, this.texts.say(title)), make("p", {}, ...words), shown ? option : "", make("p", {}, sure)];
+  }
+
+  /** Ends the questions of this person, who may go on whenever she likes. */
+  #finish(enough) {
+    this.loads += 1;
+    this.asked = null;
+    const goOn = () => { this.#keep("went on", enough.answers); this.load(); };
+    this.main.replaceChildren(make("div", { class: "bp-enough bp-ended", role: "status" }, make("p", { class: "bp-thanks" }, this.texts.say("thanks")), ...this.#found(enough, "enoughTitle").slice(1), make("div", { class: "bp-row" },
+      make("button", { type: "button", class: "bp-quiet", onclick: goOn }, this.texts.say("goOn")))));
+    if (this.page) scrollTo({ top: 0 });
+  }
+
   /** Shows the introduction to who has not answered or skipped anything. */
   #introduce() {
     if (!this.introduction) return;
@@ -541,6 +577,7 @@ class QuestionView {
   #count() {
     if (!this.progress) return;
     this.#introduce();
+    this.#askToEnd();
     const { answered, yours, initial } = this.progress;
     const parts = this.asked ? [this.texts.say("question", { number: this.asked.number })] : [];
     parts.push(this.texts.count("answers", answered));
@@ -595,7 +632,9 @@ class QuestionView {
     this.hint = make("p", { class: "bp-wait", hidden: true });
     this.introduction = make("p", { class: "bp-introduction", hidden: true });
     this.#introduce();
-    this.main.replaceChildren(this.introduction, this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
+    this.end = make("section", { class: "bp-enough" });
+    this.#askToEnd();
+    this.main.replaceChildren(this.end, this.introduction, this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
     this.#watchMedia(group);
     this.#showOrder();
     this.live.textContent = `${this.said ?? ""} ${this.texts.say("question", { number: asked.number })}. ${this.prompt.textContent}`.trim();
@@ -1223,6 +1262,7 @@ class ReportView {
     const back = make("a", { class: "bp-chip", href: token ? `./?token=${encodeURIComponent(token)}` : "./" }, "Questions");
     const title = make("h1", { class: "bp-title" }, "What was learned");
     this.root.replaceChildren(make("div", { class: "bp bp-wide" }, make("header", { class: "bp-head" }, make("div", { class: "bp-names" }, title, make("p", { class: "bp-counts" }, "for who runs the experiment")), back), main));
+    addEventListener("beforeprint", () => this.root.querySelectorAll("details").forEach((fold) => { fold.open = true; }));
     try {
       const found = await this.transport.call("findings", {});
       document.title = "What was learned";
@@ -1349,13 +1389,25 @@ class ReportView {
     return make("section", {}, title, make("ul", { class: "bp-warnings" }, ...rows), make("p", { class: "bp-legend" }, when));
   }
 
+  /** What is built of the first rows on a phone, and of all where asked for and on paper. */
+  #inShort(rows, build) {
+    if (rows.length <= FEW_ROWS || this.root.clientWidth >= PHONE_WIDTH) return [build(rows)];
+    const place = make("div", {}, build(rows.slice(0, FEW_ROWS)));
+    const all = make("button", { type: "button", class: "bp-quiet bp-all", onclick: () => { place.replaceChildren(build(rows)); all.remove(); } }, `Show all ${rows.length}`);
+    addEventListener("beforeprint", () => all.click(), { once: true });
+    return [place, all];
+  }
+
   /** Differences with their intervals, and beside them who was better than whom. */
   #figure({ options, duels, reference }) {
     const legend = make("p", { class: "bp-legend" }, make("span", { class: "bp-agrees" }, "as the model has it"), make("span", { class: "bp-upset" }, "the other way round"), make("span", { class: "bp-tied" }, "no difference"));
-    const place = make("div");
-    // As wide as there is room, so that it is whole on a phone and can be read there.
-    new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#differences(options, duels, contentRect.width))).observe(place);
-    return make("section", {}, make("h2", {}, `Differences to ${reference}, and who was better than whom`), place, legend);
+    const build = (some) => {
+      const place = make("div");
+      // As wide as there is room, so that it is whole on a phone and can be read there.
+      new ResizeObserver(([{ contentRect }]) => place.replaceChildren(this.#differences(some, duels, contentRect.width))).observe(place);
+      return place;
+    };
+    return make("section", {}, make("h2", {}, `Differences to ${reference}, and who was better than whom`), ...this.#inShort(options, build), legend);
   }
 
   #differences(options, duels, whole) {
@@ -1399,7 +1451,7 @@ class ReportView {
     const [name, question, place] = /^(\d+) ([A-Z]|\d+)$/.exec(options[0]?.name) ?? [];
     const named = name ? `${name} is option ${place} of question ${question}, where it was first shown. ` : "";
     const legend = make("p", { class: "bp-legend" }, `${named}Difference: how much better than ${reference} the option is, with the ends of a 95 % interval. P(better): the probability that it is better at all. P(best): the probability that it is the best of all here. Options that are too close to tell apart are one row.`);
-    return make("section", {}, make("h2", {}, "Options"), this.#rows(options, columns, { best: "P(best)", better: "P(better)", least: "from", most: "to" }), legend);
+    return make("section", {}, make("h2", {}, "Options"), ...this.#inShort(options, (some) => this.#rows(some, columns, { best: "P(best)", better: "P(better)", least: "from", most: "to" })), legend);
   }
 
   #rows(rows, columns, heads) {
