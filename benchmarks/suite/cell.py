@@ -52,6 +52,10 @@ GLISP = Rule("glis", "glisp")
 """GLISp (Bemporad and Piga 2021), which is both in one too."""
 
 
+LIBRARY = Rule("library", "next-question", 4, "order"), Rule("library", "next-question")
+"""What the library asks people who rank four, and people who compare two."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One run: everything that determines it.

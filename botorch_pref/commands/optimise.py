@@ -92,7 +92,7 @@ def _findings(
 
 def _advice(problem: Problem, latest: RankedQuestion) -> str:
     """Advice to stop or to ask more, from the answers alone, in words."""
-    cube = torch.tensor([[0.0], [1.0]]).expand(2, problem.dim)
+    cube = problem.cube
     model, best = latest.model, latest.incumbent.unsqueeze(0)
     candidates = progress.stopping_candidates(best, cube, progress.NUM_CANDIDATES)
     advice = progress.stopping_advice(

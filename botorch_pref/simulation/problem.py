@@ -114,6 +114,12 @@ class Problem:
         return tuple(column for columns in dead for column in columns)
 
     @property
+    def cube(self) -> Tensor:
+        """The ends of all columns, ``2 x d``."""
+        ends = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        return ends.expand(2, self.dim)
+
+    @property
     def categorical(self) -> list[tuple[int, ...]]:
         """The columns of each unordered choice."""
         return [part.columns for part in self.parameters if part.is_choice]

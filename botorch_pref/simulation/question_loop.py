@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.asking import Question, default_model, next_question
-from botorch_pref.feedback import Comparisons, Rankings
+from botorch_pref.feedback import Comparisons, Feedback, Rankings
 from botorch_pref.simulation.judges import Judge, ProbitJudge
 from botorch_pref.simulation.problem import Problem
 
@@ -75,11 +75,10 @@ def problem_question(
         size: Number of options.
         seed: Of the options before there is a model, and of all draws.
     """
-    cube = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, problem.dim)
     limit = problem.sum_limit
     question = next_question(
         model,
-        cube,
+        problem.cube,
         size,
         inequality_constraints=None if limit is None else [limit.inequality],
         categorical=problem.categorical,
@@ -88,15 +87,14 @@ def problem_question(
     return question._replace(options=problem.project(question.options))
 
 
-def problem_model(problem: Problem, X: Tensor, orders: Tensor) -> Model:
+def problem_model(problem: Problem, X: Tensor, feedback: Feedback) -> Model:
     """Fits the model that the library recommends to answers about a problem.
 
     Args:
         problem: Whose designs were shown.
         X: ``n x d`` designs.
-        orders: ``m x size`` rows of ``X``, the best of each question first.
+        feedback: What was said of them.
     """
-    feedback = Comparisons(orders) if orders.shape[-1] == 2 else Rankings(orders)
     return default_model(X, feedback, categorical=problem.categorical)
 
 
@@ -119,7 +117,9 @@ def run_questions(
         favourite = None if model is None else _favourite(model, question.options)
         orders = torch.cat([orders, len(X) + order.unsqueeze(0)])
         X = torch.cat([X, question.options])
-        model = problem_model(problem, X, orders)
+        pairs = settings.options == 2
+        feedback = Comparisons(orders) if pairs else Rankings(orders)
+        model = problem_model(problem, X, feedback)
         best = incumbent(model).flatten()
         regret = float(problem.regret(best))
         yield RankedQuestion(number, question, order, favourite, best, regret, model)

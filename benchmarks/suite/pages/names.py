@@ -61,6 +61,8 @@ hyper-parameters anew after each answer.
 - `pairwise-gp` is BoTorch's, and `optuna` optuna-dashboard's model with its `sampler`,
   which is asked again where it fails or proposes the recommended point itself. In two
   runs of `skewgp-figure-5`, from seeds 13 and 33, it did not return in ten minutes.
+- `library` with `next-question`: `default_model` and `next_question`, as the first page
+  of this documentation calls them, whoever the judge is: what the library asks.
 - `glis` with `glisp`: GLISp (Bemporad and Piga 2021) with its defaults. It asks about
   one new point and its best so far, and recommends the latter.
 

@@ -43,7 +43,7 @@ def study_pages(
         runs: Rows by `play.COLUMNS`, some of which answer it.
         figures: Folder for the figures, beside the pages; None to draw none.
     """
-    if study is OPTIONS:
+    if study.name == OPTIONS.name:
         return options_pages(study, runs)
     settings = f"{study.num_random} random and {study.num_chosen} chosen duels"
     against = f"reference: {study.reference.title}"

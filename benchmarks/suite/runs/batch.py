@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import GLISP, Cell, Rule
+from benchmarks.suite.cell import GLISP, LIBRARY, Cell, Rule
 from benchmarks.suite.runs.batch_player import (
     MODELS_OF_BATCHES,
     WAYS_OF_BATCHES,
@@ -21,6 +21,7 @@ from benchmarks.suite.runs.batch_player import (
 )
 from benchmarks.suite.runs.glisp import PlayerOfGLISp
 from benchmarks.suite.runs.judges import errs, make_judge
+from benchmarks.suite.runs.library import PlayerOfLibrary
 from benchmarks.suite.runs.play import Outcome, Report, play
 from benchmarks.suite.runs.rivals import RivalOfMany
 from botorch_pref.simulation.problem import Problem
@@ -93,6 +94,8 @@ def play_together(cells: Sequence[Cell]) -> list[Outcome]:
     if cells[0].rule == GLISP:
         make = partial(PlayerOfGLISp, num_questions=cells[0].num_duels)
         return [play_batch([cell], make)[0] for cell in cells]
+    if cells[0].rule.model == LIBRARY[0].model:
+        return [play_batch([cell], PlayerOfLibrary)[0] for cell in cells]
     if cells[0].rule.options > 2:
         return play_batch(cells, RivalOfMany)
     return [play(cell) for cell in cells]

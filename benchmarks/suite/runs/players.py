@@ -9,7 +9,7 @@ import torch
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import GLISP, OPTUNA, Rule
+from benchmarks.suite.cell import GLISP, LIBRARY, OPTUNA, Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.acquisitions import ACQUISITIONS
 from benchmarks.suite.runs.batch_player import MODELS_OF_BATCHES, WAYS_OF_BATCHES
@@ -108,7 +108,9 @@ def check_rule(rule: Rule) -> None:
     Raises:
         SuiteError: One is not; the message lists those that are.
     """
-    if rule.model in PACKAGES:
+    library, *_ = LIBRARY
+    of_library = (rule.model, rule.acquisition) == (library.model, library.acquisition)
+    if rule.model in PACKAGES or of_library:
         return
     models = [*LEARNING, *MODELS, *TRIALS, *MODELS_OF_BATCHES]
     if rule.options > 2:

@@ -1,7 +1,10 @@
-"""All studies, by name."""
+"""All studies, by name: each plays what the library asks beside its own rules."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from benchmarks.suite.cell import LIBRARY
 from benchmarks.suite.studies.own import (
     DEFAULTS,
     EIGHT_AND_TWELVE,
@@ -19,7 +22,11 @@ from benchmarks.suite.studies.tasks import (
 )
 
 STUDIES = {
-    study.name: study
+    study.name: replace(
+        study,
+        rules=(*study.rules, *LIBRARY),
+        without_ties=(*study.without_ties, LIBRARY[1]),
+    )
     for study in (
         OPTIONS,
         DEFAULTS,
