@@ -24,7 +24,7 @@ class Engine:
 
     Attributes:
         cls: The class.
-        iteration_cap: Module and name of the constant that limits iterations.
+        capped: Makes an engine of inference that takes at most some iterations.
         deviations: How far mean and deviation may be from the truth, in prior
             deviations, for any answers.
         nats: How far the evidence may be from the truth.
@@ -35,9 +35,11 @@ class Engine:
     """
 
     cls: type[PreferenceGP]
-    iteration_cap: tuple[str, str]
     deviations: float
     nats: float
+    capped: Callable[[Any, int], Any] = lambda engine, number: replace(
+        engine, max_iterations=number
+    )
     logit: bool = True
     num_draws: int | None = None
     options: dict[str, Any] = field(default_factory=dict)

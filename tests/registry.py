@@ -6,6 +6,7 @@ engine, a likelihood, a kind of answer or an acquisition function is missing.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from entries import Acquisition, Case, Cell, Engine, SetCase
@@ -80,6 +81,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
+from botorch_pref.inference import ExpectationPropagation
 from botorch_pref.likelihoods.beta import BetaFactors
 from botorch_pref.likelihoods.factors import (
     BoxFactors,
@@ -95,7 +97,6 @@ from botorch_pref.likelihoods.logit import (
 # Deviations and nats are those of the worst cells, rounded up: Laplace is far off where
 # little is known, the variational bound everywhere but for pairs. SkewGP is exact up to
 # its 1,024 draws.
-EP_CAP = ("botorch_pref.inference.ep", "_MAX_SWEEPS")
 ENGINES = {
     engine.cls: engine
     for engine in (
@@ -103,19 +104,19 @@ ENGINES = {
             LaplacePreferenceGP,
             deviations=0.3,
             nats=0.6,
-            iteration_cap=("botorch_pref.inference.laplace", "_MAX_ITERATIONS"),
         ),
         Engine(
             EPPreferenceGP,
             deviations=0.02,
             nats=0.1,
-            iteration_cap=EP_CAP,
         ),
         Engine(
             SkewPreferenceGP,
             deviations=0.06,
             nats=0.1,
-            iteration_cap=EP_CAP,
+            capped=lambda engine, number: replace(
+                engine, approximation=ExpectationPropagation(max_iterations=number)
+            ),
             logit=False,
             num_draws=512,
             options={"num_draws": 512},
@@ -124,17 +125,12 @@ ENGINES = {
             SparsePreferenceGP,
             deviations=0.02,
             nats=0.1,
-            iteration_cap=EP_CAP,
             all_inducing=True,
         ),
         Engine(
             VariationalPreferenceGP,
             deviations=0.5,
             nats=5.0,
-            iteration_cap=(
-                "botorch_pref.inference.variational",
-                "_MAX_ITERATIONS",
-            ),
         ),
     )
 }

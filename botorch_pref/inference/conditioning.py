@@ -153,8 +153,8 @@ class SitePosterior(ABC):
 
     def respond(self, pull: Tensor) -> Response:
         """The response to a pull in the space of the solver: Newton's step."""
-        found = self.solve(pull.unsqueeze(-1)).of_column()
-        return Response(found.forces, found.moved, (pull * found.moved).sum(-1))
+        balance = self.solve(pull.unsqueeze(-1)).of_column()
+        return Response(balance.forces, balance.moved, (pull * balance.moved).sum(-1))
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """``Sigma values``, both ``batch_shape x m x k``."""
@@ -243,8 +243,8 @@ class SiteSolver(ABC):
 
         A row whose variance is not above this compares duplicates, or is padding.
         """
-        known = torch.finfo(self.terms.dtype)
-        return (_ROUNDING * known.eps * self.terms).clamp_min(known.tiny)
+        digits = torch.finfo(self.terms.dtype)
+        return (_ROUNDING * digits.eps * self.terms).clamp_min(digits.tiny)
 
     @cached_property
     def terms(self) -> Tensor:
@@ -316,10 +316,12 @@ class NegativeSites(SitePosterior):
 
     def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:
         self._base, self._solver, self.rows = base, solver, solver.rows
-        where = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
-        scale = (-tau[..., where]).clamp_min(0.0).sqrt()
-        columns = tau.new_zeros(*tau.shape, len(where))
-        columns[..., where, torch.arange(len(where), device=tau.device)] = scale
+        negative_rows = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
+        scale = (-tau[..., negative_rows]).clamp_min(0.0).sqrt()
+        columns = tau.new_zeros(*tau.shape, len(negative_rows))
+        columns[
+            ..., negative_rows, torch.arange(len(negative_rows), device=tau.device)
+        ] = scale
         forces, narrow, weights, _ = base.solve(columns)
         cholesky, info = torch.linalg.cholesky_ex(plus_identity(-columns.mT @ narrow))
         self.proper = info == 0
@@ -367,18 +369,18 @@ class NegativeSites(SitePosterior):
 
     def variance(self) -> Tensor:
         """See base class."""
-        return self._own + self._rows_widening.square().sum(-1)
+        return self._base_variance + self._rows_widening.square().sum(-1)
 
     @cached_property
-    def _own(self) -> Tensor:
+    def _base_variance(self) -> Tensor:
         return self._base.variance()
 
     def cavity_ratio(self, variance: Tensor) -> Tensor:
         """See base class."""
         widened = self.tau * self._rows_widening.square().sum(-1)
         # Of the rows that are widened the base knows no precision.
-        own = self._own * self.tau.clamp_max(0.0)
-        return self._base.cavity_ratio(self._own) - own - widened
+        correction = self._base_variance * self.tau.clamp_max(0.0)
+        return self._base.cavity_ratio(self._base_variance) - correction - widened
 
     def root(self) -> Tensor:
         """``Q`` of the non-negative precisions; :meth:`widening` is the rest."""
@@ -440,25 +442,25 @@ def lost_digits(
     not be solved for miss the means of the sites, by :math:`(A K w - E[u])_i`.
     """
     tau = posterior.tau.clamp_min(0.0)
-    left = posterior.variance().maximum(solver.rounding_given(tau))
-    missed = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
+    variance = posterior.variance().maximum(solver.rounding_given(tau))
+    residual = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
     sums, spread = _bounds(solver, tau, balance.weights)
-    at_most = missed.maximum(eps * sums.unsqueeze(-1)) * left.rsqrt()
-    most = torch.maximum(at_most.max(), 2 * eps * spread.max())
-    bound = float(solver.largest(most))
+    error_bound = residual.maximum(eps * sums.unsqueeze(-1)) * variance.rsqrt()
+    largest = torch.maximum(error_bound.max(), 2 * eps * spread.max())
+    bound = float(solver.largest(largest))
     if bound <= _NEGLIGIBLE:
         return bound
     prior = solver.variance
     sharpest = solver.largest(solver.squares.adjoint(tau).amax(-1, keepdim=True))
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
-    own = solver.squares.coefficients.amax(-1)
-    blur = (1 - prior / solver.terms).clamp_min(0.0) * own / sharpest
-    of_means = missed.maximum(eps * _sums_of_means(solver, balance.weights))
-    of_means = of_means / (left + blur).sqrt()
+    coefficient = solver.squares.coefficients.amax(-1)
+    blur = (1 - prior / solver.terms).clamp_min(0.0) * coefficient / sharpest
+    of_means = residual.maximum(eps * _sums_of_means(solver, balance.weights))
+    of_means = of_means / (variance + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
     means = float(solver.largest(torch.where(prior > 0, of_means, 0.0).max()))
-    lost = solver.terms * (1 - left / prior).clamp_min(0.0) / (left + blur)
-    worst = solver.largest(torch.where(solver.resolved, lost, 0.0).max())
+    errors = solver.terms * (1 - variance / prior).clamp_min(0.0) / (variance + blur)
+    worst = solver.largest(torch.where(solver.resolved, errors, 0.0).max())
     return max(means, eps * float(worst))
 
 

@@ -45,18 +45,18 @@ def in_double(value: Any) -> Any:
     prior. Solutions are given back in the precision of their prior, with gradients.
     """
     if isinstance(value, Tensor):
-        known = value.dtype is torch.float64 or not value.is_floating_point()
-        return value if known else value.double()
+        is_double = value.dtype is torch.float64 or not value.is_floating_point()
+        return value if is_double else value.double()
     if isinstance(value, tuple | list):
         parts = [in_double(part) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     if not isinstance(value, Factors) and not is_dataclass(value):
         return value
-    made = {name: in_double(part) for name, part in vars(value).items()}
-    if all(part is getattr(value, name) for name, part in made.items()):
+    converted = {name: in_double(part) for name, part in vars(value).items()}
+    if all(part is getattr(value, name) for name, part in converted.items()):
         return value
     twin = copy(value)
-    for name, part in made.items():
+    for name, part in converted.items():
         object.__setattr__(twin, name, part)
     return twin
 
@@ -263,32 +263,33 @@ def row_sources(
     """
     all_rows = stack_rows([before, further, after])
     label = None if kinds is None else torch.cat(kinds)
-    found = row_groups(all_rows, label)
+    groups = row_groups(all_rows, label)
     total, count = all_rows.num_rows, before.num_rows + further.num_rows
-    if found is None:
+    if groups is None:
         group = torch.arange(total, device=after.indices.device)
         sign = torch.ones_like(group)
     else:
-        group, sign = found.group, found.sign
-    mine, there = group[..., :count].contiguous(), group[..., count:]
-    ordered, order = there.sort(dim=-1, stable=True)
+        group, sign = groups.group, groups.sign
+    answer_groups, place_groups = group[..., :count].contiguous(), group[..., count:]
+    ordered, order = place_groups.sort(dim=-1, stable=True)
     start, end = (
-        torch.searchsorted(ordered.contiguous(), mine, right=right)
+        torch.searchsorted(ordered.contiguous(), answer_groups, right=right)
         for right in (False, True)
     )
     # Rows that are not one stay in their order.
-    place = start + _rank(mine).minimum((end - start - 1).clamp_min(0))
+    place = start + _rank(answer_groups).minimum((end - start - 1).clamp_min(0))
     place = order.gather(-1, place.clamp_max(after.num_rows - 1))
     places = torch.where(end > start, place, after.num_rows)
     full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
-    taken = torch.zeros_like(full, dtype=torch.long)
-    taken = taken.scatter_add(-1, places, torch.ones_like(places))
+    num_sources = torch.zeros_like(full, dtype=torch.long)
+    num_sources = num_sources.scatter_add(-1, places, torch.ones_like(places))
     return RowSources(
         places=places,
         sign=(sign[..., :count] * full.gather(-1, places)).to(after.coefficients),
         num_rows=after.num_rows,
         batch_shape=after.indices.shape[:-2],
-        complete=not bool(taken[..., -1].any()) and bool((taken[..., :-1] > 0).all()),
+        complete=not bool(num_sources[..., -1].any())
+        and bool((num_sources[..., :-1] > 0).all()),
     )
 
 
@@ -464,18 +465,20 @@ def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str
     """A sentence on an evidence or on weights that are no numbers, where given."""
     advice = "Check for extreme hyper-parameters, or use double precision."
     if log_evidence is not None and not bool(log_evidence.isfinite().all()):
-        found = [float(value) for value in log_evidence.detach().flatten()[:3]]
-        return (f"did not converge: the log evidence is {found}, not finite. {advice}",)
+        values = [float(value) for value in log_evidence.detach().flatten()[:3]]
+        return (
+            f"did not converge: the log evidence is {values}, not finite. {advice}",
+        )
     if weights is not None and not bool(weights.isfinite().all()):
         return (f"did not converge: the posterior is not finite. {advice}",)
     return ()
 
 
-def check_solution(engine: object, found: object) -> None:
+def check_solution(engine: object, solution: object) -> None:
     """Raises a ``TypeError`` where an engine's ``solve`` returned no solution."""
-    if not isinstance(found, Solution):
+    if not isinstance(solution, Solution):
         raise TypeError(
-            f"{type(engine).__name__}.solve returned {found!r}; return a Solution."
+            f"{type(engine).__name__}.solve returned {solution!r}; return a Solution."
         )
 
 
@@ -577,8 +580,10 @@ class SolutionCache(Generic[SolutionT]):
         """The solution for modules and their state, found anew for other ones."""
         unchanged, modules = _equal(state, self.state), tuple(modules)
         if self.solution is not None:
-            known = self.modules
-            unchanged &= len(modules) == len(known) and all(map(is_, modules, known))
+            known_modules = self.modules
+            unchanged &= len(modules) == len(known_modules) and all(
+                map(is_, modules, known_modules)
+            )
             if unchanged:
                 return self.solution
         start = self.start

@@ -196,12 +196,12 @@ def implicit_tangent(
     nu: Tensor,
 ) -> SiteTangent:
     """The tangent of sites by their :func:`site_equations`, which it solves once."""
-    _, own, of_moments = site_equations(derivatives, posterior, mean, nu)
-    change = torch.linalg.solve(own, of_moments)
+    _, equations, of_moments = site_equations(derivatives, posterior, mean, nu)
+    change = torch.linalg.solve(equations, of_moments)
 
     def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
-        both = torch.cat([of_mean, of_variance], dim=-1).unsqueeze(-1)
-        tau, shift = (change @ both).squeeze(-1).chunk(2, dim=-1)
+        of_moments = torch.cat([of_mean, of_variance], dim=-1).unsqueeze(-1)
+        tau, shift = (change @ of_moments).squeeze(-1).chunk(2, dim=-1)
         return SiteChange(tau, shift - mean * tau)
 
     return moved
@@ -218,7 +218,7 @@ def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
 
 
 def site_slopes(
-    tilted: Callable[..., TiltedMoments], resolved: Tensor, *given: Tensor
+    tilted: Callable[..., TiltedMoments], resolved: Tensor, *arguments: Tensor
 ) -> list[Slopes]:
     """Derivatives of matching sites, each of which depends on its own row alone.
 
@@ -228,17 +228,22 @@ def site_slopes(
     there are the derivative of the new precision and that of the new shift.
     """
     with torch.enable_grad():
-        leaves = [t.detach().requires_grad_() for t in torch.broadcast_tensors(*given)]
-        mean, variance, tau, nu, *others = leaves
-        left = 1 - tau * variance
-        cavity = (mean - variance * nu) / left
-        new = matching_sites(cavity, tilted(cavity, variance / left, *others))
+        leaves = [
+            t.detach().requires_grad_() for t in torch.broadcast_tensors(*arguments)
+        ]
+        mean, variance, tau, nu, *extras = leaves
+        cavity_ratio = 1 - tau * variance
+        cavity = (mean - variance * nu) / cavity_ratio
+        new = matching_sites(cavity, tilted(cavity, variance / cavity_ratio, *extras))
         of_both = [
             torch.autograd.grad(part.sum(), leaves, retain_graph=True)
             for part in new.chunk(2, dim=-1)
         ]
-    each = zip(*of_both, strict=True)
-    return [tuple(torch.where(resolved, slope, 0.0) for slope in own) for own in each]
+    slopes_by_leaf = zip(*of_both, strict=True)
+    return [
+        tuple(torch.where(resolved, slope, 0.0) for slope in leaf_slopes)
+        for leaf_slopes in slopes_by_leaf
+    ]
 
 
 def matching_derivatives(
@@ -250,9 +255,9 @@ def matching_derivatives(
     sites: Tensor,
 ) -> Derivatives:
     """The :func:`site_slopes` as matrices."""
-    given = mean, variance, *sites.chunk(2, dim=-1)
-    slopes = site_slopes(factors.tilted, resolved, *given)
-    columns = [torch.cat([*map(torch.diag_embed, own)], dim=-2) for own in slopes]
+    arguments = mean, variance, *sites.chunk(2, dim=-1)
+    slopes = site_slopes(factors.tilted, resolved, *arguments)
+    columns = [torch.cat([*map(torch.diag_embed, slope)], dim=-2) for slope in slopes]
     of_moments, of_sites = torch.cat(columns, dim=-1).chunk(2, dim=-1)
     return of_moments, of_sites
 
@@ -396,10 +401,12 @@ class GaussianSolution(Solution[PosteriorTerms]):
         """
         eps = torch.finfo(self.prior.covar.dtype).eps
         _, mean, covar = self.prior.in_double()
-        left = self.weights
+        pulled_weights = self.weights
         if self.evidence_pull is not None:
-            left = left + 2 * self.evidence_pull(self.factor, self.row_means(mean))
-        slope = left.unsqueeze(-1) * self.weights.unsqueeze(-2)
+            pulled_weights = pulled_weights + 2 * self.evidence_pull(
+                self.factor, self.row_means(mean)
+            )
+        slope = pulled_weights.unsqueeze(-1) * self.weights.unsqueeze(-2)
         slope = slope - self.factor.precision()
         return 0.5 * eps * (slope * covar).abs().sum((-2, -1))
 
@@ -409,7 +416,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
         And ``evidence_error`` where the engine knows it.
         """
         error = self.evidence_error
-        known = {} if error is None else {"evidence_error": error()}
+        error_entry = {} if error is None else {"evidence_error": error()}
         return {
             "converged": not self.failures,
             "iterations": self.iterations,
@@ -417,7 +424,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
             "rounding": self.rounding,
             "log_evidence": self.log_evidence.detach(),
             "evidence_rounding": self.evidence_rounding(),
-            **known,
+            **error_entry,
         }
 
     @property

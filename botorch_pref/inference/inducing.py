@@ -72,13 +72,13 @@ class InducingPrior(NamedTuple):
 
     def with_weights(self, covar: Tensor) -> InducingPrior:
         """The prior with weights of covariates behind, each its own inducing value."""
-        own = covar.diagonal(dim1=-2, dim2=-1)
+        weight_variance = covar.diagonal(dim1=-2, dim2=-1)
         return InducingPrior(
             self.points,
             pad(self.mean, (0, covar.shape[-1])),
             block_diagonal(self.covar, covar),
             block_diagonal(self.cross, covar),
-            join_rows([self.variance, own]),
+            join_rows([self.variance, weight_variance]),
         )
 
     def in_double(self) -> InducingPrior:
@@ -99,8 +99,8 @@ def inverse_root(covar: Tensor, eps: float) -> Tensor:
     zeros: points that others determine are no further features.
     """
     values, vectors = torch.linalg.eigh(covar)
-    least = covar.shape[-1] * eps * values[..., -1:]
-    scale = torch.where(values > least, values, torch.inf).rsqrt()
+    smallest = covar.shape[-1] * eps * values[..., -1:]
+    scale = torch.where(values > smallest, values, torch.inf).rsqrt()
     return vectors * scale.unsqueeze(-2)
 
 
@@ -140,29 +140,32 @@ class FeatureSolver(SiteSolver):
         """``A values`` of ``batch_shape x n x k``, some of the columns at a time."""
         rows = self.rows
         for part in values.split(_COLUMNS, dim=-1):
-            own = part.contiguous()
-            if rows.indices.dim() == 2 == own.dim():
+            columns = part.contiguous()
+            if rows.indices.dim() == 2 == columns.dim():
                 # One pass instead of one for each column of ``A``.
                 yield embedding_bag(
-                    rows.indices, own, mode="sum", per_sample_weights=rows.coefficients
+                    rows.indices,
+                    columns,
+                    mode="sum",
+                    per_sample_weights=rows.coefficients,
                 )
             else:
-                yield rows.apply_matrix(own)
+                yield rows.apply_matrix(columns)
 
-    def pulled(self, tau: Tensor, own: OwnNoise) -> Tensor:
+    def pulled(self, tau: Tensor, noise: OwnNoise) -> Tensor:
         """``A' P A`` times the features, ``batch_shape x n x r``."""
         batched = max(self.rows.indices.dim(), self.features.dim(), tau.dim() + 1) > 2
         if self.noise is None and not batched:
             return torch.sparse.mm(self._gram(tau), self.features)
-        parts = map(own.oppose, self.of_rows(self.features))
+        parts = map(noise.oppose, self.of_rows(self.features))
         return torch.cat([*map(self.rows.adjoint_matrix, parts)], dim=-1)
 
     @cached_property
     def _places(self) -> tuple[Tensor, Tensor]:
         """Entries of ``A' A`` that are not zero; and where those of each row go."""
         rows, n = self.rows, self.rows.num_points
-        each = rows.indices.unsqueeze(-1) * n + rows.indices.unsqueeze(-2)
-        places, inverse = torch.unique(each.flatten(), return_inverse=True)
+        entries = rows.indices.unsqueeze(-1) * n + rows.indices.unsqueeze(-2)
+        places, inverse = torch.unique(entries.flatten(), return_inverse=True)
         return torch.stack([places // n, places % n]), inverse
 
     def _gram(self, tau: Tensor) -> Tensor:
@@ -192,8 +195,8 @@ class FeatureSolver(SiteSolver):
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        known = cast("Tensor", sum(map(_squares, self.of_rows(self.features))))
-        return known if self.noise is None else known + self.noise.diagonal()
+        variance = cast("Tensor", sum(map(_squares, self.of_rows(self.features))))
+        return variance if self.noise is None else variance + self.noise.diagonal()
 
     @cached_property
     def terms(self) -> Tensor:
@@ -208,7 +211,7 @@ class SharedFeatureSolver(FeatureSolver):
     one must be the same in all of them.
     """
 
-    def __init__(self, prior: InducingPrior, *given: Any) -> None:
+    def __init__(self, prior: InducingPrior, *arguments: Any) -> None:
         values = torch.cat([prior.points.flatten(), prior.covar.flatten()])
         room = self.largest(_ALIKE * values.abs().amax())
         # Of different lengths nothing can be said together.
@@ -220,7 +223,7 @@ class SharedFeatureSolver(FeatureSolver):
                 "assign the same inducing_points and hyper-parameters in all of them, "
                 "and fit with the same seed: fits that begin anew draw where."
             )
-        super().__init__(prior, *given)
+        super().__init__(prior, *arguments)
 
     def _range(self, values: Tensor) -> Tensor:
         return self.largest(values) + self.largest(-values)
@@ -244,14 +247,14 @@ class SharedFeatureSolver(FeatureSolver):
 
     def own_noise(self, tau: Tensor) -> OwnNoise:
         """See base class; raises in all processes where that of one has no factor."""
-        own: OwnNoise | None = None
+        noise: OwnNoise | None = None
         failed = PrecisionError("The answers of another process are too precise.")
         try:
-            own = super().own_noise(tau)
+            noise = super().own_noise(tau)
         except PrecisionError as error:
             failed = error
-        if bool(self.everywhere(tau.new_tensor(own is not None))):
-            return cast("OwnNoise", own)
+        if bool(self.everywhere(tau.new_tensor(noise is not None))):
+            return cast("OwnNoise", noise)
         raise failed
 
     @cached_property
@@ -281,8 +284,8 @@ class FeatureFactor(SitePosterior):
 
     def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._own = solver.own_noise(tau)
-        self.pulled = solver.pulled(tau, self._own)
+        self._site_noise = solver.own_noise(tau)
+        self.pulled = solver.pulled(tau, self._site_noise)
         gram = solver.total(solver.features.mT @ self.pulled)
         self._gram = 0.5 * (gram + gram.mT)
         self._cholesky = site_cholesky(plus_identity(self._gram))
@@ -290,20 +293,22 @@ class FeatureFactor(SitePosterior):
     @property
     def log_det(self) -> Tensor:
         """See base class."""
-        own = log_det(self._cholesky)
-        return own + self._solver.total(self._own.log_det.expand_as(own))
+        log_determinant = log_det(self._cholesky)
+        return log_determinant + self._solver.total(
+            self._site_noise.log_det.expand_as(log_determinant)
+        )
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class; the weights are those of inducing points."""
-        own, solver = self._own, self._solver
-        heard = own.soften(shifts, transposed=True)
-        pull = solver.total(solver.features.mT @ self.rows.adjoint_matrix(heard))
+        noise, solver = self._site_noise, self._solver
+        softened = noise.soften(shifts, transposed=True)
+        pull = solver.total(solver.features.mT @ self.rows.adjoint_matrix(softened))
         white = torch.cholesky_solve(pull, self._cholesky)
-        seen = self.rows.apply_matrix(solver.features @ white)
-        forces, weights = heard - own.oppose(seen), solver.root @ white
+        row_movement = self.rows.apply_matrix(solver.features @ white)
+        forces, weights = softened - noise.oppose(row_movement), solver.root @ white
         energy = white.square().sum(-2)
-        energy = energy + solver.total(own.energy(forces).expand_as(energy))
-        return Balance(forces, own.moved(seen, shifts), weights, energy)
+        energy = energy + solver.total(noise.energy(forces).expand_as(energy))
+        return Balance(forces, noise.moved(row_movement, shifts), weights, energy)
 
     @cached_property
     def _spread(self) -> Tensor:
@@ -315,12 +320,14 @@ class FeatureFactor(SitePosterior):
 
     def variance(self) -> Tensor:
         """See base class."""
-        own, parts = self._own, self._solver.of_rows(self._spread)
+        noise, parts = self._site_noise, self._solver.of_rows(self._spread)
         if self._solver.noise is None:
             return cast("Tensor", sum(map(_squares, parts)))
-        known = cast("Tensor", sum(_squares(own.soften(part)) for part in parts))
-        left = NoiseBlocks(self._solver.noise.rows, own.covariance, known.shape[-1])
-        return known + left.diagonal()
+        explained = cast("Tensor", sum(_squares(noise.soften(part)) for part in parts))
+        noise_blocks = NoiseBlocks(
+            self._solver.noise.rows, noise.covariance, explained.shape[-1]
+        )
+        return explained + noise_blocks.diagonal()
 
     def root(self) -> Tensor:
         """See base class; of inducing points."""
@@ -331,16 +338,16 @@ class FeatureFactor(SitePosterior):
 
     def row_root(self) -> Tensor:
         """See base class."""
-        return self._own.with_root(self.rows.apply_matrix(self._spread))
+        return self._site_noise.with_root(self.rows.apply_matrix(self._spread))
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
         if self._solver.noise is None:
             return super().noise_precision(noise)
-        precision = self._own.precision
+        precision = self._site_noise.precision
         for part in self._solver.of_rows(self._spread):
-            taken = noise.take(self._own.oppose(part))
-            precision = precision - taken @ taken.mT
+            block_part = noise.take(self._site_noise.oppose(part))
+            precision = precision - block_part @ block_part.mT
         return precision
 
     def covariance(self) -> Tensor:
@@ -365,14 +372,14 @@ class BlurredFactors(ScalarFactors):
     """
 
     def __init__(
-        self, own: ScalarFactors, blur: Tensor, noise: NoiseBlocks | None
+        self, exact_factors: ScalarFactors, blur: Tensor, noise: NoiseBlocks | None
     ) -> None:
-        self.own, self.blur = own, blur
-        self.rows, self.noise = own.rows, noise
+        self.exact, self.blur = exact_factors, blur
+        self.rows, self.noise = exact_factors.rows, noise
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return self.own.log_partition(z, self.blur.expand_as(z))
+        return self.exact.log_partition(z, self.blur.expand_as(z))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
@@ -385,24 +392,28 @@ class BlurredFactors(ScalarFactors):
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class."""
-        return self.own.log_partition(mean, variance + self.blur)
+        return self.exact.log_partition(mean, variance + self.blur)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class."""
-        known = self.own.tilted(mean, variance + self.blur)
-        return known._replace(ratio=known.ratio - self.blur * known.second)
+        moments = self.exact.tilted(mean, variance + self.blur)
+        return moments._replace(ratio=moments.ratio - self.blur * moments.second)
 
 
-def _open_noise(noise: NoiseBlocks, rows: SparseDesign, left: Tensor) -> Tensor:
-    """``A D A'`` of the rows of each answer, with the diagonal ``left`` of ``D``."""
+def _open_noise(
+    noise: NoiseBlocks, rows: SparseDesign, open_variance: Tensor
+) -> Tensor:
+    """``A D A'`` of the rows of each answer, with the open variances ``D``."""
     # Padding of a block is a row of zeros.
-    index, own = (
+    index, coefficients = (
         pad(part, (0, 0, 0, 1))[..., noise.rows, :].flatten(-2)
         for part in (rows.indices, rows.coefficients)
     )
-    same = index.unsqueeze(-1) == index.unsqueeze(-2)
-    open_ = take_places(left, index.flatten(-2)).unflatten(-1, index.shape[-2:])
-    product = (own * open_).unsqueeze(-1) * own.unsqueeze(-2) * same
+    is_same_point = index.unsqueeze(-1) == index.unsqueeze(-2)
+    variance = take_places(open_variance, index.flatten(-2))
+    variance = variance.unflatten(-1, index.shape[-2:])
+    weighted = (coefficients * variance).unsqueeze(-1)
+    product = weighted * coefficients.unsqueeze(-2) * is_same_point
     k, width = noise.rows.shape[-1], rows.indices.shape[-1]
     return product.unflatten(-1, (k, width)).unflatten(-3, (k, width)).sum((-3, -1))
 
@@ -410,33 +421,35 @@ def _open_noise(noise: NoiseBlocks, rows: SparseDesign, left: Tensor) -> Tensor:
 class OpenPart:
     """What inducing points leave open of utilities, as factors hear it."""
 
-    def __init__(self, own: ScalarFactors, left: Tensor) -> None:
-        self._own, self.left = own, left
-        squares = own.rows.coefficients.square()
-        self._squares = replace(own.rows, coefficients=squares)
+    def __init__(self, factors: ScalarFactors, open_variance: Tensor) -> None:
+        self._factors, self.variance = factors, open_variance
+        squares = factors.rows.coefficients.square()
+        self._squares = replace(factors.rows, coefficients=squares)
         # What is open of rows in blocks is noise there, and no blur besides.
-        self._alone = True if own.noise is None else ~own.noise.inside
+        self._alone = True if factors.noise is None else ~factors.noise.inside
 
-    def heard(self, left: Tensor) -> tuple[Tensor, Tensor | None]:
+    def heard(self, open_variance: Tensor) -> tuple[Tensor, Tensor | None]:
         """Variances of rows by themselves, and covariances of those of an answer."""
-        noise, rows = self._own.noise, self._own.rows
-        blur = self._squares.apply(left) * self._alone
-        return blur, None if noise is None else _open_noise(noise, rows, left)
+        noise, rows = self._factors.noise, self._factors.rows
+        blur = self._squares.apply(open_variance) * self._alone
+        return blur, None if noise is None else _open_noise(noise, rows, open_variance)
 
     def blurred(self) -> BlurredFactors:
         """The factors of the rows of features."""
-        noise, (blur, shared) = self._own.noise, self.heard(self.left)
+        noise, (blur, shared) = self._factors.noise, self.heard(self.variance)
         if noise is not None and shared is not None:
             noise = NoiseBlocks(noise.rows, noise.covariance + shared, noise.num_rows)
-        return BlurredFactors(self._own, blur, noise)
+        return BlurredFactors(self._factors, blur, noise)
 
     def slope(self, of_blur: Tensor, of_noise: Tensor | None) -> Tensor:
         """The derivative in ``D`` by those in what is heard, ``batch_shape x n``."""
         with torch.enable_grad():
-            left = self.left.expand(*of_blur.shape[:-1], -1).detach().requires_grad_()
-            blur, shared = self.heard(left)
+            open_variance = (
+                self.variance.expand(*of_blur.shape[:-1], -1).detach().requires_grad_()
+            )
+            blur, shared = self.heard(open_variance)
             form = (of_blur * blur).sum()
             if of_noise is not None and shared is not None:
                 form = form + (of_noise * shared).sum()
-            (slope,) = torch.autograd.grad(form, left)
+            (slope,) = torch.autograd.grad(form, open_variance)
         return slope

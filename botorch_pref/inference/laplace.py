@@ -48,9 +48,8 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.few_answers import (
     HalfLines,
     RowMoments,
-    approach_mode,
     laplace_derivatives,
-    quick_problem,
+    row_arrays,
 )
 from botorch_pref.inference.gaussian import (
     GaussianSolution,
@@ -63,8 +62,6 @@ from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 from botorch_pref.linalg.covariance import RowKernel
 
-_MAX_ITERATIONS = 100
-TOLERANCE = math.sqrt(torch.finfo(torch.float64).eps)
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 # Roundings of the sum that terms far larger than it may leave in it.
@@ -131,36 +128,15 @@ class _LogPosterior:
         """See :class:`LogPosterior`."""
         return site_posterior(self.solver, -point.log_prob.second)
 
-    def first(self, start: WarmStart | None) -> tuple[_Utilities, int]:
-        """Where to start, and the number of quick steps that led there.
-
-        The mean under the sites of an earlier solution, and from there near the mode
-        where answers are few; else the prior mean.
-        """
+    def first(self, start: WarmStart | None) -> _Utilities:
+        """Where to start: the mean under earlier sites, else the prior mean."""
         if start is None:
             rows = torch.zeros_like(self.solver.variance + self.prior)
             opposed = self.solver.gather(rows)
-            return self.at(opposed, opposed), 0
-        near, steps = self._approached(torch.cat(start.sites, dim=-1))
-        if near is not None:
-            return self.at(*near), steps
+            return self.at(opposed, opposed)
         before, _ = site_posterior(self.solver, start.sites.precision)
         shift = torch.addcmul(start.sites.shift, before.tau, self.prior, value=-1.0)
-        return self.at(*before.respond(self.solver.gather(shift))[:2]), steps
-
-    def _approached(self, sites: Tensor) -> tuple[tuple[Tensor, Tensor] | None, int]:
-        """Forces near the mode and their movement, where quick steps lead there."""
-        given = quick_problem(self.solver, self.prior, sites)
-        covar, lines = self.solver.row_covariance, HalfLines.of(self.factors)
-        if given is None or lines is None or covar is None:
-            return None, 0
-        near, steps = approach_mode(
-            *given, lambda mean: lines.slopes(mean, 0.0), _MAX_ITERATIONS
-        )
-        if near is None:
-            return None, steps
-        forces = torch.from_numpy(near)
-        return (forces, covar @ forces), steps
+        return self.at(*before.respond(self.solver.gather(shift))[:2])
 
 
 def _line_search(
@@ -193,9 +169,23 @@ def _line_search(
 
 
 def find_mode(
-    log_posterior: LogPosterior[PointT], point: PointT
+    log_posterior: LogPosterior[PointT],
+    point: PointT,
+    tolerance: float,
+    max_iterations: int,
 ) -> tuple[PointT, Any, Tensor, int]:
-    """Mode, and the length of the last step: infinite where it is no mode."""
+    """Climbs to a mode by Newton's steps (algorithm 3.1).
+
+    Args:
+        log_posterior: The function to climb.
+        point: Where to start.
+        tolerance: Of the last step, in posterior standard deviations.
+        max_iterations: The largest number of steps.
+
+    Returns:
+        The mode, the curvature there, the length of the last step, ``batch_shape``,
+        infinite where it is no mode, and the number of steps.
+    """
     before, iterations = torch.full_like(point.value, torch.inf), 0
     settled = torch.zeros_like(point.value, dtype=torch.bool)
     while True:
@@ -206,10 +196,10 @@ def find_mode(
         residual = step.decrement.abs().sqrt()
         # The evidence is not stationary in the mode, and its slope grows with the ratio
         # of output scale to noise: steps go on until they are nothing or only rounding.
-        stalled = (before <= TOLERANCE) & (residual >= 0.5 * before)
+        stalled = (before <= tolerance) & (residual >= 0.5 * before)
         settled = settled | stalled | (residual <= _SETTLED)
-        settled = settled & (residual <= TOLERANCE)
-        if iterations == _MAX_ITERATIONS or bool(settled.all()):
+        settled = settled & (residual <= tolerance)
+        if iterations == max_iterations or bool(settled.all()):
             residual = torch.where(proper, residual, torch.inf)
             return point, curvature, residual, iterations
         point = _line_search(log_posterior, point, step)
@@ -267,14 +257,13 @@ def _derivatives(
     kernel: RowKernel,
 ) -> OfScales | None:
     """See `laplace_derivatives`; None where the problem is not one for quick steps."""
-    sites = torch.cat([posterior.tau, posterior.tau], dim=-1)
-    given = quick_problem(log_posterior.solver, log_posterior.prior, sites)
+    arrays = row_arrays(log_posterior.solver, log_posterior.prior)
     lines = HalfLines.of(log_posterior.factors)
-    if given is None or lines is None:
+    if arrays is None or lines is None:
         return None
-    parts = posterior.tau, point.z, posterior.variance(), point.log_prob.first
-    rows = RowMoments(*(part.numpy() for part in parts))
-    return laplace_derivatives(given[0], rows, lines, kernel)
+    moments = posterior.tau, point.z, posterior.variance(), point.log_prob.first
+    rows = RowMoments(*(part.numpy() for part in moments))
+    return laplace_derivatives(arrays[0], rows, lines, kernel)
 
 
 def _curvature_tangent(
@@ -294,16 +283,22 @@ def _curvature_tangent(
     return moved
 
 
+@dataclass(frozen=True)
 class Laplace(Engine):
     """Laplace's approximation of posterior and evidence.
 
     It takes factors of every kind, but not those whose rows share noise: the mode of
-    such noise and of the utilities together is no mode of the utilities. A solution has
-    converged where the last Newton step is shorter than 1.5e-8 posterior standard
-    deviations.
+    such noise and of the utilities together is no mode of the utilities.
+
+    Attributes:
+        tolerance: Of the last Newton step, in posterior standard deviations: 1.5e-8.
+        max_iterations: The largest number of steps.
     """
 
     takes: ClassVar[frozenset[type[Any]]] = frozenset({Factors})
+
+    tolerance: float = math.sqrt(torch.finfo(torch.float64).eps)
+    max_iterations: int = 100
 
     def accepts(self, factors: type[Factors]) -> bool:
         """See base class."""
@@ -318,8 +313,12 @@ class Laplace(Engine):
         with torch.no_grad():
             solver = choose_solver(covar, factors.rows)
             log_posterior = _LogPosterior(solver, factors.rows.apply(mean), factors)
-            first, quick = log_posterior.first(start)
-            point, posterior, residual, steps = find_mode(log_posterior, first)
+            point, posterior, residual, iterations = find_mode(
+                log_posterior,
+                log_posterior.first(start),
+                self.tolerance,
+                self.max_iterations,
+            )
             z, before = point.z, log_posterior.prior
             shift = torch.addcmul(point.log_prob.first, posterior.tau, z - before)
             balance = posterior.solve(shift.unsqueeze(-1)).of_column()
@@ -336,8 +335,8 @@ class Laplace(Engine):
             sites=Sites(posterior.tau, point.log_prob.first + posterior.tau * z),
             factor=posterior,
             site_tangent=partial(_curvature_tangent, factors),
-            converged=bool((residual <= TOLERANCE).all()),
-            iterations=quick + steps,
+            converged=bool((residual <= self.tolerance).all()),
+            iterations=iterations,
             residual=float(residual.max()),
             rounding=lost_digits(solver, posterior, balance, eps),
             evidence_pull=partial(_evidence_pull, factors),

@@ -158,8 +158,8 @@ class RowSolver(SiteSolver):
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
     ) -> None:
         super().__init__(covar, rows, noise)
-        own = rows.congruence(covar)
-        self._covar = own if noise is None else own + noise.dense()
+        covariance = rows.congruence(covar)
+        self._covar = covariance if noise is None else covariance + noise.dense()
 
     @property
     def row_covariance(self) -> Tensor:
@@ -196,14 +196,14 @@ class _ConditionedBlocks:
     def __init__(self, blocks: NoiseBlocks, tau: Tensor) -> None:
         self.blocks = blocks
         scale = blocks.take(tau).sqrt()
-        heard = scale * blocks.covariance * scale.mT
-        inner = site_cholesky(plus_identity(heard))
+        scaled_noise = scale * blocks.covariance * scale.mT
+        inner = site_cholesky(plus_identity(scaled_noise))
         half = torch.linalg.solve_triangular(
             inner, torch.diag_embed(scale.squeeze(-1)), upper=False
         )
         self.precision = half.mT @ half
         # Where a site is more precise than the noise, I - N P has no digits left.
-        precise = heard.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) > 1
+        precise = scaled_noise.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) > 1
         solved = torch.cholesky_inverse(inner) * scale.mT
         solved = solved / torch.where(precise, scale, 1.0)
         difference = plus_identity(-blocks.covariance @ self.precision)
@@ -218,12 +218,12 @@ class _ConditionedBlocks:
     def root_columns(self, tau: Tensor) -> Tensor:
         """``H`` with ``M = H H'``, a column for each row of the blocks."""
         noise = self.blocks
-        own, t = psd_root(noise.covariance), noise.take(tau)
-        inner = site_cholesky(plus_identity(own.mT @ (t * own)))
-        own = torch.linalg.solve_triangular(inner, own.mT, upper=False).mT
-        blocks, _, k = own.shape[-3:]
-        columns = torch.eye(blocks, dtype=own.dtype, device=own.device)
-        wide = (own.unsqueeze(-2) * columns.view(blocks, 1, blocks, 1)).flatten(-2)
+        root, t = psd_root(noise.covariance), noise.take(tau)
+        inner = site_cholesky(plus_identity(root.mT @ (t * root)))
+        root = torch.linalg.solve_triangular(inner, root.mT, upper=False).mT
+        blocks, _, k = root.shape[-3:]
+        columns = torch.eye(blocks, dtype=root.dtype, device=root.device)
+        wide = (root.unsqueeze(-2) * columns.view(blocks, 1, blocks, 1)).flatten(-2)
         zeros = wide.new_zeros(*wide.shape[:-3], noise.num_rows, blocks * k)
         return noise.put(wide, zeros)
 
@@ -271,28 +271,30 @@ class OwnNoise:
             softened = part.blocks.put(q @ part.blocks.take(values), softened)
         return softened
 
-    def moved(self, seen: Tensor, shifts: Tensor) -> Tensor:
+    def moved(self, values: Tensor, shifts: Tensor) -> Tensor:
         """``Q seen + M shifts`` of rows."""
         if not self.parts:
-            return seen
+            return values
         spread = torch.zeros_like(shifts)
         for part in self.parts:
             inner = part.covariance @ part.blocks.take(shifts)
             spread = part.blocks.put(inner, spread)
-        return self.soften(seen) + spread
+        return self.soften(values) + spread
 
     def energy(self, forces: Tensor) -> Tensor:
         """``a' N a`` of forces, ``batch_shape x k``."""
         energy = torch.zeros_like(forces[..., 0, :])
         for part in self.parts:
-            taken = part.blocks.take(forces)
-            energy = energy + (taken * (part.blocks.covariance @ taken)).sum((-3, -2))
+            block_forces = part.blocks.take(forces)
+            energy = energy + (
+                block_forces * (part.blocks.covariance @ block_forces)
+            ).sum((-3, -2))
         return energy
 
-    def with_root(self, seen: Tensor) -> Tensor:
+    def with_root(self, values: Tensor) -> Tensor:
         """``Q seen`` and ``H`` with ``M = H H'``, whose blocks have their columns."""
         columns = [part.root_columns(self._tau) for part in self.parts]
-        return join_rows([self.soften(seen), *columns]) if columns else seen
+        return join_rows([self.soften(values), *columns]) if columns else values
 
 
 class _PointFactor(SitePosterior):
@@ -307,14 +309,16 @@ class _PointFactor(SitePosterior):
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._own = OwnNoise(solver.noise, tau)
+        self._site_noise = OwnNoise(solver.noise, tau)
         if solver.noise is None:
             self._gram = self.rows.gram(tau)
         else:
             alone = torch.where(solver.noise.inside, 0.0, tau)
             self._gram = self.rows.gram(alone)
-            for rows, own in zip(solver.block_rows, self._own.parts, strict=True):
-                self._gram = self._gram + rows.gram(own.precision)
+            for rows, block_noise in zip(
+                solver.block_rows, self._site_noise.parts, strict=True
+            ):
+                self._gram = self._gram + rows.gram(block_noise.precision)
         root = solver.root
         self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
         # H with Sigma_f = H' H.
@@ -326,27 +330,29 @@ class _PointFactor(SitePosterior):
     @property
     def log_det(self) -> Tensor:
         """See base class."""
-        return log_det(self._cholesky) + self._own.log_det
+        return log_det(self._cholesky) + self._site_noise.log_det
 
     def solve(self, shifts: Tensor) -> Balance:
         """See base class: ``a = Q' s - P A f`` and ``Sigma s = Q A f + M s``."""
-        own = self._own
-        heard = own.soften(shifts, transposed=True)
-        pull = self.rows.adjoint_matrix(heard)
+        noise = self._site_noise
+        softened = noise.soften(shifts, transposed=True)
+        pull = self.rows.adjoint_matrix(softened)
         half = self._half @ pull
         white = torch.linalg.solve_triangular(self._cholesky.mT, half, upper=True)
-        seen = self.rows.apply_matrix(self._solver.root @ white)
-        forces = heard - own.oppose(seen)
-        energy = white.square().sum(-2) + own.energy(forces)
-        return Balance(forces, own.moved(seen, shifts), self._weights(pull), energy)
+        row_movement = self.rows.apply_matrix(self._solver.root @ white)
+        forces = softened - noise.oppose(row_movement)
+        energy = white.square().sum(-2) + noise.energy(forces)
+        return Balance(
+            forces, noise.moved(row_movement, shifts), self._weights(pull), energy
+        )
 
     def _weights(self, pull: Tensor) -> Tensor:
         """``w`` for pulls ``b``, both ``batch_shape x n x k``."""
         weights = pull - self._gram @ (self._half.mT @ (self._half @ pull))
         for _ in range(self._turns):
-            left = pull - self._gram @ (self._solver.covar @ weights) - weights
-            change = self._gram @ (self._half.mT @ (self._half @ left))
-            weights = weights + left - change
+            residual = pull - self._gram @ (self._solver.covar @ weights) - weights
+            change = self._gram @ (self._half.mT @ (self._half @ residual))
+            weights = weights + residual - change
         return weights
 
     def respond(self, pull: Tensor) -> Response:
@@ -360,9 +366,11 @@ class _PointFactor(SitePosterior):
 
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class; without a difference of large numbers."""
-        heard = self._own.soften(values, transposed=True)
-        half = self._half @ self.rows.adjoint_matrix(heard)
-        return self._own.moved(self.rows.apply_matrix(self._half.mT @ half), values)
+        softened = self._site_noise.soften(values, transposed=True)
+        half = self._half @ self.rows.adjoint_matrix(softened)
+        return self._site_noise.moved(
+            self.rows.apply_matrix(self._half.mT @ half), values
+        )
 
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
         r"""See base class: the diagonal of ``A S (A' diag(x) A) S A'``.
@@ -381,21 +389,23 @@ class _PointFactor(SitePosterior):
         eye = torch.eye(
             self.rows.num_points, dtype=self.tau.dtype, device=self.tau.device
         )
-        return self._own.soften(self.rows.apply_matrix(self._weights(eye).mT))
+        return self._site_noise.soften(self.rows.apply_matrix(self._weights(eye).mT))
 
     def variance(self) -> Tensor:
         """See base class."""
-        own, noise = self._own, self._solver.noise
+        site_noise, noise = self._site_noise, self._solver.noise
         if noise is None:
             return self.rows.row_squares(self._half.mT)
         variance = torch.zeros_like(self.tau)
         alone = (~noise.inside).nonzero().squeeze(-1)
         variance[..., alone] = self.rows.take(alone).row_squares(self._half.mT)
         variance = variance.unsqueeze(-1)
-        for part, covariance in zip(own.parts, self._block_covariances, strict=True):
+        for part, covariance in zip(
+            site_noise.parts, self._block_covariances, strict=True
+        ):
             softened = part.softened(covariance) + part.covariance
-            known = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
-            variance = part.blocks.put(known, variance)
+            block_variance = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+            variance = part.blocks.put(block_variance, variance)
         return variance.squeeze(-1)
 
     @cached_property
@@ -419,13 +429,18 @@ class _PointFactor(SitePosterior):
         """See base class."""
         if self._solver.noise is None:
             return super().noise_precision(noise)
-        parts = zip(self._own.parts, self._block_covariances, strict=True)
-        ((own, covariance),) = [p for p in parts if p[0].blocks.rows is noise.rows]
-        return own.precision - own.precision @ covariance @ own.precision
+        parts = zip(self._site_noise.parts, self._block_covariances, strict=True)
+        ((block_noise, covariance),) = [
+            p for p in parts if p[0].blocks.rows is noise.rows
+        ]
+        return (
+            block_noise.precision
+            - block_noise.precision @ covariance @ block_noise.precision
+        )
 
     def row_root(self) -> Tensor:
         """See base class."""
-        return self._own.with_root(self.rows.apply_matrix(self._half.mT))
+        return self._site_noise.with_root(self.rows.apply_matrix(self._half.mT))
 
 
 class PointSolver(SiteSolver):
@@ -450,8 +465,8 @@ class PointSolver(SiteSolver):
     @cached_property
     def variance(self) -> Tensor:
         """See base class."""
-        known = self.rows.row_squares(self.root)
-        return known if self.noise is None else known + self.noise.diagonal()
+        variance = self.rows.row_squares(self.root)
+        return variance if self.noise is None else variance + self.noise.diagonal()
 
     def gather(self, forces: Tensor) -> Tensor:
         """See base class."""

@@ -103,9 +103,9 @@ class SparseSolution(GaussianSolution):
     @torch.no_grad()
     def evidence_rounding(self) -> Tensor:
         """See base class."""
-        known = cast("Any", self.prior)
-        eps = torch.finfo(known.covar.dtype).eps
-        _, *of_matrices, of_variance = self.fixed.slopes.forms(known.in_double())
+        prior = cast("Any", self.prior)
+        eps = torch.finfo(prior.covar.dtype).eps
+        _, *of_matrices, of_variance = self.fixed.slopes.forms(prior.in_double())
         total = sum(part.abs().sum((-2, -1)) for part in of_matrices)
         return eps * self.fixed.solver.total(total + of_variance.abs().sum(-1))
 
@@ -119,9 +119,14 @@ class SparseSolution(GaussianSolution):
         # Weights of covariates stand behind the utilities.
         behind = prior.covar.shape[-1] - prior.points.shape[-2]
         count = prior.variance.shape[-1] - behind
-        left, own = self.fixed.open_part.left, prior.variance.detach().double()
-        left, own = (total(part[..., :count].sum(-1)) for part in (left, own))
-        return {**super().diagnostics(), "left_open": left / own}
+        open_variance, prior_variance = (
+            self.fixed.open_part.variance,
+            prior.variance.detach().double(),
+        )
+        open_variance, prior_variance = (
+            total(part[..., :count].sum(-1)) for part in (open_variance, prior_variance)
+        )
+        return {**super().diagnostics(), "left_open": open_variance / prior_variance}
 
     def tangent(self, mean: Tensor) -> SparseTangent:
         """See base class; refused where processes share the answers."""
@@ -158,8 +163,10 @@ class FixedPoint:
         noise, state = self.factors.noise, self.state
         if noise is None:
             return None
-        own = noise.take(state.force.unsqueeze(-1))
-        return 0.5 * (own @ own.mT - state.posterior.noise_precision(noise))
+        block_forces = noise.take(state.force.unsqueeze(-1))
+        return 0.5 * (
+            block_forces @ block_forces.mT - state.posterior.noise_precision(noise)
+        )
 
     @cached_property
     def slopes(self) -> PriorSlopes:
@@ -171,14 +178,16 @@ class FixedPoint:
         of_covar = weights.unsqueeze(-1) * weights.unsqueeze(-2) - of_covar
         of_covar = of_covar / solver.num_processes
         _, first, second = (part.detach() for part in self.tilted)
-        left = self.open_part.slope(0.5 * (second + first.square()), self.noise_slope)
+        open_slope = self.open_part.slope(
+            0.5 * (second + first.square()), self.noise_slope
+        )
         projection = solver.features @ solver.root.mT
-        weighted = left.unsqueeze(-1) * projection
+        weighted = open_slope.unsqueeze(-1) * projection
         return PriorSlopes(
             mean=pulls,
             covar=projection.mT @ weighted - 0.5 * of_covar,
             cross=of_cross - 2 * weighted,
-            variance=left,
+            variance=open_slope,
         )
 
     def surrogate(self, prior: InducingPrior, noise: NoiseBlocks | None) -> Tensor:
@@ -206,10 +215,10 @@ def _blurred_slopes(fixed: FixedPoint) -> list[tuple[Tensor, ...]]:
     state, factors = fixed.state, fixed.factors
 
     def tilted(mean: Tensor, variance: Tensor, blur: Tensor) -> TiltedMoments:
-        return BlurredFactors(factors.own, blur, None).tilted(mean, variance)
+        return BlurredFactors(factors.exact, blur, None).tilted(mean, variance)
 
-    given = state.mean, state.variance, *state.sites.chunk(2, dim=-1), factors.blur
-    return site_slopes(tilted, fixed.solver.resolved, *given)
+    arguments = state.mean, state.variance, *state.sites.chunk(2, dim=-1), factors.blur
+    return site_slopes(tilted, fixed.solver.resolved, *arguments)
 
 
 class _MovedSites(torch.autograd.Function):
@@ -252,28 +261,28 @@ class SparseTangent:
 
     def __call__(self, prior: Any) -> TermsChange:
         """See :class:`.PosteriorTangent`."""
-        known = prior.in_double()
+        double_prior = prior.in_double()
         mean, covar, cross, variance = (
-            part - part.detach() for part in tuple(known)[1:]
+            part - part.detach() for part in tuple(double_prior)[1:]
         )
         state, p = self._fixed.state, self._projection
         w, weights = self._pulls.unsqueeze(-1), state.balance.weights.unsqueeze(-1)
         towards = cross.mT @ w - covar @ weights
         pull = mean.unsqueeze(-1) + cross @ weights + p @ towards
         half = 2 * cross - p @ covar
-        left = variance - (half * p).sum(-1)
-        blur, shared = self._fixed.open_part.heard(left)
+        open_variance = variance - (half * p).sum(-1)
+        blur, shared = self._fixed.open_part.heard(open_variance)
         noise = self._fixed.factors.noise
         if noise is not None and shared is not None:
             noise = replace(noise, covariance=shared)
-        rows, seen = self._rows, self._seen
+        rows, projected_rows = self._rows, self._seen
         of_mean = self._kept(rows.apply_matrix(pull))
-        of_variance = (self._kept(rows.apply_matrix(half)) * seen).sum(-1)
-        heard = torch.zeros_like(of_mean)
+        of_variance = (self._kept(rows.apply_matrix(half)) * projected_rows).sum(-1)
+        noise_pull = torch.zeros_like(of_mean)
         if noise is not None:
-            heard, own = self._by_noise(noise)
-            of_mean = of_mean + self._kept(heard)
-            of_variance = of_variance + own
+            noise_pull, noise_spread = self._by_noise(noise)
+            of_mean = of_mean + self._kept(noise_pull)
+            of_variance = of_variance + noise_spread
         changes = of_mean.squeeze(-1), of_variance, blur
         slopes = [self._slopes[i] for i in (0, 1, 4)]
         of_each = [
@@ -284,41 +293,42 @@ class SparseTangent:
         ]
         direct = torch.cat(cast("list[Tensor]", of_each), dim=-1)
         tau, nu = _MovedSites.apply(direct, self._adjoint).chunk(2, dim=-1)
-        force = (nu - state.mean * tau).unsqueeze(-1) - self._tau * heard
+        force = (nu - state.mean * tau).unsqueeze(-1) - self._tau * noise_pull
         root = self._fixed.solver.root
         moved = root @ (root.mT @ towards)
-        moved = moved + seen.mT @ force - self._of_cross.mT @ pull
+        moved = moved + projected_rows.mT @ force - self._of_cross.mT @ pull
         change = TermsChange(moved, self._precision_change(covar, cross, tau, noise))
         return TermsChange(*(part.to(prior.covar) for part in change))
 
-    def _by_noise(self, own: NoiseBlocks) -> tuple[Tensor, Tensor]:
+    def _by_noise(self, blocks: NoiseBlocks) -> tuple[Tensor, Tensor]:
         r""":math:`dN a`, and :math:`\mathrm{diag}(L \, dN L')`."""
-        h, noise = self._row_root, own.covariance
-        taken, tau = own.take(h), own.take(self._tau)
-        crossed = (taken @ (tau * taken).mT * noise).sum(-1, keepdim=True)
-        inner = ((tau * taken).mT @ noise @ (tau * taken)).sum(-3)
-        spread = own.put(-2 * crossed, torch.zeros_like(self._tau)).squeeze(-1)
-        spread = spread + own.diagonal() + ((h @ inner) * h).sum(-1)
-        return own.times(self._fixed.state.force.unsqueeze(-1)), spread
+        h, noise = self._row_root, blocks.covariance
+        block_root, tau = blocks.take(h), blocks.take(self._tau)
+        crossed = (block_root @ (tau * block_root).mT * noise).sum(-1, keepdim=True)
+        inner = ((tau * block_root).mT @ noise @ (tau * block_root)).sum(-3)
+        spread = blocks.put(-2 * crossed, torch.zeros_like(self._tau)).squeeze(-1)
+        spread = spread + blocks.diagonal() + ((h @ inner) * h).sum(-1)
+        return blocks.times(self._fixed.state.force.unsqueeze(-1)), spread
 
     def _precision_change(
         self, covar: Tensor, cross: Tensor, tau: Tensor, noise: NoiseBlocks | None
     ) -> Tensor:
         root, precision = self._fixed.solver.root, self._precision
-        own = self._of_cross
-        turned = root @ (root.mT @ (cross.mT @ own - covar @ precision))
-        turned = turned - own.mT @ cross @ precision
+        cross_precision = self._of_cross
+        turned = root @ (root.mT @ (cross.mT @ cross_precision - covar @ precision))
+        turned = turned - cross_precision.mT @ cross @ precision
         change = turned + turned.mT + precision @ covar @ precision
         change = change + self._seen.mT @ (tau.unsqueeze(-1) * self._seen)
         if noise is not None:
-            taken = noise.take(self._tau * self._seen)
-            change = change - (taken.mT @ noise.covariance @ taken).sum(-3)
+            block_part = noise.take(self._tau * self._seen)
+            change = change - (block_part.mT @ noise.covariance @ block_part).sum(-3)
         return change
 
 
 # --- The engine
 
 
+@dataclass(frozen=True)
 class SparseExpectationPropagation(ep.ExpectationPropagation):
     """Expectation propagation that takes a prior by way of inducing points too.
 
@@ -329,8 +339,7 @@ class SparseExpectationPropagation(ep.ExpectationPropagation):
     that of the evidence.
     """
 
-    def __init__(self, shared: bool = False) -> None:
-        self.shared = shared
+    shared: bool = False
 
     def solve(
         self,
@@ -346,21 +355,23 @@ class SparseExpectationPropagation(ep.ExpectationPropagation):
                     "has none; assign the same inducing_points in all of them."
                 )
             return super().solve(prior, factors, start)
-        known, eps = prior.in_double(), torch.finfo(prior.covar.dtype).eps
-        given, start = in_double((factors, start))
-        own = cast("ScalarFactors", given)
+        double_prior, eps = prior.in_double(), torch.finfo(prior.covar.dtype).eps
+        double_factors, start = in_double((factors, start))
+        scalar_factors = cast("ScalarFactors", double_factors)
         prior.check_finite()
         with torch.no_grad():
-            root = inverse_root(known.covar, eps)
-            explained = (known.cross @ root).square().sum(-1)
+            root = inverse_root(double_prior.covar, eps)
+            explained = (double_prior.cross @ root).square().sum(-1)
             # Of a point that features determine, rounding leaves less than nothing.
-            left = (known.variance - explained).clamp_min(0.0)
-            open_part = OpenPart(own, left)
+            open_variance = (double_prior.variance - explained).clamp_min(0.0)
+            open_part = OpenPart(scalar_factors, open_variance)
             blurred = open_part.blurred()
             kind = SharedFeatureSolver if self.shared else FeatureSolver
-            solver = kind(known, root, own.rows, blurred.noise)
-            problem = ep.EPProblem(solver, own.rows.apply(known.mean), blurred)
-            state, iterations = ep.fixed_point(problem, start)
+            solver = kind(double_prior, root, scalar_factors.rows, blurred.noise)
+            problem = ep.EPProblem(
+                solver, scalar_factors.rows.apply(double_prior.mean), blurred
+            )
+            state, iterations = self.fixed_point(problem, start)
         tilted = blurred.log_partition(state.cavity_mean, state.cavity_variance)
         fixed = FixedPoint(solver, blurred, open_part, state, tilted)
         return SparseSolution(
@@ -368,12 +379,12 @@ class SparseExpectationPropagation(ep.ExpectationPropagation):
             prior=cast("Any", prior),
             evidence=with_gradient_of(
                 ep.ep_log_evidence(state, tilted.value.detach()),
-                lambda: fixed.surrogate(known, own.noise),
+                lambda: fixed.surrogate(double_prior, scalar_factors.noise),
             ),
             weights=state.balance.weights,
             sites=Sites(*state.sites.chunk(2, dim=-1)),
             factor=state.posterior,
-            converged=state.converged,
+            converged=bool((state.residual <= self.tolerance).all()),
             iterations=iterations,
             residual=float(state.residual.max()),
             rounding=lost_digits(solver, state.posterior, state.balance, eps),

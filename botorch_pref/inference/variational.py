@@ -203,8 +203,8 @@ class BouchardBound(Bound):
     ) -> None:
         self._items = items = stage_items(stages)
         self._here = items.present.to(like)
-        own = in_some_element(stages >= 0, 2).any(-1)
-        self._counts = like.new_ones(()) if counts is None else counts[..., own]
+        is_set = in_some_element(stages >= 0, 2).any(-1)
+        self._counts = like.new_ones(()) if counts is None else counts[..., is_set]
         self._weights = self._here
         if counts is not None:
             self._weights = self._here * items.spread(self._counts)
@@ -262,10 +262,10 @@ class BouchardBound(Bound):
         :math:`\tanh(t / 2)` and :math:`t / \sqrt{t^2 + s}` are at least :math:`\sqrt{1
         - 2 / k}`.
         """
-        items, here, k = self._items, self._items.present, self._sizes.clamp_min(2.0)
-        low = -items.largest(torch.where(here, -mean, -torch.inf))
-        high = items.largest(torch.where(here, mean, -torch.inf))
-        widest = items.largest(torch.where(here, variance, 0.0))
+        items, present, k = self._items, self._items.present, self._sizes.clamp_min(2.0)
+        low = -items.largest(torch.where(present, -mean, -torch.inf))
+        high = items.largest(torch.where(present, mean, -torch.inf))
+        widest = items.largest(torch.where(present, variance, 0.0))
         logistic = 2 * torch.atanh((1 - 2 / k).sqrt())
         high = high + torch.maximum(logistic, (widest * (0.5 * k - 1)).sqrt())
         # Any alpha for a set that this element of the batch lacks.
@@ -315,8 +315,8 @@ class BouchardBound(Bound):
         xi, alpha = self._split(parameters)
         lowered = bound_curvature(xi) * self._items.spread(alpha).square()
         of_items = (bound_intercept(xi) - lowered) * self._weights
-        there = self._sizes > 0
-        of_sets = torch.where(there, 0.5 * (self._sizes - 2) * alpha, 0.0)
+        is_present = self._sizes > 0
+        of_sets = torch.where(is_present, 0.5 * (self._sizes - 2) * alpha, 0.0)
         return of_items.sum(-1) + (self._counts * of_sets).sum(-1)
 
 
@@ -346,16 +346,18 @@ class JointBound(Bound):
         starts: Sequence[Tensor | None] = [None] * len(self._blocks)
         if near is not None:
             starts = near.split(self._lengths, dim=-1)
-        each = zip(self._each(None, mean, variance), starts, strict=True)
-        return torch.cat([block.best(*own, s) for (block, *own), s in each], dim=-1)
+        arguments = zip(self._each(None, mean, variance), starts, strict=True)
+        return torch.cat(
+            [block.best(*moments, s) for (block, *moments), s in arguments], dim=-1
+        )
 
     def curvature(
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
         """See base class."""
-        each = self._each(parameters, mean, variance)
+        arguments = self._each(parameters, mean, variance)
         of_rows, groups = zip(
-            *(block.curvature(*own) for block, *own in each), strict=True
+            *(block.curvature(*moments) for block, *moments in arguments), strict=True
         )
         coupled = [group for group in groups if group is not None]
         return join_rows(of_rows), stack_rows(coupled) if coupled else None
@@ -363,13 +365,16 @@ class JointBound(Bound):
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
         tau, nu = zip(
-            *(block.sites(*own) for block, *own in self._each(parameters)), strict=True
+            *(block.sites(*arguments) for block, *arguments in self._each(parameters)),
+            strict=True,
         )
         return join_rows(tau), join_rows(nu)
 
     def intercept(self, parameters: Tensor) -> Tensor:
         """See base class."""
-        values = [block.intercept(*own) for block, *own in self._each(parameters)]
+        values = [
+            block.intercept(*arguments) for block, *arguments in self._each(parameters)
+        ]
         return torch.stack(torch.broadcast_tensors(*values)).sum(0)
 
 
@@ -431,9 +436,6 @@ def _(factors: JointFactors) -> Bound:
 
 
 # --- The ascent
-
-_MAX_ITERATIONS = 200
-_TOLERANCE = 1e-7
 
 
 CoupledStep = Callable[[Tensor, SparseDesign, Tensor], Tensor]
@@ -518,17 +520,19 @@ def _step(problem: BoundProblem, parameters: Tensor) -> BoundStep:
     bound, solver, prior, _ = problem
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
-    found = factor.solve((nu - tau * prior).unsqueeze(-1)).of_column()
-    z = prior + found.moved
+    balance = factor.solve((nu - tau * prior).unsqueeze(-1)).of_column()
+    z = prior + balance.moved
     # The exponent at its maximum, where an error of the means is one of second order.
-    height = (nu * z - 0.5 * tau * z.square()).sum(-1) - 0.5 * found.energy
+    height = (nu * z - 0.5 * tau * z.square()).sum(-1) - 0.5 * balance.energy
     value = bound.intercept(parameters) + height - 0.5 * factor.log_det
     # A variance of zero may come out negative by rounding.
     variance = factor.variance().clamp_min(0.0)
     return BoundStep(problem, parameters, tau, nu, factor, z, variance, value)
 
 
-def ascend(problem: BoundProblem, parameters: Tensor) -> Iterator[BoundStep]:
+def ascend(
+    problem: BoundProblem, parameters: Tensor, tolerance: float
+) -> Iterator[BoundStep]:
     """Raises the lower bound until better parameters would not move the Gaussian.
 
     Turns as in algorithm 1 take hundreds of steps where answers are many: they move the
@@ -539,7 +543,7 @@ def ascend(problem: BoundProblem, parameters: Tensor) -> Iterator[BoundStep]:
     """
     step = _step(problem, parameters)
     yield step
-    while not bool((step.residual <= _TOLERANCE).all()):
+    while not bool((step.residual <= tolerance).all()):
         moved = step.mean + step.newton_step
         ahead = problem.bound.best(moved, step.variance, step.target)
         new = _step(problem, ahead)
@@ -553,7 +557,10 @@ def ascend(problem: BoundProblem, parameters: Tensor) -> Iterator[BoundStep]:
 
 
 def last_step(
-    problem: BoundProblem, parameters: Tensor | None = None
+    problem: BoundProblem,
+    tolerance: float,
+    max_iterations: int,
+    parameters: Tensor | None = None,
 ) -> tuple[BoundStep, int, bool]:
     """The end of the ascent, its number of steps, and whether it converged.
 
@@ -563,13 +570,13 @@ def last_step(
     """
     if parameters is None:
         variance = problem.solver.variance.clamp(0.0, 1.0)
-        given = torch.broadcast_tensors(problem.prior, variance)
-        parameters = problem.bound.best(*given)
-    steps = ascend(problem, parameters)
-    numbered = enumerate(itertools.islice(steps, _MAX_ITERATIONS), start=1)
+        moments = torch.broadcast_tensors(problem.prior, variance)
+        parameters = problem.bound.best(*moments)
+    steps = ascend(problem, parameters, tolerance)
+    numbered = enumerate(itertools.islice(steps, max_iterations), start=1)
     # A deque of one keeps no other factor alive.
     ((iterations, step),) = deque(numbered, maxlen=1)
-    return step, iterations, bool((step.residual <= _TOLERANCE).all())
+    return step, iterations, bool((step.residual <= tolerance).all())
 
 
 def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
@@ -577,8 +584,8 @@ def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
     rows = bound.rows
 
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
-        ones = torch.ones_like(groups.coefficients[..., 0])
-        gram = rows.gram(c) - groups.gram(ones)
+        unit_weights = torch.ones_like(groups.coefficients[..., 0])
+        gram = rows.gram(c) - groups.gram(unit_weights)
         pull = covar @ rows.adjoint(force).unsqueeze(-1)
         moved = torch.linalg.solve(conditioning.plus_identity(covar @ gram), pull)
         return rows.apply(moved.squeeze(-1))
@@ -599,22 +606,30 @@ def _best_derivatives(
         best = bound.best(*moments.chunk(2, dim=-1))
         new = torch.cat(bound.sites(best), dim=-1)
     eye = torch.eye(new.shape[-1], dtype=new.dtype, device=new.device)
-    each = eye.view(-1, *([1] * (new.dim() - 1)), new.shape[-1])
+    directions = eye.view(-1, *([1] * (new.dim() - 1)), new.shape[-1])
     (slopes,) = torch.autograd.grad(
-        new, moments, each.expand(-1, *new.shape), is_grads_batched=True
+        new, moments, directions.expand(-1, *new.shape), is_grads_batched=True
     )
     return slopes.movedim(0, -2), None
 
 
+@dataclass(frozen=True)
 class VariationalBound(Engine):
     """The variational posterior of utilities, and its lower bound as the evidence.
 
     Its sites are on the rows of the bound: one for each pair, one for each item of each
-    larger set. A solution has converged where one more turn would move the Gaussian by
-    at most 1e-7 standard deviations.
+    larger set.
+
+    Attributes:
+        tolerance: Of what one more turn would move the Gaussian by, in posterior
+            standard deviations.
+        max_iterations: The largest number of turns.
     """
 
     takes: ClassVar = frozenset({LogitFactors, PlackettLuceFactors})
+
+    tolerance: float = 1e-7
+    max_iterations: int = 200
 
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
@@ -634,7 +649,9 @@ class VariationalBound(Engine):
                 earlier = solver.factor(tau)
                 z = before + earlier.mean(nu - tau * before)
                 parameters = bound.best(z, earlier.variance().clamp_min(0.0))
-            step, iterations, converged = last_step(problem, parameters)
+            step, iterations, converged = last_step(
+                problem, self.tolerance, self.max_iterations, parameters
+            )
             shift = torch.addcmul(step.nu, step.tau, before, value=-1.0)
             balance = step.factor.solve(shift.unsqueeze(-1)).of_column()
         weights, eps = balance.weights, torch.finfo(prior.covar.dtype).eps

@@ -36,9 +36,6 @@ from botorch_pref.linalg.covariance import semidefinite_cholesky
 from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.numerics.logistic_normal import smooth_sigmoid
 
-# Of a step, in posterior standard deviations.
-_TOLERANCE = 1e-6
-_MAX_ITERATIONS = 100
 # Nodes of each set, and of all: sums of few sets are as smooth as those of many.
 _NODES, _ALL_NODES, _MOST_NODES = 64, 2**14, 2**11
 # Where a step does not lead to a Gaussian, shorter ones are tried, down to this.
@@ -53,12 +50,12 @@ class _Sites(NamedTuple):
     precision: Tensor
     shift: Tensor
 
-    def toward(self, other: _Sites, size: Tensor) -> _Sites:
+    def toward(self, target: _Sites, size: Tensor) -> _Sites:
         """The sites a step of this size away, one for each element of the batch."""
         size = size[..., None, None]
         return _Sites(
-            self.precision.lerp(other.precision, size[..., None]),
-            self.shift.lerp(other.shift, size),
+            self.precision.lerp(target.precision, size[..., None]),
+            self.shift.lerp(target.shift, size),
         )
 
 
@@ -116,11 +113,13 @@ class _Choices:
         items = take_rows(features, stages.clamp_min(0).flatten(-2))
         items = items.unflatten(-2, stages.shape[-2:])
         order = [*range(2, stages.shape[-1]), 0]
-        there = (stages[..., order] >= 0) & (stages[..., 1:2] >= 0)
-        differences = (items[..., order, :] - items[..., 1:2, :]) * there.unsqueeze(-1)
-        chosen = there[..., -1].to(features)
+        is_present = (stages[..., order] >= 0) & (stages[..., 1:2] >= 0)
+        differences = (
+            items[..., order, :] - items[..., 1:2, :]
+        ) * is_present.unsqueeze(-1)
+        chosen = is_present[..., -1].to(features)
         often = chosen if counts is None else chosen * counts
-        return cls(differences, ~there[..., :-1], often, precision)
+        return cls(differences, ~is_present[..., :-1], often, precision)
 
     def nodes(self, number: int) -> Tensor:
         """Standard normal nodes of the other items, each with its mirror image."""
@@ -139,11 +138,11 @@ class _Choices:
         ``y`` are differences at nodes, ``batch_shape x L x N x k``, and ``variance``
         that of the last one given the others, ``batch_shape x L``.
         """
-        others = y[..., :-1].masked_fill(self.absent.unsqueeze(-2), -torch.inf)
-        others = pad(others, (1, 0))
-        lead = y[..., -1] - others.logsumexp(-1)
+        rivals = y[..., :-1].masked_fill(self.absent.unsqueeze(-2), -torch.inf)
+        rivals = pad(rivals, (1, 0))
+        lead = y[..., -1] - rivals.logsumexp(-1)
         slopes = smooth_sigmoid(lead, variance.unsqueeze(-1))
-        return *slopes, others.softmax(-1)[..., 1:]
+        return *slopes, rivals.softmax(-1)[..., 1:]
 
     def _slopes(
         self, weight: Tensor, first: Tensor, second: Tensor, share: Tensor
@@ -183,15 +182,17 @@ class _Choices:
         half = torch.linalg.solve_triangular(
             factor, rows.flatten(-3, -2).mT, upper=False
         ).mT.unflatten(-2, rows.shape[-3:-1])
-        own = semidefinite_cholesky(half @ half.mT)
+        marginal_root = semidefinite_cholesky(half @ half.mT)
         lifted, info = torch.linalg.cholesky_ex(
-            plus_identity(-own.mT @ sites.precision @ own)
+            plus_identity(-marginal_root.mT @ sites.precision @ marginal_root)
         )
         proper = proper & (info == 0).all(-1)
         regular = torch.where(
             proper[..., None, None, None], lifted, plus_identity(0 * lifted)
         )
-        root = own @ torch.linalg.cholesky_ex(torch.cholesky_inverse(regular)).L
+        root = (
+            marginal_root @ torch.linalg.cholesky_ex(torch.cholesky_inverse(regular)).L
+        )
         centre = rows @ mean.unsqueeze(-3)
         pull = sites.precision @ centre - sites.shift.unsqueeze(-1)
         cavity = centre + root @ (root.mT @ pull)
@@ -233,8 +234,8 @@ class _Choices:
         ratio = (self.counts * (tilted.log_normaliser - site)).sum(-1)
         moved = posterior.factor.mT @ posterior.mean.unsqueeze(-1)
         d = self.differences.shape[-1]
-        whole = moved.square().sum((-2, -1)) - log_det(posterior.factor)
-        return ratio + 0.5 * (whole + d * self.precision.log())
+        joint = moved.square().sum((-2, -1)) - log_det(posterior.factor)
+        return ratio + 0.5 * (joint + d * self.precision.log())
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,9 @@ class _State:
     tilted: _Tilted
 
 
-def _search(choices: _Choices, weights: Tensor) -> tuple[_State, Tensor, int]:
+def _search(
+    choices: _Choices, weights: Tensor, tolerance: float, max_iterations: int
+) -> tuple[_State, Tensor, int]:
     """Sites that match, the last step of each element of the batch, and iterations."""
     number, iterations = _NODES, 0
     while number < _MOST_NODES and number * choices.counts.shape[-1] < _ALL_NODES:
@@ -256,7 +259,7 @@ def _search(choices: _Choices, weights: Tensor) -> tuple[_State, Tensor, int]:
     state = _State(sites, posterior, choices.tilted(posterior, nodes))
     size = torch.ones_like(posterior.mean[..., 0])
     best = residual = torch.full_like(size, torch.inf)
-    while iterations < _MAX_ITERATIONS and bool((residual > _TOLERANCE).any()):
+    while iterations < max_iterations and bool((residual > tolerance).any()):
         sites = state.sites.toward(state.tilted.sites, size)
         posterior, proper = choices.posterior(sites)
         iterations += 1
@@ -279,19 +282,28 @@ def _search(choices: _Choices, weights: Tensor) -> tuple[_State, Tensor, int]:
 
 
 def matched_weights(
-    features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
+    features: Tensor,
+    stages: Tensor,
+    precision: Tensor,
+    counts: Tensor | None = None,
+    *,
+    tolerance: float = 1e-6,
+    max_iterations: int = 100,
 ) -> WeightSolution:
     r"""The posterior of weights by expectation propagation, and its evidence.
 
     An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of all sets, as one of Laplace
     does, and 64 or more evaluations of each set. Arguments are those of
-    :meth:`.WeightEngine.solve`, in double precision.
+    :meth:`.WeightEngine.solve`, in double precision; the tolerance is that of a step,
+    in posterior standard deviations.
     """
     eta = precision.detach()
     with torch.no_grad():
         start = laplace_weights(features, stages, eta, counts)
         choices = _Choices.of(features, stages, eta, counts)
-        state, residual, iterations = _search(choices, start.mean)
+        state, residual, iterations = _search(
+            choices, start.mean, tolerance, max_iterations
+        )
         posterior = state.posterior
         value = choices.log_evidence(state.sites, posterior, state.tilted)
         mean, covariance = posterior.mean, torch.cholesky_inverse(posterior.factor)
@@ -306,7 +318,7 @@ def matched_weights(
         mean=mean,
         covariance=covariance,
         evidence=with_gradient_of(value, surrogate),
-        converged=bool((residual <= _TOLERANCE).all()),
+        converged=bool((residual <= tolerance).all()),
         iterations=iterations,
         residual=float(residual.max()),
     )

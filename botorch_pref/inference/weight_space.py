@@ -22,11 +22,12 @@ from botorch_pref.inference.conditioning import Response, plus_identity
 from botorch_pref.inference.engine import Solution, in_double, not_finite
 from botorch_pref.inference.gaussian import with_gradient_of
 from botorch_pref.inference.inducing import FeatureFactor, FeatureSolver, InducingPrior
-from botorch_pref.inference.laplace import TOLERANCE, Point, find_mode
+from botorch_pref.inference.laplace import Laplace, Point, find_mode
 from botorch_pref.inference.solvers import OwnNoise
 from botorch_pref.inference.variational import (
     Bound,
     BoundProblem,
+    VariationalBound,
     last_step,
     stage_bound,
 )
@@ -116,11 +117,11 @@ class WeightEngine:
         ``batch_shape``. ``counts``, ``batch_shape x L``, say how often each set was
         chosen from so.
         """
-        given = in_double((features, stages, precision, counts))
-        found = self.find(*given)
-        parts = (found.mean, found.covariance, found.evidence)
+        arguments = in_double((features, stages, precision, counts))
+        solution = self.find(*arguments)
+        parts = (solution.mean, solution.covariance, solution.evidence)
         mean, covariance, evidence = (part.to(features) for part in parts)
-        return replace(found, mean=mean, covariance=covariance, evidence=evidence)
+        return replace(solution, mean=mean, covariance=covariance, evidence=evidence)
 
 
 class _Model(NamedTuple):
@@ -193,7 +194,13 @@ class _Curvature(NamedTuple):
 
 
 def laplace_weights(
-    features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
+    features: Tensor,
+    stages: Tensor,
+    precision: Tensor,
+    counts: Tensor | None = None,
+    *,
+    tolerance: float = Laplace.tolerance,
+    max_iterations: int = Laplace.max_iterations,
 ) -> WeightSolution:
     r"""The Laplace posterior of weights given choices, and its evidence.
 
@@ -207,7 +214,7 @@ def laplace_weights(
         (x_j - \bar x_l)' S (x_j - \bar x_l) \Big],
 
     the last term from the motion of the curvature with the mode. Arguments are those of
-    :meth:`WeightEngine.solve`, in double precision.
+    :meth:`WeightEngine.solve`, in double precision, and of :class:`.Laplace`.
     """
     eta, d = precision.detach(), features.shape[-1]
     with torch.no_grad():
@@ -216,15 +223,15 @@ def laplace_weights(
         centred = features - features.mean(-2, keepdim=True)
         often = torch.ones_like(features[..., :1, 0])
         if counts is not None:
-            kept = in_some_element(stages >= 0, 2).any(-1)
-            often = items.spread(counts[..., kept].to(features))
+            is_set = in_some_element(stages >= 0, 2).any(-1)
+            often = items.spread(counts[..., is_set].to(features))
         model = _Model(take_rows(centred, items.points), items, eta, often)
         batch = torch.broadcast_shapes(
             eta.shape, features.shape[:-2], items.present.shape[:-1]
         )
         none = features.new_zeros(*batch, d)
         point, (cholesky, _), residual, iterations = find_mode(
-            model, model.at(none, none)
+            model, model.at(none, none), tolerance, max_iterations
         )
         mean, covariance = point.moved, torch.cholesky_inverse(cholesky)
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
@@ -247,7 +254,7 @@ def laplace_weights(
         mean=mean,
         covariance=covariance,
         evidence=with_gradient_of(value, surrogate),
-        converged=bool((residual <= TOLERANCE).all()),
+        converged=bool((residual <= tolerance).all()),
         iterations=iterations,
         residual=float(residual.max()),
         asymmetry=float(asymmetry.max()),
@@ -277,12 +284,19 @@ def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem
 
 
 def variational_weights(
-    features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None = None
+    features: Tensor,
+    stages: Tensor,
+    precision: Tensor,
+    counts: Tensor | None = None,
+    *,
+    tolerance: float = VariationalBound.tolerance,
+    max_iterations: int = VariationalBound.max_iterations,
 ) -> WeightSolution:
     r"""The variational posterior of weights given choices, and its lower bound.
 
     An iteration costs ``O(d^3 + n d^2)``, and ``O(d)`` for each pair and each item of a
-    larger set. Arguments are those of :meth:`WeightEngine.solve`, in double precision.
+    larger set. Arguments are those of :meth:`WeightEngine.solve`, in double precision,
+    and of :class:`.VariationalBound`.
     """
     with torch.no_grad():
         eta = precision.detach()
@@ -290,7 +304,7 @@ def variational_weights(
         bound = stage_bound(stages, features.shape[-2], features, often)
         try:
             step, iterations, converged = last_step(
-                _weight_problem(bound, features, eta)
+                _weight_problem(bound, features, eta), tolerance, max_iterations
             )
         except PrecisionError as error:
             raise _singular(features) from error

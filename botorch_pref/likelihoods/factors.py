@@ -288,6 +288,7 @@ class BoxFactors(ScalarFactors):
         """Integrates products of such boxes: see :func:`.log_concave_integral`."""
         return log_concave_integral(of_rows, mean, variance)
 
+    @cached_property
     def half_lines(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """Sides, 1 for a lower end, -1 for an upper, ends and noise, without gradients.
 

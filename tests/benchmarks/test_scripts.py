@@ -20,6 +20,10 @@ import pytest
 import torch
 from scipy import integrate, stats
 
+from botorch_pref.inference import VariationalBound
+from botorch_pref.inference.weight_space import WeightEngine, variational_weights
+from botorch_pref.models import VariationalPreferenceGP, regression
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -200,7 +204,10 @@ def scripts(few_iterations: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     short = partial(botorch.fit.fit_fully_bayesian_model_nuts, max_tree_depth=1)
     monkeypatch.setattr(botorch.fit, "fit_fully_bayesian_model_nuts", short)
     # Where it goes on to the end, the variational bound takes most of some scripts.
-    monkeypatch.setattr("botorch_pref.inference.variational._MAX_ITERATIONS", 3)
+    short_ascent = VariationalBound(max_iterations=3)
+    monkeypatch.setattr(VariationalPreferenceGP, "engine", short_ascent)
+    weights = WeightEngine(partial(variational_weights, max_iterations=3))
+    monkeypatch.setitem(regression._ENGINES, "variational", weights)
     before, threads = set(sys.modules), torch.get_num_threads()
     with jax.disable_jit():
         yield

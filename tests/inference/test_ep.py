@@ -8,7 +8,7 @@ from truths.engines import expectation_propagation
 from botorch_pref import Comparisons, EPPreferenceGP
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference import ep as module
-from botorch_pref.inference.ep import AndersonMemory
+from botorch_pref.inference.sweeps import AndersonMemory
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import pair_rows
 

@@ -230,8 +230,11 @@ class BoxCopula:
         r, (tau, nu) = factors.variance, approximation.sites
         root = approximation.factor.row_root()
         variance = root.square().sum(-1)
-        left = approximation.factor.cavity_ratio(variance)
-        cavity = (means - nu * variance) / left, (variance / left + r).sqrt()
+        cavity_ratio = approximation.factor.cavity_ratio(variance)
+        cavity = (
+            (means - nu * variance) / cavity_ratio,
+            (variance / cavity_ratio + r).sqrt(),
+        )
         # v given z has mean z + r (nu - tau z) and variance r (1 - r tau).
         unheard = 1 - r * tau
         spread = unheard.unsqueeze(-1) * root
@@ -239,13 +242,13 @@ class BoxCopula:
         inverse = joint.diagonal(dim1=-2, dim2=-1).rsqrt()
         correlation = inverse.unsqueeze(-1) * joint * inverse.unsqueeze(-2)
         covariance = prior[1] + torch.diag_embed(r)
-        found, info = zip(
+        factors_and_info, info = zip(
             *map(torch.linalg.cholesky_ex, (correlation, covariance)), strict=True
         )
         if any(bool(failed.any()) for failed in info):
             return None
         box = factors.lower, factors.upper
-        return cls(box, cavity, (prior[0], found[1]), found[0])
+        return cls(box, cavity, (prior[0], factors_and_info[1]), factors_and_info[0])
 
     @property
     def target(self) -> Target:

@@ -30,7 +30,7 @@ Hajivassiliou and McFadden 1998).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -227,9 +227,9 @@ class BoxProblem:
         """The derivative of the evidence in the noise that rows of one answer share."""
         factors = self.factors
         tau = factors.variance.reciprocal().unsqueeze(-1)
-        seen = tau * (result.truncated - factors.rows.apply(self.mean)).movedim(0, -1)
-        own = noise.take(result.factor.solve(seen).forces)
-        second_moment = own @ own.mT / own.shape[-1]
+        shifts = tau * (result.truncated - factors.rows.apply(self.mean)).movedim(0, -1)
+        block_forces = noise.take(result.factor.solve(shifts).forces)
+        second_moment = block_forces @ block_forces.mT / block_forces.shape[-1]
         return 0.5 * (second_moment - result.factor.noise_precision(noise))
 
 
@@ -406,13 +406,13 @@ def continue_draws(
         earlier.truncated.shape[1:-1],
     )
     rows = factors.rows
-    own = torch.diag_embed(factors.variance)
+    noise_covariance = torch.diag_embed(factors.variance)
     if factors.noise is not None:
-        own = own + factors.noise.dense()
-    given = rows.apply(_with_batch(means, batch))
+        noise_covariance = noise_covariance + factors.noise.dense()
+    row_means = rows.apply(_with_batch(means, batch))
     draws = ghk_update(
-        _with_batch(given, batch).contiguous(),
-        rows.congruence(covariance) + own,
+        _with_batch(row_means, batch).contiguous(),
+        rows.congruence(covariance) + noise_covariance,
         factors.lower,
         factors.upper,
         generator,
@@ -429,9 +429,9 @@ def continue_draws(
 
 def _with_batch(draws: Tensor, batch: torch.Size) -> Tensor:
     """``S x batch_shape' x k`` as ``S x batch_shape x k``."""
-    count, *own, width = draws.shape
-    missing = len(batch) - len(own)
-    draws = draws.reshape(count, *[1] * missing, *own, width)
+    count, *batch_part, width = draws.shape
+    missing = len(batch) - len(batch_part)
+    draws = draws.reshape(count, *[1] * missing, *batch_part, width)
     return draws.expand(count, *batch, width)
 
 
@@ -458,23 +458,23 @@ class SkewStart(WarmStart):
 class SkewSolution(Solution[PosteriorTerms]):
     """A unified skew-normal posterior, sampled at first use.
 
-    ``found`` is the solution of expectation propagation, where it is known already;
-    where it is not, ``start`` has draws that make both it and chains unnecessary.
+    ``ep_solution`` is that of expectation propagation, or None, where ``start`` has
+    draws that make both it and chains unnecessary.
     """
 
     engine: UnifiedSkewNormal
     prior: UtilityPrior
     factors: BoxFactors | MergedBoxFactors
-    found: GaussianSolution | None
+    ep_solution: GaussianSolution | None
     start: SkewStart | None = None
 
     @cached_property
     def approximation(self) -> GaussianSolution:
         """The solution of expectation propagation, found now where it is not known."""
-        if self.found is not None:
-            return self.found
+        if self.ep_solution is not None:
+            return self.ep_solution
         with torch.no_grad():
-            return ExpectationPropagation().solve(self.prior, self.factors)
+            return self.engine.approximation.solve(self.prior, self.factors)
 
     @cached_property
     def log_evidence(self) -> Tensor:
@@ -501,7 +501,11 @@ class SkewSolution(Solution[PosteriorTerms]):
     @cached_property
     def mixture(self) -> SkewResult:
         """The draws that prediction uses: continued ones where there are enough."""
-        if self.found is not None or self.start is None or self.start.draws is None:
+        if (
+            self.ep_solution is not None
+            or self.start is None
+            or self.start.draws is None
+        ):
             return self.sampled
         return self._problem.mixture(*self.start.draws)
 
@@ -518,13 +522,15 @@ class SkewSolution(Solution[PosteriorTerms]):
         Both are those of the worst row. And ``acceptance_rate`` and ``num_draws``. An
         exact evidence has no ``evidence_error``, which is expectation propagation's.
         """
-        known = self.approximation.diagnostics()
+        entries = self.approximation.diagnostics()
         if self.engine.exact_evidence:
-            known["log_evidence"] = self.log_evidence.detach()
-            del known["evidence_error"]
+            entries["log_evidence"] = self.log_evidence.detach()
+            del entries["evidence_error"]
         latent, size = self.mixture.latent, self.mixture.effective_sample_size
-        return known | {
-            "converged": not self.failures and known["converged"] and latent.converged,
+        return entries | {
+            "converged": not self.failures
+            and entries["converged"]
+            and latent.converged,
             "r_hat": float(latent.r_hat.max()),
             "effective_sample_size": float(size.min()),
             "acceptance_rate": float(latent.acceptance_rate.min()),
@@ -540,14 +546,14 @@ class SkewSolution(Solution[PosteriorTerms]):
     @property
     def failures(self) -> tuple[str, ...]:
         """See base class."""
-        failures = () if self.found is None else self.found.failures
-        known = vars(self)
-        exact = self.engine.exact_evidence and "log_evidence" in known
+        failures = () if self.ep_solution is None else self.ep_solution.failures
+        computed = vars(self)
+        exact = self.engine.exact_evidence and "log_evidence" in computed
         failures += not_finite(
             self.log_evidence if exact else None,
-            self.mixture.weights if "mixture" in known else None,
+            self.mixture.weights if "mixture" in computed else None,
         )
-        sampled = known.get("sampled")
+        sampled = computed.get("sampled")
         if sampled is None or sampled.latent.converged:
             return failures
         size = float(sampled.latent.effective_sample_size.min())
@@ -569,13 +575,13 @@ class SkewSolution(Solution[PosteriorTerms]):
         before = self.start
         if before is None:
             start = SkewStart(self.approximation.sites)
-        elif self.found is None:
+        elif self.ep_solution is None:
             start = before
         else:
             start = replace(before, sites=self.approximation.sites)
         if further is None:
             return start
-        first = ExpectationPropagation().initial_sites(further.factors)
+        first = self.engine.approximation.initial_sites(further.factors)
         start = start.at_other_parameters().followed_by(further.sources, first)
         if further.moments is None or not isinstance(further.factors, BoxFactors):
             return start
@@ -598,15 +604,17 @@ class SkewSolution(Solution[PosteriorTerms]):
 _LEAST_SHARE = 0.25
 
 
+@dataclass(frozen=True)
 class UnifiedSkewNormal(Engine):
     """Exact posteriors of boxed answers (Benavoli et al. 2021, theorem 1).
 
-    Args:
+    Attributes:
         num_draws: Draws of the truncated ``v``.
         seed: Of the draws. Equal seeds give equal results; the global random state is
             neither read nor changed.
         exact_evidence: Whether the evidence is exact up to sampling error instead of
             that of expectation propagation.
+        approximation: Finds where draws start, and the approximate evidence.
 
     Raises:
         FeedbackError: The number of draws or the seed is none.
@@ -614,13 +622,16 @@ class UnifiedSkewNormal(Engine):
 
     takes: ClassVar = frozenset({BoxFactors})
 
-    def __init__(
-        self, num_draws: int = 1024, seed: int = 0, exact_evidence: bool = False
-    ) -> None:
-        check_count("num_draws", num_draws, at_least=1)
-        check_count("seed", seed, at_least=0)
-        self.num_draws, self.seed = num_draws, seed
-        self.exact_evidence = exact_evidence
+    num_draws: int = 1024
+    seed: int = 0
+    exact_evidence: bool = False
+    approximation: ExpectationPropagation = field(
+        default_factory=ExpectationPropagation
+    )
+
+    def __post_init__(self) -> None:
+        check_count("num_draws", self.num_draws, at_least=1)
+        check_count("seed", self.seed, at_least=0)
 
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
@@ -631,19 +642,19 @@ class UnifiedSkewNormal(Engine):
         fit, which records gradients, starts from there.
         """
         boxes = cast("BoxFactors | MergedBoxFactors", factors)
-        own = start if isinstance(start, SkewStart) else None
+        skew_start = start if isinstance(start, SkewStart) else None
         if torch.is_grad_enabled():
-            found = ExpectationPropagation().solve(prior, boxes, start)
-        elif own is not None and self._goes_on(own):
-            found = None
+            approximation = self.approximation.solve(prior, boxes, start)
+        elif skew_start is not None and self._goes_on(skew_start):
+            approximation = None
         else:
-            found, own = ExpectationPropagation().solve(prior, boxes), None
-        return SkewSolution(self, prior, boxes, found, own)
+            approximation, skew_start = self.approximation.solve(prior, boxes), None
+        return SkewSolution(self, prior, boxes, approximation, skew_start)
 
     @property
     def of_evidence(self) -> Engine:
         """See base class."""
-        return self if self.exact_evidence else ExpectationPropagation()
+        return self if self.exact_evidence else self.approximation
 
     def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
         """A new source of randomness, of a seed that ``offset`` makes another one."""

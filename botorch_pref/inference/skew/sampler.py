@@ -88,9 +88,13 @@ def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Ten
         ended = ~(smallest >= 0)
         time[going] += 2 * smallest.masked_fill(ended, 0.0)
         if 2 * int(ended.sum()) >= len(going):
-            kept = ~ended
-            going, centred = going[kept], centred[..., kept]
-            within, total, smallest = within[kept], total[kept], smallest[kept]
+            is_counted = ~ended
+            going, centred = going[is_counted], centred[..., is_counted]
+            within, total, smallest = (
+                within[is_counted],
+                total[is_counted],
+                smallest[is_counted],
+            )
         if not len(going):
             break
     return time
@@ -382,13 +386,17 @@ def steadied(
     ``draws``, of ``all_draws``, ``n x batch_shape x m``, are moved; ``forces`` are
     those at all, and ``size`` is the effective number of all, ``batch_shape``.
     """
-    x, f, own = (part.movedim(0, -2) for part in (all_draws, forces, draws))
-    mean, pull, from_mean = x.mean(-2), f.mean(-2), own - own.mean(-2, keepdim=True)
+    x, f, latent = (part.movedim(0, -2) for part in (all_draws, forces, draws))
+    mean, pull, from_mean = (
+        x.mean(-2),
+        f.mean(-2),
+        latent - latent.mean(-2, keepdim=True),
+    )
     x, f = x - mean.unsqueeze(-2), f - pull.unsqueeze(-2)
-    variance, left = x.square().mean(-2), x - f
+    variance, remainder = x.square().mean(-2), x - f
     unit = torch.where(variance > 0, variance, torch.inf).reciprocal()
-    common = (unit * (x * left).mean(-2)).sum(-1)
-    scatter = left.square().mean(-2)
+    common = (unit * (x * remainder).mean(-2)).sum(-1)
+    scatter = remainder.square().mean(-2)
     share = (common / (unit * scatter).sum(-1)).clamp(0.0, 1.0)
     rounding = torch.finfo(x.dtype).eps * (target.mean.square() + variance)
     # Chains that alternate have more, of which the size may say too much.
@@ -408,13 +416,15 @@ def steadied(
 
 def _with_covariance(x: Tensor, covariance: Tensor) -> Tensor:
     """Deviations ``batch_shape x n x m``, given a covariance where rows are free."""
-    own = x.mT @ x / x.shape[-2]
-    (root, bad), (wanted, worse) = map(torch.linalg.cholesky_ex, (own, covariance))
+    sample_covariance = x.mT @ x / x.shape[-2]
+    (root, bad), (wanted, worse) = map(
+        torch.linalg.cholesky_ex, (sample_covariance, covariance)
+    )
     free = (bad + worse) == 0
-    for factor, square in ((root, own), (wanted, covariance)):
-        given = factor.diagonal(dim1=-2, dim2=-1).square()
+    for factor, square in ((root, sample_covariance), (wanted, covariance)):
+        target_variance = factor.diagonal(dim1=-2, dim2=-1).square()
         total = square.diagonal(dim1=-2, dim2=-1)
-        free = free & (given > _DEPENDENT * total).all(-1)
+        free = free & (target_variance > _DEPENDENT * total).all(-1)
     free = free.unsqueeze(-1).unsqueeze(-1)
     eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
     root = torch.where(free, root, eye)
@@ -446,13 +456,15 @@ def sample_latent(
     rows, forces, rate = chains.run(steps)
     fixed = (target.root == 0).all(dim=-1)
     r_hat, size = worst_row(rows, fixed)
-    for left in range(_MAX_DOUBLINGS, 0, -1):
+    for num_doublings in range(_MAX_DOUBLINGS, 0, -1):
         enough = reached(r_hat, size, num_draws)
-        if bool((enough | out_of_reach(r_hat, size, num_draws, 2**left)).all()):
+        if bool(
+            (enough | out_of_reach(r_hat, size, num_draws, 2**num_doublings)).all()
+        ):
             break
-        more, more_forces, more_rate = chains.run(rows.shape[0])
-        rows, forces = torch.cat([rows, more]), torch.cat([forces, more_forces])
-        rate = 0.5 * (rate + more_rate)
+        new_draws, new_forces, new_rate = chains.run(rows.shape[0])
+        rows, forces = torch.cat([rows, new_draws]), torch.cat([forces, new_forces])
+        rate = 0.5 * (rate + new_rate)
         r_hat, size = worst_row(rows, fixed)
     flat, pulls = (part.movedim(-2, 1).flatten(0, 1) for part in (rows, forces))
     picked = torch.arange(num_draws, device=flat.device) * flat.shape[0] // num_draws

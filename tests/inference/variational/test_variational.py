@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import logsigmoid
-from truths.engines import variational
+from truths.engines import solver_of, variational
 
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
-from botorch_pref.inference import variational as variational_module
+from botorch_pref.inference import VariationalBound
 from botorch_pref.inference.variational import (
     BoundStep,
     ascend,
@@ -161,7 +161,7 @@ def test_the_bound_never_falls(blocks, scale) -> None:
     problem = bound_problem(bound, MEAN, covar)
     # A poor start, so that there is a way to go.
     start = torch.full((bound.num_parameters,), 3.0, dtype=DOUBLE)
-    steps = list(ascend(problem, start))
+    steps = list(ascend(problem, start, 1e-7))
     values = torch.stack([step.value for step in steps])
     # Means of rows are differences of numbers as large as their prior variances.
     size = 20 * (1 + values.abs().max()) + problem.solver.variance.max()
@@ -181,7 +181,6 @@ def test_newton_steps_that_lower_the_bound_are_not_taken(monkeypatch) -> None:
     right = BoundStep.newton_step.func
     wrong = property(lambda step: -3 * right(step))
     monkeypatch.setattr(BoundStep, "newton_step", wrong)
-    monkeypatch.setattr(variational_module, "_MAX_ITERATIONS", 200)
     got = variational(covar, MEAN, factors)
     # Steps that lower the bound by less than its rounding cannot be told to be wrong.
     assert got.residual <= 1e-5
@@ -229,9 +228,9 @@ def test_single_precision_agrees_with_double(scale) -> None:
     torch.testing.assert_close(evidence, double.log_evidence, rtol=1e-7, atol=0)
 
 
-def test_unfinished_ascents_say_so(monkeypatch) -> None:
-    monkeypatch.setattr(variational_module, "_MAX_ITERATIONS", 2)
-    result = variational(covariance(1e4), MEAN, factors_of(ANSWERS["all"]))
+def test_unfinished_ascents_say_so() -> None:
+    solve = solver_of(VariationalBound(max_iterations=2), "two turns")
+    result = solve(covariance(1e4), MEAN, factors_of(ANSWERS["all"]))
     assert not result.converged
     assert result.residual > 1e-7
     assert result.iterations == 2

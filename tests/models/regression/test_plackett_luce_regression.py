@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from functools import partial
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.feedback.base import answer_folds
-from botorch_pref.inference import laplace as laplace_module
+from botorch_pref.inference.weight_space import WeightEngine, laplace_weights
 from botorch_pref.models.regression import stages_of
 
 DOUBLE = torch.float64
@@ -349,10 +350,11 @@ def test_what_it_does_not_take() -> None:
         PlackettLuceRegression(x).log_evidence()
 
 
-def test_a_warning_where_it_did_not_converge(monkeypatch) -> None:
-    monkeypatch.setattr(laplace_module, "_MAX_ITERATIONS", 0)
+def test_a_warning_where_it_did_not_converge() -> None:
+    model = model_of("laplace")
+    model.engine = WeightEngine(partial(laplace_weights, max_iterations=0))
     with pytest.warns(InferenceWarning, match="did not converge"):
-        model_of("laplace").diagnostics()
+        model.diagnostics()
 
 
 def test_derivatives_in_conditioned_points_are_refused() -> None:

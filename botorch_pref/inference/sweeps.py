@@ -1,0 +1,267 @@
+r"""Sweeps of expectation propagation: one loop, with acceleration and damping.
+
+A sweep maps the sites :math:`x`, precisions :math:`\tau` before shifts :math:`\nu`, to
+sites :math:`g(x)` that match the tilted moments. In the symbols of :func:`fixed_point`,
+
+1. evaluate the sweep at ``x``: the residual :math:`f = g(x) - x`;
+2. stop where the moments match;
+3. propose :math:`x^+ = x + f - (\Delta X + \Delta F) \gamma`, Anderson's acceleration
+   (Walker and Ni 2011, type II), or :math:`x + \lambda f` where that has negative
+   precisions that no answer asks for;
+4. evaluate the sweep at :math:`x^+`: where there is no posterior, or the next step is
+   more than twice as long, go back to ``x``, halve :math:`\lambda` and forget
+   :math:`\Delta X, \Delta F`; else double :math:`\lambda` up to 1;
+5. go on from there.
+
+Arrays are torch's, or NumPy's where answers are few: see :class:`.QuickSweeps`. Only
+names that both have are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from scipy.linalg.lapack import dposv
+from torch import Tensor
+
+from botorch_pref.errors import PrecisionError
+from botorch_pref.inference.conditioning import SiteSolver
+
+Arrays = Any
+"""Tensors or arrays of NumPy."""
+
+
+class Sweep(Protocol):
+    """A sweep from some sites, ``batch_shape x 2 m``; the rest is ``batch_shape``."""
+
+    @property
+    def sites(self) -> Arrays:
+        """Where the sweep starts, ``x``."""
+
+    @property
+    def step(self) -> Arrays:
+        """Step to the sites that match, ``f``, ``batch_shape x 2 m``."""
+
+    @property
+    def scale(self) -> Arrays:
+        """Units in which changes of sites compare, ``batch_shape x 2 m``."""
+
+    @property
+    def step_length(self) -> Arrays:
+        """Length of the step in these units."""
+
+    @property
+    def mismatch(self) -> Arrays:
+        """A lower bound of the residual, at less cost."""
+
+    @property
+    def residual(self) -> Arrays:
+        """Distance to the fixed point, in posterior standard deviations."""
+
+    @property
+    def proper(self) -> Arrays:
+        """Whether posterior and cavities are Gaussian."""
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether they are in all elements of the batch."""
+
+
+SweepT = TypeVar("SweepT", bound=Sweep)
+
+_ROUNDING = 16.0
+
+
+class AndersonMemory:
+    r"""Memory of the last residuals ``g(x) - x``, from which a fixed point follows.
+
+    With the differences :math:`\Delta X, \Delta F` of the last iterates and residuals,
+    the next iterate is :math:`x + f - (\Delta X + \Delta F) \gamma`, where
+    :math:`\gamma` minimises :math:`\|D (f - \Delta F \gamma)\|` (Walker and Ni 2011,
+    type II).
+
+    Args:
+        size: The number of iterates that are remembered, at least 2.
+        total: Sums the products of entries over processes that have some each.
+    """
+
+    def __init__(
+        self, size: int = 4, total: Callable[[Arrays], Arrays] = lambda values: values
+    ) -> None:
+        self._size, self._total = size, total
+        self._last: tuple[Arrays, Arrays] | None = None
+        self._dg: list[Arrays] = []
+        self._df: list[Arrays] = []
+
+    def extrapolate(self, x: Arrays, residual: Arrays, scale: Arrays) -> Arrays:
+        """Remembers one more residual at ``x``, and proposes the next iterate.
+
+        All are ``batch_shape x k``; ``scale`` is the diagonal of ``D``.
+        """
+        image, last = x + residual, self._last
+        self._last = image, residual
+        if last is None:
+            return image
+        self._dg = [*self._dg[2 - self._size :], image - last[0]]
+        self._df = [*self._df[2 - self._size :], residual - last[1]]
+        stack = _module(x).stack
+        weighted = scale[..., None] * stack(self._df, -1)
+        normal = self._total(weighted.mT @ weighted)
+        target = self._total(weighted.mT @ (scale * residual)[..., None])
+        gamma = _solve_normal(normal, target)
+        return image - (stack(self._dg, -1) @ gamma)[..., 0]
+
+
+def _module(values: Arrays) -> Any:
+    return torch if isinstance(values, Tensor) else np
+
+
+def _solve_normal(normal: Arrays, target: Arrays) -> Arrays:
+    """The least-squares solution; zero where there is none in these digits.
+
+    What is added to the diagonal is a few roundings of itself, so that differences that
+    repeat others count little. Where all sites but two or three are equal the
+    differences span fewer directions than there are, and rounding may leave no factor
+    all the same.
+    """
+    digits = _module(normal).finfo(normal.dtype)
+    ridge = _ROUNDING * normal.shape[-1] * digits.eps
+    if not isinstance(normal, Tensor):
+        normal.ravel()[:: len(normal) + 1] *= 1 + ridge
+        _, solution, info = dposv(normal, target)
+        solved = info == 0 and np.isfinite(solution).all()
+        return solution if solved else np.zeros_like(target)
+    normal.diagonal(dim1=-2, dim2=-1).mul_(1 + ridge).add_(digits.tiny)
+    cholesky, info = torch.linalg.cholesky_ex(normal)
+    solution = torch.cholesky_solve(target, cholesky)
+    solved = (info == 0)[..., None, None] & solution.isfinite().all(-2, keepdim=True)
+    return torch.where(solved, solution, 0.0)
+
+
+# Steps this short, for want of a posterior after longer ones, lead nowhere.
+_MIN_DAMPING = 2.0**-20
+
+
+class Damping:
+    """Share of a step that each element of a batch takes, lambda.
+
+    Args:
+        sweep: The first one.
+        solver: Knows what other processes find.
+    """
+
+    def __init__(self, sweep: Sweep, solver: SiteSolver) -> None:
+        self._share = _module(sweep.sites).ones_like(sweep.mismatch)
+        self._accelerated = sweep.proper
+        self._is_needed = not sweep.is_proper
+        self._everywhere = solver.everywhere
+
+    def next_sites(self, sweep: Sweep, memory: AndersonMemory) -> Arrays:
+        """The next sites: damped where acceleration makes precisions negative.
+
+        The memory takes in the present sweep.
+        """
+        accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
+        num_rows = accelerated.shape[-1] // 2
+        tau = accelerated[..., :num_rows]
+        if not self._is_needed and bool(self._everywhere((tau >= 0).all(-1)).all()):
+            return accelerated
+        damped = sweep.sites + self._share[..., None] * sweep.step
+        is_asked_for = damped[..., :num_rows] < 0
+        allowed = self._everywhere(((tau >= 0) | is_asked_for).all(-1))
+        allowed = (self._accelerated & allowed)[..., None]
+        return _module(damped).where(allowed, accelerated, damped)
+
+    def adapt(self, accepted: Arrays, all_accepted: bool) -> None:
+        """Halves the steps of elements that had to go back, doubles the others'."""
+        if all_accepted and not self._is_needed:
+            return
+        module = _module(self._share)
+        longer, shorter = module.clip(2 * self._share, None, 1.0), 0.5 * self._share
+        self._accelerated = accepted
+        self._share = module.where(accepted, longer, shorter)
+        self._is_needed = not all_accepted or bool((self._share < 1).any())
+
+    def has_ended(self, converged: Arrays, any_converged: bool) -> bool:
+        """Whether all have converged, or take steps too short to lead anywhere."""
+        if self._is_needed:
+            converged = converged | (self._share < _MIN_DAMPING)
+        elif not any_converged:
+            return False
+        return bool(converged.all())
+
+
+# Accelerated steps may well be a little longer than the one before.
+_LONGER = 2.0
+
+
+def fixed_point(
+    evaluate: Callable[[Arrays], SweepT],
+    sweep: SweepT,
+    solver: SiteSolver,
+    *,
+    tolerance: float,
+    max_iterations: int,
+    memory: int,
+) -> tuple[SweepT, int]:
+    """Sweeps in parallel until tilted and posterior moments agree.
+
+    Answers about almost the same row overshoot together, each by little: so a step
+    after which the next one is longer is taken back too. Where the sweeps lead nowhere,
+    the one with the smallest mismatch is returned.
+
+    Args:
+        evaluate: Gives the sweep from sites; raises a ``PrecisionError`` where rounding
+            leaves no posterior.
+        sweep: The first one.
+        solver: Knows what other processes find.
+        tolerance: Of the residual.
+        max_iterations: The largest number of evaluations, the first one included, but
+            for one to go back.
+        memory: The number of iterates that Anderson's acceleration remembers.
+
+    Returns:
+        The last sweep, and the number of evaluations.
+    """
+    damping, history = Damping(sweep, solver), AndersonMemory(memory, solver.total)
+    best_sites, smallest, iterations = sweep.sites, sweep.mismatch, 1
+    module = _module(sweep.sites)
+    while iterations < max_iterations:
+        converged = sweep.mismatch <= tolerance
+        any_converged = bool(converged.any())
+        if any_converged:
+            converged = sweep.residual <= tolerance
+        if damping.has_ended(converged, any_converged):
+            break
+        sites = damping.next_sites(sweep, history)
+        if any_converged:
+            sites = module.where(converged[..., None], sweep.sites, sites)
+        iterations += 1
+        try:
+            new = evaluate(sites)
+            accepted = new.proper & (new.step_length <= _LONGER * sweep.step_length)
+        except PrecisionError:
+            # Too precise for a posterior; nothing says which element of a batch it was.
+            new, accepted = sweep, sweep.proper & False
+        all_accepted = bool(accepted.all())
+        damping.adapt(accepted, all_accepted)
+        if not all_accepted:
+            history = AndersonMemory(memory, solver.total)
+            if bool(accepted.any()):
+                new = evaluate(module.where(accepted[..., None], sites, sweep.sites))
+                iterations += 1
+            else:
+                new = sweep
+        sweep = new
+        better = sweep.mismatch < smallest
+        best_sites = module.where(better[..., None], sweep.sites, best_sites)
+        smallest = module.fmin(sweep.mismatch, smallest)
+    # Of two that would do, the one that reached the tolerance in all respects stays.
+    worse = (sweep.mismatch > smallest) & (sweep.residual > tolerance)
+    if bool(worse.any()):
+        sites = module.where(worse[..., None], best_sites, sweep.sites)
+        sweep = evaluate(sites)
+    return sweep, iterations
