@@ -81,7 +81,7 @@ html_domain_indices = False  # two modules: the reference has the names
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -183,7 +183,9 @@ class NotebookCards(SphinxDirective):
         """The nodes of a grid of cards."""
         THUMBNAILS.mkdir(exist_ok=True)
         lines = ["::::{grid} 1 2 2 3", ":gutter: 3", ""]
-        for path in sorted(TUTORIALS.glob("*.ipynb")):
+        first = TUTORIALS / "quick_start.ipynb"
+        others = sorted({*TUTORIALS.glob("*.ipynb")} - {first})
+        for path in [first, *others]:
             self.env.note_dependency(str(path))
             title, told, picture = read_notebook(path)
             lines += [f":::{{grid-item-card}} {title}"]

@@ -146,6 +146,13 @@ def test_the_handbook_and_its_pages_keep_to_their_lengths() -> None:
     assert sum(words.values()) <= 25_000, sorted(words.items(), key=lambda w: w[1])
 
 
+def test_words_that_newcomers_search_stand_in_the_glossary() -> None:
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    looked_for = page.partition("## Words that people look for")[2]
+    words = ("discrete", "GPU", "tie", "slider", "significance")
+    assert [word for word in words if not re.search(rf"\b{word}\b", looked_for)] == []
+
+
 SCRIPTS = [
     path.relative_to(ROOT).as_posix()
     for folder in (PACKAGE, "benchmarks", "docs", "tests")

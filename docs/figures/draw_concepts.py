@@ -127,7 +127,7 @@ def draw_loop() -> Figure:
 
 def draw_one_idea() -> Figure:
     """Utilities of four designs, the map, and what each answer leaves of its row."""
-    figure = new_figure(7.2, 2.9)
+    figure = new_figure(6.2, 2.9)
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.1, 1.2, 1.1])
     x = torch.linspace(0, 1, 101, dtype=torch.double)
     places = torch.tensor([0.1, 0.38, 0.62, 0.9]).double()
@@ -196,8 +196,8 @@ def draw_one_idea() -> Figure:
 
 def draw_feedback() -> Figure:
     """The probability of four answers by the number that each sees."""
-    figure = new_figure(7.2, 2.3)
-    panels = figure.subplots(1, 4)
+    figure = new_figure(4.8, 3.9)
+    panels = figure.subplots(2, 2).flat
     z = torch.linspace(-5, 5, 201, dtype=torch.double)
     duel = PairwiseProbitLikelihood(tie_threshold=1.0).double()
     levels = OrdinalProbitLikelihood(
@@ -220,7 +220,8 @@ def draw_feedback() -> Figure:
         axes.set(title=title, ylim=(0, None), yticks=[], xlim=(-5, 5))
         stars = "stars" in title
         axes.set_xlabel("utility" if stars else "difference of utilities", fontsize=9)
-    panels[0].set_ylabel("probability")
+        if axes.get_subplotspec().is_first_col():
+            axes.set_ylabel("probability")
     return figure
 
 
@@ -273,7 +274,7 @@ def draw_engines() -> Figure:
 
 def draw_noise() -> Figure:
     """How often the first of two options is named, and where ties are."""
-    figure = new_figure(6.4, 2.7)
+    figure = new_figure(5.2, 2.7)
     left, right = figure.subplots(1, 2, sharey=True)
     z = torch.linspace(-5, 5, 201, dtype=torch.double)
     nothing = torch.zeros_like(z)
