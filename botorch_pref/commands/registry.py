@@ -21,6 +21,7 @@ from botorch_pref.acquisition.registration import (
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
+from botorch_pref.likelihoods.base import in_spreads
 from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,
@@ -29,7 +30,6 @@ from botorch_pref.models import (
     SkewPreferenceGP,
 )
 from botorch_pref.models.answers import registered_models
-from botorch_pref.models.kernels import in_spreads
 from botorch_pref.simulation.duel_loop import Fit, MakeAcquisition
 
 LOOP_DRAWS = 256

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from botorch.utils.probability.utils import ndtr
+from gpytorch.constraints import GreaterThan
 from gpytorch.priors import LogNormalPrior, Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
@@ -24,8 +25,10 @@ from torch.distributions import Bernoulli
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods.base import (
+    SMALLEST,
     DuelLink,
     binary_entropy,
+    in_spreads,
     register_likelihood,
     register_prior,
 )
@@ -202,6 +205,9 @@ class MergedLapsingFactors(MergedBoxFactors):
         return _without_doubt(self.log_partition(mean, variance), variance)
 
 
+_LOG_NOISE, _NOISE_SPREAD = 3.5, 2.0
+"""Mean and deviation of the logarithm of the noise among people."""
+
 # Of the Gaussians that sum up to an entropy, whatever the rate of lapses.
 _EXPONENTS = (0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2)
 
@@ -287,7 +293,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     It is not log-concave: an answer that contradicts all others is taken for a lapse.
     Expectation propagation suits it; where noise is little Laplace's evidence is off by
-    nats. Learn its noise, ``noise_prior=LogNormalPrior(1.0, 1.0)``, to ask people whose
+    nats. Learn its noise, ``noise_prior=LogNormalPrior(3.5, 2.0)``, to ask people whose
     precision nobody knows.
 
     Args:
@@ -346,9 +352,17 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
-        """See base class; the noise is learned too, from 1, its most probable value."""
+        """See base class; the noise is learned too, from 1.
+
+        Its prior is wide, because some people never err and others answer as coins do;
+        its most probable value is 0.61.
+        """
         likelihood = super().default_for(feedback, kinds)
-        register_prior(likelihood, "noise", LogNormalPrior(1.0, 1.0))
+        constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
+        likelihood.register_constraint("raw_noise", constraint)
+        likelihood.noise = 1.0
+        prior = LogNormalPrior(_LOG_NOISE, _NOISE_SPREAD)
+        register_prior(likelihood, "noise", prior)
         likelihood.raw_noise.requires_grad_(True)
         return likelihood
 

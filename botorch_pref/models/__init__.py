@@ -18,7 +18,11 @@ from botorch_pref.models.fully_bayesian import (
     FullyBayesianLaplacePreferenceGP,
 )
 from botorch_pref.models.kernels import DuelKernel, RelevanceKernel
-from botorch_pref.models.plausible import AveragedUtility, plausible_models
+from botorch_pref.models.plausible import (
+    AveragedUtility,
+    average_noise,
+    plausible_models,
+)
 from botorch_pref.models.predictions import choice_probability, log_validity_probability
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import (
@@ -50,6 +54,7 @@ __all__ = [
     "TasteKernel",
     "UtilityModel",
     "VariationalPreferenceGP",
+    "average_noise",
     "choice_probability",
     "engine_table",
     "log_validity_probability",

@@ -39,7 +39,11 @@ from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference import GaussianSolution, PosteriorTerms, UtilityPrior
 from botorch_pref.inference.conditioning import SitePosterior, plus_identity
-from botorch_pref.likelihoods.base import PositiveParameter, register_prior
+from botorch_pref.likelihoods.base import (
+    PositiveParameter,
+    in_spreads,
+    register_prior,
+)
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg import SparseDesign
 from botorch_pref.linalg.covariance import dense_covariance
@@ -52,7 +56,7 @@ from botorch_pref.linalg.sparse_design import (
 from botorch_pref.models.answers import LikelihoodArgument
 from botorch_pref.models.data import TrainingSet
 from botorch_pref.models.engines import EPPreferenceGP
-from botorch_pref.models.kernels import default_covar_module, in_spreads
+from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 

@@ -6,6 +6,8 @@ tens of answers hardly say which parameters matter, and how fast the utility cha
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
@@ -13,8 +15,11 @@ from typing import Any
 import torch
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.priors import LogNormalPrior
 from torch import Generator, Tensor
 
+from botorch_pref.errors import BotorchPrefError, InferenceWarning
+from botorch_pref.feedback import Comparisons
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
 from botorch_pref.models.base import DerivedModel
 from botorch_pref.models.fully_bayesian import (
@@ -81,6 +86,50 @@ def plausible_models(
     weights = (heights + 0.5 * z.square().sum(-1)).softmax(0)
     chosen = _systematic(weights, count, generator)
     return [_with_parameters(model, density, vectors[i]) for i in chosen]
+
+
+def average_noise(model: PreferenceGP) -> None:
+    r"""Sets the noise of duels to the mean of its logarithm, given the answers.
+
+    A few tens of answers leave open how precise a person is, and the most probable
+    noise trusts them too much: who overrates a person foresees her answers worse than
+    who underrates her by as much. With the other hyper-parameters :math:`\theta` as
+    they are, the noise becomes
+
+    .. math:: \exp E[\log \sigma^2 \mid D, \theta], \qquad
+        p(\log \sigma^2 \mid D, \theta) \propto p(D \mid \sigma^2, \theta) \,
+        N(\log \sigma^2; \mu, \tau^2),
+
+    a sum over steps of :math:`\tau / 2`.
+
+    Args:
+        model: Fitted, without batches. Of its hyper-parameters only the noise changes.
+
+    Raises:
+        BotorchPrefError: The noise of duels has no log-normal prior.
+    """
+    likelihood = model.likelihood_of(Comparisons)
+    prior = getattr(likelihood, "noise_prior", None)
+    if not isinstance(prior, LogNormalPrior):
+        raise BotorchPrefError(
+            f"The noise of the {type(likelihood).__name__} has the prior {prior}; only "
+            "one with a log-normal prior is averaged."
+        )
+    centre, spread = float(prior.loc), float(prior.scale)
+    fitted = float(likelihood.noise.detach().log())
+    lower, upper = min(centre - 4 * spread, fitted - spread), centre + 3 * spread
+    count = math.ceil(2 * (upper - lower) / spread) + 1
+    logs = torch.linspace(lower, upper, count, dtype=torch.float64)
+    heights = []
+    with torch.no_grad(), warnings.catch_warnings():
+        # The model with the noise that is kept will say it.
+        warnings.simplefilter("ignore", InferenceWarning)
+        for log_noise in logs.tolist():
+            likelihood.noise = math.exp(log_noise)
+            heights.append(float(model.log_evidence()))
+    deviations = (logs - centre) / spread
+    heights_of_logs = torch.tensor(heights).double() - 0.5 * deviations.square()
+    likelihood.noise = math.exp(float(heights_of_logs.softmax(0) @ logs))
 
 
 def _hessian(density: HyperparameterDensity, vector: Tensor) -> Tensor:

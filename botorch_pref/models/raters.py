@@ -18,11 +18,15 @@ from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
-from botorch_pref.likelihoods.base import PositiveParameter, register_prior
+from botorch_pref.likelihoods.base import (
+    PositiveParameter,
+    in_spreads,
+    register_prior,
+)
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.base import DerivedModel, check_one_to_one, duel_pairs
-from botorch_pref.models.kernels import default_covar_module, in_spreads
+from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.posteriors.gaussian import (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior
 
 from botorch_pref import (
     BotorchPrefError,
@@ -16,7 +16,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.evaluation import best_probability
-from botorch_pref.models import AveragedUtility, plausible_models
+from botorch_pref.models import AveragedUtility, average_noise, plausible_models
 from botorch_pref.models.fully_bayesian import HyperparameterDensity
 from botorch_pref.models.plausible import _systematic
 
@@ -108,6 +108,34 @@ def test_what_has_no_plausible_models_is_refused(model: EPPreferenceGP) -> None:
         plausible_models(fixed)
     with pytest.raises(BotorchPrefError, match="count"):
         plausible_models(model, 0)
+
+
+@pytest.mark.parametrize("pairs", [PAIRS, torch.cat([PAIRS, PAIRS.flip(-1)])])
+def test_the_noise_is_the_mean_of_its_logarithm(pairs: torch.Tensor) -> None:
+    """By a sum over steps that are twenty times as fine, eight deviations wide."""
+    likelihood = PairwiseProbitLikelihood(2.0, noise_prior=LogNormalPrior(1.0, 1.5))
+    model = EPPreferenceGP(POINTS, pairs, likelihood=likelihood).eval()
+    average_noise(model)
+    found = float(likelihood.noise.detach().log())
+    logs = torch.linspace(1 - 12, 1 + 12, 641).double()
+    heights = []
+    with torch.no_grad():
+        for log_noise in logs.tolist():
+            other = EPPreferenceGP(
+                POINTS, pairs, likelihood=PairwiseProbitLikelihood(math.exp(log_noise))
+            )
+            heights.append(float(other.log_evidence()))
+    log_priors = -0.5 * ((logs - 1) / 1.5).square()
+    weights = (torch.tensor(heights).double() + log_priors).softmax(0)
+    # A thousandth of the prior is cut off above, a deviation of 3.3 from its mean.
+    assert found == pytest.approx(float(weights @ logs), abs=0.02)
+
+
+def test_noise_without_a_log_normal_prior_is_not_averaged(
+    model: EPPreferenceGP,
+) -> None:
+    with pytest.raises(BotorchPrefError, match="has the prior None"):
+        average_noise(model)
 
 
 @pytest.fixture(scope="module")
