@@ -1,11 +1,13 @@
 """Times and memory of an experiment of many answers about few designs.
 
-    python benchmarks/many_answers_experiment.py [--answers 26580] [--raters 0]
+    python benchmarks/many_answers_experiment.py
+    python benchmarks/many_answers_experiment.py --answers 2000 --designs 60
 
 Prints seconds of the processor, and the largest memory so far, of a table of duels that
-is recorded; of the recommendation and of the report that follow; and of the same after
-the experiment was resumed. A simulated person with Thurstone's noise compares pairs of
-37 designs of four parameters, drawn at random. With ``--raters``, as many people do.
+is recorded; of the recommendation, the report and the question that follow; and of
+opening the experiment again. A simulated person with Thurstone's noise compares pairs
+of 37 designs of four parameters, drawn at random, or of ``--designs`` of them. With
+``--raters``, as many people do.
 """
 
 from __future__ import annotations
@@ -29,18 +31,19 @@ from pandas import DataFrame  # noqa: E402
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 
 NUM_ANSWERS, NUM_DESIGNS, NAMES = 26_580, 37, "abcd"
-TO_REACH = {"record_table": 5.0, "recommend": 5.0, "report": 10.0}
+TO_REACH = {"record_table": 5.0, "recommend": 5.0, "report": 10.0, "ask": 2.0}
 NOISE = 0.5
 """Standard deviation of what is heard of each option, in ranges of the utility."""
 
 
-def designs(draws: Random) -> DataFrame:
+def designs(draws: Random, count: int) -> DataFrame:
     """Designs by name, a row each.
 
     Args:
         draws: Generator.
+        count: How many.
     """
-    rows = [[draws.random() for _ in NAMES] for _ in range(NUM_DESIGNS)]
+    rows = [[draws.random() for _ in NAMES] for _ in range(count)]
     return DataFrame(rows, columns=[*NAMES], index=[f"d{i}" for i in range(len(rows))])
 
 
@@ -76,11 +79,12 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--answers", type=int, default=NUM_ANSWERS)
+    parser.add_argument("--designs", type=int, default=NUM_DESIGNS)
     parser.add_argument("--raters", type=int, default=0)
     given = parser.parse_args()
-    start(f"an experiment with {given.answers} answers about {NUM_DESIGNS} designs")
+    start(f"an experiment with {given.answers} answers about {given.designs} designs")
     draws = Random(0)
-    items = designs(draws)
+    items = designs(draws, given.designs)
     table = duels(items, given.answers, given.raters, draws)
     bounds = [
         RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))

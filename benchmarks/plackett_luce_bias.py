@@ -1,7 +1,7 @@
 """Distance of Gaussians from the posterior of Plackett and Luce's model.
 
     python benchmarks/plackett_luce_bias.py
-    python benchmarks/plackett_luce_bias.py --few 100
+    python benchmarks/plackett_luce_bias.py --few 40
 
 Prints three tables. The first is one data set for each length: posterior means and
 deviations against the truth, by importance sampling around the mode. The second is the
@@ -39,7 +39,7 @@ DRAWS, CHUNK, FREEDOM = 32_768, 512, 8
 DATA_SETS, LEVEL = 200, 0.9
 # Features, choices, and items of each choice.
 FEW = ((2, 10, 4), (6, 30, 4), (10, 30, 4), (20, 20, 4), (20, 200, 4), (50, 100, 4))
-FEW_SETS, DIFFERENCES = 100, 200
+FEW_SETS, DIFFERENCES = 40, 200
 
 
 class Truth(NamedTuple):

@@ -13,7 +13,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import torch
 from ax.adapter.data_utils import ExperimentData
@@ -43,6 +44,7 @@ from botorch_pref.ax.log import (
     Event,
     Log,
     LoggedQuestion,
+    Option,
     json_text,
 )
 from botorch_pref.ax.settings import SHARE, Settings
@@ -69,6 +71,34 @@ def chosen_by(run: GeneratorRun) -> Chosen:
     return Chosen(options, run._generator_key or PERSON, generated=known or None)
 
 
+class SignedArm(Arm):
+    """Arm that computes its signature once, where Ax does so at each look at it.
+
+    Args:
+        parameters: Values by name.
+        name: Of the arm.
+    """
+
+    @cached_property
+    def signature(self) -> str:
+        """Text that arms with equal parameters share."""
+        return super().signature
+
+    def __eq__(self, other: object) -> bool:
+        """See base class; whichever class of arms the other one has."""
+        if not isinstance(other, Arm):
+            return False
+        return self.parameters == other.parameters and self._name == other._name
+
+    __hash__ = Arm.__hash__
+
+    def clone(self, clear_name: bool = False) -> Self:
+        """See base class: a copy, which has the signature too."""
+        copied = super().clone(clear_name)
+        vars(copied)["signature"] = self.signature
+        return copied
+
+
 class Projection:
     """A log, and Ax's experiment of it, which follows it when it is wanted.
 
@@ -86,6 +116,7 @@ class Projection:
         self._seen = self._num_questions = self._num_trials = 0
         self._trials: dict[object, int] = {}
         self._rows: dict[int, list[DataRow]] = {}
+        self._arms: dict[str, Arm] = {}
 
     def experiment(self) -> Experiment:
         """Ax's experiment, with everything that the log has by now."""
@@ -119,7 +150,7 @@ class Projection:
         trial = self._experiment.trials.get(index)
         asked, last = (_time(question.events[i]) for i in (0, -1))
         if trial is None:
-            run = _run_of(question)
+            run = _run_of(question, [*map(self._arm, question.as_chosen)])
             trial = BatchTrial(self._experiment, generator_run=run, index=index)
             trial._time_created = asked
             self._num_trials += 1
@@ -148,6 +179,14 @@ class Projection:
                 for metric, values in Answer(**told.said).rows(len(names)).items()
                 for i, value in values.items()
             ]
+
+    def _arm(self, option: Option) -> Arm:
+        """The arm of an option, made once: Ax's trials clone it."""
+        arm = self._arms.get(option.name)
+        if arm is None:
+            arm = SignedArm(option.parameters, option.name)
+            self._arms[option.name] = arm
+        return arm
 
     def _number_of(self, told: Event) -> int | None:
         """The number of who gave an answer."""
@@ -188,13 +227,13 @@ def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
     ]
 
 
-def _run_of(question: LoggedQuestion) -> GeneratorRun:
-    """The run of the generator that chose the options, as far as the log has it."""
+def _run_of(question: LoggedQuestion, arms: list[Arm]) -> GeneratorRun:
+    """The run of the generator that chose the arms, as far as the log has it."""
     asked = question.asked
     chosen_by, generated = asked["chosen_by"], asked.get("generated", {})
     position, repeats = generated.get("position"), asked.get("repeats")
     return GeneratorRun(
-        [Arm(dict(each.parameters), name=each.name) for each in question.as_chosen],
+        arms,
         generator_key=None if chosen_by == PERSON else chosen_by,
         generation_node_name=generated.get("node"),
         generator_state_after_gen=None if position is None else {_POSITION: position},

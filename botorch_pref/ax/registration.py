@@ -6,6 +6,7 @@ from typing import Any
 
 from ax.adapter.random import RandomAdapter
 from ax.adapter.registry import GENERATOR_KEY_TO_GENERATOR_SETUP, GeneratorSetup
+from ax.core.arm import Arm
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpaceDigest
 from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
@@ -15,7 +16,7 @@ from ax.generators.torch.botorch_modular.surrogate import (
 )
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from ax.storage import botorch_modular_registry as registry
-from ax.storage.json_store.encoders import parameter_constraint_to_dict
+from ax.storage.json_store.encoders import arm_to_dict, parameter_constraint_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from ax.storage.transform_registry import register_transform
 from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll
@@ -29,6 +30,7 @@ from botorch_pref.ax import naming
 from botorch_pref.ax.generation import numbers
 from botorch_pref.ax.generation.adapter import PreferenceAcquisition, PreferenceAdapter
 from botorch_pref.ax.generation.asking import PreferenceGenerators, SpreadGenerator
+from botorch_pref.ax.projection import SignedArm
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 from botorch_pref.models.data import FeedbackDataset
@@ -93,6 +95,11 @@ def _constraint_to_dict(constraint: LinearConstraint) -> dict[str, Any]:
     return {**stored, "__type": ParameterConstraint.__name__}
 
 
+def _arm_to_dict(arm: SignedArm) -> dict[str, Any]:
+    """Ax's hook: an arm as Ax stores it."""
+    return {**arm_to_dict(arm), "__type": Arm.__name__}
+
+
 def _register() -> None:
     GENERATOR_KEY_TO_GENERATOR_SETUP[PreferenceGenerators.PREFERENCE.value] = (
         GeneratorSetup(
@@ -113,6 +120,7 @@ def _register() -> None:
     )
     CORE_DECODER_REGISTRY[PreferenceGenerators.__name__] = PreferenceGenerators
     CORE_ENCODER_REGISTRY[LinearConstraint] = _constraint_to_dict
+    CORE_ENCODER_REGISTRY[SignedArm] = _arm_to_dict
     for transform in (
         *(numbers.CatalogueRows, numbers.NearestIntegers, numbers.PlacesInOrder),
         *(numbers.ReadableNumbers, numbers.UnitNumbers, numbers.WholeNumbers),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from ax.adapter.registry import Generators, MBM_X_trans_base
 from ax.api.client import Client
+from ax.core.arm import Arm
 from ax.exceptions.core import UnsupportedError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
@@ -15,6 +16,7 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from espresso import QUICK_FIT, better, create
 from parameters import real
+from showing import A, B, tell, triangle
 
 from botorch_pref.acquisition import (
     DifferenceAcquisition,
@@ -61,6 +63,26 @@ def test_strategies_come_back_from_ax_storage(model, acquisition) -> None:
 def test_every_acquisition_function_is_stored_by_name() -> None:
     for acquisition in (*duel_classes().values(), FeasibilityWeighted):
         assert through_json({"class": acquisition}) == {"class": acquisition}
+
+
+def test_arms_are_those_of_ax(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B], winner=0)
+    trial = experiment.experiment.trials[0]
+    designs = [{"a": a, "b": b} for a, b in (A, B)]
+    arms = [trial.arms_by_name[name] for name in ("0_0", "0_1")]
+    for arm, design in zip(arms, designs, strict=True):
+        plain = Arm(design, name=arm.name)
+        assert arm == plain
+        assert plain == arm
+        assert arm != Arm(design, name="another")
+        assert arm != Arm({"a": 0.5, "b": 1.0}, name=arm.name)
+        assert arm != design
+        assert (arm.signature, hash(arm)) == (plain.signature, hash(plain))
+        assert arm.clone(clear_name=True).signature == plain.signature
+        stored = through_json(arm)
+        assert type(stored) is Arm
+        assert stored == plain
 
 
 @pytest.mark.slow

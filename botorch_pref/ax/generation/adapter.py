@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -13,6 +13,7 @@ from ax.adapter.base import clamp_observation_features
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
 from ax.core.arm import Arm
+from ax.core.base_trial import BaseTrial
 from ax.core.generator_run import ArmWeight, GeneratorRun
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
@@ -292,34 +293,43 @@ class PreferenceAdapter(TorchAdapter):
     def _to_find(self, size: int) -> dict[str, Any]:
         """What a question of some size is looked for in, and must differ from."""
         trials, answered = self._experiment.trials.values(), {*self.arms}
-        arms = [arm for t in trials if t.status.is_running for arm in t.arms]
-        waiting = {arm.name: arm for arm in arms if arm not in answered}
+        running = [arm for t in trials if t.status.is_running for arm in t.arms]
+        waiting = {arm.name: arm for arm in running if arm not in answered}
         pending = self.points_of(arm.parameters for arm in waiting.values())
-        found = {_SPACE: self.option_space(), _PENDING: pending if waiting else None}
+        options = {_SPACE: self.option_space(), _PENDING: pending if waiting else None}
         if size == 1:
-            return {**found, _APART: None}
+            return {**options, _APART: None}
         questions = [trial for trial in trials if len(trial.arms_by_name) == size]
-        arms = [arm for asked in questions for arm in asked.arms_by_name.values()]
-        points = self.points_of(arm.parameters for arm in arms)
-        points = points.reshape(len(questions), size, len(self.parameters))
-        running = [i for i, asked in enumerate(questions) if asked.status.is_running]
+        open_ones = [i for i, asked in enumerate(questions) if asked.status.is_running]
         means = self._training_data.observation_data["mean"]
         ties = means.reindex(columns=[TIE.metric]).dropna().index
         with_tie = {*ties.get_level_values("trial_index")}
         tied = [i for i, asked in enumerate(questions) if asked.index in with_tie]
-        given = Settings.of(self._experiment).smallest_difference
-        widths = column_widths(self._experiment.search_space, given)
+        smallest = Settings.of(self._experiment).smallest_difference
+        widths = column_widths(self._experiment.search_space, smallest)
         widest = torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
         counts = answer_counts(self._experiment, apart=False)
         times = [counts[asked.index][None] for asked in questions]
+        points = self._points_of_questions(questions, size)
         apart = ToldApart(
             widest,
             points,
-            points[running],
+            points[open_ones],
             tied=points[tied],
             times=torch.tensor(times, dtype=torch.float64),
         )
-        return {**found, _APART: apart}
+        return {**options, _APART: apart}
+
+    def _points_of_questions(self, questions: Sequence[BaseTrial], size: int) -> Tensor:
+        """Options of questions of one size as the model takes them, ``k x size x d``.
+
+        Ax's transforms take long, and many questions are about few options.
+        """
+        arms = {name: arm for t in questions for name, arm in t.arms_by_name.items()}
+        place = {name: i for i, name in enumerate(arms)}
+        rows = [place[name] for trial in questions for name in trial.arms_by_name]
+        points = self.points_of(arm.parameters for arm in arms.values())[rows]
+        return points.reshape(len(questions), size, len(self.parameters))
 
     def option_space(self) -> OptionSpace:
         """The search space as the model takes designs."""
