@@ -7,7 +7,7 @@ import hmac
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
@@ -33,6 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.web.description import describe
 from botorch_pref.web.media import Media
 from botorch_pref.web.rendering import NumberTable, Show
 from botorch_pref.web.service import (
@@ -191,7 +192,8 @@ def make_app(
 
     ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call
     ``GET`` and ``POST`` of ``/api/...`` in JSON; ``docs/web.md`` says what each call
-    sends and gets. Errors are ``{"error": ...}``.
+    sends and gets, and ``GET /openapi.json`` describes them to programs. Errors are
+    ``{"error": ...}``.
 
     Args:
         experiment: Of the process that serves; the questions that are pending come
@@ -250,14 +252,15 @@ def make_app(
 
     media = "/media/{index:int}/{option:int}/{part:int}"
     calls = {"GET": READS, "POST": WRITES}
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", partial(_page, page_html(texts.table))),
             Route("/report", partial(_page, page_html(PageTexts().table))),
             Route(media, partial(_media, service)),
             Mount("/static", StaticFiles(directory=STATIC)),
+            Route("/openapi.json", describe, include_in_schema=False),
             *(
-                Route(f"/api/{name}", partial(_call, service, name), methods=[method])
+                Route(f"/api/{name}", _endpoint(service, name), methods=[method])
                 for method, names in calls.items()
                 for name in names
             ),
@@ -269,10 +272,24 @@ def make_app(
         ),
         lifespan=lifespan,
     )
+    app.state.title = title or service.name
+    return app
 
 
 async def _page(page: str, request: Request) -> Response:
     return HTMLResponse(page)
+
+
+def _endpoint(
+    service: PreferenceService, name: str
+) -> Callable[[Request], Awaitable[Response]]:
+    """Returns the function of a call's route, which knows what call it is."""
+
+    async def endpoint(request: Request) -> Response:
+        return await _call(service, name, request)
+
+    endpoint.call = name  # type: ignore[attr-defined]
+    return endpoint
 
 
 async def _call(service: PreferenceService, name: str, request: Request) -> Response:
