@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_the_files_of_before(
 ) -> None:
     run(tmp_path, "winner,loser\na,b\n")
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    assert len(before) == 3
+    assert len(before) == 5
 
     def cut_off(figure: Figure, path: Path, **options: object) -> None:
         path.write_bytes(b"half a picture")
@@ -591,6 +591,9 @@ def test_the_page_escapes_names_and_needs_no_other_file(
     # On a phone the table fades where columns are hidden.
     assert "animation-timeline: scroll(self inline)" in page
     assert (tmp_path / "out" / "leaderboard.png").stat().st_size > 10_000
+    assert b"<svg" in (tmp_path / "out" / "leaderboard.svg").read_bytes()
+    assert (tmp_path / "out" / "leaderboard.pdf").read_bytes().startswith(b"%PDF")
+    assert "To cite it: The botorch_pref authors (2026). botorch_pref: " in page
     assert "18 answers about 4 items" in capsys.readouterr().out
 
 

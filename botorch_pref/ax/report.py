@@ -48,6 +48,7 @@ from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
+from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.datasets.items import names_alike
@@ -280,6 +281,25 @@ class Report:
             told = table.map(_short).rename(index=_short, columns=_short)
             parts.append(str(told.to_markdown(disable_numparse=True)))
         return "\n\n".join(map(str, parts))
+
+    def to_html(self, title: str = "What was learned") -> str:
+        """Makes one page with its figures, which needs no other file and no network.
+
+        It has what to take and how sure that is, what each parameter does, differences
+        with their intervals, a sentence for each rater, tables, and how to cite it.
+
+        Args:
+            title: Of the page.
+        """
+        return report_html(
+            title,
+            self.summary,
+            self.options,
+            advice=self.advice,
+            reference=self.reference,
+            effects=self.effects,
+            raters=rater_sentences(self.raters, self.agreement, self.checks),
+        )
 
     __str__ = to_markdown
     _repr_markdown_ = to_markdown

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, east_asian_width
 
+from botorch_pref.evaluation.citation import citation
 from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.plotting import plot_leaderboard
 
@@ -102,9 +103,10 @@ def print_boards(boards: Boards) -> None:
 def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     """Writes all boards as a table and a page, and the first one as a figure.
 
-    Returns the files: `leaderboard.csv`, `leaderboard.png` and `leaderboard.html`, and
-    `raters.csv` where there is the noise of raters. They replace those of before, which
-    stay where they cannot be written.
+    Returns the files: `leaderboard.csv` and `leaderboard.html`, the figure as
+    `leaderboard.png`, `leaderboard.svg` and `leaderboard.pdf`, and `raters.csv` where
+    there is the noise of raters. They replace those of before, which stay where they
+    cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     # A full disk leaves no part of a file.
@@ -123,7 +125,8 @@ def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
     from pandas import concat
 
     boards = ranking.boards
-    paths = [out / f"leaderboard.{kind}" for kind in ("csv", "png", "html")]
+    kinds = ("csv", "png", "html", "svg", "pdf")
+    paths = [out / f"leaderboard.{kind}" for kind in kinds]
     table, everybody = boards[None], "all"
     if len(boards) > 1:
         while everybody in boards:
@@ -140,7 +143,8 @@ def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
     with warnings.catch_warnings():
         # The notes tell of characters that no font has.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
-        axes.figure.savefig(paths[1], dpi=150)
+        for path in (paths[1], *paths[3:]):
+            axes.figure.savefig(path, dpi=150)
     paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
     if ranking.raters is not None:
         paths.append(out / RATERS_FILE)
@@ -191,6 +195,7 @@ all.</p>
 <h2 id="figure">Figure</h2>
 <div><img alt="Utilities of the items with intervals"
   src="data:image/png;base64,{figure}"></div>
+<p>{citation}</p>
 </body>
 </html>
 """
@@ -213,6 +218,7 @@ def _page(ranking: Ranking, title: str, figure: Path) -> str:
             f'<a href="#{place}">{html.escape(head)}</a>' for place, head in places
         ),
         tables="\n".join(_section(*table) for table in tables),
+        citation=html.escape(citation()),
         figure=base64.b64encode(figure.read_bytes()).decode(),
     )
 

@@ -34,6 +34,7 @@ from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import preference_report
+from botorch_pref.ax.report_page import rater_sentences
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
@@ -95,6 +96,9 @@ def findings_of(state: bytes) -> JSON:
         ],
         "duels": _duels(log, stands_for),
         "raters": _records(report.raters, "rater"),
+        "rater_sentences": rater_sentences(
+            report.raters, report.agreement, report.checks
+        ),
         "agreement": _records(report.agreement),
     }
 

@@ -1461,7 +1461,7 @@ class ReportView {
   }
 
   /** The noise of each rater with its interval, and beside it who agrees with whom. */
-  #raters({ raters, agreement }) {
+  #raters({ raters, agreement, rater_sentences: sentences = [] }) {
     if (!raters.length) return [];
     const side = 32, width = 110, top = 12;
     // Of the widest letters there are, as far as there is room: the table has the whole names.
@@ -1509,7 +1509,8 @@ class ReportView {
       "Outlier: more noise than that of the others, by more than chance explains. In one of twenty groups a yes is wrong.",
       "Agreement: 1 if two like the same, 0 if they have nothing in common, -1 if one likes what the other dislikes.",
     ].map((words) => make("p", { class: "bp-legend" }, words));
-    return [make("section", {}, make("h2", {}, "Raters"), make("div", { class: "bp-scroll" }, figure), table, ...legends)];
+    const list = sentences.length ? make("ul", { class: "bp-sentences" }, ...sentences.map((words) => make("li", {}, words))) : "";
+    return [make("section", {}, make("h2", {}, "Raters"), list, make("div", { class: "bp-scroll" }, figure), table, ...legends)];
   }
 }
 

@@ -1,0 +1,286 @@
+"""A report as one page of HTML, with its figures, and a sentence for each rater."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Sequence
+
+from pandas import DataFrame, isna
+from pandas.api.types import is_number
+
+from botorch_pref.ax.findings import (
+    distinct_options,
+    exact,
+    is_known,
+    printed_options,
+)
+from botorch_pref.evaluation.citation import citation
+
+DRAWN = 30
+"""Options of a page: those with the largest means; a table with all is elsewhere."""
+
+_TYPICAL = 76
+"""How often the typical rater names the better of two options that are one deviation
+of her noise apart, in percent, see `rater_reliability`."""
+
+
+# --- Sentences
+
+
+def rater_sentences(
+    raters: DataFrame | None,
+    agreement: DataFrame | None = None,
+    checks: DataFrame | None = None,
+) -> list[str]:
+    """Says of each rater how steadily she answers and with whom she agrees.
+
+    Args:
+        raters: The table of a `Report`; without one there are no sentences.
+        agreement: Its table of each two raters.
+        checks: Its table of questions that were asked again.
+    """
+    sentences = []
+    for name, row in () if raters is None else raters.iterrows():
+        answers = f"{row['answers']:,} answer{'s' * (row['answers'] != 1)}"
+        right = f"right in {100 * row['names_better']:.0f} %"
+        typical = f"where the typical rater is right in {_TYPICAL} %"
+        parts = [f"{name}: {answers}, {right} {typical}"]
+        if row["outlier"]:
+            parts.append("less steady than the others by more than chance explains")
+        if agreement is not None:
+            parts += _agreements(str(name), agreement)
+        if checks is not None and name in checks.index:
+            alike, number = checks.loc[name, ["alike", "checks"]]
+            parts.append(f"{alike * number:.0f} of {number:.0f} repeated alike")
+        sentences.append("; ".join(parts) + ".")
+    return sentences
+
+
+def _agreements(name: str, agreement: DataFrame) -> list[str]:
+    """Names the raters with whom somebody agrees most and least."""
+    pairs = {}
+    for (first, second), value in agreement["agreement"].items():
+        if name in (first, second) and not isna(value):
+            pairs[str(second if first == name else first)] = float(value)
+    if not pairs:
+        return []
+    nearest, farthest = (
+        max(pairs, key=pairs.__getitem__),
+        min(pairs, key=pairs.__getitem__),
+    )
+    parts = [f"agrees most with {nearest} ({pairs[nearest]:.2f})"]
+    if farthest != nearest:
+        parts.append(f"least with {farthest} ({pairs[farthest]:.2f})")
+    return parts
+
+
+# --- Figures
+
+
+def _svg(width: float, height: float, parts: Sequence[str], title: str) -> str:
+    return (
+        f'<svg role="img" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">'
+        f"<title>{html.escape(title)}</title>{''.join(parts)}</svg>"
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    places = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {places} class="{kind}"/>'
+
+
+def _label(x: float, y: float, text: str, anchor: str) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f"<text {place}>{html.escape(text)}</text>"
+
+
+def _scale(
+    low: float, high: float, start: float, end: float
+) -> Callable[[float], float]:
+    """Makes the linear map from values to places; of one value to the middle."""
+    if high == low:
+        return lambda value: (start + end) / 2
+    return lambda value: start + (value - low) / (high - low) * (end - start)
+
+
+def _difference_figure(options: DataFrame, reference: str) -> str:
+    """Draws differences of utility with their intervals, the best first."""
+    rows = options.dropna(subset=["difference", "least", "most"])
+    if rows.empty:
+        return ""
+    names = [_cut(str(name), 28) for name in rows.index]
+    left, side, width = 12 + 7 * max(map(len, names)), 22, 640
+    low, high = min(0.0, rows["least"].min()), max(0.0, rows["most"].max())
+    x, bottom = _scale(low, high, left, width - 12), side * len(rows) + 8
+    parts = [_line(x(0), 4, x(0), bottom, "zero")]
+    for i, (name, mean, least, most) in enumerate(
+        zip(names, rows["difference"], rows["least"], rows["most"], strict=True)
+    ):
+        y = 8 + side * (i + 0.5)
+        parts += [
+            _label(left - 8, y + 4, name, "end"),
+            _line(x(least), y, x(most), y, "interval"),
+            f'<circle cx="{x(mean):.1f}" cy="{y:.1f}" r="4"/>',
+        ]
+    for value in (low, 0.0, high):
+        parts.append(_label(x(value), bottom + 16, f"{value:.2g}", "middle"))
+    return _svg(width, bottom + 22, parts, f"Differences of utility to {reference}")
+
+
+def _effect_figure(effect: DataFrame, name: str, low: float, high: float) -> str:
+    """Draws how the utility changes with one parameter, the others held."""
+    width, height = 200, 130
+    y = _scale(low, high, height - 24, 8)
+    values = [*effect["value"]]
+    numeric = all(is_number(v) and not isinstance(v, bool) for v in values)
+    # Values are tried at even steps of their parameter's scale.
+    places = [*range(len(values))]
+    x = _scale(0, len(values) - 1, 4, width - 4)
+    if not numeric:
+        x = _scale(-0.5, len(values) - 0.5, 0, width)
+    parts = [_line(0, y(0), width, y(0), "zero")]
+    ends = [*zip(map(x, places), map(y, effect["lower"]), strict=True)]
+    tops = [*zip(map(x, places), map(y, effect["upper"]), strict=True)]
+    means = [*zip(map(x, places), map(y, effect["change"]), strict=True)]
+    if numeric:
+        band = " ".join(f"{a:.1f},{b:.1f}" for a, b in [*ends, *tops[::-1]])
+        curve = " ".join(f"{a:.1f},{b:.1f}" for a, b in means)
+        parts += [f'<polygon points="{band}"/>', f'<polyline points="{curve}"/>']
+        labels = [(0, "start", 2.0), (-1, "end", width - 2.0)]
+    else:
+        for (a, b), (_, c), (_, mean) in zip(ends, tops, means, strict=True):
+            parts.append(_line(a, b, a, c, "interval"))
+            parts.append(f'<circle cx="{a:.1f}" cy="{mean:.1f}" r="4"/>')
+        labels = [(i, "middle", x(place)) for i, place in enumerate(places)]
+    room = max(4, 28 // len(labels))
+    for i, anchor, at in labels:
+        parts.append(_label(at, height - 6, _cut(str(exact(values[i])), room), anchor))
+    return _svg(width, height, parts, name)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+# --- The page
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem;
+  padding: 0 1rem; color: #222; background: #fff }
+h1 { margin-bottom: 0 } .best { font-size: 1.125rem; overflow-wrap: anywhere }
+figure { display: inline-block; margin: 0 1rem 1rem 0; max-width: 100%;
+  break-inside: avoid } figcaption { font-weight: 600; overflow-wrap: anywhere }
+svg { max-width: 100%; height: auto; font-size: 12px; fill: #555 }
+svg circle { fill: #0f766e } svg polygon { fill: #0f766e; fill-opacity: .2 }
+svg polyline { fill: none; stroke: #0f766e; stroke-width: 2 }
+.zero { stroke: #ccc } .interval { stroke: #0f766e; stroke-width: 4; opacity: .4 }
+.scroll { overflow-x: auto } small { color: #666; font-weight: 400 }
+table { border-collapse: collapse; font-size: .875rem;
+  font-variant-numeric: tabular-nums }
+th, td { padding: .2rem .6rem; text-align: left; border-bottom: 1px solid #ddd;
+  vertical-align: top; overflow-wrap: break-word }
+td:first-of-type, th { white-space: nowrap }
+.numbers th, .numbers td { white-space: normal }
+.wide svg { min-width: 34rem }
+thead th { border-bottom: 2px solid #888 } footer { margin-top: 2rem; color: #666 }
+@media print { body { margin: 0; max-width: none; font-size: 11pt }
+  .scroll { overflow: visible } h2 { break-after: avoid } tr { break-inside: avoid } }
+"""
+
+
+def report_html(
+    title: str,
+    summary: DataFrame,
+    options: DataFrame,
+    *,
+    advice: str,
+    reference: str,
+    effects: DataFrame | None,
+    raters: Sequence[str],
+) -> str:
+    """Makes a page of a `Report` that needs no other file and no other host.
+
+    Args:
+        title: Of the page.
+        summary: The table of the report, as the next one.
+        options: Its options.
+        advice: Its advice; empty for none.
+        reference: The design to which differences are.
+        effects: Its effects.
+        raters: Sentences on raters, see `rater_sentences`.
+    """
+    values = summary["value"]
+    distinct = distinct_options(options).head(DRAWN)
+    sections = []
+    if advice:
+        best = values["recommended of those shown"]
+        sections.append(
+            f'<p class="best">The best option shown is {_escaped(best)}.</p>'
+            f"<p><b>{'Stop' if values['stop'] else 'Go on'}.</b> "
+            f"{_escaped(advice)}</p>"
+        )
+    if effects is not None:
+        sections.append(_effects(effects))
+    if "difference" in distinct:
+        figure = _difference_figure(distinct, reference)
+        head = f"Differences of utility to {reference}, 95 % intervals"
+        sections.append(
+            f"<h2>{_escaped(head)}</h2><div class='scroll wide'>{figure}</div>"
+        )
+    if raters:
+        items = "".join(f"<li>{_escaped(sentence)}</li>" for sentence in raters)
+        sections.append(f"<h2>Raters</h2><ul>{items}</ul>")
+    printed = printed_options(options, reference)
+    count = f"{DRAWN} of {len(printed)}, the best first"
+    head = f"Options ({count})" if len(printed) > DRAWN else "Options"
+    sections.append(f"<h2>{head}</h2>{_table(printed.head(DRAWN))}")
+    sections.append(f"<h2>Numbers behind this</h2>{_table(summary, 'numbers')}")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_escaped(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{_escaped(title)}</h1>\n" + "\n".join(sections) + "\n"
+        f"<footer><p>{_escaped(citation())}</p></footer>\n</body>\n</html>\n"
+    )
+
+
+def _effects(effects: DataFrame) -> str:
+    low = min(0.0, float(effects["lower"].min()))
+    high = max(0.0, float(effects["upper"].max()))
+    figures = [
+        f"<figure><figcaption>{_escaped(name)}"
+        f"{'' if is_known(effect) else ' <small>not known from these answers</small>'}"
+        f"</figcaption>{_effect_figure(effect, str(name), low, high)}</figure>"
+        for name, effect in effects.groupby("parameter", sort=False)
+    ]
+    return (
+        f"<h2>What each parameter does</h2>{''.join(figures)}"
+        "<p>Change of utility from the best option shown as one parameter moves and "
+        "the others stay; the truth is expected in the band, or on the bar, 19 times "
+        "in 20. All have the same scale.</p>"
+    )
+
+
+def _table(table: DataFrame, kind: str = "options") -> str:
+    heads = "".join(f"<th>{_escaped(name)}</th>" for name in ("", *table.columns))
+    rows = "".join(
+        f"<tr><th>{_escaped(name)}</th>"
+        + "".join(f"<td>{_escaped(_cell(value))}</td>" for value in row)
+        + "</tr>"
+        for name, row in zip(table.index, table.to_numpy(dtype=object), strict=True)
+    )
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+    return f'<div class="scroll"><table class="{kind}">{body}</table></div>'
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}" if math.isfinite(value) else ""
+    return str(value)
+
+
+def _escaped(value: object) -> str:
+    return html.escape(str(value))

@@ -1,0 +1,126 @@
+"""A report as one page: its figures are its numbers, and nothing in it is markup."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from pandas import DataFrame, MultiIndex
+
+from botorch_pref.ax.findings import distinct_options
+from botorch_pref.ax.report import Report
+from botorch_pref.ax.report_page import rater_sentences
+
+BAD = "<b>&\"'"
+
+
+def report_of(**tables) -> Report:
+    """A report about three options, of which one has a name that markup would be."""
+    options = DataFrame(
+        {
+            "dose": [4.0, 5.5, 7.0],
+            "mean": [1.0, 0.5, -0.5],
+            "best": [0.7, 0.2, 0.1],
+            "wins": [2, 1, 0],
+            "losses": [0, 1, 2],
+            "ties": [0, 0, 0],
+            "failed": [0, 0, 0],
+            "part": [0, 0, 0],
+            "copy_of": ["", "", ""],
+            "difference": [0.0, -0.5, -1.5],
+            "least": [0.0, -1.0, -3.0],
+            "most": [0.0, 0.25, 1.0],
+            "better": [0.5, 0.2, 0.1],
+        },
+        index=["1 A", "1 B", BAD],
+    )
+    value = {"stop": True, "recommended of those shown": f"1 A: {BAD}"}
+    summary = DataFrame({"value": value, "meaning": ""}, dtype=object)
+    return Report(summary, options, advice=f"Take {BAD}.", reference="1 A", **tables)
+
+
+def figures(page: str) -> list[ElementTree.Element]:
+    return [*map(ElementTree.fromstring, re.findall(r"<svg.*?</svg>", page))]
+
+
+def test_the_page_has_what_to_take_and_needs_nothing_else() -> None:
+    page = report_of().to_html(title=f"Tea {BAD}")
+    escaped = "&lt;b&gt;&amp;&quot;&#x27;"
+    assert f"<h1>Tea {escaped}</h1>" in page
+    assert f"The best option shown is 1 A: {escaped}." in page
+    assert f"<b>Stop.</b> Take {escaped}." in page
+    assert BAD not in page
+    assert not re.search(r"https?:|<script|<link|url\(", page)
+    assert "To cite it: The botorch_pref authors (2026)." in page
+    assert "@media print" in page
+
+
+def test_intervals_lie_where_their_numbers_are() -> None:
+    (figure,) = figures(report_of().to_html())
+    zero, *intervals = figure.findall("line")
+    circles = [float(circle.get("cx")) for circle in figure.findall("circle")]
+    # From -3 to 1 on one scale, whose 0 is the line and the best option.
+    ends = [float(intervals[2].get(name)) for name in ("x1", "x2")]
+    unit = (ends[1] - ends[0]) / 4
+    assert float(zero.get("x1")) == pytest.approx(ends[1] - unit, abs=0.1)
+    expected = [ends[1] - unit - gap * unit for gap in (0, 0.5, 1.5)]
+    assert circles == pytest.approx(expected, abs=0.1)
+    second = [float(intervals[1].get(name)) for name in ("x1", "x2")]
+    assert second == pytest.approx([ends[1] - 2 * unit, ends[1] - 0.75 * unit], abs=0.1)
+    labels = [text.text for text in figure.findall("text")]
+    assert labels == ["1 A", "1 B", BAD, "-3", "0", "1"]
+
+
+def test_effects_have_one_scale() -> None:
+    rows = [
+        ("dose", 1.0, 0.0),
+        ("dose", 3.0, -2.0),
+        ("bean", "b", 0.0),
+        ("bean", "a", -1.0),
+    ]
+    effects = DataFrame(rows, columns=["parameter", "value", "change"])
+    effects["lower"], effects["upper"] = effects["change"] - 1, effects["change"] + 1
+    numeric, choice, _ = figures(report_of(effects=effects).to_html())
+    (curve,) = numeric.findall("polyline")
+    (_, top), (_, low) = (map(float, p.split(",")) for p in curve.get("points").split())
+    places = [float(circle.get("cy")) for circle in choice.findall("circle")]
+    assert places == pytest.approx([top, (top + low) / 2], abs=0.1)
+    page = report_of(effects=effects).to_html()
+    # Every interval holds 0 but that of -2 with its end -1.
+    assert page.count("not known from these answers") == 1
+
+
+def test_each_rater_has_a_sentence() -> None:
+    raters = DataFrame(
+        {
+            "answers": [12, 1],
+            "noise": [0.9, 4.0],
+            "names_better": [0.771, 0.62],
+            "outlier": [False, True],
+        },
+        index=["Ann", "Bob"],
+    )
+    pairs = MultiIndex.from_tuples([("Ann", "Bob")], names=["first", "second"])
+    agreement = DataFrame({"agreement": [-0.25]}, index=pairs)
+    checks = DataFrame({"checks": [4], "alike": [0.75]}, index=["Ann"])
+    ann, bob = rater_sentences(raters, agreement, checks)
+    assert ann == (
+        "Ann: 12 answers, right in 77 % where the typical rater is right in 76 %; "
+        "agrees most with Bob (-0.25); 3 of 4 repeated alike."
+    )
+    assert bob == (
+        "Bob: 1 answer, right in 62 % where the typical rater is right in 76 %; "
+        "less steady than the others by more than chance explains; "
+        "agrees most with Ann (-0.25)."
+    )
+    assert rater_sentences(None) == []
+    page = report_of(raters=raters, agreement=agreement, checks=checks).to_html()
+    assert "<li>Ann: 12 answers" in page
+
+
+def test_a_report_of_a_run_is_whole(played) -> None:
+    found = played.report()
+    page = found.to_html()
+    assert len(figures(page)) == 1 + found.effects["parameter"].nunique()
+    for name in distinct_options(found.options).index:
+        assert f"<th>{name}</th>" in page
+    assert ">nan<" not in page
