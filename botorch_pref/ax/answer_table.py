@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ax.core.parameter import ParameterType
 from botorch.exceptions.warnings import InputDataWarning
-from pandas import DataFrame, Series, read_csv
+from pandas import NA, DataFrame, Series, read_csv
 
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.given import finite_number, is_missing, written, wrong
@@ -60,6 +60,11 @@ Asked = tuple[str, list[tuple[str, Any]], dict[str, Any], str | None]
 text that names it, what was said (fields of `Answer` and circumstances), and when."""
 
 
+def _is_gap(cell: object) -> bool:
+    """Whether a cell has nothing, also beside numbers of which pandas cannot ask."""
+    return cell is None or cell is NA or (isinstance(cell, float) and cell != cell)
+
+
 def record_table(
     log: Log, answers: DataFrame | str | Path, items: DataFrame | None
 ) -> None:
@@ -83,7 +88,7 @@ def record_table(
             "path of a CSV file."
         )
     # As those of files, which spreadsheets leave at the end.
-    table = table.dropna(how="all")
+    table = table[~table.map(_is_gap).all(axis=1)]
     if table.empty:
         raise ExperimentError("The table of answers has no rows; give one an answer.")
     labels = map(repr, table.index)

@@ -109,9 +109,7 @@ class PreferenceExperiment:
             storage: Where it was created.
             parameters: If given, they must be those of the experiment.
             parameter_constraints: Theirs.
-            read_only: Whether to open it to be read, also if it is damaged. Then it has
-                every event that is what was written and can have happened; `damage`
-                says what was left out. ``parameters`` take the place of stored ones.
+            read_only: Whether to open it to be read, so that nothing is written.
 
         Raises:
             ExperimentError: The search space has changed.
@@ -127,10 +125,10 @@ class PreferenceExperiment:
     def read(
         cls, path: str | Path, *, storage: str | Path, name: str | None = None
     ) -> Self:
-        """A new experiment from a file of `write_json` or `write_log`.
+        """A new experiment from a file of `write_json`.
 
         Args:
-            path: Of the file; a name that ends in ``.csv`` is that of a table.
+            path: Of the file.
             storage: Where the experiment is kept from now on, see `create`.
             name: Of the new experiment; that of the old one by default.
 
@@ -183,11 +181,6 @@ class PreferenceExperiment:
         return self._kept.projection.experiment()
 
     @property
-    def damage(self) -> list[str]:
-        """Parts of a damaged experiment that were left out, a line each."""
-        return [*self._kept.damage]
-
-    @property
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
         log = self.log
@@ -209,8 +202,9 @@ class PreferenceExperiment:
 
     @property
     def version(self) -> str:
-        """Checksum of all that was asked and said, another one after each event."""
-        return self.log.head
+        """When the experiment was made and its number of events: new after each."""
+        log = self.log
+        return f"{log.definition.created}, {len(log.events)} events"
 
     @property
     def titles(self) -> dict[str, str]:
@@ -371,9 +365,8 @@ class PreferenceExperiment:
     ) -> Question:
         """Takes back an answer, and returns its question, pending again.
 
-        Called again, it takes back the answer that was given before, also where a
-        merged log has it at another place. The log keeps what was said, and
-        that it was undone.
+        Called again, it takes back the answer that was given before. The log keeps what
+        was said, and that it was undone.
 
         Args:
             question: The question, or its index; that of the last answer by default.
@@ -530,14 +523,6 @@ class PreferenceExperiment:
         exchange.write_json(self.log, given_path("path", path))
 
     @one_at_a_time
-    def write_log(self, path: str | Path) -> None:
-        """Writes the same as CSV, a row an event; `read` wants a name in ``.csv``.
-
-        See `write_answers`.
-        """
-        exchange.write_csv(self.log, given_path("path", path))
-
-    @one_at_a_time
     def save_to_ax(self, place: str | Path) -> None:
         """Writes Ax's experiment to Ax's own storage, for Ax's tools to open.
 
@@ -562,7 +547,6 @@ class PreferenceExperiment:
         name: str | None = None,
         parameters: Sequence[ParameterConfig] | None = None,
         parameter_constraints: Sequence[str] = (),
-        rename: Mapping[str, str] | None = None,
     ) -> Self:
         """A new experiment with all that was asked and said in this one.
 
@@ -572,37 +556,14 @@ class PreferenceExperiment:
             parameters: Those of the new one; by default the same.
             parameter_constraints: Theirs, all of them: those of this experiment are
                 not kept beside ``parameters``.
-            rename: New names of parameters, by their old ones.
 
         Raises:
             ExperimentError: The new search space lacks an option; names the event.
             StorageError: It cannot be written.
         """
         check_with_parameters(parameters, parameter_constraints)
-        new = (name, parameters, parameter_constraints, rename)
+        new = (name, parameters, parameter_constraints)
         return self._created(exchange.retold(self.log, *new), storage)
-
-    @one_at_a_time
-    def merge(self, other: PreferenceExperiment) -> list[Question]:
-        """Adds all that was asked and said in another experiment, or nothing.
-
-        Returns the questions that were added, which are numbered on. Each event is
-        taken once. A question that both have is not added again, and has the events of
-        both. Where each got the same answer, that counts once, as if it were told
-        again; where it was answered otherwise in each, both answers are kept, as those
-        of two questions. So are answers that one of them has from a table of the other.
-
-        Args:
-            other: An experiment whose options this search space has. It stays as it is.
-
-        Raises:
-            ExperimentError: This experiment cannot have one of the events; names it.
-            StorageError: They cannot be kept.
-        """
-        if not isinstance(other, PreferenceExperiment):
-            raise wrong("other", other, "a PreferenceExperiment, as resume returns one")
-        source = other.log
-        return self._added(lambda log: exchange.merge(log, source))
 
 
 def _resumed(cls: type[PreferenceExperiment], name: str, place: str) -> Any:

@@ -14,7 +14,6 @@ from copy import copy
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import sha256
 from string import ascii_uppercase
 from typing import Any, Self, cast
 
@@ -29,7 +28,7 @@ from botorch_pref.ax.space.constraints import in_steps
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 
-VERSION = 3
+VERSION = 4
 """Of what is stored. Raise it when an older reader would misread it."""
 
 ASKED, TOLD, WITHDRAWN, UNDONE = "asked", "told", "withdrawn", "undone"
@@ -100,11 +99,6 @@ def _said_by(text: str) -> dict[str, Any]:
     return what
 
 
-def digest(*values: object) -> str:
-    """Checksum of texts and integers in their order: SHA-256, in hexadecimal."""
-    return sha256(json.dumps(values).encode()).hexdigest()
-
-
 @dataclass(frozen=True)
 class Definition:
     """Everything of an experiment that never changes, as it is stored.
@@ -124,10 +118,6 @@ class Definition:
     def read_back(self) -> Self:
         """The same as it comes out of JSON."""
         return replace(self, **json.loads(json_text(asdict(self))))
-
-    def checksum(self) -> str:
-        """Checksum of all of it."""
-        return digest(*(json_text(value) for value in asdict(self).values()))
 
     def made(self) -> Experiment:
         """Ax's experiment of this definition, without questions."""
@@ -198,8 +188,6 @@ class Event:
             of `Chosen`. Of an answer what was said, and `CIRCUMSTANCES`. Events with
             equal texts share it: it is never changed.
         text: The JSON of ``what`` without the rater, as it is written.
-        before: The checksum of the event before, or of the definition.
-        checksum: Of all of this.
     """
 
     number: int
@@ -208,8 +196,6 @@ class Event:
     time: str
     what: Mapping[str, Any]
     text: str
-    before: str
-    checksum: str
 
     @property
     def said(self) -> dict[str, Any]:
@@ -227,7 +213,7 @@ class Event:
         return cast("str | None", self.what.get("rater"))
 
     def to_row(self) -> dict[str, Any]:
-        """The event as a row of a table, with its checksum."""
+        """The event as a row of a table."""
         return {
             "number": self.number,
             "question": self.question,
@@ -235,55 +221,39 @@ class Event:
             "time": self.time,
             "rater": self.rater,
             "what": self.text,
-            "before": self.before,
-            "checksum": self.checksum,
         }
 
     @classmethod
     def following(
-        cls,
-        before: str,
-        number: int,
-        question: int,
-        kind: str,
-        time: str,
-        what: Mapping[str, Any],
+        cls, number: int, question: int, kind: str, time: str, what: Mapping[str, Any]
     ) -> Self:
         """A new event, whose ``what`` is as it will be read again."""
-        said = {key: value for key, value in what.items() if key != "rater"}
-        values = number, question, kind, time, what.get("rater"), json_text(said)
-        row = dict(zip(COLUMNS, (*values, before), strict=True))
-        return cls._of_written({**row, "checksum": digest(*row.values())})
+        text = json_text({key: v for key, v in what.items() if key != "rater"})
+        values = number, question, kind, time, what.get("rater"), text
+        return cls._of_written(dict(zip(COLUMNS, values, strict=True)))
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """An event from its row, which is checked to be what was written."""
-        values = {key: row[key] for key in COLUMNS}
+        """An event from its row."""
         kinds = {"number": int, "question": int, "rater": str | None}
-        typed = all(isinstance(v, kinds.get(key, str)) for key, v in values.items())
-        if not typed or digest(*values.values()) != row["checksum"]:
-            raise StorageError(
-                f"it is not what was written (its checksum differs): {_short(values)}"
-            )
+        if not all(isinstance(row[key], kinds.get(key, str)) for key in COLUMNS):
+            raise StorageError(f"it is no event: {_short(row)}")
         return cls._of_written(row)
 
     @classmethod
     def _of_written(cls, row: Mapping[str, Any]) -> Self:
         what, rater = _said_by(row["what"]), row["rater"]
         known = what if rater is None else {**what, "rater": rater}
-        same = {key: row[key] for key in KEPT}
+        same = {key: row[key] for key in ("number", "question", "kind", "time")}
         return cls(what=known, text=row["what"], **same)
 
 
-COLUMNS = ("number", "question", "kind", "time", "rater", "what", "before")
-"""The columns that the checksum of an event is made from, in order."""
-
-KEPT = ("number", "question", "kind", "time", "before", "checksum")
-"""The columns that are fields of an event as they are."""
+COLUMNS = ("number", "question", "kind", "time", "rater", "what")
+"""The columns of an event."""
 
 
 def _short(values: Mapping[str, Any]) -> str:
-    shown = {key: str(value) for key, value in values.items() if key != "before"}
+    shown = {key: str(value) for key, value in values.items()}
     return ", ".join(
         f"{key} {text if len(text) <= 200 else text[:200] + ' ...'}"
         for key, text in shown.items()
@@ -408,7 +378,6 @@ class Log:
         self.settings = Settings.of(self.blank)
         self.catalogue = Catalogue.of(self.blank)
         self.num_levels = definition.num_levels
-        self._start = definition.checksum()
         self._begin()
 
     def _begin(self) -> None:
@@ -419,11 +388,6 @@ class Log:
         self.raters: dict[str, int] = {}
         self.position = 0
         self._options: dict[str, Option] = {}
-
-    @property
-    def head(self) -> str:
-        """Checksum of everything so far."""
-        return self.events[-1].checksum if self.events else self._start
 
     def number_of_rater(self, name: str | None) -> int | None:
         """Number of a rater whose own utility counts; None for what all share.
@@ -459,7 +423,7 @@ class Log:
     def answers(self) -> Iterator[Event]:
         """Answers that stand, neither withdrawn nor undone, the latest first.
 
-        They are in the order of their times: a merged log has older ones behind.
+        They are in the order of their times: a table may have brought older ones.
         """
         events, questions = self.events, self.questions
         standing = (e for e in events if questions[e.question].standing is e)
@@ -500,9 +464,7 @@ class Log:
         time: str | None = None,
     ) -> Event:
         """Adds what happened to a question, now, or at a time: then it is checked."""
-        event = Event.following(
-            self.head, len(self.events), question, kind, time or now(), what
-        )
+        event = Event.following(len(self.events), question, kind, time or now(), what)
         if time is not None:
             self.check(event)
         self.append(event)
@@ -545,35 +507,30 @@ class Log:
             options.append(option)
         self.questions.append(LoggedQuestion(event.question, tuple(options), [event]))
 
-    def append_stored(
-        self, rows: Iterable[Mapping[str, Any]], number: object, head: object
-    ) -> None:
-        """Adds events that were stored, each checked to be what was written.
+    def append_stored(self, rows: Iterable[Mapping[str, Any]], number: object) -> None:
+        """Adds events that were stored, each checked to be one that can have happened.
 
-        There are so many events then in all, and ``head`` is the checksum of the last.
+        There are ``number`` events then in all.
         """
         for row in rows:
             try:
                 event = Event.of_row(row)
-                if (event.number, event.before) != (len(self.events), self.head):
-                    raise StorageError(
-                        f"it does not follow what is before it, which has "
-                        f"{len(self.events)} events; some were lost or replaced"
-                    )
+                if event.number != len(self.events):
+                    raise StorageError(f"{len(self.events)} events are before it")
                 self.check(event)
             except StorageError as error:
                 raise StorageError(
                     f"Event {row['number']!r} of {self.name!r} is damaged: {error}."
                 ) from error
             self.append(event)
-        if (len(self.events), self.head) != (number, head):
+        if len(self.events) != number:
             raise StorageError(
                 f"The log of {self.name!r} has {len(self.events)} events, and {number} "
-                "were written, or other ones; some were lost or changed."
+                "were written."
             )
 
     def check(self, event: Event) -> None:
-        """Checks that an event can have happened next, whatever its checksum."""
+        """Checks that an event can have happened next."""
         try:
             self._check_order(event)
             if event.kind == ASKED:

@@ -116,12 +116,9 @@ EXPERIMENTS = sa.Table(
     Column("created", Text, nullable=False),
     *(Column(name, Text, nullable=False) for name in PARTS),
     Column("version", Integer, nullable=False),
-    Column("checksum", Text, nullable=False),
     Column("events", Integer, nullable=False),
-    Column("head", Text, nullable=False),
 )
-"""The definitions of experiments; and how many events each log has, with the checksum
-of the last one, without which its loss could not be seen."""
+"""The definitions of experiments, and how many events each log has."""
 
 EVENTS = sa.Table(
     "preference_events",
@@ -133,16 +130,8 @@ EVENTS = sa.Table(
     Column("time", Text, nullable=False),
     Column("rater", Text),
     Column("what", Text, nullable=False),
-    Column("before", Text, nullable=False),
-    Column("checksum", Text, nullable=False),
 )
 """The logs, see `Event`."""
-
-_LAST = 2**31 - 1
-"""A number that no event has: the largest that every database takes."""
-
-_LEAST_BYTES = 128
-"""Of an event in a file: it has two checksums of 64 characters."""
 
 _ADVICE = {
     "SQLITE_BUSY": "wait for the other program that uses it, or end it, and repeat.",
@@ -205,7 +194,6 @@ class LogStore:
         name, stored = log.name, asdict(log.definition)
         row = {key: stored[key] for key in _PLAIN}
         row |= {key: json_text(stored[key]) for key in PARTS}
-        row |= {"checksum": log.definition.checksum(), "head": log.head}
         row["events"] = len(log.events)
         with self._transaction(f"create {name!r}", writes=True) as connection:
             _METADATA.create_all(connection)
@@ -219,56 +207,28 @@ class LogStore:
             assert made.inserted_primary_key is not None
             _insert(connection, made.inserted_primary_key[0], log.events)
 
-    def append(self, name: str, head: str, events: Sequence[Event]) -> None:
-        """Keeps events that follow the one with the checksum ``head``, all or none."""
-        last, table = events[-1], EXPERIMENTS
-        on = table.update().where(table.c.name == name, table.c.head == head)
+    def append(self, name: str, events: Sequence[Event]) -> None:
+        """Keeps events that follow those of an experiment, all or none."""
+        first, last, table = events[0].number, events[-1].number, EXPERIMENTS
+        unchanged = table.c.name == name, table.c.events == first
         with self._transaction(f"write to {name!r}", writes=True) as connection:
             record = self._record(connection, name)
             # A row that another writer has locked is waited for.
-            moved_on = on.values(events=last.number + 1, head=last.checksum)
-            moved = connection.execute(moved_on)
-            if moved.rowcount != 1:
+            moved_on = table.update().where(*unchanged).values(events=last + 1)
+            if connection.execute(moved_on).rowcount != 1:
                 raise StorageError(
                     f"Another process has gone on with {name!r}. Nothing was written, "
                     "and what it wrote is loaded: look at what is pending, and repeat."
                 )
             _insert(connection, record["id"], events)
 
-    def read(
-        self, name: str, since: int = 0, until: int = _LAST
-    ) -> tuple[Row, list[Row]]:
+    def read(self, name: str, since: int = 0) -> tuple[Row, list[Row]]:
         """An experiment as it was last kept: its row and those of its events."""
         with self._transaction(f"read {name!r}") as connection:
             record, of = self._record(connection, name), EVENTS.c
-            where = of.experiment == record["id"], of.number.between(since, until)
+            where = of.experiment == record["id"], of.number >= since
             query = sa.select(EVENTS).where(*where).order_by(of.number)
             return record, [dict(row) for row in connection.execute(query).mappings()]
-
-    def read_what_can_be(self, name: str) -> tuple[Row, list[Row], list[str]]:
-        """An experiment of which parts cannot be read.
-
-        Returns its row, those of its events that can be read, and a line for whatever
-        cannot.
-        """
-        record, _ = self.read(name, since=_LAST)
-        damage: list[str] = []
-        try:
-            return record, self.read(name)[1], damage
-        except StorageError as error:
-            damage.append(str(error))
-        rows: list[Row] = []
-        written, most = record["events"], _LAST
-        if self.path is not None:
-            most = self.path.stat().st_size // _LEAST_BYTES
-        # Where the number is damaged too, as many as there is room for.
-        can_be = isinstance(written, int) and 0 <= written <= most
-        for number in range(written if can_be else most):
-            try:
-                rows += self.read(name, since=number, until=number)[1]
-            except StorageError:
-                damage.append(f"Event {number} cannot be read.")
-        return record, rows, damage
 
     def _record(self, connection: Connection, name: str) -> Row:
         """The row of an experiment, which must be there."""
@@ -337,13 +297,7 @@ def definition_of(record: Row) -> Definition:
     """Definition of an experiment from its row."""
     found = {key: record[key] for key in _PLAIN}
     found |= {key: json_value(record[key]) for key in PARTS}
-    definition = Definition(**found)
-    if definition.checksum() != record["checksum"]:
-        raise StorageError(
-            f"The definition of {record['name']!r} is not what was written: its "
-            "parameters, settings or catalogue were changed or damaged."
-        )
-    return definition
+    return Definition(**found)
 
 
 def _is_writable(path: Path, found: os.stat_result) -> bool:

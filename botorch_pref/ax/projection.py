@@ -38,7 +38,6 @@ from botorch_pref.ax.kinds import (
     position,
 )
 from botorch_pref.ax.log import (
-    KEPT,
     PERSON,
     Chosen,
     Event,
@@ -221,9 +220,10 @@ class Projection:
 
 def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Events as Ax's trials have them."""
+    columns = "number", "question", "kind", "time"
     return [
-        {**{key: getattr(one, key) for key in KEPT}, "what": dict(one.what)}
-        for one in events
+        {**{name: getattr(event, name) for name in columns}, "what": dict(event.what)}
+        for event in events
     ]
 
 

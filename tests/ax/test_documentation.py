@@ -1,5 +1,6 @@
 """The code of the documentation runs."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,8 @@ def test_the_page_of_experiments(capsys) -> None:
     printed = capsys.readouterr().out
     assert "'x':" in printed
     assert "log_loss" in printed
-    assert Path("log.csv").read_text(encoding="utf-8").count("\n") == 20
+    log = json.loads(Path("log.json").read_text(encoding="utf-8"))
+    assert len(log["events"]) == 18
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Answers: told once, told again, told wrongly, undone and withdrawn."""
 
-import csv
 import json
 
 import pandas as pd
@@ -138,16 +137,16 @@ def test_the_log_has_everything_in_order(experiment, tmp_path) -> None:
     experiment.tell(first, winner=better(first))
     experiment.withdraw(second)
     again = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
-    again.write_log(tmp_path / "log.csv")
-    with (tmp_path / "log.csv").open(encoding="utf-8", newline="") as file:
-        created, *log = csv.DictReader(file)
-    assert json.loads(created["what"])["name"] == "espresso"
-    assert [int(row["number"]) for row in log] == [0, 1, 2, 3, 4]
-    assert [int(row["question"]) for row in log] == [0, 1, 1, 0, 1]
+    again.write_json(tmp_path / "log.json")
+    stored = json.loads((tmp_path / "log.json").read_text(encoding="utf-8"))
+    log = stored["events"]
+    assert stored["definition"]["name"] == "espresso"
+    assert [row["number"] for row in log] == [0, 1, 2, 3, 4]
+    assert [row["question"] for row in log] == [0, 1, 1, 0, 1]
     kinds = ["asked", "asked", "told", "told", "withdrawn"]
     assert [row["kind"] for row in log] == kinds
-    assert json.loads(log[2]["what"]) == {"ranking": [2, 0, 1]}
-    assert len(json.loads(log[1]["what"])["options"]) == 3
+    assert log[2]["what"] == {"ranking": [2, 0, 1]}
+    assert len(log[1]["what"]["options"]) == 3
     assert [row["time"] for row in log] == sorted(row["time"] for row in log)
     assert all(row["time"].endswith("+00:00") for row in log)
 

@@ -46,7 +46,7 @@ def test_a_place_that_can_hold_no_file_is_named(tmp_path) -> None:
 
 def test_a_new_file_has_the_mode_of_new_files(tmp_path) -> None:
     (tmp_path / "plain").touch()
-    triangle(tmp_path / NAME).write_log(tmp_path / "log.csv")
+    triangle(tmp_path / NAME).write_json(tmp_path / "log.json")
     modes = {S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert len(modes) == 1
 
@@ -66,7 +66,7 @@ def test_a_linked_store_is_written_through(tmp_path) -> None:
 
 
 def test_a_read_only_file_is_read_and_not_written(tmp_path) -> None:
-    path, log = tmp_path / NAME, tmp_path / "log.csv"
+    path, log = tmp_path / NAME, tmp_path / "log.json"
     experiment = triangle(path)
     question = show(experiment, A, B)
     log.touch()
@@ -78,7 +78,7 @@ def test_a_read_only_file_is_read_and_not_written(tmp_path) -> None:
         lambda: experiment.tell(question, winner=0),
         lambda: resumed(path).tell(question, winner=0),
         lambda: triangle(path),
-        lambda: experiment.write_log(log),
+        lambda: experiment.write_json(log),
     ):
         with pytest.raises(StorageError, match=r"Cannot .*read-only"):
             write()
@@ -86,7 +86,7 @@ def test_a_read_only_file_is_read_and_not_written(tmp_path) -> None:
     assert log.read_bytes() == b""
     assert resumed(path).pending == [question]
     assert resumed(path, read_only=True).pending == [question]
-    assert {p.name for p in tmp_path.iterdir()} == {NAME, "log.csv"}
+    assert {p.name for p in tmp_path.iterdir()} == {NAME, "log.json"}
     path.chmod(0o644)
     experiment.tell(question, winner=0)
     assert resumed(path).pending == []
@@ -149,11 +149,11 @@ def test_a_store_that_is_gone_or_no_file_is_said_so(tmp_path, monkeypatch) -> No
 def test_nothing_that_was_planted_is_written_to(tmp_path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine", encoding="utf-8")
-    (tmp_path / "log.csv.part").symlink_to(precious)
-    triangle(tmp_path / NAME).write_log(tmp_path / "log.csv")
+    (tmp_path / "log.json.part").symlink_to(precious)
+    triangle(tmp_path / NAME).write_json(tmp_path / "log.json")
     assert precious.read_text(encoding="utf-8") == "mine"
     assert {p.name for p in tmp_path.iterdir()} == {
-        *(NAME, "log.csv", "log.csv.part", "precious")
+        *(NAME, "log.json", "log.json.part", "precious")
     }
 
 
@@ -163,10 +163,10 @@ def test_what_is_no_file_is_not_replaced(tmp_path) -> None:
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     for name in ("", "pipe", "circle"):
         with pytest.raises(StorageError, match="Cannot write"):
-            experiment.write_log(tmp_path / name)
+            experiment.write_json(tmp_path / name)
     assert (tmp_path / "pipe").is_fifo()
     with pytest.raises(StorageError, match=f"no folder {tmp_path}/away; make it first"):
-        experiment.write_log(tmp_path / "away" / "log.csv")
+        experiment.write_json(tmp_path / "away" / "log.json")
 
 
 def test_no_database_is_replaced_by_what_is_exported(tmp_path) -> None:
@@ -177,7 +177,6 @@ def test_no_database_is_replaced_by_what_is_exported(tmp_path) -> None:
     for name in (NAME, "link.json", "other.json.db"):
         before = (tmp_path / name).read_bytes()
         for write in (
-            experiment.write_log,
             experiment.write_json,
             experiment.write_answers,
         ):
@@ -216,15 +215,15 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_a_full_disk_loses_nothing(tmp_path) -> None:
-    path, log = tmp_path / NAME, tmp_path / "log.csv"
+    path, log = tmp_path / NAME, tmp_path / "log.json"
     experiment = triangle(path)
     tell(experiment, [A, B], winner=0)
     before = path.read_bytes()
-    experiment.write_log(log)
+    experiment.write_json(log)
     logged = log.read_bytes()
     question = show(experiment, B, C)
     with files_of_at_most(50), pytest.raises(StorageError, match="Cannot write"):
-        experiment.write_log(log)
+        experiment.write_json(log)
     assert log.read_bytes() == logged
     with files_of_at_most(len(before) // 2):
         for _ in range(2):

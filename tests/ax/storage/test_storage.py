@@ -70,19 +70,16 @@ def test_damaged_files_are_refused_by_what_is_wrong(stored, damage, match) -> No
 
 
 def test_another_version_is_refused(stored) -> None:
-    record, _ = LogStore(stored).read("espresso")
-    newer = replace(definition_of(record), version=VERSION + 1)
     with sqlite3.connect(stored) as connection:
         connection.execute(
-            "UPDATE preference_experiments SET version = ?, checksum = ?",
-            (newer.version, newer.checksum()),
+            "UPDATE preference_experiments SET version = ?", (VERSION + 1,)
         )
     connection.close()
     refused(stored, f"version {VERSION + 1}.*version {VERSION}; use")
 
 
 def test_stored_parameters_are_not_executed(tmp_path, capsys) -> None:
-    """Not even with checksums that fit: what is no sum of parameters is refused."""
+    """What is no sum of parameters is refused."""
     dose = real("dose", 14, 22)
     for water in ("dose + print(1)", "__import__('os').getpid() * dose", "print((1))"):
         derived = DerivedParameterConfig(
@@ -197,7 +194,7 @@ def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
 
 
 def test_an_event_of_one_number_is_written_once(stored) -> None:
-    """The database refuses it, even where nobody looks at the head of the log."""
+    """The database refuses it, even where nobody looks at the number of events."""
     with sqlite3.connect(stored) as connection, pytest.raises(sqlite3.IntegrityError):
         connection.execute(
             "INSERT INTO preference_events SELECT * FROM preference_events"
