@@ -191,7 +191,7 @@ def make_app(
     """Makes an application that asks people the questions of an experiment.
 
     ``GET /`` is the page, ``GET /report`` that for who runs the experiment. They call
-    ``GET`` and ``POST`` of ``/api/...`` in JSON; ``docs/web.md`` says what each call
+    ``GET`` and ``POST`` of ``/api/...`` in JSON; ``docs/calls.md`` says what each call
     sends and gets, and ``GET /openapi.json`` describes them to programs. Errors are
     ``{"error": ...}``.
 

@@ -1,6 +1,6 @@
 """Calls that the page and the widget make, in terms of JSON, and who is asked what.
 
-`docs/web.md` has a table of them: what each sends and gets.
+`docs/calls.md` has a table of them: what each sends and gets.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ ELSEWHERE = {
         "index.md",
         "extending.md",
         "plotting.md",
+        "calls.md",
         "web.md",
     ),
     "tasks/outcomes.md",

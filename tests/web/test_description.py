@@ -20,7 +20,7 @@ from botorch_pref.web import make_app
 from botorch_pref.web.service import READS, WRITES
 
 TOKEN = "a secret"
-DOCS = Path(__file__).parents[2] / "docs" / "web.md"
+DOCS = Path(__file__).parents[2] / "docs" / "calls.md"
 
 
 def described(page: Page) -> dict[str, Any]:
