@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, east_asian_width
 
+from botorch_pref.datasets.layout_words import BOTH_BAD
 from botorch_pref.evaluation.citation import citation
 from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.plotting import plot_leaderboard
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 PRINTED = 20
 """Items of a board that are printed; the files have all."""
-
-BOTH_BAD = "both_bad"
-"""The share of an item's answers that called both bad."""
 
 BOARD_FILE, RATERS_FILE = "leaderboard.csv", "raters.csv"
 """Names of the tables that are written."""

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING
 import torch
 from joblib import Parallel, delayed, parallel_config
 
-from botorch_pref.commands.answer_file import read_answers, read_items
 from botorch_pref.commands.boards import (
     BOARD_FILE,
-    BOTH_BAD,
     RATERS_FILE,
     Boards,
     Ranking,
     print_boards,
     write_boards,
 )
+from botorch_pref.commands.item_file import read_items
+from botorch_pref.datasets.answer_files import read_answers
 from botorch_pref.datasets.items import (
+    CHOICE,
     COUNT,
     LOSER,
     RATER,
@@ -33,6 +34,7 @@ from botorch_pref.datasets.items import (
     ItemTable,
     names_alike,
 )
+from botorch_pref.datasets.layout_words import BOTH_BAD, MISSING, NamedColumns
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import ItemRanking, connected_components, rank_items
 from botorch_pref.evaluation.item_ranking import MOST_ANSWERS, answers_about
@@ -49,9 +51,6 @@ MINUTES = {False: 0.4, True: 1.8}
 """What 1,000 points take, and others by the cube of their number: without, with a tie
 threshold for each item."""
 
-MISSING = {"na", "n/a", "#n/a", "<na>", "nan", "null", "none"}
-"""What R, pandas, spreadsheets and databases write where nothing is."""
-
 
 def rank(argv: Sequence[str]) -> None:
     """Ranks the items of a table; prints a board and writes all of them."""
@@ -61,7 +60,9 @@ def rank(argv: Sequence[str]) -> None:
     by = arguments.rater or arguments.category
     if arguments.reliability and arguments.rater is None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
-    file = read_answers(table, by=by, tie=arguments.tie, home=arguments.home)
+    asked = {name: getattr(arguments, name) for name in _COLUMNS}
+    columns = NamedColumns(**asked, tie=arguments.tie, rater=by)
+    file = read_answers(table, columns, home=arguments.home)
     if arguments.reliability and file.answers[RATER].nunique() < 2:
         raise FeedbackError(
             f"--reliability compares raters, and the column {by} of {table.name} "
@@ -161,10 +162,10 @@ def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref rank",
-        description="Rank items by a long table of answers, a row each: with the "
-        "columns winner and loser, and perhaps tie (true or false) and count; or with "
-        "model_a, model_b and winner (model_a, model_b, tie or tie (bothbad)); or with "
-        "home, away and winner (home, away or draw).",
+        description="Rank items by a file of answers, whose layout is recognised by "
+        "its columns and told: winners and losers; two items and who won, by name, "
+        "side, number or scores; matrices of wins; rankings, and the best and worst of "
+        "sets. CSV, JSON, lines of JSON, and PrefLib's soc, soi, toc and toi.",
     )
     add = parser.add_argument
     add("table", type=Path, metavar="FILE.csv", help="the answers")
@@ -175,6 +176,8 @@ def _make_parser() -> argparse.ArgumentParser:
         help="features of the items, their names in the first column; without it items "
         "are known by their answers alone",
     )
+    for name, what in _COLUMNS.items():
+        add(f"--{name}", metavar="COLUMN", help=what)
     add("--tie", metavar="COLUMN", help="that says which answers are ties; default tie")
     add(
         "--home",
@@ -207,6 +210,16 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     _add_workers(parser)
     return parser
+
+
+_COLUMNS = {
+    "first": "that names the first of two items, or the item of a row",
+    "second": "that names the second of two items",
+    "winner": "that says who won: a name, a side or a number",
+    "order": "of ranks, 1 for the best; sessions are told apart by --rater",
+    "count": "that says how often an answer was given; default count",
+}
+"""Options that name columns which a header does not tell by itself."""
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
@@ -265,7 +278,11 @@ def _home_note(home: PositionBias) -> str:
 
 def _notes(ranking: ItemRanking, answers: DataFrame) -> list[str]:
     items = ranking.items
-    total = int(answers[COUNT].sum())
+    # The rows of a choice from several are one answer.
+    again = answers[COUNT] < 0
+    if CHOICE in answers.columns:
+        again = answers[CHOICE].notna() & answers.duplicated(CHOICE)
+    total = int(answers[COUNT][~again].sum())
     ties = int((answers[COUNT] * answers[TIE]).sum())
     said = f"{total:,} answer{'s' * (total > 1)} about {len(items.names):,} items"
     notes = [said + (f", {ties:,} of them ties." if ties else ".")]
@@ -354,7 +371,7 @@ def _names_alike(names: Iterable[str], what: str) -> list[str]:
 
 def _missing_names(names: Iterable[str], what: str) -> list[str]:
     """A sentence about names that stand for nothing, if there are some."""
-    missing = [name for name in names if name.casefold() in MISSING]
+    missing = [name for name in names if name.casefold() in MISSING - {"-"}]
     if not missing:
         return []
     names = " and ".join(map(repr, missing))

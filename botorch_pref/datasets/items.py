@@ -11,17 +11,18 @@ from unicodedata import category, normalize
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from botorch_pref.datasets.data import distinct_items, pairs_and_ties
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import Comparisons
+from botorch_pref.feedback import Choices, Comparisons, Feedback
 from botorch_pref.numerics.argument_ranges import check_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
-HOME = "home"
+HOME, CHOICE = "home", "choice"
 """The columns of a table of answers."""
 
 MOST_COUNTED = 2**53
@@ -219,15 +220,54 @@ class ItemTable:
             the raters in the order of their numbers.
         """
         answers = tidy_answers(answers)
+        points, pairs, names = self._of_raters(self._compared(answers), answers)
+        return points, _comparisons(pairs, answers), names
+
+    def _of_raters(
+        self, pairs: Tensor, answers: DataFrame
+    ) -> tuple[Tensor, Tensor, tuple[Hashable, ...]]:
+        """Points of items and raters, pairs of them, and the names of the raters."""
         raters = _column(answers, RATER).tolist()
         names = tuple(sorted(set(raters), key=str))
         number = {name: i for i, name in enumerate(names)}
-        items = self._compared(answers)
         rater_numbers = torch.tensor([number[name] for name in raters]).unsqueeze(-1)
-        rater_items = torch.stack([items, rater_numbers.expand_as(items)], dim=-1)
+        rater_items = torch.stack([pairs, rater_numbers.expand_as(pairs)], dim=-1)
         distinct, pairs = distinct_items(rater_items)
         points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
-        return points, _comparisons(pairs, answers), names
+        return points, pairs, names
+
+    def feedback(
+        self, answers: DataFrame
+    ) -> tuple[Tensor, tuple[Feedback, ...], tuple[Hashable, ...]]:
+        """Duels and choices about items, as raters see them where answers name them.
+
+        Rows of ``answers`` with the same ``choice`` are one choice of their ``winner``
+        from it and their losers; those without any are duels, see `comparisons`.
+
+        Returns:
+            Points, as `comparisons_by_rater` has them, or `points`; a container of each
+            kind; and the names of the raters, none where no answer names one.
+
+        Raises:
+            FeedbackError: As `comparisons`; or a choice with two winners, counts or
+                raters, with a tie, or with somebody at home.
+        """
+        answers = tidy_answers(answers)
+        raters: tuple[Hashable, ...] = ()
+        points, pairs = self.points, self._compared(answers)
+        if RATER in answers.columns:
+            points, pairs, raters = self._of_raters(pairs, answers)
+        if CHOICE not in answers.columns:
+            return points, (_comparisons(pairs, answers),), raters
+        is_duel = torch.tensor(answers[CHOICE].isna().tolist())
+        blocks: list[Feedback] = []
+        if is_duel.any():
+            duels = answers[answers[CHOICE].isna()]
+            blocks.append(_comparisons(pairs[is_duel], duels))
+        if not is_duel.all():
+            choices = answers[answers[CHOICE].notna()]
+            blocks.append(_choices(pairs[~is_duel], choices))
+        return points, tuple(blocks), raters
 
     def answers(self, comparisons: Comparisons) -> DataFrame:
         """Table of answers about `points`, as `comparisons` reads it.
@@ -254,6 +294,44 @@ class ItemTable:
 def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
     """Answers about `m x 2` pairs of points, winners first."""
     return pairs_and_ties(pairs, _ties(answers), _counts(answers), _at_home(answers))
+
+
+def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
+    """Choices whose rows are pairs of the winner and one loser; equal ones merged."""
+    from pandas import factorize
+
+    if HOME in answers.columns and answers[HOME].notna().any():
+        raise FeedbackError(
+            "A choice from several has somebody at home; leave the column home out."
+        )
+    ties, counts = _ties(answers), _counts(answers)
+    codes, names = factorize(answers[CHOICE])
+    choice = torch.tensor(codes)
+    first = torch.full((len(names),), len(codes))
+    first.scatter_reduce_(0, choice, torch.arange(len(codes)), "amin")
+    same = pairs[:, 0] == pairs[first[choice], 0]
+    if counts is not None:
+        same &= counts == counts[first[choice]]
+    if not bool((same & ~ties).all()):
+        row = int((~same | ties).nonzero()[0])
+        raise FeedbackError(
+            f"The answer {answers.index.tolist()[row]!r} of the choice "
+            f"{answers[CHOICE].tolist()[row]!r} is a tie, or has another winner, rater "
+            "or count than the first; give all rows of a choice the same."
+        )
+    order = choice.argsort(stable=True)
+    losers = pairs[order, 1].split(choice.bincount().tolist())
+    sets = [
+        torch.cat([winner, others.sort().values])
+        for winner, others in zip(pairs[first, :1], losers, strict=True)
+    ]
+    padded = pad_sequence(sets, batch_first=True, padding_value=-1)
+    distinct, place = padded.unique(dim=0, return_inverse=True)
+    number = (
+        torch.ones(len(names), dtype=torch.long) if counts is None else counts[first]
+    )
+    total = torch.zeros(len(distinct), dtype=torch.long).index_add_(0, place, number)
+    return Choices(distinct, distinct[:, 0], counts=total)
 
 
 def trimmed(name: Any) -> Any:

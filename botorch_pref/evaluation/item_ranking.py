@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from botorch_pref.datasets.items import (
+    CHOICE,
     COUNT,
     HOME,
     LOSER,
@@ -29,13 +30,18 @@ from botorch_pref.evaluation.leaderboard import (
 )
 from botorch_pref.evaluation.raters import rater_reliability
 from botorch_pref.evaluation.scores import fit_by_evidence
-from botorch_pref.feedback import Comparisons
-from botorch_pref.likelihoods import PairwiseLogitLikelihood, RaoKupperLikelihood
+from botorch_pref.feedback import Choices, Comparisons, Feedback
+from botorch_pref.likelihoods import (
+    PairwiseLogitLikelihood,
+    PlackettLuceLikelihood,
+    RaoKupperLikelihood,
+)
 from botorch_pref.models import (
     AgreementKernel,
     EPPreferenceGP,
     GroupUtility,
     LaplacePreferenceGP,
+    PreferenceGP,
     ReliabilityKernel,
 )
 from botorch_pref.models.kernels import default_covar_module
@@ -59,7 +65,8 @@ class ItemRanking:
         items: With their ids behind their features: ``items.points`` are the points of
             the utility.
         answers: The different ones, each with its ``count``.
-        model: Expectation propagation, with the scales of ``evidence_model``.
+        model: Expectation propagation, with the scales of ``evidence_model``, or that
+            model itself where there are choices from several.
         evidence_model: Laplace's approximation, whose evidence chose the scales.
         raters: In the order of their numbers, which are the last column of the model's
             points; none where answers name none.
@@ -67,11 +74,11 @@ class ItemRanking:
 
     items: ItemTable
     answers: DataFrame
-    model: EPPreferenceGP
+    model: EPPreferenceGP | LaplacePreferenceGP
     evidence_model: LaplacePreferenceGP
     raters: tuple[Hashable, ...] = ()
 
-    def utility(self, rater: Hashable | None = None) -> EPPreferenceGP | GroupUtility:
+    def utility(self, rater: Hashable | None = None) -> PreferenceGP | GroupUtility:
         """Model of the utility over ``items.points``, of one rater or the mean of all.
 
         Raises:
@@ -156,7 +163,8 @@ def rank_items(
     Args:
         answers: A row each, with the columns ``winner`` and ``loser`` and perhaps
             ``tie``, ``count``, ``home`` and ``rater``, see
-            :meth:`.ItemTable.comparisons`. Equal ones are merged.
+            :meth:`.ItemTable.comparisons`, and ``choice``, which rows of one choice
+            share, see :meth:`.ItemTable.feedback`. Equal ones are merged.
         items: Their features, with the ids in the index; by default the items that
             answers name, known by their answers alone.
         reliability: Whether each rater has a noise, which is learned.
@@ -176,17 +184,13 @@ def rank_items(
     num_features = len(items.feature_names) if items.has_features else 0
     if not items.is_ids:
         items = items.with_ids()
-    points, kernel = items.points, _item_kernel(num_features, len(items.names))
-    raters: tuple[Hashable, ...] = ()
-    column = (points.shape[-1],)
+    kernel: Kernel = _item_kernel(num_features, len(items.names))
+    column = (items.points.shape[-1],)
     # First of the rows as they are, so that errors name them.
-    if RATER in answers.columns:
-        items.comparisons_by_rater(answers)
-        points, feedback, raters = items.comparisons_by_rater(_merged(answers))
+    items.feedback(answers)
+    points, feedback, raters = items.feedback(_merged(answers))
+    if raters:
         kernel = ProductKernel(kernel, AgreementKernel(active_dims=column))
-    else:
-        items.comparisons(answers)
-        feedback = items.comparisons(_merged(answers))
     if reliability:
         if len(raters) < 2:
             raise FeedbackError(
@@ -195,13 +199,15 @@ def rank_items(
             )
         noises = ReliabilityKernel(torch.arange(len(raters)), active_dims=column)
         kernel = ProductKernel(*kernel.kernels, noises)
-    likelihood = _likelihood(points[:, : items.points.shape[-1]], feedback)
-    options: dict[str, Any] = {"likelihood": likelihood, "covar_module": kernel}
+    likelihoods = _likelihoods(points[:, : items.points.shape[-1]], feedback)
+    options: dict[str, Any] = {"likelihood": likelihoods, "covar_module": kernel}
     # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
-    quick = LaplacePreferenceGP(points, feedback, **options)
+    quick = LaplacePreferenceGP(points, feedback=feedback, **options)
     fit_by_evidence(quick)
-    model = EPPreferenceGP(points, feedback, **options).eval()
-    model.covariate_module = quick.covariate_module
+    model: EPPreferenceGP | LaplacePreferenceGP = quick.eval()
+    if Choices not in likelihoods:
+        model = EPPreferenceGP(points, feedback=feedback, **options).eval()
+        model.covariate_module = quick.covariate_module
     # Who pickles the model takes its posterior along.
     model.solution()
     return ItemRanking(items, _merged(answers), model, quick, raters)
@@ -210,7 +216,8 @@ def rank_items(
 def _merged(answers: DataFrame) -> DataFrame:
     """The different answers, with their counts, in the order of their texts."""
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
-    columns = [c for c in (WINNER, LOSER, TIE, RATER, HOME) if c in counted.columns]
+    said = (WINNER, LOSER, TIE, RATER, HOME, CHOICE)
+    columns = [name for name in said if name in counted.columns]
     groups = counted.groupby(columns, sort=False, dropna=False, observed=True)
     merged = groups[COUNT].sum().reset_index()
     return merged.sort_values(
@@ -234,21 +241,30 @@ def _item_kernel(num_features: int, num_items: int) -> Kernel:
     return ids + kernel
 
 
-def _likelihood(
-    points: Tensor, feedback: Comparisons
-) -> PairwiseLogitLikelihood | RaoKupperLikelihood:
-    """Bradley and Terry's, or Rao and Kupper's where there are ties."""
-    if feedback.ties is None:
-        return PairwiseLogitLikelihood()
-    item = None
-    if feedback.num_rows <= MOST_ANSWERS:
-        # An item has one threshold, whichever rater a point is of.
-        item = points.unique(dim=0, return_inverse=True)[1]
-    return RaoKupperLikelihood(items=item)
+def _likelihoods(
+    points: Tensor, feedback: Sequence[Feedback]
+) -> dict[type[Feedback], Any]:
+    """Bradley and Terry's, or Rao and Kupper's of ties; Plackett and Luce's of choices.
+
+    All are of the same noise.
+    """
+    likelihoods: dict[type[Feedback], Any] = {}
+    for block in feedback:
+        if isinstance(block, Choices):
+            likelihoods[Choices] = PlackettLuceLikelihood()
+        elif isinstance(block, Comparisons) and block.ties is None:
+            likelihoods[Comparisons] = PairwiseLogitLikelihood()
+        else:
+            item = None
+            if block.num_rows <= MOST_ANSWERS:
+                # An item has one threshold, whichever rater a point is of.
+                item = points.unique(dim=0, return_inverse=True)[1]
+            likelihoods[Comparisons] = RaoKupperLikelihood(items=item)
+    return likelihoods
 
 
 def _above_mean(
-    utility: EPPreferenceGP | GroupUtility, points: Tensor, level: float
+    utility: PreferenceGP | GroupUtility, points: Tensor, level: float
 ) -> dict[str, Tensor]:
     """Utilities above the mean of all items, with the ends of their intervals."""
     with torch.no_grad():
@@ -264,6 +280,13 @@ def _above_mean(
 
 
 def answers_about(answers: DataFrame, number: Series[int]) -> Series[float]:
-    """Sums of a ``number`` of each answer over the answers about each item."""
-    won, lost = (number.groupby(answers[side]).sum() for side in (WINNER, LOSER))
-    return won.add(lost, fill_value=0)
+    """Sums of a ``number`` of each answer over the answers about each item.
+
+    The winner of a choice from several, which has several rows, is in it once.
+    """
+    once = number
+    if CHOICE in answers.columns:
+        again = answers[CHOICE].notna() & answers.duplicated([WINNER, CHOICE])
+        once = number.where(~again, 0)
+    won = once.groupby(answers[WINNER]).sum()
+    return won.add(number.groupby(answers[LOSER]).sum(), fill_value=0)

@@ -108,6 +108,64 @@ def test_spaces_empty_rows_and_missing_counts_are_as_in_files() -> None:
         rank_items(pd.DataFrame(rows, columns=columns).assign(count=0.5))
 
 
+def test_rankings_are_plackett_and_luces() -> None:
+    """Utilities are the most probable ones, of the scale that the evidence chose."""
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.tensor([1.5, 0.5, 0.0, -0.7, -1.3]).double()
+    noise = (
+        torch.rand(300, 5, dtype=torch.double, generator=generator).log().neg().log()
+    )
+    orders = (truth - noise).argsort(dim=-1, descending=True)
+    rows = [
+        (str(winner), str(loser), f"{i} {place}" if place < 3 else None)
+        for i, order in enumerate(orders.tolist())
+        for place, winner in enumerate(order[:-1])
+        for loser in order[place + 1 :]
+    ]
+    columns = ["winner", "loser", "choice"]
+    ranking = rank_items(pd.DataFrame(rows, columns=columns))
+    variance = float(ranking.model.covar_module.variance.detach())
+    utility = torch.zeros(5, dtype=torch.double, requires_grad=True)
+    optimiser = torch.optim.LBFGS([utility], max_iter=200, tolerance_grad=1e-10)
+
+    def loss() -> torch.Tensor:
+        optimiser.zero_grad()
+        ordered = utility[orders]
+        behind = ordered.flip(-1).logcumsumexp(-1).flip(-1)
+        value = utility.square().sum() / (2 * variance) - (ordered - behind).sum()
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    expected = (utility - utility.mean()).detach()
+    board = ranking.board().loc[[*"01234"]]
+    assert board["utility"].tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+    # Of 300 rankings, the first choice of each has every item.
+    assert (board["answers"] >= 300).all()
+    assert board["answers"].max() <= 1200
+
+
+def test_a_choice_has_one_winner_and_no_tie() -> None:
+    rows = pd.DataFrame(
+        {"winner": ["a", "a"], "loser": ["b", "c"], "choice": [1, 1], "count": 2}
+    )
+    single = rank_items(rows)
+    twice = rank_items(pd.concat([rows, rows.assign(choice=2)]).assign(count=1))
+    pd.testing.assert_series_equal(
+        single.board()["utility"], twice.board()["utility"], atol=1e-6
+    )
+    for change in (
+        {"winner": ["a", "b"], "loser": ["c", "c"]},
+        {"tie": [False, True]},
+        {"count": [1, 2]},
+        {"rater": ["x", "y"]},
+    ):
+        with pytest.raises(FeedbackError, match="of the choice 1 is a tie, or has"):
+            rank_items(rows.assign(**change))
+    with pytest.raises(FeedbackError, match="somebody at home"):
+        rank_items(rows.assign(home="a"))
+
+
 def test_raters_have_boards_and_noises() -> None:
     rows = pd.DataFrame(
         [("a", "b", "ann"), ("b", "c", "ann"), ("a", "c", "ann")] * 4

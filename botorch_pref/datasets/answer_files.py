@@ -1,0 +1,307 @@
+"""Files of answers about items, in any layout that is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botorch_pref.datasets.items import (
+    CHOICE,
+    COUNT,
+    HOME,
+    LOSER,
+    MOST_COUNTED,
+    RATER,
+    TIE,
+    WINNER,
+)
+from botorch_pref.datasets.layout_words import BOTH_BAD, Answers, NamedColumns
+from botorch_pref.datasets.layouts import read_layout
+from botorch_pref.datasets.pair_layouts import STRENGTHS
+from botorch_pref.datasets.tables import (
+    CsvTable,
+    Fault,
+    TableFaults,
+    number_of,
+    read_together,
+    text_of,
+)
+from botorch_pref.errors import FeedbackError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class AnswerFile:
+    """Answers of a file, see `read_answers`.
+
+    Attributes:
+        answers: The different ones in the order of their texts: the columns ``winner``,
+            ``loser``, ``tie`` and ``count``; ``rater``, ``home``, ``choice`` and
+            ``both_bad`` where the file says so.
+        unread: Columns of the file that say nothing here.
+        notes: Sentences on how the file was read, and on rows that say nothing.
+    """
+
+    answers: DataFrame
+    unread: list[str]
+    notes: list[str]
+
+
+def read_answers(
+    path: Path, named: NamedColumns | None = None, *, home: str | None = None
+) -> AnswerFile:
+    """Reads a file of answers: CSV, JSON, lines of JSON, or PrefLib's orders.
+
+    The layout is recognised by the columns, or by those that ``named`` names; ``home``
+    names that of who was at home or shown first. Rows in which an item meets itself, or
+    that do not say who won, say nothing, and are left out.
+
+    Raises:
+        FeedbackError: The file cannot be read; a `TableFaults` has all that is wrong.
+    """
+    named = named or NamedColumns()
+    if path.suffix.lower() in _PREFLIB:
+        return _read_preflib(path, named, home)
+    table = read_table(path)
+    if home in (WINNER, LOSER) and LOSER in table.header:
+        raise FeedbackError(
+            f"--home is {home}, which says who won, not who was at home or shown "
+            "first: name a column that does, with one of the two items in each cell"
+        )
+    table, repeated = _without_headers(table)
+    if table.header and all(number_of(name) is not None for name in table.header):
+        raise FeedbackError(
+            f"{path} begins with numbers, {', '.join(table.header[:3])}, not with "
+            "names of columns: add a line of names"
+        )
+    named.check(table)
+    reading = read_layout(table, named)
+    notes = [f"Read as: {reading.said}.", *repeated]
+    notes += _notes_on_silence(table, reading.silent)
+    table = table.without_rows(reading.silent)
+    if not table.rows:
+        raise _no_answer(table, notes[1:])
+    count = named.count or next((n for n in table.header if n == COUNT), None)
+    readings: list[Callable[[], Any]] = [lambda: reading.read(table)]
+    if is_counted := count is not None and count not in reading.columns:
+        readings.append(lambda: _read_counts(table, str(count)))
+    if named.rater is not None:
+        readings.append(lambda: table.texts(str(named.rater)))
+    answers, *others = read_together(*readings)
+    if not answers.winner:
+        raise _no_answer(table, notes[1:])
+    columns = _columns(answers, others[0] if is_counted else None)
+    if named.rater is not None:
+        columns[RATER] = [others[-1][row] for row in answers.row]
+    if home is not None:
+        columns[HOME] = _read_home(table, home, answers)
+    read = {*reading.columns, count, named.rater, home}
+    unread = dict.fromkeys(name for name in table.header if name and name not in read)
+    return AnswerFile(merged_answers(columns), [*unread], notes)
+
+
+def _without_headers(table: CsvTable) -> tuple[CsvTable, list[str]]:
+    """A table without rows that repeat its header, as joined files have."""
+    header = [name for name in table.header if name]
+    rows = [
+        row
+        for row, cells in enumerate(table.rows)
+        if [cell.strip() for cell in cells if cell.strip()] == header
+    ]
+    notes = _notes_on_silence(table, dict.fromkeys(rows, "of names of columns"))
+    return table.without_rows(rows), notes
+
+
+def read_table(path: Path) -> CsvTable:
+    """Reads a table of a CSV file, or of a list or lines of JSON objects."""
+    if path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
+        return _read_json(path)
+    return CsvTable.read(path)
+
+
+def _read_json(path: Path) -> CsvTable:
+    try:
+        text = text_of(path.read_bytes())
+        if path.suffix.lower() == ".json":
+            records = json.loads(text)
+            if isinstance(records, dict):
+                lists = [value for value in records.values() if _is_records(value)]
+                records = lists[0] if len(lists) == 1 else records
+        else:
+            records = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        raise FeedbackError(f"{path} cannot be read: {error}") from error
+    if not _is_records(records):
+        raise FeedbackError(
+            f"{path} has no list of objects, one for each answer; give one, or a table"
+        )
+    header = [*dict.fromkeys(name.strip() for record in records for name in record)]
+    rows = [[_text_of_value(record.get(name)) for name in header] for record in records]
+    return CsvTable(path, ",", header, [*range(1, len(rows) + 1)], rows)
+
+
+def _is_records(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(record, dict) for record in value)
+    )
+
+
+def _text_of_value(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
+    """The different answers, with their counts, in the order of their texts."""
+    from pandas import DataFrame
+
+    answers = DataFrame(columns)
+    said = [name for name in answers.columns if name != COUNT]
+    merged = answers.groupby(said, sort=False, dropna=False)[COUNT].sum().reset_index()
+    return merged.sort_values(said, ignore_index=True)
+
+
+def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]:
+    """The columns of a table of answers."""
+    number = answers.count
+    if counts is not None:
+        number = [n * counts[row] for n, row in zip(number, answers.row, strict=True)]
+    columns: dict[str, list[Any]] = {
+        WINNER: answers.winner,
+        LOSER: answers.loser,
+        TIE: answers.tie,
+        COUNT: number,
+    }
+    if any(choice is not None for choice in answers.choice):
+        columns[CHOICE] = answers.choice
+    if any(answers.both_bad):
+        columns[BOTH_BAD] = answers.both_bad
+    return columns
+
+
+def _no_answer(table: CsvTable, notes: list[str]) -> FeedbackError:
+    return FeedbackError(
+        f"{table.path} has no answer. {' '.join(notes)} Give rows in which one of two "
+        "different items won."
+    )
+
+
+def _notes_on_silence(table: CsvTable, silent: dict[int, str]) -> list[str]:
+    """Sentences on rows that say nothing."""
+    by_reason: dict[str, list[int]] = {}
+    for row, reason in sorted(silent.items()):
+        by_reason.setdefault(reason, []).append(row)
+    return [
+        f"Left out: {len(rows):,} row{'s' * (len(rows) > 1)} {reason} "
+        f"({_lines(table, rows)})."
+        for reason, rows in by_reason.items()
+    ]
+
+
+def _lines(table: CsvTable, rows: list[int]) -> str:
+    lines = [str(table.lines[row]) for row in rows[:5]]
+    more = ", ..." if len(rows) > len(lines) else ""
+    return f"line{'s' * (len(rows) > 1)} {', '.join(lines)}{more}"
+
+
+def _read_counts(table: CsvTable, column: str) -> list[int]:
+    """How often each answer was given; once where a cell is empty."""
+    cells = table.texts(column, may_be_empty=True)
+    numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
+    share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
+    what = "is no number of answers: count whole ones"
+    table.refuse(
+        column,
+        (
+            (row, f"{cell!r} {what}{STRENGTHS}")
+            for row, cell in enumerate(cells)
+            if cell in share
+        ),
+    )
+    counts = table.integers(column, 1, MOST_COUNTED, empty=1)
+    if sum(counts) > MOST_COUNTED:
+        what = f"counts {sum(counts)} answers, and the command ranks by at most "
+        whole = Fault(0, "", f"{what}{MOST_COUNTED}: give smaller counts")
+        raise TableFaults(table.path, [whole])
+    return counts
+
+
+def _read_home(table: CsvTable, column: str, answers: Answers) -> list[str | None]:
+    """Who of each answer was at home; None on neutral ground."""
+    cells = table.texts(column, may_be_empty=True)
+    faults, home = [], []
+    for row, a, b in zip(answers.row, answers.winner, answers.loser, strict=True):
+        name = cells[row]
+        if name and name not in (a, b):
+            what = f"{name!r} is neither {a!r} nor {b!r}: correct it, or empty it"
+            faults.append((row, what))
+        home.append(name or None)
+    table.refuse(column, faults)
+    return home
+
+
+# --- PrefLib
+
+_PREFLIB = {".soc", ".soi", ".toc", ".toi"}
+_NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
+
+
+def _read_preflib(path: Path, named: NamedColumns, home: str | None) -> AnswerFile:
+    """Orders of numbered alternatives, ``count: 3,{1,2},4``, of a file of PrefLib's.
+
+    The names are in the comments above. Alternatives that an order lacks are not
+    compared (https://preflib.github.io/PrefLib-Jekyll/format).
+    """
+    if home or named != NamedColumns():
+        raise FeedbackError(f"{path} has no columns, as PrefLib's files: name none")
+    try:
+        lines = text_of(path.read_bytes()).splitlines()
+    except ValueError as error:
+        raise FeedbackError(f"{path} cannot be read: {error}") from error
+    names, answers, faults = dict[str, str](), Answers(), list[Fault]()
+    orders = 0
+    for number, line in enumerate(lines, 1):
+        if found := _NAME.match(line):
+            names[found[1]] = found[2].strip() or found[1]
+        elif line.strip() and not line.startswith("#"):
+            try:
+                count, places = _order_of(line, names)
+            except ValueError as error:
+                faults.append(Fault(number, "", f"{error}: correct it"))
+                continue
+            orders += count
+            answers.add_ranking(number, places, count)
+    if faults:
+        raise TableFaults(path, faults)
+    if not answers.winner:
+        raise FeedbackError(
+            f"{path} has no orders of two alternatives; give lines such as 3: 1,{{2,4}}"
+        )
+    said = f"Read as: {orders:,} orders of PrefLib's, best first"
+    return AnswerFile(merged_answers(_columns(answers, None)), [], [f"{said}."])
+
+
+def _order_of(line: str, names: dict[str, str]) -> tuple[int, list[list[str]]]:
+    """How often an order was given, and its places."""
+    count, mark, order = line.partition(":")
+    if not mark or not re.fullmatch(r"\s*[1-9]\d*\s*", count):
+        raise ValueError(f"{line!r} does not begin with how often the order was given")
+    groups = re.findall(r"\{([^{}]*)\}|(\d+)", order)
+    places = [re.findall(r"\d+", several or one) for several, one in groups]
+    places = [place for place in places if place]
+    numbers = [item for place in places for item in place]
+    rest = re.sub(r"[\d\s,{}]", "", order)
+    if rest or len({*numbers}) < len(numbers):
+        raise ValueError(f"{line!r} is no order of numbers, each there once")
+    if unknown := [item for item in numbers if item not in names]:
+        raise ValueError(f"there is no ALTERNATIVE NAME {unknown[0]} above")
+    return int(count), [[names[item] for item in place] for place in places]

@@ -1,0 +1,269 @@
+"""What a layout of answers says, and the words of columns by which it is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+
+from botorch_pref.datasets.tables import CsvTable, decimal_point, number_of
+
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-"}
+"""What R, pandas, spreadsheets and databases write where nothing is."""
+
+FIRST, SECOND, EQUAL, BOTH_BAD, SILENT = "first", "second", "tie", "both_bad", ""
+"""What an answer about two items says; SILENT is no answer."""
+
+EQUAL_WORDS = {"tie", "tied", "draw", "drawn", "equal", "same", "0.5"}
+EQUAL_WORDS |= {"no preference", "no difference"}
+BAD_WORDS = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
+ABSTAINED_WORDS = {
+    "ignore",
+    "skip",
+    "skipped",
+    "invalid",
+    "error",
+    "abstain",
+    "unknown",
+}
+
+SIDES = (
+    *(("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y")),
+    *(("home", "away"), ("white", "black"), ("one", "two"), ("i", "j"), ("0", "1")),
+    *(("row", "column"), ("host", "guest"), ("reference", "candidate")),
+    *(("home", "visitor"), ("attacker", "defender")),
+)
+"""Words by which the names of two columns differ that are about two items."""
+
+DECIDED = (
+    *(("winner", "loser"), ("won", "lost"), ("better", "worse"), ("win", "lose")),
+    *(("chosen", "rejected"), ("preferred", "rejected"), ("preferred", "other")),
+)
+"""The same, where they say who won."""
+
+ITEM_WORDS = (
+    *("name", "model", "item", "team", "player", "option", "product", "system"),
+    *("stimulus", "candidate", "method", "alternative", "generator", "condition"),
+    *("image", "driver", "object", "sample", "treatment", "movie", "entry", "id"),
+)
+"""Words of columns that name items, the likeliest first."""
+
+OUTCOME_WORDS = (
+    *("winner", "preferred", "preference", "better", "chosen", "choice", "outcome"),
+    *("result", "win", "vote", "selected", "label", "judgment", "judgement"),
+    *("verdict", "answer", "pref", "decision", "ftr"),
+)
+SCORE_WORDS = ("score", "goals", "points", "pts", "ft", "rating", "result", "runs")
+COUNT_WORDS = ("count", "n", "freq", "frequency", "weight", "value", "times", "votes")
+WIN_WORDS = {"win", "wins", "won"}
+RANK_WORDS = ("rank", "ranking", "position", "place", "pos", "placing")
+SESSION_WORDS = (
+    *("assessor", "judge", "rater", "panelist", "subject", "participant"),
+    *("respondent", "user", "voter", "worker", "annotator", "juror", "consumer"),
+    *("session", "race", "trial", "set", "question", "block", "ballot"),
+)
+"""Words of columns that say something, the likeliest first."""
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """Columns that a user names, where a header does not say it by itself.
+
+    Attributes:
+        first: Of the first of two items, or of the items of a long table.
+        second: Of the second of two items.
+        winner: That says who won.
+        tie: Of truths: which answers are ties.
+        count: How often an answer was given.
+        rater: Who answered, or the category of a question.
+        order: Of ranks, 1 for the best.
+    """
+
+    first: str | None = None
+    second: str | None = None
+    winner: str | None = None
+    tie: str | None = None
+    count: str | None = None
+    rater: str | None = None
+    order: str | None = None
+
+    def check(self, table: CsvTable) -> None:
+        """Checks that a table has the columns."""
+        for option in fields(self):
+            name = getattr(self, option.name)
+            if name is not None:
+                table.texts(name, may_be_empty=True)
+
+
+@dataclass
+class Answers:
+    """Answers as rows: who won, who lost, whether they are equal, and the table's row.
+
+    Rows with one ``choice`` are one choice of their winner from all of them. A choice
+    of None is a duel. Items with a ``rating`` have no loser.
+    """
+
+    winner: list[str] = field(default_factory=list)
+    loser: list[str] = field(default_factory=list)
+    tie: list[bool] = field(default_factory=list)
+    both_bad: list[bool] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    choice: list[str | None] = field(default_factory=list)
+    row: list[int] = field(default_factory=list)
+
+    def add(
+        self,
+        row: int,
+        winner: str,
+        loser: str,
+        *,
+        said: str = FIRST,
+        count: int = 1,
+        choice: str | None = None,
+    ) -> None:
+        """Adds what a row says of two items."""
+        if said == SECOND:
+            winner, loser = loser, winner
+        self.winner.append(winner)
+        self.loser.append(loser)
+        self.tie.append(said in (EQUAL, BOTH_BAD))
+        self.both_bad.append(said == BOTH_BAD)
+        self.count.append(count)
+        self.choice.append(choice)
+        self.row.append(row)
+
+    def add_ranking(
+        self, row: int, places: Sequence[Sequence[str]], count: int = 1
+    ) -> None:
+        """Adds a ranking, best first, whose places may have several items.
+
+        As Plackett and Luce have it, each item is chosen from itself and all behind;
+        items of one place are each chosen from all of the place and all behind
+        (Breslow 1974). Nothing is said about the order of the last place.
+        """
+        behind = [item for place in places for item in place]
+        for place in places[:-1]:
+            for item in place:
+                others = [other for other in behind if other != item]
+                name = f"{row} {item}" if len(others) > 1 else None
+                for other in others:
+                    self.add(row, item, other, count=count, choice=name)
+            behind = behind[len(place) :]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read.
+
+    Attributes:
+        said: In words, after "read as".
+        columns: That say something.
+        read: What the rows of a table say, without those that are silent.
+        silent: What is wrong with rows that say nothing, by their places.
+    """
+
+    said: str
+    columns: tuple[str, ...]
+    read: Callable[[CsvTable], Answers]
+    silent: dict[int, str] = field(default_factory=dict)
+
+
+ITSELF = "in which an item meets itself"
+EMPTY = "without an item or a winner"
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Words of the name of a column: ``model_a``, ``ModelA`` and ``Model A`` alike."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return tuple(re.findall(r"[^\W\d_]+|\d+", parted.lower()))
+
+
+def columns_with(header: Iterable[str], words: Sequence[str]) -> Iterator[str]:
+    """Columns with one of some words in their names, the first word first."""
+    header = [name for name in header if name]
+    bare = {name: words_of(name) for name in header}
+    for word in words:
+        yield from sorted(
+            (n for n in header if word in bare[n]), key=lambda n: len(bare[n])
+        )
+
+
+def side_columns(
+    header: Sequence[str], sides: Sequence[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, ...], str, str, tuple[str, str]]]:
+    """Two columns whose names differ by a side: other words, both, and the sides."""
+    bare = {words_of(name): name for name in reversed(header) if name}
+    for name in header:
+        parts = words_of(name)
+        for place, word in enumerate(parts):
+            for side in sides:
+                other = (*parts[:place], side[1], *parts[place + 1 :])
+                if word == side[0] and other in bare and bare[other] != name:
+                    yield parts[:place] + parts[place + 1 :], name, bare[other], side
+
+
+def item_columns(
+    table: CsvTable, sides: Sequence[tuple[str, str]]
+) -> tuple[str, str, tuple[str, str]] | None:
+    """The two columns that name items, and the words by which they differ."""
+    candidates = []
+    for others, first, second, side in side_columns(table.header, sides):
+        if {*others} <= {*ITEM_WORDS}:
+            likeliness = [ITEM_WORDS.index(word) for word in others] or [-1]
+            candidates.append((max(likeliness), first, second, side))
+    # The first of those that are as likely.
+    return min(candidates, key=lambda c: c[0])[1:] if candidates else None
+
+
+def cells_of(table: CsvTable, column: str) -> list[str]:
+    """Returns the texts of a column, some of them empty."""
+    return table.texts(column, may_be_empty=True)
+
+
+def is_missing(cell: str) -> bool:
+    """Says whether a cell stands for nothing."""
+    return cell.casefold() in MISSING
+
+
+def _number(table: CsvTable, cell: str) -> float | None:
+    return number_of(decimal_point(cell, table.separator))
+
+
+def numbers_of(table: CsvTable, column: str) -> list[float | None]:
+    """A column of numbers, None where nothing is; other texts are refused."""
+    cells = cells_of(table, column)
+    numbers = [None if is_missing(c) else _number(table, c) for c in cells]
+    table.refuse(
+        column,
+        (
+            (row, f"{cells[row]!r} is no number: correct it, or empty it")
+            for row, number in enumerate(numbers)
+            if number is None and not is_missing(cells[row])
+        ),
+    )
+    return numbers
+
+
+def are_numbers(table: CsvTable, column: str) -> bool:
+    """Whether a column has nothing but numbers and gaps, and some number."""
+    cells = [cell for cell in cells_of(table, column) if not is_missing(cell)]
+    return bool(cells) and all(_number(table, cell) is not None for cell in cells)
+
+
+def silent_rows(
+    table: CsvTable, first: str, second: str, outcomes: Sequence[str]
+) -> dict[int, str]:
+    """What is wrong with rows that say nothing of two items."""
+    silent = dict[int, str]()
+    sides = zip(cells_of(table, first), cells_of(table, second), strict=True)
+    for row, (a, b) in enumerate(sides):
+        if not a or not b:
+            silent[row] = EMPTY
+        elif a == b:
+            silent[row] = ITSELF
+    if outcomes:
+        told = zip(*(cells_of(table, column) for column in outcomes), strict=True)
+        for row, cells in enumerate(told):
+            if all(cell.casefold() in MISSING | ABSTAINED_WORDS for cell in cells):
+                silent[row] = EMPTY
+    return silent

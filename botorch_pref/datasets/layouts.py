@@ -1,0 +1,42 @@
+"""The table of layouts of answers, each recognised by its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from botorch_pref.datasets.layout_words import NamedColumns, Reading
+from botorch_pref.datasets.pair_layouts import two_items, winner_and_loser
+from botorch_pref.datasets.set_layouts import (
+    best_and_worst,
+    ranks_of_sessions,
+    square_matrix,
+    wide_pairs,
+    wide_rankings,
+)
+from botorch_pref.datasets.tables import CsvTable
+from botorch_pref.errors import FeedbackError
+
+Layout = Callable[[CsvTable, NamedColumns], Reading | None]
+
+LAYOUTS: tuple[Layout, ...] = (
+    *(best_and_worst, square_matrix, wide_pairs, winner_and_loser, two_items),
+    *(ranks_of_sessions, wide_rankings),
+)
+"""Layouts in the order in which they are tried: the first that fits reads a table."""
+
+
+def read_layout(table: CsvTable, named: NamedColumns) -> Reading:
+    """Reads a table as its columns say.
+
+    Raises:
+        FeedbackError: No layout fits.
+    """
+    for layout in LAYOUTS:
+        if (reading := layout(table, named)) is not None:
+            return reading
+    raise FeedbackError(
+        f"{table.path} has no columns that say who won: winner and loser; or two "
+        "columns of items, such as model_a and model_b, and winner, which names one of "
+        "them; or ranks. Name them by --first, --second, --winner, --tie, --count, "
+        f"--rater and --order; the header is {', '.join(table.header) or 'empty'}"
+    )

@@ -1,0 +1,417 @@
+"""Layouts with two items a row, and what says who won."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from botorch_pref.datasets.items import MOST_COUNTED, WINNER
+from botorch_pref.datasets.layout_words import (
+    ABSTAINED_WORDS,
+    BAD_WORDS,
+    BOTH_BAD,
+    COUNT_WORDS,
+    DECIDED,
+    EQUAL,
+    EQUAL_WORDS,
+    FIRST,
+    MISSING,
+    OUTCOME_WORDS,
+    SCORE_WORDS,
+    SECOND,
+    SIDES,
+    SILENT,
+    WIN_WORDS,
+    Answers,
+    NamedColumns,
+    Reading,
+    are_numbers,
+    cells_of,
+    columns_with,
+    is_missing,
+    item_columns,
+    numbers_of,
+    side_columns,
+    silent_rows,
+    words_of,
+)
+from botorch_pref.datasets.tables import CsvTable, number_of
+from botorch_pref.errors import FeedbackError
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The columns of two items, and their words."""
+
+    first: str
+    second: str
+    side: tuple[str, str] = FIRST, SECOND
+
+    def names(self, which: int) -> set[str]:
+        """What a cell may call one of the two: its column, or its side."""
+        column, word = (self.first, self.second)[which], self.side[which]
+        names = {column.casefold(), word, " ".join(words_of(column))}
+        if self.side[0] == "home":
+            return names | {"ha"[which]}
+        return names | {"ab"[which], ("first", "second")[which]}
+
+
+def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
+    """A column of winners and one of losers, and perhaps one of ties."""
+    if named.first or named.second or named.winner or named.order:
+        return None
+    columns = item_columns(table, DECIDED)
+    if columns is None or table.header.count(columns[0]) > 1 < 0:
+        return None
+    winner, loser, _ = columns
+    tie = named.tie or next((n for n in table.header if n.casefold() == "tie"), None)
+
+    def read(table: CsvTable) -> Answers:
+        sides = cells_of(table, winner), cells_of(table, loser)
+        tied = table.truths(tie) if tie else [False] * len(table.rows)
+        answers = Answers()
+        for row, (a, b, is_tie) in enumerate(zip(*sides, tied, strict=True)):
+            answers.add(row, a, b, said=EQUAL if is_tie else FIRST)
+        return answers
+
+    said = f"{winner} against {loser}, {winner} being the better one"
+    columns_read = (winner, loser, *([tie] if tie else []))
+    return Reading(said, columns_read, read, silent_rows(table, winner, loser, ()))
+
+
+def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
+    """Two columns of items, and what says which of them won."""
+    if named.order or (named.first and not named.second and not named.winner):
+        return None
+    pair = _pair(table, named)
+    if pair is None:
+        return None
+    for layout in (_one_hot, _win_counts, _told, _scores, _row_counts):
+        if (outcome := layout(table, named, pair)) is not None:
+            break
+    else:
+        return None
+    if named.tie:
+        raise FeedbackError(
+            f"{table.path} says in {', '.join(outcome.columns)} which answers are "
+            "ties: leave out --tie"
+        )
+
+    def read(table: CsvTable) -> Answers:
+        answers = Answers()
+        told = outcome.read(table)
+        sides = cells_of(table, pair.first), cells_of(table, pair.second)
+        for row, (a, b, outcomes) in enumerate(zip(*sides, told, strict=True)):
+            for said, count in outcomes:
+                answers.add(row, a, b, said=said, count=count)
+        return answers
+
+    return Reading(
+        f"{pair.first} against {pair.second}, {outcome.said}",
+        (pair.first, pair.second, *outcome.columns),
+        read,
+        silent_rows(table, pair.first, pair.second, outcome.columns),
+    )
+
+
+def _pair(table: CsvTable, named: NamedColumns) -> _Pair | None:
+    if named.first and named.second:
+        both = [words_of(column) for column in (named.first, named.second)]
+        differing = [[w for w in both[i] if w not in both[1 - i]] for i in (0, 1)]
+        side = (differing[0] or [FIRST])[0], (differing[1] or [SECOND])[0]
+        return _Pair(named.first, named.second, side)
+    columns = item_columns(table, SIDES)
+    if columns is None:
+        others = (
+            [
+                (a, b, s)
+                for _, a, b, s in side_columns(table.header, SIDES)
+                if not are_numbers(table, a)
+            ]
+            if table.rows
+            else []
+        )
+        if len(others) != 1:
+            return None
+        columns = others[0]
+    return _Pair(*columns)
+
+
+Outcomes = list[list[tuple[str, int]]]
+"""What each row says of its two items, and how often."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What says who won: in words, its columns, and the outcomes of a table."""
+
+    said: str
+    columns: tuple[str, ...]
+    read: Callable[[CsvTable], Outcomes]
+
+
+def _once(outcomes: Iterable[str]) -> Outcomes:
+    return [[(outcome, 1)] if outcome != SILENT else [] for outcome in outcomes]
+
+
+def _one_hot(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
+    """Truths in a column for each outcome, such as ``winner_model_a, winner_tie``."""
+    by_words = {words_of(n): n for n in table.header if n}
+    for word in ("winner", "win", "won", "is"):
+        columns = [
+            by_words.get((word, *words_of(column)), by_words.get((word, side)))
+            for column, side in zip((pair.first, pair.second), pair.side, strict=True)
+        ]
+        if None in columns or not {*cells_of(table, str(columns[0]))} <= _TRUTHS:
+            continue
+        tie = by_words.get((word, "tie"), by_words.get((word, "draw")))
+        used = [str(column) for column in columns] + ([tie] if tie else [])
+
+        def read(table: CsvTable, used: Sequence[str] = used) -> Outcomes:
+            marks = [*zip(*(table.truths(column) for column in used), strict=True)]
+            wrong = [row for row, true in enumerate(marks) if sum(true) > 1]
+            what = "two outcomes are true: correct one"
+            table.refuse(used[0], ((row, what) for row in wrong))
+            said = (FIRST, SECOND, EQUAL)
+            return _once(said[t.index(True)] if any(t) else SILENT for t in marks)
+
+        return _Outcome(f"the true one of {', '.join(used)}", tuple(used), read)
+    return None
+
+
+_TRUTHS = {
+    "0",
+    "1",
+    "0.0",
+    "1.0",
+    "true",
+    "false",
+    "True",
+    "False",
+    "TRUE",
+    "FALSE",
+    "",
+}
+
+
+def _win_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
+    """How often either won, in a column each, such as ``home.wins, away.wins``."""
+    if named.winner:
+        return None
+    for others, first, second, _ in side_columns(table.header, (pair.side,)):
+        if not {*others} & WIN_WORDS or {first, second} & {pair.first, pair.second}:
+            continue
+
+        def read(table: CsvTable, first: str = first, second: str = second) -> Outcomes:
+            columns = (first, second)
+            counts = [table.integers(c, 0, MOST_COUNTED, empty=0) for c in columns]
+            return [
+                [(said, n) for said, n in ((FIRST, a), (SECOND, b)) if n]
+                for a, b in zip(*counts, strict=True)
+            ]
+
+        said = f"{first} and {second} counting their wins"
+        return _Outcome(said, (first, second), read)
+    return None
+
+
+def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
+    """A column that names the winner, its side, or a number for it."""
+    columns = (
+        [named.winner] if named.winner else columns_with(table.header, OUTCOME_WORDS)
+    )
+    for column in columns:
+        if column in (pair.first, pair.second):
+            continue
+        cells, items = _told_cells(table, column, pair)
+        codes = _codes(column, pair, {cell.casefold() for cell in cells})
+        shares = [
+            sum(code(c, *i) is not None for c, i in zip(cells, items, strict=True))
+            for _, code in codes
+        ]
+        best = max(range(len(codes)), key=shares.__getitem__)
+        certain = named.winner or column.casefold() == WINNER
+        if 2 * shares[best] < len(cells) and not certain:
+            continue
+        said, code = codes[best]
+
+        def read(table: CsvTable, column: str = column, code: Code = code) -> Outcomes:
+            cells, items = _told_cells(table, column, pair)
+            outcomes = [code(c, *i) for c, i in zip(cells, items, strict=True)]
+            wrong = (row for row, outcome in enumerate(outcomes) if outcome is None)
+            table.refuse(
+                column, ((row, _no_outcome(cells[row], pair)) for row in wrong)
+            )
+            return _once(outcome or SILENT for outcome in outcomes)
+
+        return _Outcome(said.format(column), (column,), read)
+    return None
+
+
+def _told_cells(
+    table: CsvTable, column: str, pair: _Pair
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Cells that say who won, and the items of each."""
+    sides = zip(cells_of(table, pair.first), cells_of(table, pair.second), strict=True)
+    return cells_of(table, column), [*sides]
+
+
+Code = Callable[[str, str, str], "str | None"]
+
+
+def _codes(column: str, pair: _Pair, cells: set[str]) -> list[tuple[str, Code]]:
+    """Ways to say who won, each with words for it."""
+
+    def by(meanings: dict[str, str]) -> Code:
+        def outcome(cell: str, first: str, second: str) -> str | None:
+            text = cell.casefold()
+            return meanings.get(text, _NO_WINNER.get(text))
+
+        return outcome
+
+    def by_name(cell: str, first: str, second: str) -> str | None:
+        if cell in (first, second):
+            return FIRST if cell == first else SECOND
+        return _NO_WINNER.get(cell.casefold())
+
+    sides = dict.fromkeys(pair.names(0), FIRST) | dict.fromkeys(pair.names(1), SECOND)
+    if pair.side[0] == "home":
+        sides["d"] = EQUAL
+    codes = [
+        ("the side that won in {}", by(sides)),
+        ("the winner named in {}", by_name),
+    ]
+    numbers = {cell: number_of(cell) for cell in cells - {*_NO_WINNER}}
+    for said, meanings in _numbers_for(column, pair):
+        # The last one is of no other way.
+        needed, values = [*meanings][-1], {*numbers.values()}
+        if needed in values and values <= meanings.keys():
+            code = by({c: meanings[n] for c, n in numbers.items() if n is not None})
+            codes.append((said, code))
+            break
+    if (which := _asked(column, pair)) is not None:
+        truths = dict.fromkeys(("true", "yes", *_WON), which)
+        truths |= dict.fromkeys(("false", "no", *_LOST), _OTHER[which])
+        codes.append((f"{{}} saying whether the {which} won", by(truths)))
+    return codes
+
+
+_WON, _LOST = ("win", "won", "victory", "w"), ("loss", "lost", "lose", "defeat", "l")
+"""What a result of one of the two is called."""
+
+_OTHER = {FIRST: SECOND, SECOND: FIRST}
+
+
+def _asked(column: str, pair: _Pair) -> str | None:
+    """Which of the two a column of truths is about, as ``is_A_selected``."""
+    words = {*words_of(column)}
+    for which, side in zip((FIRST, SECOND), pair.side, strict=True):
+        if words & {side, which}:
+            return which
+    return None
+
+
+def _numbers_for(column: str, pair: _Pair) -> list[tuple[str, dict[float, str]]]:
+    """What numbers of a column may mean; 0 and 1 alone could be either way round."""
+    truths = []
+    if (which := _asked(column, pair)) is not None:
+        meanings = {1.0: which, 0.0: _OTHER[which]}
+        told = f"1 in {{}} where the {which} won"
+        truths = [(told, meanings), (told, {0.0: _OTHER[which], 1.0: which})]
+    signs = {1.0: FIRST, 0.0: EQUAL, -1.0: SECOND}
+    places = {1.0: FIRST, 0.0: EQUAL, 1.5: EQUAL, 2.0: SECOND}
+    return [
+        *truths,
+        ("1 or -1 in {} for the first or second", signs),
+        ("1 or 2 in {} for the first or second", places),
+    ]
+
+
+_NO_WINNER = {
+    **dict.fromkeys(MISSING, SILENT),
+    **dict.fromkeys(EQUAL_WORDS, EQUAL),
+    **dict.fromkeys(BAD_WORDS, BOTH_BAD),
+    **dict.fromkeys(ABSTAINED_WORDS, SILENT),
+}
+
+STRENGTHS = (
+    "; how strongly one is preferred, from 0 to 1, is an answer of another kind: "
+    "botorch_pref.Strengths in Python"
+)
+
+
+def _no_outcome(cell: str, pair: _Pair) -> str:
+    number = number_of(cell)
+    if number is not None and 0 < number < 1:
+        advice = STRENGTHS
+    elif number in (0, 1):
+        advice = f"; name the column is_{pair.first}_better if 1 is for {pair.first}"
+    else:
+        advice = ""
+    either = f"{pair.first}, {pair.second}, the name of either"
+    return f"{cell!r} is none of {either}, tie and tie (bothbad): correct it{advice}"
+
+
+def _scores(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
+    """The scores of both, in two columns or in one such as 2-1."""
+    for others, first, second, _ in side_columns(table.header, (pair.side,)):
+        if {*others} & {*SCORE_WORDS} and are_numbers(table, first):
+            columns = (first, second)
+
+            def read(table: CsvTable, columns: Sequence[str] = columns) -> Outcomes:
+                scores = (numbers_of(table, column) for column in columns)
+                return _once(_of_scores(a, b) for a, b in zip(*scores, strict=True))
+
+            return _Outcome(
+                f"the higher of {first} and {second} winning", columns, read
+            )
+    for column in columns_with(table.header, SCORE_WORDS):
+        cells = [cell for cell in cells_of(table, column) if not is_missing(cell)]
+        if 2 * sum(bool(_SCORE.fullmatch(cell)) for cell in cells) > len(cells):
+            break
+    else:
+        return None
+
+    def read_score(table: CsvTable) -> Outcomes:
+        cells = cells_of(table, column)
+        parts = [_SCORE.fullmatch(cell) for cell in cells]
+        what = "is no score such as 2-1: correct it, or empty it"
+        wrong = (
+            (row, f"{cells[row]!r} {what}")
+            for row, part in enumerate(parts)
+            if part is None and not is_missing(cells[row])
+        )
+        table.refuse(column, wrong)
+        return _once(
+            _of_scores(*map(float, part.groups())) if part else SILENT for part in parts
+        )
+
+    return _Outcome(f"the higher score of {column} winning", (column,), read_score)
+
+
+_SCORE = re.compile(r"(\d+)\s*[-:\u2013]\s*(\d+)")
+
+
+def _of_scores(first: float | None, second: float | None) -> str:
+    if first is None or second is None:
+        return SILENT
+    return EQUAL if first == second else (FIRST if first > second else SECOND)
+
+
+def _row_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
+    """A melted matrix: how often the first beat the second, in both orders."""
+    if named.winner or not (columns := [*columns_with(table.header, COUNT_WORDS)]):
+        return None
+    column = named.count or columns[0]
+    pairs = {
+        *zip(cells_of(table, pair.first), cells_of(table, pair.second), strict=True)
+    }
+    if not any(a != b and (b, a) in pairs for a, b in pairs):
+        return None
+
+    def read(table: CsvTable) -> Outcomes:
+        counts = table.integers(column, 0, MOST_COUNTED, empty=0)
+        return [[(FIRST, count)] if count else [] for count in counts]
+
+    return _Outcome(f"{column} counting wins of {pair.first}", (column,), read)
