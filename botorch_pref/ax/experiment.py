@@ -13,7 +13,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.ax import exchange
+from botorch_pref.ax import exchange, existing
 from botorch_pref.ax import questions as telling
 from botorch_pref.ax import report as reporting
 from botorch_pref.ax.answer_table import answer_table, csv_content, record_table
@@ -84,6 +84,54 @@ class PreferenceExperiment:
             name, parameters, parameter_constraints, num_levels, settings, catalogue
         )
         return cls._created(log, storage)
+
+    @classmethod
+    def from_ax(
+        cls,
+        experiment: Experiment | Client,
+        *,
+        storage: str | Path,
+        name: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A new experiment in the space of one of Ax's own, which stays as it is.
+
+        Comparisons that Ax's preference exploration has kept (of the two arms of a
+        trial the metric ``pairwise_pref_query`` is 1 for the preferred one, 0 for the
+        other) are recorded. The other arms are asked about first, in pending questions.
+
+        Args:
+            experiment: Ax's `Experiment`, or the `Client` of one.
+            storage: See `create`.
+            name: Of the new experiment; by default that of Ax's.
+            settings: See `Settings`.
+
+        Raises:
+            ExperimentError: A parameter of a kind that no experiment here has, an arm
+                outside the search space, or a trial that is no comparison of two.
+            StorageError: There is an experiment of that name already.
+        """
+        register_classes()
+        source = existing.ax_experiment(experiment)
+        answered = existing.comparisons(source)
+        log = new_log(
+            source.name if name is None else name,
+            existing.parameter_configs(source.search_space),
+            existing.constraint_texts(source.search_space),
+            None,
+            settings,
+            None,
+        )
+        for arm in source.arms_by_name.values():
+            # Before anything is kept.
+            own_design(log.space, None, arm.parameters)
+        created = cls._created(log, storage)
+        for pair in answered:
+            created.record(pair, winner=0)
+        others = existing.uncompared_designs(source, answered)
+        for group in existing.in_groups(others, created.default_size):
+            created.ask(options=group)
+        return created
 
     @classmethod
     def _created(cls, log: Log, storage: str | Path) -> Self:
