@@ -25,6 +25,7 @@ from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,
     PreferenceGP,
+    RelevanceKernel,
     rater_covar_module,
 )
 from botorch_pref.models.answers import AnyLikelihood, registered_models
@@ -60,22 +61,26 @@ def _exported(base: Any, *modules: ModuleType) -> dict[str, type[Any]]:
     return {name: cls for name, cls in classes.items() if issubclass(cls, base)}
 
 
+_COLUMNS = frozenset({"categorical", "active_dims"})
+"""Options that list columns, which stay integers."""
+
+
 def named(
-    given: object,
+    description: object,
     classes: Mapping[str, type[Any]],
     noun: str,
-    own: Callable[[type[Any]], dict[str, Any]] = lambda cls: {},
+    defaults: Callable[[type[Any]], dict[str, Any]] = lambda cls: {},
 ) -> Any:
     """An object of one of some classes, by its name, or its name with options.
 
     Options are numbers, lists of numbers, or further objects by name: of the same
     classes, or priors and constraints of GPyTorch. A list of objects does for a sum or
-    a product. ``own`` has options of a class where none are given.
+    a product. ``defaults`` has options of a class where none are given.
     """
-    by_name = {given: {}} if isinstance(given, str) else given
+    by_name = {description: {}} if isinstance(description, str) else description
     if not isinstance(by_name, Mapping) or len(by_name) != 1:
         raise ExperimentError(
-            f"{given!r} is no {noun}; give a name, or "
+            f"{description!r} is no {noun}; give a name, or "
             '{"its name": {"option": value}}.'
         )
     ((name, options),) = by_name.items()
@@ -88,38 +93,42 @@ def named(
             return value
         name = value if isinstance(value, str) else next(iter(value), None)
         if name in classes:
-            return named(value, classes, noun, own)
+            return named(value, classes, noun, defaults)
         parts = _exported((Prior, Interval), priors, constraints)
         return named(value, parts, "likelihood or prior")
 
     if isinstance(options, list):
-        return cls(*(named(one, classes, noun, own) for one in options))
+        return cls(*(named(one, classes, noun, defaults) for one in options))
     try:
         if not isinstance(options, Mapping):
             raise TypeError(f"it has the options {options!r}; give them by name")
-        made = {key: option(value) for key, value in options.items()}
-        return cls(**{**own(cls), **made})
+        made = {
+            key: value if key in _COLUMNS else option(value)
+            for key, value in options.items()
+        }
+        return cls(**{**defaults(cls), **made})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise ExperimentError(f"{name} does not take {options!r}: {error}") from error
 
 
 def kernel_named(
-    given: object, dim: int, categorical: Sequence[Sequence[int]] = ()
+    description: object, dim: int, categorical: Sequence[Sequence[int]] = ()
 ) -> Kernel:
-    """A kernel of GPyTorch, or a `DuelKernel`, of points with ``dim`` features.
+    """A kernel of GPyTorch or of this package, of points with ``dim`` features.
 
-    It is given as to `named`:
+    It is described as to `named`:
     ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``. Kernels have a
     lengthscale for each feature, unless ``ard_num_dims`` says otherwise.
     """
-    classes = _exported(Kernel, kernels) | {DuelKernel.__name__: DuelKernel}
+    of_people = DuelKernel, RelevanceKernel
+    classes = _exported(Kernel, kernels) | {cls.__name__: cls for cls in of_people}
 
-    def own(cls: type[Kernel]) -> dict[str, Any]:
-        if cls is DuelKernel:
+    def defaults(cls: type[Kernel]) -> dict[str, Any]:
+        if cls in of_people:
             return {"dim": dim, "categorical": categorical}
         return {"ard_num_dims": dim} if cls.has_lengthscale else {}
 
-    kernel: Kernel = named(given, classes, "kernel", own)
+    kernel: Kernel = named(description, classes, "kernel", defaults)
     return kernel
 
 

@@ -31,6 +31,7 @@ from botorch_pref.ax.naming import (
 from botorch_pref.errors import ExperimentError
 from botorch_pref.likelihoods import base as registry
 from botorch_pref.likelihoods import register_likelihood
+from botorch_pref.models import RelevanceKernel
 from botorch_pref.models.data import FeedbackDataset
 
 MATERN = {
@@ -64,6 +65,30 @@ def test_the_kernel_for_few_answers() -> None:
     short = kernel_named({"DuelKernel": {"lengthscale": 0.1}}, 3)
     expected = torch.full((1, 3), 0.1, dtype=torch.float64)
     torch.testing.assert_close(short.base_kernel.lengthscale, expected)
+
+
+def test_relevances_under_another_scale() -> None:
+    base = {"RelevanceKernel": {"expected_inputs": 2.0}}
+    kernel = kernel_named({"ScaleKernel": {"base_kernel": base}}, 3, [(0, 2)]).double()
+    truth = RelevanceKernel(3, categorical=[(0, 2)], expected_inputs=2.0).double()
+    kernel.outputscale = 2.0
+    torch.testing.assert_close(kernel(X).to_dense(), 2 * truth(X).to_dense())
+
+
+@in_turn("name", ["DuelKernel", "RelevanceKernel"])
+@in_turn("choices", [[], [[0, 2]]])
+def test_options_that_are_columns_stay_integers(choices, name) -> None:
+    kernel = kernel_named({name: {"categorical": choices}}, 3, [(0, 1)]).double()
+    truth = {"DuelKernel": DuelKernel, "RelevanceKernel": RelevanceKernel}[name]
+    expected = truth(3, categorical=choices).double()
+    torch.testing.assert_close(kernel(X).to_dense(), expected(X).to_dense())
+
+
+def test_a_kernel_of_some_columns() -> None:
+    options = {"nu": 1.5, "active_dims": [0, 2], "ard_num_dims": 2}
+    kernel = kernel_named({"MaternKernel": options}, 3).double()
+    truth = MaternKernel(nu=1.5, ard_num_dims=2).double()
+    torch.testing.assert_close(kernel(X).to_dense(), truth(X[:, [0, 2]]).to_dense())
 
 
 def test_kernels_of_kernels() -> None:
