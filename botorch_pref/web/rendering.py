@@ -260,6 +260,8 @@ class Presenter:
             raise ExperimentError(f"show is {show!r}; give a function of an option.")
         self._space, self._show, self._address = space, show, address
         self._words = words
+        # Whether two options of a question ever were drawn differently.
+        self._tells_apart = False
         self._drawings: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
         self._lock = Lock()
         # Drawing by pyplot, say, is not for several threads.
@@ -313,6 +315,16 @@ class Presenter:
             for option, parts in enumerate(contents)
         ]
 
+    def draws_alike(self, question: Question) -> bool:
+        """Tells whether options of a drawn question look the same, as others do not.
+
+        A function that draws all options alike is for those that are told apart
+        otherwise, as by their taste.
+        """
+        contents = self.contents(question) or []
+        copies = any(content in contents[:i] for i, content in enumerate(contents))
+        return copies and self._tells_apart
+
     def close(self) -> None:
         """Draws no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -332,7 +344,6 @@ class Presenter:
         try:
             for option in question.options:
                 contents.append(_visible(contents_of(self._show(option.copy()))))
-            return contents
         # A user's function may raise anything; sys.exit must not end the server.
         except (Exception, SystemExit) as error:
             ours = isinstance(error, ExperimentError)
@@ -342,6 +353,8 @@ class Presenter:
                 "This question cannot be shown. Skip it, and tell whoever runs the "
                 f"experiment the reason: {reason}"
             ) from error
+        self._tells_apart |= any(content != contents[0] for content in contents)
+        return contents
 
 
 # --- Designs of one's own

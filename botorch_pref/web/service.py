@@ -253,6 +253,9 @@ MAX_RATERS = 500
 MAX_MISSING = 50
 """Answers that a question may lack that was chosen ahead; else another is chosen."""
 
+MAX_ALIKE = 10
+"""Questions in a row that are chosen anew as two of their options look the same."""
+
 FIRST_CHECK, CHECK_GROWTH = 10, 1.25
 """Answers of the first look whether more questions are worth it, and by how much they
 grow until the next one: all looks together take as long as a few of the last."""
@@ -361,6 +364,7 @@ class PreferenceService:
         self._num_removed = 0
         self._apart, self._next_check = apart, FIRST_CHECK
         self._enough: JSON | None = None
+        self._num_alike = 0
 
     def open(self) -> None:
         """Prepares the process that the first rater would wait for."""
@@ -598,6 +602,8 @@ class PreferenceService:
         if question is not None:
             try:
                 contents = self._presenter.shown(question, max(patience, _DRAW_SECONDS))
+                if contents is not None and self._replaces(question):
+                    contents = None
             except ExperimentError as error:
                 index = question.index
                 raise rendering.AskError(str(error), question=index) from error
@@ -618,6 +624,23 @@ class PreferenceService:
             "rater": rater,
             "last": self._last_question(rater),
         }
+
+    def _replaces(self, question: Question) -> bool:
+        """Withdraws a question of which two options look the same, for another one.
+
+        Not one of a person's own, nor where it was so many times in a row.
+        """
+        index = question.index
+        chosen_by = self.experiment.log.questions[index].asked.get("chosen_by")
+        if not self._presenter.draws_alike(question):
+            self._num_alike = 0
+            return False
+        if chosen_by == PERSON or self._num_alike >= MAX_ALIKE:
+            return False
+        self._num_alike += 1
+        again_if_refused(withdraw_unanswered, self.experiment, index)
+        self._remove(index)
+        return True
 
     def _history_entry(self, answer: Event) -> JSON:
         question = self.experiment.question(answer.question)

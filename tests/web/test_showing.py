@@ -457,3 +457,36 @@ def test_what_cannot_be_shown_says_so() -> None:
     ]:
         with pytest.raises(ExperimentError, match=said):
             contents_of(value)
+
+
+def test_no_two_options_are_shown_that_look_the_same(
+    experiment: PreferenceExperiment, served: Callable[..., Page]
+) -> None:
+    page = served(experiment, show=lambda option: f"{option['minutes'] > 20}")
+    # Once options were told apart by their looks, they are in all that follows.
+    differ = []
+    for _ in range(24):
+        first, second = page.ask()["shown"]
+        differ.append(first != second)
+        page.answer()
+    assert True in differ
+    assert all(differ[differ.index(True) :])
+    looks = [
+        {option.parameters["minutes"] > 20 for option in question.options}
+        for question in experiment.log.questions
+        if question.withdrawn
+    ]
+    assert looks
+    assert {len(look) for look in looks} == {1}
+    # A person's own designs are hers to compare.
+    own = page.post("own", options=[OWN[0], {**OWN[0], "leaf (g)": 7.0}])
+    assert own["shown"][0] == own["shown"][1]
+
+
+def test_what_is_always_drawn_alike_is_told_apart_otherwise(
+    experiment: PreferenceExperiment, served: Callable[..., Page]
+) -> None:
+    page = served(experiment, show=lambda option: "Taste it.")
+    for index in range(3):
+        assert page.answer() == index
+    assert page.happened == ["told"] * 3
