@@ -22,6 +22,7 @@ from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import KnownAnswers, record, taken
 from botorch_pref.ax.space.options import checked_options, own_design
+from botorch_pref.datasets.answer_files import read_duels
 from botorch_pref.datasets.tables import (
     AMBIGUOUS,
     SEPARATOR_LINE,
@@ -32,7 +33,7 @@ from botorch_pref.datasets.tables import (
     separator_of,
     text_of,
 )
-from botorch_pref.errors import ExperimentError, warn_caller
+from botorch_pref.errors import ExperimentError, FeedbackError, warn_caller
 
 T = TypeVar("T")
 
@@ -77,9 +78,8 @@ def record_table(
     if isinstance(answers, str | Path):
         name = Path(answers).name
         try:
-            text = text_of(file_content(Path(answers)))
-            table = _with_points(log, csv_table(text), separator_of(text), items)
-        except (OSError, ValueError) as error:
+            table = _table_of_file(log, Path(answers), items)
+        except (OSError, ValueError, FeedbackError) as error:
             why = str(error).strip()
             raise ExperimentError(f"{answers} cannot be read: {why}") from error
     if not isinstance(table, DataFrame):
@@ -103,6 +103,22 @@ def record_table(
         what = _named(where, answer, (len(designs), said))
         _named(where, checked_options, designs)
         _named(where, partial(record, log, designs, what, time), known)
+
+
+def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
+    """The table of a file; of answers that name items in any layout, the duels."""
+    text = text_of(file_content(path))
+    table = None if path.suffix.lower() in (".json", ".jsonl") else csv_table(text)
+    by_name = items is not None or log.catalogue is not None
+    if table is not None and (
+        not by_name
+        or _is_of_options(table)
+        or {*_SIDES} & {*table.columns} == {*_SIDES}
+    ):
+        return _with_points(log, table, separator_of(text), items)
+    table, notes = read_duels(path)
+    warn_caller(" ".join(notes), InputDataWarning)
+    return table
 
 
 def _named(where: str, check: Callable[[Any], T], given: Any) -> T:

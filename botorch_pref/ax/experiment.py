@@ -397,7 +397,9 @@ class PreferenceExperiment:
                 has a row for each: the designs in ``winner_<parameter>`` and
                 ``loser_<parameter>``, or their names in ``winner`` and ``loser``; then
                 perhaps ``tie`` (True or False), ``rater``, ``note``, ``seconds``, and
-                ``count``, how often the answer was given. One of `answers` or
+                ``count``, how often the answer was given. A file whose rows name items
+                of ``items`` or of the catalogue may have any layout of two items that
+                ``rank`` reads; a warning says how it was read. One of `answers` or
                 `write_answers` has a row for each option.
             items: Designs by name: a row each, with a column for each parameter. A
                 catalogue needs none.

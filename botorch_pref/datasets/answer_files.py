@@ -54,18 +54,25 @@ class AnswerFile:
 
 
 def read_answers(
-    path: Path, named: NamedColumns | None = None, *, home: str | None = None
+    path: str | Path, named: NamedColumns | None = None, *, home: str | None = None
 ) -> AnswerFile:
-    """Reads a file of answers: CSV, JSON, lines of JSON, or PrefLib's orders.
+    """Reads a file of answers in any layout that `rank` reads.
 
-    The layout is recognised by the columns, or by those that ``named`` names; ``home``
-    names that of who was at home or shown first. Rows in which an item meets itself, or
-    that do not say who won, say nothing, and are left out.
+    Rows in which an item meets itself, or that do not say who won, say nothing, and are
+    left out. Equal answers are merged.
+
+    Args:
+        path: Of CSV, JSON, lines of JSON, or PrefLib's orders.
+        named: Columns, where the header does not say which is which.
+        home: The column of who was at home or shown first.
+
+    Returns:
+        ``answers`` as :func:`.rank_items` takes them, and how the file was read.
 
     Raises:
         FeedbackError: The file cannot be read; a `TableFaults` has all that is wrong.
     """
-    named = named or NamedColumns()
+    path, named = Path(path), named or NamedColumns()
     if path.suffix.lower() in _PREFLIB:
         return _read_preflib(path, named, home)
     table = read_table(path)
@@ -104,6 +111,46 @@ def read_answers(
     read = {*reading.columns, count, named.rater, home}
     unread = dict.fromkeys(name for name in table.header if name and name not in read)
     return AnswerFile(merged_answers(columns), [*unread], notes)
+
+
+def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
+    """Reads the duels of a file in its order, beside the columns that say no winner.
+
+    Returns:
+        The columns ``winner``, ``loser``, ``tie`` and, where the layout counts, also
+        ``count``, then all others as texts, by the lines of the file; and sentences on
+        how it was read, and on rows that say nothing.
+
+    Raises:
+        FeedbackError: The file cannot be read, or has choices from more than two.
+    """
+    from pandas import DataFrame
+
+    table, notes = _without_headers(read_table(path))
+    reading = read_layout(table, NamedColumns())
+    notes = [f"Read as: {reading.said}.", *notes]
+    notes += _notes_on_silence(table, reading.silent)
+    table = table.without_rows(reading.silent)
+    answers = reading.read(table)
+    if not answers.winner:
+        raise _no_answer(table, notes[1:])
+    if any(choice is not None for choice in answers.choice):
+        raise FeedbackError(
+            f"{path} is read as {reading.said}, of more than two items at once: give "
+            "rows with a question and an option, as answers() has them"
+        )
+    columns: dict[str, list[Any]] = {
+        WINNER: answers.winner,
+        LOSER: answers.loser,
+        TIE: answers.tie,
+    }
+    if max(answers.count) > 1:
+        columns[COUNT] = answers.count
+    for name in table.header:
+        if name and name not in reading.columns and name not in columns:
+            cells = table.texts(name, may_be_empty=True)
+            columns[name] = [cells[row] for row in answers.row]
+    return DataFrame(columns, index=[table.lines[row] for row in answers.row]), notes
 
 
 def _without_headers(table: CsvTable) -> tuple[CsvTable, list[str]]:

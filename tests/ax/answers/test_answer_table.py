@@ -66,6 +66,31 @@ def test_rows_without_any_cell_say_nothing(experiment) -> None:
     assert pairs == [[A, B], [B, C]]
 
 
+@in_turn(
+    "text",
+    [
+        "left,right,winner,rater\nx,y,left,ann\nz,y,right,bob\nx,y,skip,bob\n",
+        "model_a,model_b,winner,rater\ny,x,x,ann\nz,y,y,bob\nx,x,x,bob\n",
+        "home,home_score,away,away_score,rater\nx,2,y,1,ann\nz,0,y,3,bob\nx,,y,,bob\n",
+    ],
+)
+def test_a_file_of_two_items_may_have_any_layout(text, tmp_path) -> None:
+    experiment = triangle(tmp_path / f"{text.partition(',')[0]}.db")
+    file = tmp_path / "answers.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.warns(InputDataWarning, match="Read as: .* Left out: 1 row"):
+        questions = experiment.record_table(file, ITEMS)
+    pairs = [[tuple(option.values()) for option in q.options] for q in questions]
+    assert pairs == [[A, B], [B, C]]
+    assert whats(experiment) == [
+        {"winner": 0, "rater": "ann"},
+        {"winner": 0, "rater": "bob"},
+    ]
+    file.write_text("1st,2nd,3rd\nx,y,z\n", encoding="utf-8")
+    with pytest.raises(ExperimentError, match="of more than two items at once"):
+        experiment.record_table(file, ITEMS)
+
+
 def test_a_catalogue_has_names_itself(path) -> None:
     experiment = PreferenceExperiment.create(
         "triangle", catalogue=ITEMS, storage=path, baseline="z"
