@@ -40,9 +40,11 @@ from botorch_pref.likelihoods.base import (
 from botorch_pref.likelihoods.factors import IntegratedFactors, LogDerivatives
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
 from botorch_pref.numerics.bend_quadrature import (
-    bent_integral,
+    Peak,
+    ValueAndSlope,
     density_bend,
     moving_nodes,
+    peaked_integral,
 )
 from botorch_pref.numerics.normal import (
     hazard,
@@ -127,34 +129,43 @@ def _partition(
     scale: Tensor,
     mean: Tensor,
     variance: Tensor,
-    bend: tuple[Tensor, Tensor],
+    peak: Peak,
 ) -> TiltedMoments:
     r""":math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz` and its derivatives.
 
     The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. The
-    ``bend`` is that of the density in units of ``scale``. All arguments broadcast.
+    ``peak`` is that of the density in units of ``scale``. All arguments broadcast.
     """
-    arguments = y, precision, scale, mean, variance, *bend
+    arguments = y, precision, scale, mean, variance, *peak
     # Terms of high precisions are so large that single precision has no digits left.
-    y, precision, scale, centre, spread, *bend_at = torch.broadcast_tensors(
+    y, precision, scale, centre, spread, *of_peak = torch.broadcast_tensors(
         *(part.double() for part in arguments)
     )
 
-    def log_density(t: Tensor) -> tuple[Tensor, Tensor]:
-        return beta_value(y, precision, t), beta_slope(y, precision, t)
+    def of_rows(places: Tensor | None) -> ValueAndSlope:
+        parts = y, precision
+        if places is not None:
+            parts = y[..., places], precision[..., places]
+        return lambda t: (beta_value(*parts, t), beta_slope(*parts, t))
 
     square = scale.square()
-    value, first, second, ratio = bent_integral(
-        log_density, centre / scale, spread / square, *bend_at
+    value, first, second, ratio = peaked_integral(
+        of_rows, centre / scale, spread / square, Peak(*of_peak)
     )
     parts = value, first / scale, second / square, ratio
     return TiltedMoments(*(part.to(mean.dtype) for part in parts))
 
 
-def _bend(y: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the density peaks as a function of ``z / scale``, and how widely."""
-    y, precision = torch.broadcast_tensors(y.double(), precision.detach().double())
-    return density_bend(partial(beta_value, y, precision), torch.zeros_like(y))
+@torch.no_grad()
+def _peak(y: Tensor, precision: Tensor) -> Peak:
+    """The peak of the density as a function of ``z / scale``."""
+    y, precision = torch.broadcast_tensors(y.double(), precision.double())
+    place, width = density_bend(partial(beta_value, y, precision), torch.zeros_like(y))
+    height, _, second, _ = beta_log_density(y, precision, place)
+    # Its terms cancel, so that their rounding is left.
+    terms = torch.lgamma(precision).abs() - precision * (y.log() + torch.log1p(-y))
+    rounding = 4 * torch.finfo(y.dtype).eps * (1 + terms)
+    return Peak(place, width, -second, height, rounding)
 
 
 class BetaFactors(IntegratedFactors):
@@ -176,8 +187,8 @@ class BetaFactors(IntegratedFactors):
         self.scale = (2 * noise).sqrt()
 
     @cached_property
-    def _own_bend(self) -> tuple[Tensor, Tensor]:
-        return _bend(self.answers, self.precision)
+    def _peak(self) -> Peak:
+        return _peak(self.answers, self.precision)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
@@ -192,9 +203,9 @@ class BetaFactors(IntegratedFactors):
         return weights * third / self.scale**3
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class; see :func:`.bent_integral`."""
+        """See base class; see :func:`.peaked_integral`."""
         return _partition(
-            self.answers, self.precision, self.scale, mean, variance, self._own_bend
+            self.answers, self.precision, self.scale, mean, variance, self._peak
         )
 
 
@@ -235,8 +246,8 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
         self, answer: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
         r""":math:`\log \int p(y \mid z) N(z; m, s) dz`: equations 38 and 41."""
-        scale, bend = (2 * self.noise).sqrt(), _bend(answer, self.precision)
-        return _partition(answer, self.precision, scale, mean, variance, bend).value
+        scale, peak = (2 * self.noise).sqrt(), _peak(answer, self.precision)
+        return _partition(answer, self.precision, scale, mean, variance, peak).value
 
     def forward(self, function_samples: Tensor) -> Beta:
         """See base class."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from botorch.utils.probability.utils import leggauss
@@ -37,6 +37,7 @@ from botorch_pref.errors import PrecisionError
 
 LogConcave = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """``z -> (g, g', g'')``, elementwise; takes ``num_nodes x shape``."""
+F = TypeVar("F")
 OfRows = Callable[[Tensor | None], LogConcave]
 """The function of rows at some places of the last dimension; of all rows for None."""
 
@@ -169,7 +170,9 @@ def log_concave_integral(
     return TiltedMoments(value, first, second.clamp_max(0.0), ratio.clamp_max(1.0))
 
 
-def at_places(of_rows: OfRows, places: Tensor) -> OfRows:
+def at_places(
+    of_rows: Callable[[Tensor | None], F], places: Tensor
+) -> Callable[[Tensor | None], F]:
     """The function of some rows, which are then counted among themselves."""
     return lambda inner: of_rows(places if inner is None else places[inner])
 
@@ -240,7 +243,7 @@ def _by_nodes(
         peaks = peak[..., places], width[..., places]
         return _by_nodes(sets[1:], *peaks, of_missed, mean, variance, fallback)
 
-    return _completed(moments, missed, of_rows, mean, variance, by_more_nodes)
+    return completed(moments, missed, of_rows, mean, variance, by_more_nodes)
 
 
 def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
@@ -256,7 +259,7 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
         nodes = (unit + 0.25 * step).view(-1, *[1] * mean.dim()) * deviation
         log_weights = (deviation * step).log().expand_as(nodes)
     moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
-    return _completed(moments, missed, of_rows, mean, variance, _even_rule)
+    return completed(moments, missed, of_rows, mean, variance, _even_rule)
 
 
 def _even_rule(
@@ -279,7 +282,7 @@ def _even_rule(
         panels = _panel_nodes(function, *gaussian, missed_peak, ends[..., places])
         return _sums(function, *panels, mean, variance)[0]
 
-    return _completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
+    return completed(moments, missed | ~short, of_rows, mean, variance, by_panels)
 
 
 def _check_finite(value: Tensor) -> None:
@@ -292,13 +295,15 @@ def _check_finite(value: Tensor) -> None:
         )
 
 
-def _completed(
+def completed(
     moments: TiltedMoments,
     missed: Tensor,
-    of_rows: OfRows,
+    of_rows: Callable[[Tensor | None], F],
     mean: Tensor,
     variance: Tensor,
-    rule: Rule,
+    rule: Callable[
+        [Callable[[Tensor | None], F], Tensor, Tensor, Tensor | None], TiltedMoments
+    ],
 ) -> TiltedMoments:
     """The moments, by another rule where they were missed in an element of a batch."""
     missed = missed.reshape(-1, missed.shape[-1]).any(0)
@@ -311,6 +316,30 @@ def _completed(
     return TiltedMoments(*(a.index_copy(-1, places, b) for a, b in parts))
 
 
+def node_sums(
+    value: Tensor,
+    slope: Tensor,
+    nodes: Tensor,
+    log_weights: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+) -> tuple[TiltedMoments, Tensor]:
+    """The moments by nodes, distances from the mean, and how far they miss identities.
+
+    Beyond what rounding does to the nodes; see :func:`tilted_moments`.
+    """
+    # Nodes are constants: the Gaussian moves over them.
+    offset = nodes + (mean.detach() - mean)
+    logs = value - 0.5 * offset.square() / variance + log_weights
+    logs = logs - 0.5 * (2 * math.pi * variance).log()
+    moments, errors = tilted_moments(logs, slope, offset, variance)
+    with torch.no_grad():
+        # Nodes have no more digits than the mean leaves them.
+        deviation = (moments.ratio * variance).sqrt()
+        rounding = 4 * torch.finfo(mean.dtype).eps * mean.abs() / deviation
+    return moments, errors - rounding.clamp_max(_LEAST_DIGITS)
+
+
 def _sums(
     function: LogConcave,
     nodes: Tensor,
@@ -319,20 +348,11 @@ def _sums(
     variance: Tensor,
 ) -> tuple[TiltedMoments, Tensor]:
     """The moments by nodes, distances from the mean, and which are missed."""
-    fixed_mean = mean.detach()
-    value, slope, _ = function(fixed_mean + nodes)
-    # Nodes are constants: the Gaussian moves over them.
-    offset = nodes + (fixed_mean - mean)
-    logs = value - 0.5 * offset.square() / variance + log_weights
-    logs = logs - 0.5 * (2 * math.pi * variance).log()
-    moments, errors = tilted_moments(logs, slope, offset, variance)
-    with torch.no_grad():
-        # Nodes have no more digits than the mean leaves them.
-        deviation = (moments.ratio * variance).sqrt()
-        rounding = 4 * torch.finfo(mean.dtype).eps * mean.abs() / deviation
-        missed = ~(errors <= _TOLERANCE + rounding.clamp_max(_LEAST_DIGITS))
+    value, slope, _ = function(mean.detach() + nodes)
+    moments, errors = node_sums(value, slope, nodes, log_weights, mean, variance)
     # No mean is above the maximum, but for rounding.
-    return moments._replace(value=moments.value.minimum(value.amax(0))), missed
+    value = moments.value.minimum(value.amax(0))
+    return moments._replace(value=value), ~(errors <= _TOLERANCE)
 
 
 class _Peak(NamedTuple):
