@@ -260,9 +260,9 @@ def test_priors_and_start(dim: int, mode: float) -> None:
     start = base.relevance.detach()
     torch.testing.assert_close(start, torch.full_like(start, min(1 / dim, 0.5)))
     step = uniform(dim)
-    together, apart = step.mean(), step - step.mean()
-    expected = -0.5 * apart.square().sum() / 0.7**2
-    expected = expected - 0.5 * dim * together**2 / (0.7**2 + dim * 1.5**2)
+    spread, together, apart = 1.0, step.mean(), step - step.mean()
+    expected = -0.5 * apart.square().sum() / spread**2
+    expected = expected - 0.5 * dim * together**2 / (spread**2 + dim * 1.5**2)
     log_odds = base.raw_relevance.detach()
     prior = base.relevance_prior
     difference = prior.log_prob(log_odds + step) - prior.log_prob(log_odds)
