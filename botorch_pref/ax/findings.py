@@ -134,6 +134,7 @@ def advice_in_words(
     parts = [
         _failures(row),
         _only_ties(values),
+        _guessed(values),
         _left(values),
         _likelier(options, best),
         _parting(favourites, best),
@@ -157,6 +158,17 @@ def _only_ties(values: Mapping[str, Any]) -> str:
     return (
         "Nobody has seen a difference so far, and all that is said here is a guess: "
         "ask about options that differ more, in wider ranges, or take any."
+    )
+
+
+def _guessed(values: Mapping[str, Any]) -> str:
+    """That the answers look like guesses, where a coin explains them better."""
+    if "guessed" not in values:
+        return ""
+    return (
+        "The answers look like guesses: the probability that a coin gave them all is "
+        f"{values['guessed']:.2f}, where before them it was 0.50. Ask about options "
+        "that differ more, or whether the person sees a difference."
     )
 
 

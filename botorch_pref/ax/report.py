@@ -71,6 +71,7 @@ from botorch_pref.models import (
     EPPreferenceGP,
     GroupUtility,
     LaplacePreferenceGP,
+    guessing_probability,
     plausible_models,
     rater_covar_module,
 )
@@ -173,6 +174,7 @@ MEANINGS = {
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
     "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
+    "guessed": "probability that a coin gave all answers; before them it was 0.5",
     "agreement of raters": "correlation of the utilities of two of them",
     "raters who look alike": "but for capitals, spaces or zeros; each is another one",
     "pairs asked about again": "duels only; checks has questions of any size",
@@ -331,6 +333,23 @@ def averaged_utility(model: Any) -> tuple[Any, object]:
     return AveragedUtility(model, members), len(members)
 
 
+def guesses(model: Any) -> dict[str, float]:
+    """The row of the summary on guesses, where duels alone look more like them."""
+    source = model.rater_model if isinstance(model, GroupUtility) else model
+    if not isinstance(source, EPPreferenceGP):
+        return {}
+    answers = sum(int(block.answer_counts.sum()) for block in source.feedback)
+    kinds = {type(block) for block in source.feedback}
+    if answers > MOST_ANSWERS or kinds != {Comparisons}:
+        return {}
+    try:
+        probability = guessing_probability(source)
+    except BotorchPrefError:
+        # Noise that is fixed, or has a prior of the user's, says nothing of guesses.
+        return {}
+    return {"guessed": probability} if probability > 0.5 else {}
+
+
 def preference_report(projection: Projection) -> Report:
     """Report on the answers so far."""
     log, adapter = projection.log, fitted_adapter(projection)
@@ -360,6 +379,7 @@ def preference_report(projection: Projection) -> Report:
         **_baseline_rows(log, designs, shown),
         **_progress(projection, adapter, anywhere, utility),
         "explanations of the answers": explanations,
+        **guesses(adapter.botorch_model),
         **_learned_rows(log, adapter),
         **untold,
         "pairs asked about again": agreement.repeated,

@@ -205,8 +205,8 @@ class MergedLapsingFactors(MergedBoxFactors):
         return _without_doubt(self.log_partition(mean, variance), variance)
 
 
-_LOG_NOISE, _NOISE_SPREAD = 3.5, 2.0
-"""Mean and deviation of the logarithm of the noise among people."""
+_LOG_NOISE, _NOISE_SPREAD = 1.0, 1.0
+"""Mean and deviation of the logarithm of the noise among people who do not guess."""
 
 # Of the Gaussians that sum up to an entropy, whatever the rate of lapses.
 _EXPONENTS = (0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2)
@@ -293,7 +293,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     It is not log-concave: an answer that contradicts all others is taken for a lapse.
     Expectation propagation suits it; where noise is little Laplace's evidence is off by
-    nats. Learn its noise, ``noise_prior=LogNormalPrior(3.5, 2.0)``, to ask people whose
+    nats. Learn its noise, ``noise_prior=LogNormalPrior(1.0, 1.0)``, to ask people whose
     precision nobody knows.
 
     Args:
@@ -352,11 +352,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
-        """See base class; the noise is learned too, from 1.
-
-        Its prior is wide, because some people never err and others answer as coins do;
-        its most probable value is 0.61.
-        """
+        """See base class; the noise is learned too, from 1, its most probable value."""
         likelihood = super().default_for(feedback, kinds)
         constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
         likelihood.register_constraint("raw_noise", constraint)

@@ -21,6 +21,7 @@ from botorch_pref.models.kernels import DuelKernel, RelevanceKernel
 from botorch_pref.models.plausible import (
     AveragedUtility,
     average_noise,
+    guessing_probability,
     plausible_models,
 )
 from botorch_pref.models.predictions import choice_probability, log_validity_probability
@@ -57,6 +58,7 @@ __all__ = [
     "average_noise",
     "choice_probability",
     "engine_table",
+    "guessing_probability",
     "log_validity_probability",
     "plausible_models",
     "rater_covar_module",

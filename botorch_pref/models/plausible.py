@@ -93,12 +93,15 @@ def average_noise(model: PreferenceGP) -> None:
 
     A few tens of answers leave open how precise a person is, and the most probable
     noise trusts them too much: who overrates a person foresees her answers worse than
-    who underrates her by as much. With the other hyper-parameters :math:`\theta` as
-    they are, the noise becomes
+    who underrates her by as much. Before any answer she guesses with the probability
+    :math:`\pi = 1/2`, so that her noise is :math:`e^8`, and else has a noise of the
+    likelihood's prior. With the other hyper-parameters :math:`\theta` as they are, the
+    noise becomes
 
     .. math:: \exp E[\log \sigma^2 \mid D, \theta], \qquad
         p(\log \sigma^2 \mid D, \theta) \propto p(D \mid \sigma^2, \theta) \,
-        N(\log \sigma^2; \mu, \tau^2),
+        \big((1 - \pi) \, N(\log \sigma^2; \mu, \tau^2)
+        + \pi \, \delta(\log \sigma^2 - 8)\big),
 
     a sum over steps of :math:`\tau / 2`.
 
@@ -107,6 +110,36 @@ def average_noise(model: PreferenceGP) -> None:
 
     Raises:
         BotorchPrefError: The noise of duels has no log-normal prior.
+    """
+    logs, weights = _noises(model)
+    model.likelihood_of(Comparisons).noise = math.exp(float(weights @ logs))
+
+
+def guessing_probability(model: PreferenceGP) -> float:
+    """The probability that all duels are guesses, where before them it was 1/2.
+
+    See `average_noise`. Answers that random utilities explain worse than a coin make it
+    large, and answers of a person with a taste make it 0. It says nothing of ties:
+    people who guess are expected to call none.
+
+    Args:
+        model: Fitted, without batches. It stays as it is.
+
+    Raises:
+        BotorchPrefError: The noise of duels has no log-normal prior.
+    """
+    return float(_noises(deepcopy(model))[1][-1])
+
+
+_GUESSING, _GUESSED = 0.5, 8.0
+"""The probability that a person guesses before any answer, and the logarithm of the
+noise of one who does: beside an output scale of ten her answers are those of a coin."""
+
+
+def _noises(model: PreferenceGP) -> tuple[Tensor, Tensor]:
+    """Logarithms of noises, and their posterior probabilities; guesses come last.
+
+    The model is left with the last of them.
     """
     likelihood = model.likelihood_of(Comparisons)
     prior = getattr(likelihood, "noise_prior", None)
@@ -117,19 +150,21 @@ def average_noise(model: PreferenceGP) -> None:
         )
     centre, spread = float(prior.loc), float(prior.scale)
     fitted = float(likelihood.noise.detach().log())
-    lower, upper = min(centre - 4 * spread, fitted - spread), centre + 3 * spread
+    lower, upper = min(centre - 4 * spread, fitted - spread), centre + 4 * spread
     count = math.ceil(2 * (upper - lower) / spread) + 1
     logs = torch.linspace(lower, upper, count, dtype=torch.float64)
-    heights = []
+    log_priors = -0.5 * ((logs - centre) / spread).square()
+    log_priors = log_priors.log_softmax(0) + math.log(1 - _GUESSING)
+    logs = torch.cat([logs, torch.tensor([_GUESSED]).to(logs)])
+    log_priors = torch.cat([log_priors, torch.tensor([_GUESSING]).to(logs).log()])
+    evidences = []
     with torch.no_grad(), warnings.catch_warnings():
         # The model with the noise that is kept will say it.
         warnings.simplefilter("ignore", InferenceWarning)
         for log_noise in logs.tolist():
             likelihood.noise = math.exp(log_noise)
-            heights.append(float(model.log_evidence()))
-    deviations = (logs - centre) / spread
-    heights_of_logs = torch.tensor(heights).double() - 0.5 * deviations.square()
-    likelihood.noise = math.exp(float(heights_of_logs.softmax(0) @ logs))
+            evidences.append(float(model.log_evidence()))
+    return logs, (torch.tensor(evidences).to(logs) + log_priors).softmax(0)
 
 
 def _hessian(density: HyperparameterDensity, vector: Tensor) -> Tensor:

@@ -16,7 +16,12 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.evaluation import best_probability
-from botorch_pref.models import AveragedUtility, average_noise, plausible_models
+from botorch_pref.models import (
+    AveragedUtility,
+    average_noise,
+    guessing_probability,
+    plausible_models,
+)
 from botorch_pref.models.fully_bayesian import HyperparameterDensity
 from botorch_pref.models.plausible import _systematic
 
@@ -112,12 +117,14 @@ def test_what_has_no_plausible_models_is_refused(model: EPPreferenceGP) -> None:
 
 @pytest.mark.parametrize("pairs", [PAIRS, torch.cat([PAIRS, PAIRS.flip(-1)])])
 def test_the_noise_is_the_mean_of_its_logarithm(pairs: torch.Tensor) -> None:
-    """By a sum over steps that are twenty times as fine, eight deviations wide."""
+    """By an integral with steps that are ten times as fine, and a coin's evidence."""
     likelihood = PairwiseProbitLikelihood(2.0, noise_prior=LogNormalPrior(1.0, 1.5))
     model = EPPreferenceGP(POINTS, pairs, likelihood=likelihood).eval()
+    guessing = guessing_probability(model)
+    assert float(likelihood.noise.detach()) == pytest.approx(2.0)
     average_noise(model)
     found = float(likelihood.noise.detach().log())
-    logs = torch.linspace(1 - 12, 1 + 12, 641).double()
+    logs = torch.linspace(1 - 9, 1 + 9, 241).double()
     heights = []
     with torch.no_grad():
         for log_noise in logs.tolist():
@@ -125,10 +132,15 @@ def test_the_noise_is_the_mean_of_its_logarithm(pairs: torch.Tensor) -> None:
                 POINTS, pairs, likelihood=PairwiseProbitLikelihood(math.exp(log_noise))
             )
             heights.append(float(other.log_evidence()))
-    log_priors = -0.5 * ((logs - 1) / 1.5).square()
-    weights = (torch.tensor(heights).double() + log_priors).softmax(0)
-    # A thousandth of the prior is cut off above, a deviation of 3.3 from its mean.
-    assert found == pytest.approx(float(weights @ logs), abs=0.02)
+    density = torch.distributions.Normal(1.0, 1.5).log_prob(logs).double()
+    attentive = (torch.tensor(heights).double() + density).exp()
+    evidence = float(torch.trapezoid(attentive, logs))
+    # A coin gives any answer with a half; the noise of e^8 is not quite one.
+    coin = 0.5 ** len(pairs)
+    assert guessing == pytest.approx(coin / (coin + evidence), rel=0.01)
+    mean = float(torch.trapezoid(attentive * logs, logs)) / evidence
+    expected = guessing * 8 + (1 - guessing) * mean
+    assert found == pytest.approx(expected, abs=0.03)
 
 
 def test_noise_without_a_log_normal_prior_is_not_averaged(

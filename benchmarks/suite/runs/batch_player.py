@@ -231,11 +231,11 @@ def lapsing_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
 
 
 def default_noise(errs: bool, batch: torch.Size) -> PairwiseProbitLikelihood:
-    """As `lapsing_noise`, with the prior of the library, most probably 0.61."""
+    """As `lapsing_noise`, with the prior of the library, most probably 1."""
     if not errs:
         return exact_likelihood(batch_shape=batch)
     noise = torch.full(batch, HUMAN_NOISE, dtype=torch.double)
-    return LapsingProbitLikelihood(noise, noise_prior=LogNormalPrior(3.5, 2.0))
+    return LapsingProbitLikelihood(noise, noise_prior=LogNormalPrior(1.0, 1.0))
 
 
 MODELS_OF_BATCHES = {

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from draws import uniform
 from pandas import DataFrame
 from showing import A, B, C, tell, triangle
 
+from botorch_pref import DuelKernel, EPPreferenceGP, LapsingProbitLikelihood
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.findings import (
     NOT_KNOWN,
@@ -13,6 +15,8 @@ from botorch_pref.ax.findings import (
     printed_effects,
     printed_options,
 )
+from botorch_pref.ax.report import guesses
+from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.web.worker import findings_of, packed_state
 
 OPTIONS = DataFrame(
@@ -89,6 +93,32 @@ def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     assert "1 B is the best of all with a larger probability than 1 A (0.31, 0.22)" in (
         said
     )
+
+
+def test_guesses_are_called_guesses() -> None:
+    assert "guess" not in advice_in_words(VALUES, OPTIONS, "1 A")
+    said = advice_in_words({**VALUES, "guessed": 0.714}, OPTIONS, "1 A")
+    assert (
+        "look like guesses: the probability that a coin gave them all is 0.71" in said
+    )
+
+
+def test_the_answers_of_a_coin_are_guesses_and_those_of_a_person_are_not() -> None:
+    X = uniform(48, 2, seed=2)
+    pairs = torch.arange(48).reshape(24, 2)
+    by_first = pairs.gather(-1, X[:, 0][pairs].argsort(-1, descending=True))
+    law = LapsingProbitLikelihood.default_for
+
+    def guessed(duels: torch.Tensor) -> dict[str, float]:
+        kernel = DuelKernel(2)
+        model = EPPreferenceGP(X, duels, covar_module=kernel, likelihood=law(None))
+        fit_by_evidence(model)
+        return guesses(model)
+
+    assert guessed(pairs).get("guessed", 0.0) > 0.6
+    assert guessed(by_first) == {}
+    # A fixed noise does not tell.
+    assert guesses(EPPreferenceGP(X, pairs)) == {}
 
 
 def test_it_is_said_who_parts_from_the_others() -> None:
