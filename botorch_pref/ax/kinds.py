@@ -86,12 +86,12 @@ class ShownOptions:
         return self.valid
 
     def places(
-        self, field: str, given: object, allowed: Sequence[int]
+        self, field: str, places: object, allowed: Sequence[int]
     ) -> tuple[int, ...]:
         """Places of options, each of which is allowed and named once."""
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise wrong(field, given, "a list of options, counted from 0")
-        for place in given:
+        if isinstance(places, str) or not isinstance(places, Sequence):
+            raise wrong(field, places, "a list of options, counted from 0")
+        for place in places:
             if is_integer(place) and int(place) in self.invalid:
                 raise ExperimentError(
                     f"{field} names option {place}, which failed by invalid="
@@ -102,38 +102,38 @@ class ShownOptions:
                     f"{field} names option {written(place)}, which is not one of "
                     f"{list(allowed)}; options are counted from 0 in the order shown."
                 )
-        if len(set(given)) < len(given):
-            raise ExperimentError(f"{field} is {list(given)}; name each option once.")
-        return tuple(int(place) for place in given)
+        if len(set(places)) < len(places):
+            raise ExperimentError(f"{field} is {list(places)}; name each option once.")
+        return tuple(int(place) for place in places)
 
-    def each(
-        self, field: str, given: object, checked: Callable[[str, Any], float]
+    def one_per_option(
+        self, field: str, values: object, checked: Callable[[str, Any], float]
     ) -> dict[str, Any]:
         """A value for each option, or None for an option that was given none."""
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise wrong(field, given, "a list, one for each option")
-        nothing = all(value is None for value in given)
-        if len(given) != self.num_options or nothing:
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise wrong(field, values, "a list, one for each option")
+        nothing = all(value is None for value in values)
+        if len(values) != self.num_options or nothing:
             raise ExperimentError(
-                f"{field} is {written(list(given))}, and there were {self.num_options} "
-                "options; give one for each, or None."
+                f"{field} is {written(list(values))}, and there were "
+                f"{self.num_options} options; give one for each, or None."
             )
-        values = (None if value is None else checked(field, value) for value in given)
-        return {field: tuple(values)}
+        judged = (None if value is None else checked(field, value) for value in values)
+        return {field: tuple(judged)}
 
-    def level(self, field: str, given: Any) -> int:
+    def level(self, field: str, level: Any) -> int:
         """A level of the scale."""
         if self.num_levels is None:
             raise ExperimentError(
                 "The experiment has no scale of levels; create it with num_levels=, or "
                 "give ratings between 0 and 1."
             )
-        if not is_integer(given) or given not in range(self.num_levels):
+        if not is_integer(level) or level not in range(self.num_levels):
             raise ExperimentError(
-                f"{field} holds {written(given)}; levels go from 0 to "
+                f"{field} holds {written(level)}; levels go from 0 to "
                 f"{self.num_levels - 1}, and 0 is the lowest."
             )
-        return int(given)
+        return int(level)
 
 
 @dataclass(frozen=True)
@@ -154,71 +154,71 @@ class AnswerKind:
     feedback: Callable[[Groups, int | None], Feedback]
 
 
-def _fraction(field: str, given: Any) -> float:
+def _fraction(field: str, value: Any) -> float:
     """A number strictly between 0 and 1, rounded as Ax stores it."""
-    number = finite_number(given)
+    number = finite_number(value)
     if number is None:
-        raise ExperimentError(f"{field} holds {written(given)}; give a finite number.")
-    if not 0 < (value := round(number, DECIMALS)) < 1:
+        raise ExperimentError(f"{field} holds {written(value)}; give a finite number.")
+    if not 0 < (rounded := round(number, DECIMALS)) < 1:
         raise ExperimentError(
-            f"{field} holds {given}, which is not strictly between 0 and 1; of a scale "
+            f"{field} holds {value}, which is not strictly between 0 and 1; of a scale "
             "from 1 to 10 give (y - 0.5) / 10."
         )
-    return value
+    return rounded
 
 
-def _checked_winner(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    pair = shown.compared("winner", pair=True)
-    return {"winner": shown.places("winner", [given], pair)[0]}
+def _checked_winner(winner: Any, options: ShownOptions) -> dict[str, Any]:
+    pair = options.compared("winner", pair=True)
+    return {"winner": options.places("winner", [winner], pair)[0]}
 
 
-def _checked_best(given: Any, shown: ShownOptions) -> dict[str, Any]:
+def _checked_best(choice: Any, options: ShownOptions) -> dict[str, Any]:
     """The best option; of two it is the winner."""
-    compared = shown.compared("best")
-    (best,) = shown.places("best", [given], compared)
+    compared = options.compared("best")
+    (best,) = options.places("best", [choice], compared)
     return {"winner" if len(compared) == 2 else "best": best}
 
 
-def _checked_ranking(given: Any, shown: ShownOptions) -> dict[str, Any]:
+def _checked_ranking(ranking: Any, options: ShownOptions) -> dict[str, Any]:
     """All valid options, best first; the first of two is the winner.
 
     Options that share a place are a list of their own; if all do, it is a tie.
     """
-    compared = shown.compared("ranking")
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise wrong("ranking", given, "a list of options, counted from 0")
-    groups = [*map(_group, given)]
-    ranking = shown.places("ranking", [i for each in groups for i in each], compared)
-    if len(ranking) != len(compared):
-        raise ExperimentError(f"ranking is {list(ranking)}; name all of {compared}.")
-    ordered = [tuple(sorted(map(int, each))) for each in groups if each]
+    compared = options.compared("ranking")
+    if isinstance(ranking, str) or not isinstance(ranking, Sequence):
+        raise wrong("ranking", ranking, "a list of options, counted from 0")
+    groups = [*map(_group, ranking)]
+    places = options.places("ranking", [i for group in groups for i in group], compared)
+    if len(places) != len(compared):
+        raise ExperimentError(f"ranking is {list(places)}; name all of {compared}.")
+    ordered = [tuple(sorted(map(int, group))) for group in groups if group]
     if len(ordered) == 1:
         return {"tie": True}
     if len(compared) == 2:
-        return {"winner": ranking[0]}
+        return {"winner": places[0]}
     return {"ranking": tuple(e[0] if len(e) == 1 else e for e in ordered)}
 
 
-def _group(given: Any) -> Sequence[Any]:
+def _group(entry: Any) -> Sequence[Any]:
     """The options at a place of a ranking: one, or a list of several."""
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    return given if several else [given]
+    several = isinstance(entry, Sequence) and not isinstance(entry, str)
+    return entry if several else [entry]
 
 
-def _ranks(said: Sequence[Any], shown: ShownOptions) -> Values:
+def _ranks(ranking: Sequence[Any], options: ShownOptions) -> Values:
     """1 for the best, 2 for the next; after two that share a place, two more."""
     ranks: Values = {}
-    for each in map(_group, said):
-        ranks |= dict.fromkeys(each, float(len(ranks) + 1))
+    for group in map(_group, ranking):
+        ranks |= dict.fromkeys(group, float(len(ranks) + 1))
     return ranks
 
 
-def _by_rank(values: Values, shown: ShownOptions) -> list[Any]:
+def _by_rank(values: Values, options: ShownOptions) -> list[Any]:
     """The options in the order of their ranks, with lists of those that share one."""
     groups: dict[float, list[int]] = {}
     for place in sorted(values, key=values.__getitem__):
         groups.setdefault(values[place], []).append(place)
-    return [each[0] if len(each) == 1 else sorted(each) for each in groups.values()]
+    return [group[0] if len(group) == 1 else sorted(group) for group in groups.values()]
 
 
 def has_shared_places(ranks: Values) -> bool:
@@ -226,21 +226,21 @@ def has_shared_places(ranks: Values) -> bool:
     return len({*ranks.values()}) < len(ranks)
 
 
-def _checked_strength(given: Any, shown: ShownOptions) -> dict[str, Any]:
-    shown.compared("strength", pair=True)
-    return {"strength": _fraction("strength", given)}
+def _checked_strength(strength: Any, options: ShownOptions) -> dict[str, Any]:
+    options.compared("strength", pair=True)
+    return {"strength": _fraction("strength", strength)}
 
 
-def _one_for(said: int, shown: ShownOptions) -> Values:
-    return {place: float(place == said) for place in shown.valid}
+def _indicator(winner: int, options: ShownOptions) -> Values:
+    return {place: float(place == winner) for place in options.valid}
 
 
-def _largest(values: Values, shown: ShownOptions) -> int:
+def _largest(values: Values, options: ShownOptions) -> int:
     return max(values, key=values.__getitem__)
 
 
-def _known(said: Sequence[float | None], shown: ShownOptions) -> Values:
-    return {place: float(v) for place, v in enumerate(said) if v is not None}
+def _judged(judgements: Sequence[float | None], options: ShownOptions) -> Values:
+    return {place: float(v) for place, v in enumerate(judgements) if v is not None}
 
 
 def _sets(metric: str, groups: Groups, order: int, pair: bool = False) -> Tensor:
@@ -303,18 +303,18 @@ def _levels(groups: Groups, num_levels: int | None) -> OrdinalRatings:
     return OrdinalRatings(points, levels.round().long(), num_levels)
 
 
-WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _one_for, _largest, _duels)
+WINNER = AnswerKind("winner", OBJECTIVE, _checked_winner, _indicator, _largest, _duels)
 TIE: AnswerKind = AnswerKind(
     "tie",
     "preference_tie",
     # ``tie=False`` says nothing and does not get here.
-    checked=lambda given, shown: {"tie": bool(shown.compared("tie"))},
-    encode=lambda said, shown: dict.fromkeys(shown.valid, 1.0),
-    said_by=lambda values, shown: True,
+    checked=lambda value, options: {"tie": bool(options.compared("tie"))},
+    encode=lambda value, options: dict.fromkeys(options.valid, 1.0),
+    said_by=lambda values, options: True,
     feedback=lambda groups, _: Comparisons(None, _sets(TIE.metric, groups, 0, True)),
 )
 BEST = AnswerKind(
-    "best", "preference_choice", _checked_best, _one_for, _largest, _choices
+    "best", "preference_choice", _checked_best, _indicator, _largest, _choices
 )
 RANKING: AnswerKind = AnswerKind(
     "ranking",
@@ -329,42 +329,46 @@ STRENGTH = AnswerKind(
     "preference_strength",
     checked=_checked_strength,
     # A table may say it of another number of options, which is refused later.
-    encode=lambda said, shown: dict(
-        zip(shown.valid, (said, round(1 - said, DECIMALS)), strict=False)
+    encode=lambda strength, options: dict(
+        zip(options.valid, (strength, round(1 - strength, DECIMALS)), strict=False)
     ),
-    said_by=lambda values, shown: values[min(values)],
+    said_by=lambda values, options: values[min(values)],
     feedback=_strengths,
 )
 INVALID = AnswerKind(
     "invalid",
     "preference_valid",
-    checked=lambda given, shown: {
+    checked=lambda places, options: {
         "invalid": tuple(
-            sorted(shown.places("invalid", given, range(shown.num_options)))
+            sorted(options.places("invalid", places, range(options.num_options)))
         )
     },
     # 0 for the options that failed, 1 for the others.
-    encode=lambda said, shown: {
-        place: float(place not in said) for place in range(shown.num_options)
+    encode=lambda places, options: {
+        place: float(place not in places) for place in range(options.num_options)
     },
-    said_by=lambda values, shown: tuple(i for i, v in values.items() if v == 0),
+    said_by=lambda values, options: tuple(i for i, v in values.items() if v == 0),
     feedback=_validity,
 )
 RATINGS = AnswerKind(
     "ratings",
     "preference_rating",
-    checked=lambda given, shown: shown.each("ratings", given, _fraction),
-    encode=_known,
-    said_by=lambda values, shown: [values.get(i) for i in range(shown.num_options)],
+    checked=lambda ratings, options: options.one_per_option(
+        "ratings", ratings, _fraction
+    ),
+    encode=_judged,
+    said_by=lambda values, options: [values.get(i) for i in range(options.num_options)],
     feedback=lambda groups, _: Ratings(*_points_and_values(groups)),
 )
 LEVELS = AnswerKind(
     "levels",
     "preference_level",
-    checked=lambda given, shown: shown.each("levels", given, shown.level),
-    encode=_known,
-    said_by=lambda values, shown: [
-        int(values[i]) if i in values else None for i in range(shown.num_options)
+    checked=lambda levels, options: options.one_per_option(
+        "levels", levels, options.level
+    ),
+    encode=_judged,
+    said_by=lambda values, options: [
+        int(values[i]) if i in values else None for i in range(options.num_options)
     ],
     feedback=_levels,
 )
@@ -376,15 +380,15 @@ KINDS = (*COMPARING, INVALID, RATINGS, LEVELS)
 """All kinds; every table of them is read from here."""
 
 
-def preferred(said: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
+def preferred(answer: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
     """Pairs of a better and a worse option, and pairs of equal ones, by an answer.
 
     The answer is as ``Answer.given`` has it.
     """
-    shown = ShownOptions(num_options, said.get(INVALID.field, ()))
+    options = ShownOptions(num_options, answer.get(INVALID.field, ()))
     for kind in COMPARING:
-        if kind.field in said:
-            values = kind.encode(said[kind.field], shown)
+        if kind.field in answer:
+            values = kind.encode(answer[kind.field], options)
             # Ranks are smaller for better ones.
             sign = -1 if kind is RANKING else 1
             worth = {place: sign * value for place, value in values.items()}
@@ -417,30 +421,32 @@ def number_of_levels(experiment: Experiment) -> int | None:
 
 
 def feedback_blocks(
-    told: Mapping[Answered, Mapping[str, Values]],
+    answers: Mapping[Answered, Mapping[str, Values]],
     num_levels: int | None,
     positions: Mapping[Answered, Mapping[int, float]] | None = None,
     counts: Mapping[Answered, int] = {},
 ) -> list[Feedback]:
     """Answers in containers, one for each class of feedback.
 
-    ``told`` has the data of each answer by the name of the metric, ``positions`` those
+    ``answers`` has the data of each by the name of the metric, ``positions`` those
     of its datapoints; it is None where positions do not count. ``counts`` says how
     often each answer was given, where that is not once.
     """
     blocks: dict[type[Feedback], Feedback] = {}
-    said: dict[str, list[tuple[Answered, Values]]] = {kind.metric: [] for kind in KINDS}
-    for answer, values in told.items():
+    groups: dict[str, list[tuple[Answered, Values]]] = {
+        kind.metric: [] for kind in KINDS
+    }
+    for answer, values in answers.items():
         for kind in KINDS:
             if kind.metric in values:
                 for metric, row in _told_rows(kind, values[kind.metric]):
-                    said[metric].append((answer, row))
+                    groups[metric].append((answer, row))
     for kind in KINDS:
-        if rows := said[kind.metric]:
+        if rows := groups[kind.metric]:
             block = _counted(kind, rows, num_levels, counts)
             if positions is not None:
-                shown = [positions.get(answer, {}) for answer, _ in rows]
-                block = with_positions(block, shown)
+                covariates = [positions.get(answer, {}) for answer, _ in rows]
+                block = with_positions(block, covariates)
             earlier = blocks.get(type(block))
             blocks[type(block)] = earlier.followed_by(block) if earlier else block
     return [*blocks.values()]
@@ -473,8 +479,8 @@ def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
 
 def told_kinds(values: Mapping[str, Values]) -> set[str]:
     """Metrics of what models are told of an answer."""
-    said = (kind for kind in KINDS if kind.metric in values)
-    rows = (row for kind in said for row in _told_rows(kind, values[kind.metric]))
+    kinds = (kind for kind in KINDS if kind.metric in values)
+    rows = (row for kind in kinds for row in _told_rows(kind, values[kind.metric]))
     return {metric for metric, _ in rows}
 
 
@@ -504,8 +510,8 @@ def _counted(
             f"There are {total} answers that say {kind.field}, which models see one by "
             f"one: at most {_MOST_REPEATED}; give them smaller counts."
         )
-    each = zip(rows, times, strict=True)
-    repeated = [row for row, often in each for _ in range(often)]
+    counted_rows = zip(rows, times, strict=True)
+    repeated = [row for row, often in counted_rows for _ in range(often)]
     return kind.feedback(repeated, num_levels)
 
 
@@ -539,7 +545,9 @@ def with_positions(
         return block
     (sets, *_), *_ = block.tables.values()
     numbered = zip(positions, getattr(block, sets).tolist(), strict=True)
-    rows: list[Any] = [[[at.get(i, 0.0)] for i in options] for at, options in numbered]
+    rows: list[Any] = [
+        [[positions.get(i, 0.0)] for i in options] for positions, options in numbered
+    ]
     covariates = torch.tensor(rows, dtype=torch.float64)
     if isinstance(block, Comparisons):
         covariates = covariates[:, 0] - covariates[:, 1]

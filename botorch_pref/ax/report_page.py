@@ -110,17 +110,17 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
     if rows.empty:
         return ""
     names = [_cut(str(name), 28) for name in rows.index]
-    left, side, width = 12 + 7 * max(map(len, names)), 22, 640
+    margin, side, width = 12 + 7 * max(map(len, names)), 22, 640
     low, high = min(0.0, rows["least"].min()), max(0.0, rows["most"].max())
-    x, bottom = _scale(low, high, left, width - 12), side * len(rows) + 8
+    x, bottom = _scale(low, high, margin, width - 12), side * len(rows) + 8
     parts = [_line(x(0), 4, x(0), bottom, "zero")]
-    for i, (name, mean, least, most) in enumerate(
+    for i, (name, mean, low_end, high_end) in enumerate(
         zip(names, rows["difference"], rows["least"], rows["most"], strict=True)
     ):
         y = 8 + side * (i + 0.5)
         parts += [
-            _label(left - 8, y + 4, name, "end"),
-            _line(x(least), y, x(most), y, "interval"),
+            _label(margin - 8, y + 4, name, "end"),
+            _line(x(low_end), y, x(high_end), y, "interval"),
             f'<circle cx="{x(mean):.1f}" cy="{y:.1f}" r="4"/>',
         ]
     for value in (low, 0.0, high):
@@ -154,8 +154,10 @@ def _effect_figure(effect: DataFrame, name: str, low: float, high: float) -> str
             parts.append(f'<circle cx="{a:.1f}" cy="{mean:.1f}" r="4"/>')
         labels = [(i, "middle", x(place)) for i, place in enumerate(places)]
     room = max(4, 28 // len(labels))
-    for i, anchor, at in labels:
-        parts.append(_label(at, height - 6, _cut(str(exact(values[i])), room), anchor))
+    for i, anchor, place in labels:
+        parts.append(
+            _label(place, height - 6, _cut(str(exact(values[i])), room), anchor)
+        )
     return _svg(width, height, parts, name)
 
 

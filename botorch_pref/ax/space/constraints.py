@@ -71,11 +71,14 @@ class LinearConstraint(ParameterConstraint):
                 f"The constraint {text!r} is no inequality; write a linear one with "
                 "one <= or >=, as 'dose + 2 * ratio <= 25'."
             )
-        left, relation, right = sides
+        smaller, relation, right = sides
         if relation == ">=":
-            left, right = right, left
-        most, least = linear_form(left, names), linear_form(right, names)
-        constant, weights = _sum(most, least, -1.0)
+            smaller, right = right, smaller
+        smaller_form, larger_form = (
+            linear_form(smaller, names),
+            linear_form(right, names),
+        )
+        constant, weights = _sum(smaller_form, larger_form, -1.0)
         weights = {name: weight for name, weight in weights.items() if weight != 0}
         if not all(map(math.isfinite, [constant, *weights.values()])):
             raise ExperimentError(f"The constraint {text!r} has too large numbers.")
@@ -128,29 +131,31 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
     Python's parser makes a tree of the text, which nothing evaluates. Names of
     parameters need not be identifiers.
     """
-    known = {f"_{i}": name for i, name in enumerate(names)}
-    identifiers = {name: identifier for identifier, name in known.items()}
+    identified_names = {f"_{i}": name for i, name in enumerate(names)}
+    identifiers = {name: identifier for identifier, name in identified_names.items()}
     longest_first = sorted(map(re.escape, names), key=len, reverse=True)
-    own = "|".join([*(rf"(?<!\w){name}(?!\w)" for name in longest_first), r"(?!)"])
+    alternatives = "|".join(
+        [*(rf"(?<!\w){name}(?!\w)" for name in longest_first), r"(?!)"]
+    )
 
-    def identified(found: re.Match[str]) -> str:
-        name, number, other, sign = found.groups()
-        if other in identifiers:
-            raise ValueError(f"{other!r} follows a number; write * between them")
-        if other is not None:
-            raise ValueError(f"there is no parameter {other!r}")
+    def identified(token: re.Match[str]) -> str:
+        name, number, word, sign = token.groups()
+        if word in identifiers:
+            raise ValueError(f"{word!r} follows a number; write * between them")
+        if word is not None:
+            raise ValueError(f"there is no parameter {word!r}")
         if sign is not None:
             raise ValueError(f"{sign!r} means nothing in it")
         if number is not None and not math.isfinite(float(number)):
             raise ValueError(f"{number} is too large")
         return f" {identifiers[name] if number is None else float(number)} "
 
-    tokens = rf"({own})|({_NUMBER})|([^\W\d]\w*)|([^-+*/()\s])"
+    tokens = rf"({alternatives})|({_NUMBER})|([^\W\d]\w*)|([^-+*/()\s])"
     try:
         if len(text) > _LONGEST:
             raise ValueError("it is too long")
         written = " ".join(re.sub(tokens, identified, text).split())
-        return _form(ast.parse(written, mode="eval").body, known)
+        return _form(ast.parse(written, mode="eval").body, identified_names)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else error
         why = why if isinstance(error, SyntaxError | ValueError) else "it is too deep"
@@ -160,29 +165,31 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
         ) from error
 
 
-def _form(tree: ast.expr, known: Mapping[str, str]) -> Form:
+def _form(tree: ast.expr, names: Mapping[str, str]) -> Form:
     """The linear function of a tree of sums and products."""
     match tree:
         case ast.Constant(value=float() as number):
             return number, {}
         case ast.Name(id=name):
-            return 0.0, {known[name]: 1.0}
+            return 0.0, {names[name]: 1.0}
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
             factor = 1 - 2 * isinstance(sign, ast.USub)
-            return _sum((0.0, {}), _form(inner, known), factor)
+            return _sum((0.0, {}), _form(inner, names), factor)
         case ast.BinOp(left=one, op=ast.Add() | ast.Sub() as sign, right=other):
             factor = 1 - 2 * isinstance(sign, ast.Sub)
-            return _sum(_form(one, known), _form(other, known), factor)
+            return _sum(_form(one, names), _form(other, names), factor)
         case ast.BinOp(left=one, op=ast.Mult() | ast.Div() as operation, right=other):
-            left, right = _form(one, known), _form(other, known)
+            left_form, right_form = _form(one, names), _form(other, names)
             product = isinstance(operation, ast.Mult)
-            if product and not left[1]:
-                left, right = right, left
-            if right[1]:
+            if product and not left_form[1]:
+                left_form, right_form = right_form, left_form
+            if right_form[1]:
                 raise ValueError("it multiplies or divides by a parameter")
-            if not product and right[0] == 0:
+            if not product and right_form[0] == 0:
                 raise ValueError("it divides by zero")
-            return _sum((0.0, {}), left, right[0] if product else 1 / right[0])
+            return _sum(
+                (0.0, {}), left_form, right_form[0] if product else 1 / right_form[0]
+            )
     raise ValueError("it is more than sums and products")
 
 
@@ -234,27 +241,27 @@ def check_config(config: Any) -> None:
         _check_range(config)
     elif isinstance(config, ChoiceParameterConfig):
         values: Any = config.values
-        where = f"values of {config.name!r}"
+        argument = f"values of {config.name!r}"
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise wrong(where, values, "a list")
+            raise wrong(argument, values, "a list")
         numeric = config.parameter_type in ("float", "int")
         for value in values:
             if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
-                _checked_size(where, value)
-            whole = config.parameter_type == "int"
-            if whole and not -_LARGEST_CHOICE <= value <= _LARGEST_CHOICE:
-                most = f"whole numbers of at most {_LARGEST_CHOICE}, or texts"
-                raise wrong(where, values, most)
+                _checked_size(argument, value)
+            is_whole = config.parameter_type == "int"
+            if is_whole and not -_LARGEST_CHOICE <= value <= _LARGEST_CHOICE:
+                wanted = f"whole numbers of at most {_LARGEST_CHOICE}, or texts"
+                raise wrong(argument, values, wanted)
             if isinstance(value, str) and not is_text(value):
-                raise wrong(where, value, f"each {TEXT}")
+                raise wrong(argument, value, f"each {TEXT}")
         if alike := look_alike(value for value in values if isinstance(value, str)):
             raise ExperimentError(
-                f"{where} has {alike[0]} and {alike[1]}, which look the same; write "
+                f"{argument} has {alike[0]} and {alike[1]}, which look the same; write "
                 "one of them otherwise."
             )
         # Ax takes several values that are one, and fails later.
         if len(values) > 1 and all(value == values[0] for value in values):
-            raise wrong(where, values, "different ones")
+            raise wrong(argument, values, "different ones")
         if config.dependent_parameters:
             raise ExperimentError(
                 f"{config.name!r} has dependent_parameters, and every design has all "
@@ -263,45 +270,45 @@ def check_config(config: Any) -> None:
 
 
 def _check_range(config: RangeParameterConfig) -> None:
-    where = f"bounds of {config.name!r}"
+    argument = f"bounds of {config.name!r}"
     bounds: Any = config.bounds
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise wrong(where, bounds, "the smallest value and the largest")
-    lower, upper = (_checked_size(where, bound) for bound in bounds)
+        raise wrong(argument, bounds, "the smallest value and the largest")
+    lower, upper = (_checked_size(argument, bound) for bound in bounds)
     size = max(abs(lower), abs(upper))
     # Exactly: the float of 2^53 + 1 is 2^53.
     ends = [int(bound) if float(bound).is_integer() else bound for bound in bounds]
     largest = max(*map(abs, ends), ends[1] - ends[0])
     if config.parameter_type == "int" and largest > _LARGEST_WHOLE:
         raise ExperimentError(
-            f"{where} is {written(bounds)}: beyond {_LARGEST_WHOLE} (2^53), whole "
+            f"{argument} is {written(bounds)}: beyond {_LARGEST_WHOLE} (2^53), whole "
             "numbers that differ by one are the same to a model. Count from the "
             "smallest one, give a larger unit, or make it texts if it names something."
         )
     if config.scaling == "log" and 0 < lower < 1 / LARGEST:
         raise ExperimentError(
-            f"{where} has {lower}; give a number of at least {1 / LARGEST:g} on a "
+            f"{argument} has {lower}; give a number of at least {1 / LARGEST:g} on a "
             "log scale, or another unit."
         )
     if lower < upper and upper - lower < _FINEST * size:
         raise ExperimentError(
-            f"{where} is {written(bounds)}, of which few numbers between have a float; "
-            "give the difference from one of them instead."
+            f"{argument} is {written(bounds)}, of which few numbers between have a "
+            "float; give the difference from one of them instead."
         )
     if config.step_size is not None:
-        where = f"step_size of {config.name!r}"
-        step = _checked_size(where, config.step_size)
+        argument = f"step_size of {config.name!r}"
+        step = _checked_size(argument, config.step_size)
         if step <= 0 or (upper - lower) / step > _MOST_VALUES - 0.5:
-            most = f"a positive number that makes at most {_MOST_VALUES} values"
-            raise wrong(where, config.step_size, f"{most}, or leave it out")
-        count, whole = (upper - lower) / step, config.parameter_type == "int"
-        if abs(count - round(count)) > 1e-6 * count or (whole and step % 1):
+            wanted = f"a positive number that makes at most {_MOST_VALUES} values"
+            raise wrong(argument, config.step_size, f"{wanted}, or leave it out")
+        count, is_whole = (upper - lower) / step, config.parameter_type == "int"
+        if abs(count - round(count)) > 1e-6 * count or (is_whole and step % 1):
             raise ExperimentError(
-                f"{where} is {step:g}, and the bounds are {lower:g} and {upper:g}; "
+                f"{argument} is {step:g}, and the bounds are {lower:g} and {upper:g}; "
                 "give one that leads from one to the other, whole for whole numbers."
             )
         if config.scaling == "log":
-            raise ExperimentError(f"{where} goes with no log scale; leave one out.")
+            raise ExperimentError(f"{argument} goes with no log scale; leave one out.")
 
 
 def in_steps(config: Any) -> Any:
@@ -325,14 +332,14 @@ def in_steps(config: Any) -> Any:
     )
 
 
-def _checked_size(where: str, given: Any) -> float:
-    number = finite_number(given)
+def _checked_size(argument: str, value: Any) -> float:
+    number = finite_number(value)
     if number is None:
-        raise ExperimentError(f"{where} has {written(given)}; give finite numbers.")
+        raise ExperimentError(f"{argument} has {written(value)}; give finite numbers.")
     if abs(number) > LARGEST:
         raise ExperimentError(
-            f"{where} has {written(given)}, which is too large to calculate with; give "
-            f"numbers of at most {LARGEST:g}, in another unit or on a log scale."
+            f"{argument} has {written(value)}, which is too large to calculate with; "
+            f"give numbers of at most {LARGEST:g}, in another unit or on a log scale."
         )
     return number
 
@@ -360,12 +367,13 @@ def check_feasible(space: SearchSpace) -> None:
     if not constraints or can_be(constraints):
         return
     alone = [c for c in constraints if not can_be([c])]
-    what = "no design satisfies all of"
+    problem = "no design satisfies all of"
     if alone:
-        what = "no values in the ranges of its parameters satisfy"
-    which = ", ".join(map(shown_constraint, alone or constraints))
+        problem = "no values in the ranges of its parameters satisfy"
+    listed = ", ".join(map(shown_constraint, alone or constraints))
     raise ExperimentError(
-        f"parameter_constraints cannot be: {what} {which}. Change it, or the ranges."
+        f"parameter_constraints cannot be: {problem} {listed}. Change it, or the "
+        "ranges."
     )
 
 
@@ -379,10 +387,10 @@ def check_room(space: SearchSpace) -> None:
     equal = [limit for limit in limits if _is_equality(space, limit)]
     if not equal:
         return
-    which = " and ".join(map(shown_constraint, equal))
+    listed = " and ".join(map(shown_constraint, equal))
     raise ExperimentError(
         f"Every design that satisfies all parameter_constraints is at the bound of "
-        f"{which}: they make an equality. Name one parameter less, and derive it from "
+        f"{listed}: they make an equality. Name one parameter less, and derive it from "
         "the others: a DerivedParameterConfig with expression_str='1 - x - y' is what "
         "x and y leave of 1, and x + y <= 1 keeps it from being negative. Leave out a "
         "parameter that has one value."
@@ -436,13 +444,13 @@ def fit_ranges(space: SearchSpace) -> None:
 def _shares_left(space: SearchSpace, name: str) -> tuple[float, float] | None:
     """The ends that constraints leave a number as shares of its range, if they do."""
     limits, parameter = space.parameter_constraints, space.parameters[name]
-    least, most = (_solved(space, limits, name, sign) for sign in (1.0, -1.0))
-    if least.x is None or most.x is None:
+    lowest, highest = (_solved(space, limits, name, sign) for sign in (1.0, -1.0))
+    if lowest.x is None or highest.x is None:
         return None
     assert isinstance(parameter, RangeParameter)
-    whole = parameter.parameter_type is ParameterType.INT
-    unit = float(parameter.upper - parameter.lower) if whole else 1.0
-    return least.fun / unit, -most.fun / unit
+    is_whole = parameter.parameter_type is ParameterType.INT
+    unit = float(parameter.upper - parameter.lower) if is_whole else 1.0
+    return lowest.fun / unit, -highest.fun / unit
 
 
 def most_shares(space: SearchSpace) -> dict[str, float]:
@@ -450,13 +458,13 @@ def most_shares(space: SearchSpace) -> dict[str, float]:
 
     Numbers that no constraint is about are not there.
     """
-    found = {}
+    widths = {}
     for name in constrained_names(space) & space.range_parameters.keys():
         ends = _shares_left(space, name)
-        whole = space.parameters[name].parameter_type is ParameterType.INT
-        error = 0.0 if whole else _NO_RANGE
-        found[name] = 1.0 if ends is None else ends[1] - ends[0] + error
-    return found
+        is_whole = space.parameters[name].parameter_type is ParameterType.INT
+        error = 0.0 if is_whole else _NO_RANGE
+        widths[name] = 1.0 if ends is None else ends[1] - ends[0] + error
+    return widths
 
 
 def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
@@ -475,12 +483,12 @@ def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
     return low < high
 
 
-def _outwards(found: float, step: float, rounding: Callable[[float], int]) -> float:
+def _outwards(number: float, step: float, rounding: Callable[[float], int]) -> float:
     """A multiple of a step, at or beyond a number that a solver found."""
-    near = round(found / step)
-    exact = abs(found / step - near) < _TOLERANCE
+    near = round(number / step)
+    exact = abs(number / step - near) < _TOLERANCE
     # So that 0.01 stays 0.01.
-    steps = Decimal(near if exact else rounding(found / step))
+    steps = Decimal(near if exact else rounding(number / step))
     return float(steps * Decimal(repr(step)))
 
 
@@ -498,7 +506,7 @@ def _solved(
     choice has a variable for each value, which is 1 where it is taken.
     """
     names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
-    columns, offset, whole, most, rows = [], {}, [], [], []
+    columns, offset, integrality, upper_bounds, rows = [], {}, [], [], []
     for name in names:
         parameter: Any = space.parameters[name]
         is_choice = isinstance(parameter, ChoiceParameter)
@@ -511,12 +519,12 @@ def _solved(
             span = float(parameter.upper - parameter.lower)
             values, largest = ([1.0], span) if is_whole else ([span], 1.0)
         columns += [(name, value) for value in values]
-        whole += [int(is_choice or is_whole)] * len(values)
-        most += [largest] * len(values)
+        integrality += [int(is_choice or is_whole)] * len(values)
+        upper_bounds += [largest] * len(values)
     for name in names:
         if isinstance(space.parameters[name], ChoiceParameter):
-            taken = [float(column == name) for column, _ in columns]
-            rows.append(optimize.LinearConstraint(taken, 1, 1))
+            row_of_choice = [float(column == name) for column, _ in columns]
+            rows.append(optimize.LinearConstraint(row_of_choice, 1, 1))
     objective, constant = [sign * float(name == wanted) for name, _ in columns], 0.0
     for constraint in constraints:
         weights = constraint.constraint_dict
@@ -531,8 +539,8 @@ def _solved(
             objective, constant = row, bound
     solved = optimize.milp(
         objective,
-        bounds=optimize.Bounds(0, most),
-        integrality=whole,
+        bounds=optimize.Bounds(0, upper_bounds),
+        integrality=integrality,
         constraints=rows,
     )
     if solved.x is not None:
@@ -581,8 +589,8 @@ class Frame:
         first = _vertices(unit, A, b, bounds)
         _, _, directions = torch.linalg.svd(first - first.mean(0))
         second = _vertices(directions, A, b, bounds)
-        there, back = (second @ directions.T).reshape(2, len(directions), -1)
-        width = there.diagonal() - back.diagonal()
+        farthest, back = (second @ directions.T).reshape(2, len(directions), -1)
+        width = farthest.diagonal() - back.diagonal()
         vertices = torch.cat([first, second])
         centre = vertices.mean(0)
         wide = width > _FLAT
@@ -642,11 +650,11 @@ class Frame:
 
 def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:
     """The points of a polytope farthest along directions, then against them."""
-    found = []
+    vertices = []
     limits = {"A_ub": A.numpy(), "b_ub": b.numpy(), "bounds": bounds.T.numpy()}
     for direction in (*directions, *-directions):
         solved = linprog(-direction.numpy(), method="highs", **limits)
         if solved.x is None:
             raise ExperimentError(f"The constraints cannot be: {solved.message}")
-        found.append(torch.from_numpy(solved.x))
-    return torch.stack(found)
+        vertices.append(torch.from_numpy(solved.x))
+    return torch.stack(vertices)

@@ -100,17 +100,17 @@ def catalogue_parameters(
     if table.shape[1] == 0:
         table = DataFrame({table.index.name or "id": ids})
     names = [*table.columns]
-    if said := unread_index(names):
-        raise ExperimentError(f"catalogue: {said}")
+    if warning := unread_index(names):
+        raise ExperimentError(f"catalogue: {warning}")
     if not all(isinstance(name, str) and name for name in names):
         raise ExperimentError(f"The catalogue has the columns {names}; name each.")
     if len(set(names)) < len(names):
         raise ExperimentError(f"The catalogue has columns of one name among {names}.")
     columns = {name: _python_values(table[name], ids) for name in names}
     parameters = [_parameter(table[name], columns[name]) for name in names]
-    seen: dict[tuple[object, ...], str] = {}
+    first_names: dict[tuple[object, ...], str] = {}
     for name, row in zip(ids, zip(*columns.values(), strict=True), strict=True):
-        twin = seen.setdefault(row, name)
+        twin = first_names.setdefault(row, name)
         if twin != name:
             raise ExperimentError(
                 f"The rows {twin!r} and {name!r} of the catalogue are the same in "
@@ -205,8 +205,8 @@ def _python_values(column: Series, ids: list[str]) -> list[Any]:
         values = [value if is_missing(value) else float(value) for value in values]
     for row, value in zip(ids, values, strict=True):
         if is_missing(value):
-            what = f"The catalogue has no {name!r} of {row!r}"
-            raise ExperimentError(f"{what}; fill it in, or drop the row.")
+            problem = f"The catalogue has no {name!r} of {row!r}"
+            raise ExperimentError(f"{problem}; fill it in, or drop the row.")
     kinds = {type(value) for value in values}
     if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
         raise ExperimentError(
@@ -228,10 +228,10 @@ def _parameter(
     """Ax's parameter of a column."""
     name, kind = str(column.name), type(values[0])
     low, high = min(values), max(values)
-    known: dict[str, Any] = {"name": name, "parameter_type": kind.__name__}
+    shared: dict[str, Any] = {"name": name, "parameter_type": kind.__name__}
     is_category = isinstance(column.dtype, CategoricalDtype)
     if kind in (int, float) and not is_category and low < high:
-        return RangeParameterConfig(**known, bounds=(low, high))
+        return RangeParameterConfig(**shared, bounds=(low, high))
     used, ordered = set(values), False
     levels = sorted(used)
     if is_category:
@@ -244,7 +244,7 @@ def _parameter(
         )
     # Ax takes two values to be in order, always.
     ordered = ordered or len(levels) == 2
-    return ChoiceParameterConfig(**known, values=levels, is_ordered=ordered)
+    return ChoiceParameterConfig(**shared, values=levels, is_ordered=ordered)
 
 
 def number_range(parameter: Parameter) -> tuple[float, float] | None:
@@ -271,16 +271,16 @@ _FINEST = 1e-9
 """Share of a range in which rounding could make two numbers one."""
 
 
-def given_difference(given: Any) -> float | dict[str, float]:
+def given_difference(difference: Any) -> float | dict[str, float]:
     """Smallest differences that people give, as Python's numbers."""
-    if not isinstance(given, Mapping):
-        if (number := finite_number(given)) is None:
-            raise wrong("smallest_difference", given, _SHARE)
+    if not isinstance(difference, Mapping):
+        if (number := finite_number(difference)) is None:
+            raise wrong("smallest_difference", difference, _SHARE)
         return number
     numbers = {}
-    for name, each in given.items():
-        if (number := finite_number(each)) is None:
-            raise wrong(f"smallest_difference of {name!r}", each, "a finite number")
+    for name, value in difference.items():
+        if (number := finite_number(value)) is None:
+            raise wrong(f"smallest_difference of {name!r}", value, "a finite number")
         numbers[name] = number
     return numbers
 
@@ -289,21 +289,25 @@ _SHARE = "the share of a range, from 0 to below 0.5, or for each parameter a num
 _SHARE += "its own unit"
 
 
-def check_smallest_difference(space: SearchSpace, given: SmallestDifference) -> None:
+def check_smallest_difference(
+    space: SearchSpace, smallest_difference: SmallestDifference
+) -> None:
     """Checks that a search space can have such smallest differences."""
-    if not isinstance(given, Mapping):
-        if not 0 <= given < 0.5:
-            raise wrong("smallest_difference", given, _SHARE)
+    if not isinstance(smallest_difference, Mapping):
+        if not 0 <= smallest_difference < 0.5:
+            raise wrong("smallest_difference", smallest_difference, _SHARE)
         return
-    for name, difference in given.items():
+    for name, difference in smallest_difference.items():
         parameter = space.parameters.get(name)
         if not isinstance(parameter, RangeParameter):
             raise ExperimentError(
                 f"smallest_difference names {name!r}, which is no number with a range; "
                 "choices and numbers in steps that differ can be told apart."
             )
-        least = 1 if parameter.log_scale else 0
-        if not (difference > least and _width(parameter, given) < 0.5):
+        lower_limit = 1 if parameter.log_scale else 0
+        if not (
+            difference > lower_limit and _width(parameter, smallest_difference) < 0.5
+        ):
             unit = "a factor above 1" if parameter.log_scale else "a positive number"
             raise ExperimentError(
                 f"smallest_difference of {name!r} is {difference!r}; give {unit}, "
@@ -347,24 +351,28 @@ def features(
     are the names of Ax's features.
     """
     names = [*column_widths(space, 0.0)]
-    found = shares(space, designs)
+    columns_of_designs = shares(space, designs)
     choices = torch.tensor([OH_PARAM_INFIX in name for name in names])
-    found = torch.where(choices, (found > 0).double(), found)
-    return found[:, [names.index(column) for column in columns]]
+    columns_of_designs = torch.where(
+        choices, (columns_of_designs > 0).double(), columns_of_designs
+    )
+    return columns_of_designs[:, [names.index(column) for column in columns]]
 
 
 def in_smallest_differences(
-    space: SearchSpace, given: SmallestDifference, designs: Sequence[TParameterization]
+    space: SearchSpace,
+    smallest_difference: SmallestDifference,
+    designs: Sequence[TParameterization],
 ) -> Tensor:
     """`shares` in smallest differences: nobody can tell designs less than 1 apart."""
-    widths = [*column_widths(space, given).values()]
+    widths = [*column_widths(space, smallest_difference).values()]
     return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
 
 
 def has_designs(
     space: SearchSpace,
     catalogue: Catalogue | None,
-    given: SmallestDifference,
+    smallest_difference: SmallestDifference,
     number: int,
 ) -> bool:
     """Whether there are so many designs that a person can tell apart.
@@ -375,43 +383,47 @@ def has_designs(
     if catalogue is not None:
         return len(catalogue.rows) >= number
     limits, parameters = space.parameter_constraints, space.tunable_parameters.values()
-    told, whole = 1.0, 1.0
+    distinct, cardinality = 1.0, 1.0
     for parameter in parameters:
-        whole *= parameter.cardinality()
+        cardinality *= parameter.cardinality()
         if isinstance(parameter, ChoiceParameter):
-            told *= len(parameter.values)
+            distinct *= len(parameter.values)
         else:
             # Shares such as a third are not exact.
-            steps = 1 / max(_width(parameter, given), _FINEST) + 1e-6
-            told *= min(parameter.cardinality(), math.floor(steps) + 1)
-    if told < number or not limits or whole > _MOST_TRIED:
-        return told >= number
+            steps = 1 / max(_width(parameter, smallest_difference), _FINEST) + 1e-6
+            distinct *= min(parameter.cardinality(), math.floor(steps) + 1)
+    if distinct < number or not limits or cardinality > _MOST_TRIED:
+        return distinct >= number
     tried = product(*map(all_values, parameters))
-    designs = (dict(zip(space.tunable_parameters, each, strict=True)) for each in tried)
-    allowed = (each for each in designs if all(limit.check(each) for limit in limits))
+    designs = (
+        dict(zip(space.tunable_parameters, values, strict=True)) for values in tried
+    )
+    allowed = (
+        design for design in designs if all(limit.check(design) for limit in limits)
+    )
     return len([*islice(allowed, number)]) == number
 
 
-def can_differ(space: SearchSpace, given: SmallestDifference) -> bool:
+def can_differ(space: SearchSpace, smallest_difference: SmallestDifference) -> bool:
     """Whether the ends that constraints leave numbers are so far apart as to be told.
 
     Where they are not, no two designs are.
     """
     if any(isinstance(p, ChoiceParameter) for p in space.tunable_parameters.values()):
         return True
-    left = most_shares(space)
+    free_shares = most_shares(space)
     steps = (
-        left.get(name, 1.0) / width
-        for name, width in column_widths(space, given).items()
+        free_shares.get(name, 1.0) / width
+        for name, width in column_widths(space, smallest_difference).items()
     )
     # Shares such as a third are not exact.
     return sum(step**2 for step in steps) > 1 - 1e-6
 
 
-def few_values(parameter: Parameter, most: float) -> bool:
+def few_values(parameter: Parameter, limit: float) -> bool:
     """Whether a parameter is a choice, or a whole number of at most so many values."""
     choice = isinstance(parameter, ChoiceParameter)
-    return choice or bool(parameter.cardinality() <= most)
+    return choice or bool(parameter.cardinality() <= limit)
 
 
 def all_values(parameter: Parameter) -> Sequence[Any]:
@@ -422,11 +434,13 @@ def all_values(parameter: Parameter) -> Sequence[Any]:
     return range(int(parameter.lower), int(parameter.upper) + 1)
 
 
-def column_widths(space: SearchSpace, given: SmallestDifference) -> dict[str, float]:
+def column_widths(
+    space: SearchSpace, smallest_difference: SmallestDifference
+) -> dict[str, float]:
     """Smallest differences of the columns of `shares`, by the names of features."""
     widths: dict[str, float] = {}
     for name, parameter in space.tunable_parameters.items():
-        width = max(_width(parameter, given), _FINEST)
+        width = max(_width(parameter, smallest_difference), _FINEST)
         if isinstance(parameter, ChoiceParameter) and not parameter.is_ordered:
             places = range(len(parameter.values))
             widths |= {f"{name}{OH_PARAM_INFIX}{i}": width for i in places}
@@ -435,33 +449,44 @@ def column_widths(space: SearchSpace, given: SmallestDifference) -> dict[str, fl
     return widths
 
 
-def _width(parameter: Parameter, given: SmallestDifference) -> float:
+def _width(parameter: Parameter, smallest_difference: SmallestDifference) -> float:
     """Smallest difference as a share of the parameter's range on its scale."""
     if isinstance(parameter, ChoiceParameter):
         return 1 / (len(parameter.values) - 1) if parameter.is_ordered else 1.0
     assert isinstance(parameter, RangeParameter)
     lower, upper = float(parameter.lower), float(parameter.upper)
-    if isinstance(given, Mapping) and parameter.name in given:
-        own = given[parameter.name]
+    if (
+        isinstance(smallest_difference, Mapping)
+        and parameter.name in smallest_difference
+    ):
+        difference = smallest_difference[parameter.name]
         log = parameter.log_scale
-        return math.log(own) / math.log(upper / lower) if log else own / (upper - lower)
-    share = DEFAULT_SHARE if isinstance(given, Mapping) else given
-    whole = parameter.parameter_type is ParameterType.INT
-    if whole and not parameter.log_scale:
+        return (
+            math.log(difference) / math.log(upper / lower)
+            if log
+            else difference / (upper - lower)
+        )
+    share = (
+        DEFAULT_SHARE
+        if isinstance(smallest_difference, Mapping)
+        else smallest_difference
+    )
+    is_whole = parameter.parameter_type is ParameterType.INT
+    if is_whole and not parameter.log_scale:
         return max(1.0, math.floor(share * (upper - lower))) / (upper - lower)
     return share
 
 
 def own_options(
-    space: SearchSpace, catalogue: Catalogue | None, given: object
+    space: SearchSpace, catalogue: Catalogue | None, options: object
 ) -> list[TParameterization]:
     """Options that a person chose, as they are and in their order."""
     wanted = "a list of two or more designs, each the values of its parameters by name"
-    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
-        raise wrong("options", given, wanted)
-    if len(given) < 2:
-        raise ExperimentError(f"options has {len(given)}; give {wanted}.")
-    return checked_options([own_design(space, catalogue, option) for option in given])
+    if isinstance(options, str | Mapping) or not isinstance(options, Sequence):
+        raise wrong("options", options, wanted)
+    if len(options) < 2:
+        raise ExperimentError(f"options has {len(options)}; give {wanted}.")
+    return checked_options([own_design(space, catalogue, option) for option in options])
 
 
 def checked_options(designs: list[TParameterization]) -> list[TParameterization]:
@@ -475,43 +500,43 @@ def checked_options(designs: list[TParameterization]) -> list[TParameterization]
 
 
 def own_design(
-    space: SearchSpace, catalogue: Catalogue | None, given: object
+    space: SearchSpace, catalogue: Catalogue | None, design_or_id: object
 ) -> TParameterization:
     """A design that a person chose, with values of the types that Ax has.
 
     Values are given by the names of parameters, of which fixed and derived ones may be
     left out; of a catalogue the id of a row says the same.
     """
-    if catalogue is None or isinstance(given, Mapping):
-        design = _free_design(space, given)
+    if catalogue is None or isinstance(design_or_id, Mapping):
+        design = _free_design(space, design_or_id)
         if catalogue is not None and catalogue.id_of(design) is None:
             raise ExperimentError(
-                f"The design {written(given)} is no row of the catalogue; give values "
-                "that are together in one of its rows, or the id of a row."
+                f"The design {written(design_or_id)} is no row of the catalogue; give "
+                "values that are together in one of its rows, or the id of a row."
             )
         return design
     # NaN and what is no single value are no ids.
-    is_id = is_scalar(given) and not is_missing(given)
-    if is_id and isinstance(given, Real) and not is_bool(given):
-        is_id = finite_number(given) is not None
-    if not is_id or str(given) not in catalogue.rows:
-        raise ExperimentError(f"The catalogue has no row {written(given)}.")
-    return dict(catalogue.rows[str(given)])
+    is_id = is_scalar(design_or_id) and not is_missing(design_or_id)
+    if is_id and isinstance(design_or_id, Real) and not is_bool(design_or_id):
+        is_id = finite_number(design_or_id) is not None
+    if not is_id or str(design_or_id) not in catalogue.rows:
+        raise ExperimentError(f"The catalogue has no row {written(design_or_id)}.")
+    return dict(catalogue.rows[str(design_or_id)])
 
 
-def _free_design(space: SearchSpace, given: object) -> TParameterization:
+def _free_design(space: SearchSpace, values: object) -> TParameterization:
     """A design of the search space."""
-    if not isinstance(given, Mapping):
-        raise wrong("A design", given, "the values of its parameters by name")
-    if unknown := [name for name in given if name not in space.parameters]:
+    if not isinstance(values, Mapping):
+        raise wrong("A design", values, "the values of its parameters by name")
+    if unknown := [name for name in values if name not in space.parameters]:
         raise ExperimentError(
             f"There is no parameter {', '.join(map(repr, unknown))}; there are "
             f"{', '.join(space.parameters)}."
         )
-    design = {k: _typed(space.parameters[k], v) for k, v in given.items()}
+    design = {k: _typed(space.parameters[k], v) for k, v in values.items()}
     if missing := space.tunable_parameters.keys() - design.keys():
         raise ExperimentError(
-            f"The design {written(dict(given))} has no {', '.join(sorted(missing))}; "
+            f"The design {written(dict(values))} has no {', '.join(sorted(missing))}; "
             "give each parameter a value."
         )
     for parameter in space.parameters.values():
@@ -520,26 +545,26 @@ def _free_design(space: SearchSpace, given: object) -> TParameterization:
     for name, parameter in space.parameters.items():
         if name not in design and isinstance(parameter, DerivedParameter):
             design[name] = parameter.compute(design)
-    whole = {name: design[name] for name in space.parameters}
+    complete = {name: design[name] for name in space.parameters}
     try:
-        space.check_membership(whole, raise_error=True)
+        space.check_membership(complete, raise_error=True)
     except (AxError, ValueError) as error:
         # In words of the person and not of Ax, as far as they go.
-        found = [
-            f"{name} is {written(whole[name])}, and should be {allowed(parameter)}"
+        faults = [
+            f"{name} is {written(complete[name])}, and should be {allowed(parameter)}"
             for name, parameter in space.parameters.items()
             if not isinstance(parameter, DerivedParameter)
-            and not parameter.validate(whole[name])
+            and not parameter.validate(complete[name])
         ]
-        found += [
+        faults += [
             f"{shown_constraint(limit)} should hold"
             for limit in space.parameter_constraints
-            if not limit.check({n: whole[n] for n in limit.constraint_dict})
+            if not limit.check({n: complete[n] for n in limit.constraint_dict})
         ]
         raise ExperimentError(
-            f"A design is not in the search space: {'; '.join(found) or error}"
+            f"A design is not in the search space: {'; '.join(faults) or error}"
         ) from error
-    return whole
+    return complete
 
 
 _MOST_NAMED = 10
@@ -549,8 +574,8 @@ _MOST_NAMED = 10
 def allowed(parameter: Parameter) -> str:
     """The values that a parameter can have, in plain words."""
     if isinstance(parameter, RangeParameter):
-        whole = "whole " if parameter.parameter_type is ParameterType.INT else ""
-        return f"a {whole}number from {parameter.lower:g} to {parameter.upper:g}"
+        unit = "whole " if parameter.parameter_type is ParameterType.INT else ""
+        return f"a {unit}number from {parameter.lower:g} to {parameter.upper:g}"
     if isinstance(parameter, ChoiceParameter):
         values = [*map(written, parameter.values)]
         if len(values) > _MOST_NAMED and number_range(parameter) is not None:
