@@ -207,7 +207,7 @@ def test_what_home_adds_does_not_stretch_the_axis_of_utilities(
     table = pd.DataFrame({"utility": mean, "lower": mean - 0.1, "upper": mean + 0.1})
     for name in ["rank", "rank_lower", "rank_upper", "answers"]:
         table[name] = range(1, 501)
-    table[["win_rate", "best"]] = 0.5
+    table[["win_rate", "best", "least", "most", "better"]] = 0.5
     home = PositionBias((0.3, 0.2, 0.4), (0.57, 0.55, 0.6))
     drawn = []
 

@@ -239,7 +239,8 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 def _texts(board: DataFrame) -> Texts:
     bad = BOTH_BAD in board.columns
-    heads = ["rank", "item", "utility", "95 %", "win rate", "best", "answers"]
+    heads = ["rank", "item", "utility", "95 %", "to the first", "better", "win rate"]
+    heads += ["best", "answers"]
     rows = [heads + ["both bad"] * bad]
     for name, row in board.iterrows():
         cells = [
@@ -247,6 +248,8 @@ def _texts(board: DataFrame) -> Texts:
             str(name),
             f"{row['utility']:z.2f}",
             f"{row['lower']:z.2f} to {row['upper']:z.2f}",
+            _beside_the_first(row),
+            f"{100 * row['better']:.0f} %",
             f"{100 * row['win_rate']:.0f} %",
             f"{100 * row['best']:.0f} %",
             f"{row['answers']:,.0f}",
@@ -257,6 +260,13 @@ def _texts(board: DataFrame) -> Texts:
             cells.append(f"{100 * row[BOTH_BAD]:.0f} %" if has_answers else "")
         rows.append(cells)
     return rows
+
+
+def _beside_the_first(row: Series[float]) -> str:
+    """Returns the difference of a utility to the first one, with its interval."""
+    if row["least"] == row["most"]:
+        return ""
+    return f"{row['difference']:z.2f} ({row['least']:z.2f} to {row['most']:z.2f})"
 
 
 def _ranks(row: Series[float]) -> str:

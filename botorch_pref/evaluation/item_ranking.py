@@ -28,6 +28,7 @@ from botorch_pref.evaluation.leaderboard import (
     leaderboard,
     position_bias,
 )
+from botorch_pref.evaluation.progress import connected_components
 from botorch_pref.evaluation.raters import rater_reliability
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Choices, Comparisons, Feedback
@@ -107,23 +108,33 @@ class ItemRanking:
 
         Returns:
             The table of :func:`.leaderboard`, with utilities above the mean of all
-            items, of which duels say nothing, and with the number of ``answers`` about
-            each item, of that rater alone where one is named.
+            items, of which duels say nothing; the ``difference`` of each to the first
+            item, with its interval from ``least`` to ``most``, and the probability
+            that it is ``better`` than that one, 0 of itself; and the number of
+            ``answers`` about each item, of that rater alone where one is named. Where
+            no answers connect items, ``group`` numbers those that they do, and only
+            the prior and features compare two groups.
         """
         utility, points = self.utility(rater), self.items.points
         table = leaderboard(utility, points, self.items.names, top=top, level=level)
-        ends, order = (
-            _above_mean(utility, points, level),
-            self.items.places(table.index),
+        order = self.items.places(table.index)
+        columns = _above_mean(utility, points[order], level)
+        columns |= _beside_the_first(utility, points[order], level)
+        table = table.assign(
+            **{name: column.numpy() for name, column in columns.items()}
         )
-        table = table.assign(**{name: end[order].numpy() for name, end in ends.items()})
         answers = self.answers
         if rater is not None:
             answers = answers[answers[RATER] == rater]
         number = answers_about(answers, answers[COUNT])
-        return table.assign(
-            answers=number.reindex(table.index, fill_value=0).astype(int)
+        table["answers"] = number.reindex(table.index, fill_value=0).astype(int)
+        duels = self.answers.drop(columns=RATER, errors="ignore")
+        groups = connected_components(
+            len(self.items.names), self.items.feedback(duels)[1]
         )
+        if bool((groups > 0).any()):
+            table["group"] = 1 + groups[order].numpy()
+        return table
 
     def position_bias(self, level: float = LEVEL) -> PositionBias | None:
         """Advantage of being at home or shown first; None where no answer says it."""
@@ -267,16 +278,48 @@ def _above_mean(
     utility: PreferenceGP | GroupUtility, points: Tensor, level: float
 ) -> dict[str, Tensor]:
     """Utilities above the mean of all items, with the ends of their intervals."""
+    mean, covariance = _moments(utility, points)
+    covariance = covariance - covariance.mean(0)
+    deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()
+    mean = mean - mean.mean()
+    half = _half_width(level) * deviation
+    return {"utility": mean, "lower": mean - half, "upper": mean + half}
+
+
+def _beside_the_first(
+    utility: PreferenceGP | GroupUtility, points: Tensor, level: float
+) -> dict[str, Tensor]:
+    """Differences to the first item, with intervals, and whether they are positive."""
+    mean, covariance = _moments(utility, points)
+    variance = covariance.diagonal()
+    variance = variance + variance[0] - 2 * covariance[0]
+    # That of the first one is nothing but rounding.
+    deviation = variance.clamp_min(0).sqrt()
+    deviation[0] = 0.0
+    difference = mean - mean[0]
+    half = _half_width(level) * deviation
+    better = torch.special.ndtr(difference / deviation).nan_to_num(0.0)
+    return {
+        "difference": difference,
+        "least": difference - half,
+        "most": difference + half,
+        "better": better,
+    }
+
+
+def _moments(
+    utility: PreferenceGP | GroupUtility, points: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Posterior mean and covariance of items."""
     with torch.no_grad():
         posterior: Any = utility.posterior(points)
         utilities = posterior.distribution
-        covariance = utilities.covariance_matrix
-        covariance = covariance - covariance.mean(0)
-        deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()
-        mean = utilities.mean - utilities.mean.mean()
-    tail = torch.tensor(0.5 + 0.5 * level, dtype=mean.dtype)
-    half = torch.special.ndtri(tail) * deviation
-    return {"utility": mean, "lower": mean - half, "upper": mean + half}
+        return utilities.mean, utilities.covariance_matrix
+
+
+def _half_width(level: float) -> Tensor:
+    """Half of an interval of a standard normal."""
+    return torch.special.ndtri(torch.tensor(0.5 + 0.5 * level, dtype=torch.double))
 
 
 def answers_about(answers: DataFrame, number: Series[int]) -> Series[float]:

@@ -53,6 +53,37 @@ def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
         assert table[name].tolist() == pytest.approx(values.tolist(), abs=1e-6)
 
 
+def test_items_are_told_beside_the_first_and_groups_apart() -> None:
+    answers = pd.DataFrame({"winner": [*"aababd"], "loser": [*"bccbae"]})
+    ranking = rank_items(answers)
+    board = ranking.board(level=0.9)
+    points = ranking.items.points[ranking.items.places(board.index)]
+    with torch.no_grad():
+        utilities = ranking.model.posterior(points).distribution
+    # Plain draws of the same posterior, 200,000 of them.
+    root = torch.linalg.cholesky(utilities.covariance_matrix)
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(200_000, 5, dtype=torch.double, generator=generator)
+    drawn = utilities.mean + noise @ root.T
+    gaps = drawn - drawn[:, :1]
+    error = 5 * 0.5 / 200_000**0.5
+    assert board["better"].tolist() == pytest.approx(
+        (gaps > 0).double().mean(0).tolist(), abs=error
+    )
+    assert board["difference"].iloc[1:].tolist() == pytest.approx(
+        gaps.mean(0)[1:].tolist(), abs=0.03
+    )
+    for name, share in (("least", 0.05), ("most", 0.95)):
+        expected = gaps[:, 1:].quantile(share, dim=0).tolist()
+        assert board[name].iloc[1:].tolist() == pytest.approx(expected, abs=0.05)
+    assert board.iloc[0][["difference", "least", "most", "better"]].tolist() == [0] * 4
+    groups = board["group"]
+    assert groups[[*"abc"]].nunique() == 1
+    assert groups["d"] == groups["e"] != groups["a"]
+    connected = rank_items(pd.DataFrame({"winner": ["a"], "loser": ["b"]}))
+    assert "group" not in connected.board()
+
+
 def said(*rows: tuple[str, str, bool]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["winner", "loser", "tie"])
 
