@@ -23,18 +23,21 @@ def in_turn(
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
-        def each(**given: Any) -> None:
+        def each(**shared_arguments: Any) -> None:
             for case in cases:
-                own = dict(zip(keys, [case] if len(keys) == 1 else case, strict=True))
+                values_of_case = [case] if len(keys) == 1 else case
+                own_arguments = dict(zip(keys, values_of_case, strict=True))
                 try:
-                    test(**given, **own)
+                    test(**shared_arguments, **own_arguments)
                 except BaseException as error:
-                    error.add_note(f"in the case {own}")
+                    error.add_note(f"in the case {own_arguments}")
                     raise
 
-        left = inspect.signature(test).parameters.items()
-        others = [parameter for name, parameter in left if name not in keys]
-        each.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
+        parameters = inspect.signature(test).parameters.items()
+        shared_parameters = [
+            parameter for name, parameter in parameters if name not in keys
+        ]
+        each.__signature__ = inspect.Signature(shared_parameters)  # type: ignore[attr-defined]
         return each
 
     return decorated

@@ -107,5 +107,7 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     sample, soon = initializers.get_polytope_samples, {"n_burnin": 64, "n_thinning": 1}
     monkeypatch.setattr(
-        initializers, "get_polytope_samples", lambda **given: sample(**given | soon)
+        initializers,
+        "get_polytope_samples",
+        lambda **arguments: sample(**arguments | soon),
     )

@@ -31,7 +31,7 @@ def global_states() -> tuple[Any, ...]:
 
 def with_points_among(points: Tensor) -> Tensor:
     """Points, ``n x d``, and those among them by which `DistinctOptions` weighs."""
-    least, most = points.amin(0), points.amax(0)
+    lowest, highest = points.amin(0), points.amax(0)
     engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
     shares = engine.draw(32, dtype=torch.float64)
-    return torch.cat([points, least + shares * (most - least)])
+    return torch.cat([points, lowest + shares * (highest - lowest)])

@@ -13,17 +13,17 @@ RUN = subprocess.run
 class ModelsHere:
     """Does in this process what the process that fits models does elsewhere."""
 
-    def run(self, notes: list[str], job: Callable[..., Any], *given: Any) -> Any:
-        return job(*given)
+    def run(self, notes: list[str], job: Callable[..., Any], *arguments: Any) -> Any:
+        return job(*arguments)
 
     def close(self) -> None:
         pass
 
 
-def run(command: list[str], **given: Any) -> subprocess.CompletedProcess[Any]:
+def run(command: list[str], **arguments: Any) -> subprocess.CompletedProcess[Any]:
     """``subprocess.run``, by a fork where a program is given as ``python -c``."""
     if command[:2] != [sys.executable, "-c"]:
-        return RUN(command, **given)
+        return RUN(command, **arguments)
     process = get_context("fork").Process(target=exec, args=(command[-1], {}))
     process.start()
     process.join()

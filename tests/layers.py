@@ -164,12 +164,14 @@ def modules() -> str:
     """Every module with the first line of its docstring, as Markdown by parts."""
     lines = []
     for part in PARTS:
-        here = PACKAGE / part.name
+        folder = PACKAGE / part.name
         paths = (
-            sorted(here.rglob("*.py")) if here.is_dir() else [here.with_suffix(".py")]
+            sorted(folder.rglob("*.py"))
+            if folder.is_dir()
+            else [folder.with_suffix(".py")]
         )
-        told = [p for p in paths if p.stem != "__init__" or not here.is_dir()]
-        lines += [f"- `{_name(path)}`: {_first_line(path)}" for path in told]
+        listed = [p for p in paths if p.stem != "__init__" or not folder.is_dir()]
+        lines += [f"- `{_name(path)}`: {_first_line(path)}" for path in listed]
     return "\n".join(lines)
 
 

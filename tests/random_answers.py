@@ -26,21 +26,21 @@ def integers(generator: Generator, high: int, count: int = 5) -> Tensor:
     return torch.randint(high, (count,), generator=generator)
 
 
-def counted(generator: Generator, answers: Feedback, most: int = 1000) -> Feedback:
+def counted(generator: Generator, answers: Feedback, largest: int = 1000) -> Feedback:
     """The same answers, each given many times, where their kind has counts."""
     counts = {}
     for name, fields in type(answers).counted.items():
         rows = getattr(answers, fields[0])
         if rows is not None:
-            log = uniform(generator, len(rows)) * torch.tensor(float(most)).log()
+            log = uniform(generator, len(rows)) * torch.tensor(float(largest)).log()
             counts[str(name)] = log.exp().round().long()
     return dataclasses.replace(answers, **counts)
 
 
-def repeated(generator: Generator, answers: Feedback, most: int = 20) -> Feedback:
+def repeated(generator: Generator, answers: Feedback, largest: int = 20) -> Feedback:
     """The same answers, each some times one after the other, one by one."""
     times = [
-        1 + torch.randint(most, (len(counts),), generator=generator)
+        1 + torch.randint(largest, (len(counts),), generator=generator)
         for counts in (
             answers.answer_counts.split(
                 [len(getattr(answers, f[0])) for f in answers.tables.values()]

@@ -40,18 +40,18 @@ def test_the_walk_is_the_one_that_runs() -> None:
     """Every file that the page names is entered, in that order."""
     section = _section("The walk of one comparison")
     steps = re.findall(r"^\d+\. `(\w+)`(.*?)(?=^\d+\. |\Z)", section, re.M | re.S)
-    told = {name: re.findall(r"`([\w/]+\.py)`", text) for name, text in steps}
-    found = walk()
-    assert list(told) == list(found)
-    for name, paths in told.items():
-        assert paths == [path for path in found[name] if path in paths], name
+    listed = {name: re.findall(r"`([\w/]+\.py)`", text) for name, text in steps}
+    passed = walk()
+    assert list(listed) == list(passed)
+    for name, paths in listed.items():
+        assert paths == [path for path in passed[name] if path in paths], name
     stated = int(re.findall(r"passes (\d+) files", section)[0])
-    assert sum(map(len, found.values())) == stated
+    assert sum(map(len, passed.values())) == stated
 
 
 def test_a_tie_passes_the_files_that_lead_to_its_posterior() -> None:
     section = _section("How a tie becomes a posterior")
-    told = re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.M)
+    stated = re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.M)
     X = torch.tensor([[0.1], [0.8]], dtype=torch.double)
 
     def tie() -> None:
@@ -59,8 +59,8 @@ def test_a_tie_passes_the_files_that_lead_to_its_posterior() -> None:
         EPPreferenceGP(X, answers).eval().posterior(X)
 
     passed = files_passed(tie)
-    assert set(told) <= set(passed), passed
-    assert len(told) <= 8
+    assert set(stated) <= set(passed), passed
+    assert len(stated) <= 8
 
 
 @pytest.mark.parametrize("model_class", MODELS, ids=lambda cls: cls.__name__)

@@ -92,8 +92,8 @@ def test_ratings_of_people_are_believed_as_far_as_they_deserve() -> None:
         X = uniform(16, 8, seed=seed)
         utility = 2 * X[:, 0] - 3 * (X[:, 1] - 0.4).square() - 0.5
         share = torch.special.ndtr(utility / 2**0.5)
-        heard = (10 * (share + 0.1 * normal(16, seed=seed))).round() / 10
-        feedback = Ratings(torch.arange(16), heard.clamp(0.05, 0.95))
+        ratings = (10 * (share + 0.1 * normal(16, seed=seed))).round() / 10
+        feedback = Ratings(torch.arange(16), ratings.clamp(0.05, 0.95))
         posterior = default_model(X, feedback).posterior(X)
         error = (posterior.mean.squeeze(-1) - utility).abs()
         covered.append(error <= 1.96 * posterior.variance.squeeze(-1).sqrt())

@@ -37,8 +37,8 @@ def test_models_are_cross_validated_alike(scheduler: str) -> None:
     model = EPPreferenceGP(points, pairs).eval()
     model.posterior(points)
     alone = cross_validate_model(model, num_folds=4)
-    both = cross_validate_model(model, num_folds=4, n_jobs=2)
-    pd.testing.assert_frame_equal(both, alone)
+    models = cross_validate_model(model, num_folds=4, n_jobs=2)
+    pd.testing.assert_frame_equal(models, alone)
     from distributed import Client
 
     with Client(scheduler), joblib.parallel_config(backend="dask"):
@@ -46,12 +46,12 @@ def test_models_are_cross_validated_alike(scheduler: str) -> None:
 
 
 def test_boards_are_made_alike(scheduler: str, tmp_path: Path) -> None:
-    said, out = tmp_path / "answers.csv", tmp_path / "out"
-    said.write_text("winner,loser,kind\na,b,x\nb,c,x\na,c,y\nc,b,y\nb,a,y\n")
-    command = ["rank", str(said), "--out", str(out), "--category", "kind"]
+    answer_path, out = tmp_path / "answers.csv", tmp_path / "out"
+    answer_path.write_text("winner,loser,kind\na,b,x\nb,c,x\na,c,y\nc,b,y\nb,a,y\n")
+    command = ["rank", str(answer_path), "--out", str(out), "--category", "kind"]
     boards = []
-    for more in ([], ["--jobs", "2"], ["--scheduler", scheduler]):
-        assert main([*command, *more]) == 0
+    for options in ([], ["--jobs", "2"], ["--scheduler", scheduler]):
+        assert main([*command, *options]) == 0
         boards.append(pd.read_csv(out / "leaderboard.csv"))
     for board in boards[1:]:
         pd.testing.assert_frame_equal(board, boards[0])
@@ -60,8 +60,8 @@ def test_boards_are_made_alike(scheduler: str, tmp_path: Path) -> None:
 def test_runs_of_the_suite_are_played_alike(scheduler: str, tmp_path: Path) -> None:
     assert not run_cells(CELLS, tmp_path / "here", jobs=1)
     assert not run_cells(CELLS, tmp_path / "there", scheduler=scheduler)
-    here, there = (
+    local_folder, cluster_folder = (
         read_runs(tmp_path / place, "tiny").drop(columns="seconds")
         for place in ("here", "there")
     )
-    assert here.equals(there)
+    assert local_folder.equals(cluster_folder)

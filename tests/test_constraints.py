@@ -24,27 +24,31 @@ def pinned() -> dict[str, str]:
     return {name_of(pin): pin for pin in pins}
 
 
-def needed(requirement: str, seen: set[tuple[str, str]]) -> Iterator[str]:
+def needed(requirement: str, visited: set[tuple[str, str]]) -> Iterator[str]:
     """Names of a requirement and of all that it needs here, transitively."""
     parsed = Requirement(requirement)
-    own = PROJECT["project"]
+    project = PROJECT["project"]
     for extra in ("", *parsed.extras):
         key = (name_of(requirement), extra)
-        if key in seen:
+        if key in visited:
             continue
-        seen.add(key)
-        if key[0] == own["name"]:
-            more = own["optional-dependencies"][extra] if extra else own["dependencies"]
+        visited.add(key)
+        if key[0] == project["name"]:
+            requirements = (
+                project["optional-dependencies"][extra]
+                if extra
+                else project["dependencies"]
+            )
         else:
             yield key[0]
             try:
-                more = requires(key[0]) or []
+                requirements = requires(key[0]) or []
             except PackageNotFoundError:
                 continue  # of another platform
-        for one in more:
-            marker = Requirement(one).marker
+        for requirement_of_package in requirements:
+            marker = Requirement(requirement_of_package).marker
             if marker is None or marker.evaluate({"extra": extra}):
-                yield from needed(one, seen)
+                yield from needed(requirement_of_package, visited)
 
 
 def test_all_that_the_extras_for_tests_and_docs_install_is_pinned() -> None:
@@ -62,7 +66,9 @@ def test_pins_are_whole_versions_without_local_ones() -> None:
 
 def test_what_the_extra_of_ax_imports_is_declared() -> None:
     declared = PROJECT["project"]["optional-dependencies"]["ax"]
-    assert {"ax-platform", "pandas", "sqlalchemy"} <= {name_of(one) for one in declared}
+    assert {"ax-platform", "pandas", "sqlalchemy"} <= {
+        name_of(requirement) for requirement in declared
+    }
 
 
 def test_a_version_is_said_alike_everywhere() -> None:

@@ -21,10 +21,10 @@ def _cells(text: str) -> dict[tuple[str, str, str], str]:
     """Marks of a table of engines by kind of answer, likelihood and model."""
     lines = [line.strip("|").split("|") for line in text.splitlines()]
     rows = [[cell.strip(" `") for cell in line] for line in lines]
-    (_, _, *models), _, *rest = rows
+    (_, _, *models), _, *columns = rows
     return {
         (kind, likelihood, model): mark
-        for kind, likelihood, *marks in rest
+        for kind, likelihood, *marks in columns
         for model, mark in zip(models, marks, strict=True)
     }
 
@@ -33,14 +33,16 @@ def test_the_table_of_engines_is_the_one_that_the_code_prints() -> None:
     """Of all classes of the package: other tests register some of their own."""
     page = (DOCS / "feedback.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| feedback \| likelihood .*\n(?:\|.*\n)+", page, re.M)
-    told, printed = _cells(table), _cells(engine_table())
+    stated_cells, printed = _cells(table), _cells(engine_table())
     registered = [
         *registered_likelihoods().values(),
         *(entry.model_class for entry in registered_models()),
     ]
-    others = {c.__name__ for c in registered if c.__module__.split(".")[0] != PACKAGE}
-    assert told == {
-        key: mark for key, mark in printed.items() if not others & set(key[1:])
+    foreign_names = {
+        c.__name__ for c in registered if c.__module__.split(".")[0] != PACKAGE
+    }
+    assert stated_cells == {
+        key: mark for key, mark in printed.items() if not foreign_names & set(key[1:])
     }
 
 
@@ -84,8 +86,8 @@ def _written(page: Path, kinds: tuple[str, ...] = ("markdown", "code")) -> str:
     if page.suffix != ".ipynb":
         return text
     cells = json.loads(text)["cells"]
-    told = (cell["source"] for cell in cells if cell["cell_type"] in kinds)
-    return "\n\n".join("".join(lines) for lines in told)
+    sources = (cell["source"] for cell in cells if cell["cell_type"] in kinds)
+    return "\n\n".join("".join(lines) for lines in sources)
 
 
 def _prose(page: Path) -> str:
@@ -104,7 +106,7 @@ def _dangling(page: Path, text: str) -> list[str]:
     """Links that lead to no file or to no heading."""
     links = re.findall(r'\]\(([^)\s]+)\)|src="([^"]+)"', text)
     lost = []
-    for link in ("".join(found) for found in links):
+    for link in ("".join(parts) for parts in links):
         name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
         if link.startswith(("http:", "https:")):
@@ -259,7 +261,7 @@ def test_the_readme_is_short_and_has_the_figures_of_the_claims() -> None:
 @pytest.mark.parametrize("name", ["index.md", "questions.md"])
 def test_pages_state_shares_of_starts_as_the_claims_do(name: str) -> None:
     page = " ".join((DOCS / name).read_text(encoding="utf-8").split())
-    stated = [(n, *rest) for *rest, n in STATED.findall(page)]
+    stated = [(n, *shares) for *shares, n in STATED.findall(page)]
     assert len(stated) == page.count(" of 100 starts") >= 2
     assert {*stated} <= {tuple(figures) for figures in _claims().values()}
 
@@ -291,18 +293,20 @@ def _is_rounded(told: str, exact: str) -> bool:
 
 
 def test_the_table_of_options_has_the_figures_of_the_benchmarks() -> None:
-    told = (DOCS / "logbook" / "several-options.md").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = {}
+    page_text = (DOCS / "logbook" / "several-options.md").read_text(encoding="utf-8")
+    stated: dict[str, list[str]] = {}
     for setting in ("hartmann6-probit-0.3", "sixhumpcamel-narrow-probit-0.2"):
         page = DOCS / "logbook" / f"options-{setting}.md"
         for cells in map(_columns, page.read_text(encoding="utf-8").splitlines()):
             if len(cells) == 10:
-                found.setdefault(cells[0], []).extend(cells[3:5])
+                stated.setdefault(cells[0], []).extend(cells[3:5])
     rows = {
-        row[0]: row[1:] for row in map(_columns, told.splitlines()) if len(row) == 5
+        row[0]: row[1:]
+        for row in map(_columns, page_text.splitlines())
+        if len(row) == 5
     }
     assert rows.keys() > RULES_OF_OPTIONS.keys()
     for name, rule in RULES_OF_OPTIONS.items():
-        for cell, exact in zip(rows[name], found[rule], strict=True):
+        for cell, exact in zip(rows[name], stated[rule], strict=True):
             assert _is_rounded(cell, exact), (name, cell, exact)
     assert not _is_rounded("0.33 ± 0.04", "0.336 ± 0.04")

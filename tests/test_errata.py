@@ -30,9 +30,9 @@ def phi(z: Tensor) -> Tensor:
     return torch.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
 
 
-def derivative(function: Callable[[Tensor], Tensor], at: float, order: int) -> float:
+def derivative(function: Callable[[Tensor], Tensor], point: float, order: int) -> float:
     """Of a function of a number, by automatic differentiation."""
-    x = torch.tensor(at, **DOUBLE, requires_grad=True)
+    x = torch.tensor(point, **DOUBLE, requires_grad=True)
     value = function(x)
     for _ in range(order):
         (value,) = torch.autograd.grad(value, x, create_graph=True)
@@ -80,8 +80,8 @@ def test_note_site_means() -> None:
     generator = torch.Generator().manual_seed(0)
     draws = torch.randn(400_000, 3, generator=generator, **DOUBLE)
     draws = draws @ torch.linalg.cholesky(PRIOR).mT
-    kept = draws[(draws < 0).all(-1)]
-    assert torch.allclose(mean, kept.mean(0), atol=0.02)
+    truncated = draws[(draws < 0).all(-1)]
+    assert torch.allclose(mean, truncated.mean(0), atol=0.02)
 
 
 def test_note_prior_mean() -> None:
@@ -275,8 +275,8 @@ def test_report_implicit_term_of_the_evidence() -> None:
     explicit = (evidence(0.4 + step) - evidence(0.4 - step)) / (2 * step)
     model.log_evidence().backward()
     chain = torch.autograd.grad(likelihood.noise.sum(), noise)[0]
-    whole = (noise.grad / chain).item()
-    assert abs(explicit / whole - 1) > 0.05
+    gradient = (noise.grad / chain).item()
+    assert abs(explicit / gradient - 1) > 0.05
 
 
 def test_report_beta_likelihood_is_not_log_concave() -> None:
@@ -329,5 +329,5 @@ def test_plackett_luce_equations_15_22_23() -> None:
 def test_every_erratum_is_shown_here() -> None:
     page = Path(__file__).parents[1] / "docs" / "logbook" / "errata.md"
     named = set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8")))
-    here = {name for name in globals() if name.startswith("test_")}
-    assert named == here - {"test_every_erratum_is_shown_here"}
+    names = {name for name in globals() if name.startswith("test_")}
+    assert named == names - {"test_every_erratum_is_shown_here"}

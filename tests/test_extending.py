@@ -21,7 +21,7 @@ def _examples(text: str) -> dict[str, str]:
         section.partition("\n")[0]: re.findall(r"```python\n(.*?)```", section, re.S)
         for section in sections
     }
-    return {title: "\n".join(found) for title, found in blocks.items()}
+    return {title: "\n".join(lines) for title, lines in blocks.items()}
 
 
 EXAMPLES = _examples(PAGE.read_text(encoding="utf-8"))
@@ -39,8 +39,8 @@ def test_each_part_has_an_example_of_public_names_alone() -> None:
     assert list(EXAMPLES) == parts
     for title, code in EXAMPLES.items():
         assert "\nassert " in code, title
-        found = [IMPORT.match(line) for line in code.splitlines()]
-        paths = [match[1] for match in found if match]
+        imports = [IMPORT.match(line) for line in code.splitlines()]
+        paths = [match[1] for match in imports if match]
         assert paths, title
         assert all(path.count(".") <= 1 for path in paths), paths
         assert not re.search(r"\._[a-z]", code), title

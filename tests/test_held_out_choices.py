@@ -48,9 +48,9 @@ def test_no_weight_is_more_probable_in_any_units() -> None:
         answered = torch.nn.functional.logsigmoid(differences / scale @ weights).sum()
         return answered - 0.5 * RIDGE * weights.square().sum()
 
-    found = (fit_bradley_terry(differences * units) * units * scale).requires_grad_()
-    (slope,) = torch.autograd.grad(log_posterior(found), found)
-    curvature = torch.autograd.functional.hessian(log_posterior, found)
+    fitted = (fit_bradley_terry(differences * units) * units * scale).requires_grad_()
+    (slope,) = torch.autograd.grad(log_posterior(fitted), fitted)
+    curvature = torch.autograd.functional.hessian(log_posterior, fitted)
     assert torch.linalg.solve(curvature, slope).abs().max() < 1e-8
 
 
@@ -118,10 +118,10 @@ def test_no_answer_of_a_fold_is_learnt_from() -> None:
         sizes.append(len(train))
         return Spy({*train.datapoints.flatten().tolist()})
 
-    found = held_out(data, folds, learned, spy)
+    scores = held_out(data, folds, learned, spy)
     assert sizes == [8, 8, 8]
     first, second = data.winners[:, 0], data.losers[:, 0]
-    assert torch.allclose(found.exp(), first / (first + second))
+    assert torch.allclose(scores.exp(), first / (first + second))
 
 
 def choices(m: int = 40) -> ComparisonData:
@@ -159,13 +159,13 @@ def test_pairwise_gp_answers_by_its_own_likelihood() -> None:
     data = choices(15)
     model = fit_pairwise_gp(data)
     rows = torch.arange(15)
-    found = held_out(data, rows // 5, [rows] * 3, lambda train: model)
+    scores = held_out(data, rows // 5, [rows] * 3, lambda train: model)
     for row in (0, 7, 14):
         pair = torch.stack([data.winners[row], data.losers[row]])
         draws = model.posterior(pair).rsample(torch.Size([20_000])).squeeze(-1).detach()
-        each = log_ndtr((draws[:, 0] - draws[:, 1]) / 2**0.5).exp()
-        error = 4 * float(each.std()) / 20_000**0.5
-        assert abs(float(found[row].exp() - each.mean())) < error
+        probabilities = log_ndtr((draws[:, 0] - draws[:, 1]) / 2**0.5).exp()
+        error = 4 * float(probabilities.std()) / 20_000**0.5
+        assert abs(float(scores[row].exp() - probabilities.mean())) < error
 
 
 @pytest.mark.filterwarnings("ignore:PlackettLuceRegression has few answers")
@@ -180,22 +180,22 @@ def test_ties_are_learned_from_and_not_scored() -> None:
     model = fit_preference_gp(EPPreferenceGP, tied, generator(1))
     pair = tied.winners, tied.losers
     won, lost = (
-        model.duel_probability(*each, observation_noise=True)
-        for each in (pair, pair[::-1])
+        model.duel_probability(*duel, observation_noise=True)
+        for duel in (pair, pair[::-1])
     )
     # Half of the answers were ties, and what is left is their probability.
     assert ((won + lost)[tie] < 0.9).all()
     halves = torch.arange(len(tied)) // (len(tied) // 2)
     learned = [(halves != k).nonzero()[:, 0] for k in range(2)]
-    found = held_out(tied, halves, learned, lambda train: model)
+    scores = held_out(tied, halves, learned, lambda train: model)
     # Given that one of them wins, one of them does.
-    assert torch.allclose(found.exp()[~tie], (won / (won + lost))[~tie])
-    assert found[tie].isnan().all()
+    assert torch.allclose(scores.exp()[~tie], (won / (won + lost))[~tie])
+    assert scores[tie].isnan().all()
     # Without its ties the same table has the same scores.
     score = held_out(tied, halves, learned, fit_linear)
     places = (~tie).cumsum(0) - 1
-    left = [places[rows[~tie[rows]]] for rows in learned]
-    expected = held_out(tied.subset(~tie), halves[~tie], left, fit_linear)
+    remaining_places = [places[rows[~tie[rows]]] for rows in learned]
+    expected = held_out(tied.subset(~tie), halves[~tie], remaining_places, fit_linear)
     assert torch.allclose(score[~tie], expected)
 
 
@@ -204,12 +204,14 @@ def test_bradley_terry_is_nearly_the_most_probable_weights() -> None:
     weights = fit_bradley_terry(data.winners - data.losers)
     logits = (data.winners - data.losers) @ weights
     first, second = data.winners, data.losers
-    found = fit_linear(data).duel_probability(first, second, observation_noise=True)
-    assert (found - torch.sigmoid(logits)).abs().max() < 0.02
+    probability = fit_linear(data).duel_probability(
+        first, second, observation_noise=True
+    )
+    assert (probability - torch.sigmoid(logits)).abs().max() < 0.02
 
 
 @in_turn(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("winner_a,loser_a,tie\n1,2,1\n2,3,1\n", "ties.csv is a tie.*a winner$"),
         ("winner_a,loser_a,tie\n1,2,1\n2,3,0\n", "ties.csv is a tie.*a winner$"),
@@ -219,10 +221,10 @@ def test_bradley_terry_is_nearly_the_most_probable_weights() -> None:
         ),
     ],
 )
-def test_winners_are_not_predicted_from_ties_alone(tmp_path, text, told) -> None:
+def test_winners_are_not_predicted_from_ties_alone(tmp_path, text, message) -> None:
     table = tmp_path / "ties.csv"
     table.write_text(text)
-    with pytest.raises(FeedbackError, match=told):
+    with pytest.raises(FeedbackError, match=message):
         explain_choices(str(table), "ep", 0, tmp_path)
 
 
@@ -279,11 +281,11 @@ def test_every_set_is_held_out_once() -> None:
 @in_turn("split", [folds_by_sets, folds_by_samples])
 def test_only_the_generator_decides(split) -> None:
     data = table(Rankings(all_sets()))
-    first, again, other = (
+    first, again, reseeded = (
         [fold.test.tolist() for fold in split(data, FOLDS, generator(seed))]
         for seed in (0, 0, 1)
     )
-    assert first == again != other
+    assert first == again != reseeded
 
 
 @in_turn("num_folds", [1, ITEMS + 1])

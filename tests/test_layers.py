@@ -65,9 +65,9 @@ def import_graph(sources: dict[Path, str]) -> dict[Node, set[Node]]:
     for path, source in sources.items():
         for module, name in import_statements(source):
             # A name may be a module of the folder, which is then what is imported.
-            found = nodes.get(f"{module}.{name}", nodes.get(module))
-            if found is not None and found != node_of(path):
-                graph[node_of(path)].add(found)
+            imported = nodes.get(f"{module}.{name}", nodes.get(module))
+            if imported is not None and imported != node_of(path):
+                graph[node_of(path)].add(imported)
     return graph
 
 
@@ -95,10 +95,10 @@ def test_imports_go_leftwards_only() -> None:
 
 def may_import(part: Part, module: str) -> bool:
     """Whether the table allows it, and pyproject.toml requires it."""
-    root, *rest = module.split(".")
+    root, *parts = module.split(".")
     if root == PACKAGE:
         # `from botorch_pref import X` counts as a layer through X.
-        return not rest or rest[0] in {part.name, "errors", *part.uses}
+        return not parts or parts[0] in {part.name, "errors", *part.uses}
     if root in EXTRAS:
         return root in part.extras
     return root in REQUIRED or root in sys.stdlib_module_names
@@ -133,8 +133,20 @@ def test_the_widget_needs_no_server() -> None:
     web = {module_of(path): imported_modules(s) for path, s in SOURCES.items()}
     reached = [f"{PACKAGE}.web.widget"]
     for module in reached:
-        found = web[module]
-        assert not [one for one in found if one.startswith("starlette")], module
-        folder = [one for one in found if one.startswith(f"{PACKAGE}.web.")]
-        reached += [one for one in folder if one in web and one not in reached]
+        imports = web[module]
+        assert not [
+            module_name
+            for module_name in imports
+            if module_name.startswith("starlette")
+        ], module
+        folder = [
+            module_name
+            for module_name in imports
+            if module_name.startswith(f"{PACKAGE}.web.")
+        ]
+        reached += [
+            module_name
+            for module_name in folder
+            if module_name in web and module_name not in reached
+        ]
     assert len(reached) > 3

@@ -73,26 +73,26 @@ def test_a_run_asks_as_the_library_does(
 ) -> None:
     options = f"--problem branin --options {size} --questions 7 --noise {noise}"
     assert main([*options.split(), "--out", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     cube = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
     X = torch.empty(0, 2).double()
     orders = torch.empty(0, size).long()
     model = None
     for question in logged(tmp_path):
-        asked = next_question(model, cube, size)
-        assert question["acquisition"] == asked.acquisition
-        assert question["options"] == asked.options.tolist()
+        library_question = next_question(model, cube, size)
+        assert question["acquisition"] == library_question.acquisition
+        assert question["options"] == library_question.options.tolist()
         orders = torch.cat([orders, len(X) + torch.tensor([question["order"]])])
-        X = torch.cat([X, asked.options])
+        X = torch.cat([X, library_question.options])
         model = default_model(X, Comparisons(orders) if size == 2 else Rankings(orders))
         assert question["incumbent"] == incumbent(model).flatten().tolist()
     problem = make_problem("branin")
     regret = float(problem.regret(incumbent(model)))
-    assert f"a regret of {regret:.3g} is left" in said
+    assert f"a regret of {regret:.3g} is left" in output
     share = 1 - regret / (problem.best - float(problem.utility(X).min()))
-    assert f"{100 * share:.3g} % of the way is done" in said
-    assert re.search(r"^(Stop|Ask more)\. By the answers alone", said, re.MULTILINE)
-    assert said.count("the model's favourite came") == 6
+    assert f"{100 * share:.3g} % of the way is done" in output
+    assert re.search(r"^(Stop|Ask more)\. By the answers alone", output, re.MULTILINE)
+    assert output.count("the model's favourite came") == 6
     assert (tmp_path / "run.png").stat().st_size > 10_000
 
 
@@ -105,9 +105,9 @@ def test_the_seed_decides_the_run(tmp_path: Path) -> None:
         assert main([*choices, "--out", str(tmp_path / name)]) == 0
         return [question["options"] for question in logged(tmp_path / name)]
 
-    first, again, other = options("a", 1), options("b", 1), options("c", 2)
+    first, again, reseeded = options("a", 1), options("b", 1), options("c", 2)
     assert first == again
-    assert all(mine != theirs for mine, theirs in zip(first, other, strict=True))
+    assert all(mine != theirs for mine, theirs in zip(first, reseeded, strict=True))
 
 
 def test_a_mixed_problem_is_asked_about_its_designs(tmp_path: Path) -> None:
@@ -115,9 +115,13 @@ def test_a_mixed_problem_is_asked_about_its_designs(tmp_path: Path) -> None:
     options = "--problem mixed --questions 6 --out"
     assert main([*options.split(), str(tmp_path)]) == 0
     problem = make_problem("mixed")
-    shown = torch.tensor([question["options"] for question in logged(tmp_path)])
-    shown = shown.double()
-    torch.testing.assert_close(problem.project(shown), shown, rtol=0, atol=1e-6)
+    logged_options = torch.tensor(
+        [question["options"] for question in logged(tmp_path)]
+    )
+    logged_options = logged_options.double()
+    torch.testing.assert_close(
+        problem.project(logged_options), logged_options, rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,10 +135,10 @@ def test_advice_has_the_reason_that_decides(
     advice = StoppingAdvice(
         max(share, chance) > 0.75, 0.98, chance, 1.0, 0.02, share, 0
     )
-    said = in_words(advice)
-    assert said.startswith(start)
-    assert f"by less than 10 % with a probability of {share:.2f}" in said
-    assert ("preferred in 98 of 100" in said) == (share < 0.75)
+    sentence = in_words(advice)
+    assert sentence.startswith(start)
+    assert f"by less than 10 % with a probability of {share:.2f}" in sentence
+    assert ("preferred in 98 of 100" in sentence) == (share < 0.75)
 
 
 @pytest.mark.filterwarnings("ignore:PlackettLuceRegression has few answers")
@@ -145,12 +149,12 @@ def test_choices_are_scored_and_drawn(
     table = tmp_path / "choices.csv"
     table.write_text(CSV)
     assert main(["--data", str(table), "--out", str(tmp_path / "out")]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("coin", "Bradley-Terry", "EPPreferenceGP", "PairwiseGP"):
-        assert f"  {name} " in told
-    assert told.count("held out, learning from all answers") == 1
-    assert "20 answers about" in told
-    assert "folds by answer" in told
+        assert f"  {name} " in output
+    assert output.count("held out, learning from all answers") == 1
+    assert "20 answers about" in output
+    assert "folds by answer" in output
     assert (tmp_path / "out" / "drivers.png").stat().st_size > 10_000
 
 
@@ -198,9 +202,9 @@ def test_what_cannot_be_run_is_said_and_ends_with_status_two(
         assert "error: " in capsys.readouterr().err, options
     for options, message in UNUSABLE:
         assert main(options.split()) == 2, options
-        (said,) = capsys.readouterr().err.strip().splitlines()
-        assert said.startswith("botorch_pref: error: "), options
-        assert message in said
+        (error_line,) = capsys.readouterr().err.strip().splitlines()
+        assert error_line.startswith("botorch_pref: error: "), options
+        assert message in error_line
 
 
 @pytest.mark.parametrize(

@@ -147,8 +147,8 @@ def test_categories_are_zeros_and_a_one(mixed_model: EPPreferenceGP) -> None:
     pairs = grid[torch.tensor([*combinations(range(len(grid)), 2)])]
     with torch.no_grad():
         assert float(value(question.options)) >= float(value(pairs).max())
-    known = {"categorical": [(1, 2, 3)], "fixed_features": {1: 0.0}}
-    four = next_question(mixed_model, bounds, **known).options
+    keywords = {"categorical": [(1, 2, 3)], "fixed_features": {1: 0.0}}
+    four = next_question(mixed_model, bounds, **keywords).options
     assert bool((four[:, 1] == 0).all())
     assert bool((four[:, 2:].sum(-1) == 1).all())
 
@@ -169,10 +169,10 @@ def test_the_best_rows_are_found(model: EPPreferenceGP, size: int, number: int) 
             best = float(value(pairs).max())
             assert float(value(question.options)) == pytest.approx(best, abs=1e-12)
     # The same question is open: another one is asked.
-    other = next_question(
+    second_question = next_question(
         model, UNITS, size, discrete=rows, pending=question.options.unsqueeze(0)
     )
-    assert {*map(tuple, other.options.tolist())} != {
+    assert {*map(tuple, second_question.options.tolist())} != {
         *map(tuple, question.options.tolist())
     }
 
@@ -213,9 +213,9 @@ def test_the_incumbent_is_what_a_loop_says_or_what_is_in_the_space(
     half = UNITS.clone()
     half[0, 0] = 18.0
     assert not bool((incumbent(model) >= half[0]).all())
-    there = in_units(POINTS)
-    there = there[there[:, 0] >= 18]
-    expected = there[model.posterior(there).mean.argmax()]
+    present = in_units(POINTS)
+    present = present[present[:, 0] >= 18]
+    expected = present[model.posterior(present).mean.argmax()]
     options = next_question(model, half, 3).options
     assert bool((options == expected).all(-1).any())
 
@@ -255,14 +255,14 @@ def test_options_that_are_there_stay_and_the_others_join_them(
 ) -> None:
     """Each kind of question, beside one option and beside all but one."""
     for number in {1, size - 1}:
-        there = in_units(uniform(number, 2, seed=5))
-        question = next_question(model, UNITS, size, beside=there)
-        kept = (question.options.unsqueeze(-2) == there).all(-1)
-        assert kept.any(0).all()
-        assert int(kept.any(-1).sum()) == number
+        present = in_units(uniform(number, 2, seed=5))
+        question = next_question(model, UNITS, size, beside=present)
+        is_kept = (question.options.unsqueeze(-2) == present).all(-1)
+        assert is_kept.any(0).all()
+        assert int(is_kept.any(-1).sum()) == number
         assert question.acquisition == next_question(model, UNITS, size).acquisition
-    early = next_question(None, UNITS, size, beside=there)
-    assert (early.options.unsqueeze(-2) == there).all(-1).any(0).all()
+    early = next_question(None, UNITS, size, beside=present)
+    assert (early.options.unsqueeze(-2) == present).all(-1).any(0).all()
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
@@ -281,12 +281,12 @@ def test_options_that_cannot_be_judged_are_kept_away_from(size: int) -> None:
 
 
 def test_another_seed_begins_elsewhere(model: EPPreferenceGP) -> None:
-    for asked in (None, model):
-        first, again, other = (
-            next_question(asked, UNITS, seed=seed).options for seed in (1, 1, 2)
+    for believer in (None, model):
+        first, again, reseeded = (
+            next_question(believer, UNITS, seed=seed).options for seed in (1, 1, 2)
         )
         assert torch.equal(first, again)
-        assert not torch.equal(first, other)
+        assert not torch.equal(first, reseeded)
 
 
 @in_turn("size", [2, 4])
@@ -296,12 +296,12 @@ def test_options_are_spread_before_there_are_answers(size: int) -> None:
     for _ in range(8 // size):
         if len(X):
             pairs = torch.tensor([[0, 1]])
-            known: EPPreferenceGP | None = EPPreferenceGP(
+            believer: EPPreferenceGP | None = EPPreferenceGP(
                 X, feedback=[Comparisons(pairs)], covar_module=DuelKernel(2)
             )
         else:
-            known = None
-        question = next_question(known, CUBE, size)
+            believer = None
+        question = next_question(believer, CUBE, size)
         assert question.acquisition == "Sobol"
         assert "answers" in question.reason
         X = torch.cat([X, question.options])
@@ -309,8 +309,10 @@ def test_options_are_spread_before_there_are_answers(size: int) -> None:
         counts = (column * 8).long().bincount(minlength=8)
         assert counts.tolist() == [1] * 8
     rows = uniform(7, 2)
-    few = EPPreferenceGP(rows[:2], torch.tensor([[0, 1]]), covar_module=DuelKernel(2))
-    unseen = next_question(few, CUBE, 4, discrete=rows).options
+    model_of_few = EPPreferenceGP(
+        rows[:2], torch.tensor([[0, 1]]), covar_module=DuelKernel(2)
+    )
+    unseen = next_question(model_of_few, CUBE, 4, discrete=rows).options
     assert not bool((unseen[:, None] == rows[:2]).all(-1).any())
 
 
@@ -324,8 +326,12 @@ def test_other_models_are_asked_alike() -> None:
     group = default_model(POINTS, pairs, bounds=CUBE, raters=raters)
     rated = Ratings(torch.arange(24), 1 / (1 + (POINTS - 0.3).norm(dim=-1)))
     alone = default_model(in_units(POINTS), rated, bounds=UNITS)
-    for known, bounds, size in ((theirs, CUBE, 2), (group, CUBE, 3), (alone, UNITS, 2)):
-        options = next_question(known, bounds, size).options
+    for believer, bounds, size in (
+        (theirs, CUBE, 2),
+        (group, CUBE, 3),
+        (alone, UNITS, 2),
+    ):
+        options = next_question(believer, bounds, size).options
         assert options.shape == (size, 2)
         assert bool(((options >= bounds[0]) & (options <= bounds[1])).all())
         widths = bounds[1] - bounds[0]

@@ -78,8 +78,8 @@ def stored(tmp_path: Path) -> Iterator[Callable[[], RDBStorage]]:
         return opened[-1]
 
     yield storage
-    for one in opened:
-        one.engine.dispose()
+    for study in opened:
+        study.engine.dispose()
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
     stored: Callable[[], RDBStorage],
 ) -> None:
     """Better than the best of as many designs at random: the judge does not err."""
-    reached, made = [], []
+    reached, trial_records = [], []
     for seed, stops in ((0, [10]), (1, [10]), (1, [2, 2])):
         name = f"{seed} {stops}"
         preferential.create_study(n_generate=4, study_name=name, storage=stored())
@@ -97,9 +97,13 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
                 study_name=name, storage=stored(), sampler=sampler
             )
             play(study, num_answers)
-        made.append([trial.params for trial in study.trials])
+        trial_records.append([trial.params for trial in study.trials])
         reached.append(utility(sampler.best_trial(study).params))
-    assert made[1][: len(made[2])] == made[2] != made[0][: len(made[2])]
+    assert (
+        trial_records[1][: len(trial_records[2])]
+        == trial_records[2]
+        != trial_records[0][: len(trial_records[2])]
+    )
     draws = random.Random(0)
 
     def at_random() -> dict[str, Any]:
@@ -111,12 +115,12 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
         }
 
     best_of_as_many = statistics.mean(
-        max(utility(at_random()) for _ in made[0]) for _ in range(2_000)
+        max(utility(at_random()) for _ in trial_records[0]) for _ in range(2_000)
     )
     assert statistics.mean(reached[:2]) > best_of_as_many + 0.3
     # The model's values are all of them what optuna takes, and none is drawn instead.
-    asked = study.ask()
-    assert suggest(asked) == asked.relative_params
+    new_trial = study.ask()
+    assert suggest(new_trial) == new_trial.relative_params
 
 
 def told(pairs: list[tuple[int, int]], **columns: list[Any]) -> Any:

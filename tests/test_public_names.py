@@ -56,12 +56,12 @@ LISTED = {
 
 
 def _exported() -> dict[str, Any]:
-    found = {}
+    exported = {}
     for part in PUBLIC_PARTS:
         for name in part.__all__:
             value = getattr(part, name)
-            found[f"{value.__module__}.{name}"] = value
-    return found
+            exported[f"{value.__module__}.{name}"] = value
+    return exported
 
 
 def test_the_promised_names_are_there_and_no_others() -> None:
@@ -96,7 +96,11 @@ def test_everything_public_is_documented() -> None:
             if inspect.isroutine(function) and _is_ours(function)
         }
         documented = {path: public, **ours}
-        silent += [name for name, one in documented.items() if not one.__doc__]
+        silent += [
+            name
+            for name, documented_object in documented.items()
+            if not documented_object.__doc__
+        ]
     assert silent == []
 
 
@@ -114,7 +118,10 @@ def _undescribed(public: Any) -> list[str]:
 
 
 def test_every_parameter_of_a_public_function_is_described() -> None:
-    undescribed = {path: _undescribed(one) for path, one in _exported().items()}
+    undescribed = {
+        path: _undescribed(documented_object)
+        for path, documented_object in _exported().items()
+    }
     assert {path: names for path, names in undescribed.items() if names} == {}
 
 
@@ -154,7 +161,7 @@ assert all(name in globals() for name in botorch_pref.__all__)
 
 def test_importing_the_package_leaves_out_what_it_does_not_use() -> None:
     """Where BoTorch's input constructors are imported later, they know our classes."""
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
     )
-    assert found.returncode == 0, found.stderr
+    assert process.returncode == 0, process.stderr

@@ -37,9 +37,15 @@ def played(games: int, seed: int = 0) -> list[tuple[str, str, str]]:
     for first, second in itertools.combinations(NAMES, 2):
         gap = UTILITIES[first] - UTILITIES[second]
         noise = torch.rand(games, generator=generator, dtype=torch.float64).logit()
-        for seen in (gap + noise).tolist():
-            said = "tie" if abs(seen) < 0.5 else "model_a" if seen > 0 else "model_b"
-            rows.append((first, second, said))
+        for difference in (gap + noise).tolist():
+            answer = (
+                "tie"
+                if abs(difference) < 0.5
+                else "model_a"
+                if difference > 0
+                else "model_b"
+            )
+            rows.append((first, second, answer))
     return rows
 
 
@@ -57,9 +63,9 @@ def as_arena(rows: list[tuple[str, str, str]]) -> str:
 def as_counts(rows: list[tuple[str, str, str]]) -> str:
     """The same answers with winners, losers, ties and counts."""
     lines = ["winner,loser,drawn,count"]
-    for (first, second, said), number in pd.Series(rows).value_counts().items():  # type: ignore[misc]
-        ends = (second, first) if said == "model_b" else (first, second)
-        lines.append(",".join([*ends, str(said == "tie").lower(), str(number)]))
+    for (first, second, answer), number in pd.Series(rows).value_counts().items():  # type: ignore[misc]
+        ends = (second, first) if answer == "model_b" else (first, second)
+        lines.append(",".join([*ends, str(answer == "tie").lower(), str(number)]))
     return "\n".join(lines)
 
 
@@ -96,13 +102,13 @@ def test_the_table_in_python_has_the_numbers_of_the_command(
     lines += ["Java,Kenya,false,4,Java,x", "Kenya,Sidamo,no,9,,y"]
     lines += ["Sidamo,Java,true,3,Java,y", "Kenya,Java,false,2,Kenya,x"]
     option = {None: (), "host": ("--home", "host"), "who": ("--rater", "who")}[column]
-    told = run(tmp_path, "\n".join(lines), *option)
+    table = run(tmp_path, "\n".join(lines), *option)
     answers = pd.read_csv(tmp_path / "answers.csv")
     answers["tie"] = answers["tie"] == "true"
     names = {"host": "home", "who": "rater"}
-    kept = ["winner", "loser", "tie", "count", *([column] if column else [])]
-    board = rank_items(answers[kept].rename(columns=names)).board()
-    pd.testing.assert_frame_equal(board, told, check_names=False, rtol=1e-9)
+    columns = ["winner", "loser", "tie", "count", *([column] if column else [])]
+    board = rank_items(answers[columns].rename(columns=names)).board()
+    pd.testing.assert_frame_equal(board, table, check_names=False, rtol=1e-9)
 
 
 def test_columns_that_say_nothing_are_named(
@@ -113,9 +119,9 @@ def test_columns_that_say_nothing_are_named(
     assert "Columns that were not read: draw, judge.\n" in capsys.readouterr().out
     run(tmp_path, "winner,loser,draw\na,b,true\nb,c,false\n", "--tie", "draw")
     run(tmp_path, "model_a,model_b,winner,tie\na,b,tie,\nb,c,model_a,\n")
-    told = capsys.readouterr().out
-    assert told.count("not read") == 1
-    assert "not read: tie." in told
+    output = capsys.readouterr().out
+    assert output.count("not read") == 1
+    assert "not read: tie." in output
 
 
 def test_both_bad_is_a_tie_and_its_share_is_told(tmp_path: Path) -> None:
@@ -125,12 +131,14 @@ def test_both_bad_is_a_tie_and_its_share_is_told(tmp_path: Path) -> None:
         ("a", "c", "model_a"),
         ("c", "b", "tie"),
     ]
-    told = run(tmp_path, as_arena(rows))
-    assert told["both_bad"].to_dict() == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 0})
+    table = run(tmp_path, as_arena(rows))
+    assert table["both_bad"].to_dict() == pytest.approx(
+        {"a": 1 / 3, "b": 1 / 3, "c": 0}
+    )
     rows[0] = ("a", "b", "tie")
     (tmp_path / "tie").mkdir()
     tied = run(tmp_path / "tie", as_arena(rows))
-    pd.testing.assert_frame_equal(told.drop(columns="both_bad"), tied)
+    pd.testing.assert_frame_equal(table.drop(columns="both_bad"), tied)
 
 
 def test_no_share_is_told_of_an_item_without_answers(tmp_path: Path) -> None:
@@ -151,10 +159,13 @@ def league(games: int, seed: int = 1) -> list[tuple[str, str, str]]:
     for first, second in itertools.permutations(NAMES, 2):
         gap = UTILITIES[first] - UTILITIES[second] + 0.8
         noise = torch.rand(games, generator=generator, dtype=torch.float64).logit()
-        said = ["home" if seen > 0 else "away" for seen in (gap + noise).tolist()]
+        answers = [
+            "home" if difference > 0 else "away"
+            for difference in (gap + noise).tolist()
+        ]
         # Strong teams are at home more often: who leaves home out is misled.
-        kept = games if first in NAMES[:2] else games // 4
-        rows += [(first, second, one) for one in said[:kept]]
+        num_games = games if first in NAMES[:2] else games // 4
+        rows += [(first, second, answer) for answer in answers[:num_games]]
     return rows
 
 
@@ -163,7 +174,7 @@ def most_likely_home(rows: list[tuple[str, str, str]]) -> tuple[float, float]:
     design = np.zeros((len(rows), len(NAMES) + 1))
     for row, (first, second, _) in zip(design, rows, strict=True):
         row[[NAMES.index(first), NAMES.index(second), -1]] = 1, -1, 1
-    won = np.array([said == "home" for *_, said in rows])
+    won = np.array([answer == "home" for *_, answer in rows])
     weights = np.zeros(len(NAMES) + 1)
     for _ in range(20):
         share = 1 / (1 + np.exp(-design @ weights))
@@ -179,22 +190,22 @@ def test_home_advantage_is_the_most_likely_one_in_every_layout(
     mean, deviation = most_likely_home(rows)
     text = "date;home;away;winner\n" + "\n".join("1,5;" + ";".join(r) for r in rows)
     table = run(tmp_path, text, "--home", "home")
-    told = capsys.readouterr().out
-    found = re.search(r"adds (\S+) to the utility \(95 %: (\S+) to (\S+)\)", told)
-    assert found is not None
+    output = capsys.readouterr().out
+    match = re.search(r"adds (\S+) to the utility \(95 %: (\S+) to (\S+)\)", output)
+    assert match is not None
     expected = [mean, mean - 1.96 * deviation, mean + 1.96 * deviation]
     # Rounded to two digits, and drawn to 0 by a prior of deviation 1 or so.
-    assert [*map(float, found.groups())] == pytest.approx(expected, abs=0.02)
-    assert f"wins {100 / (1 + np.exp(-mean)):.0f} % of the duels" in told
+    assert [*map(float, match.groups())] == pytest.approx(expected, abs=0.02)
+    assert f"wins {100 / (1 + np.exp(-mean)):.0f} % of the duels" in output
     page = (tmp_path / "out" / "leaderboard.html").read_text()
-    assert f"adds {found[1]}" in page
+    assert f"adds {match[1]}" in page
     lines = ["winner,loser,host"]
-    for first, second, said in rows:
-        ends = (first, second) if said == "home" else (second, first)
+    for first, second, answer in rows:
+        ends = (first, second) if answer == "home" else (second, first)
         lines.append(",".join([*ends, first]))
     again = run(tmp_path, "\n".join(lines), "--home", "host")
     pd.testing.assert_frame_equal(again, table, rtol=1e-5, atol=1e-8)
-    assert found[0] in capsys.readouterr().out
+    assert match[0] in capsys.readouterr().out
     # The best two, mostly at home, are thought too good without it.
     blind = run(tmp_path, text)
     assert blind["utility"][NAMES[1]] > table["utility"][NAMES[1]] + 0.05
@@ -211,8 +222,8 @@ def test_what_home_adds_does_not_stretch_the_axis_of_utilities(
     home = PositionBias((0.3, 0.2, 0.4), (0.57, 0.55, 0.6))
     drawn = []
 
-    def plot(*given: Any) -> Any:
-        drawn.append(plot_leaderboard(*given))
+    def plot(*arguments: Any) -> Any:
+        drawn.append(plot_leaderboard(*arguments))
         return drawn[-1]
 
     monkeypatch.setattr(boards, "plot_leaderboard", plot)
@@ -282,9 +293,9 @@ def test_all_faults_of_a_file_are_named_at_once(
 ) -> None:
     rows = ["a,b,Model_C,0,x", "a,b,model_a,2,", "b,a,Z,one,y", "c,a,tie,3,y"]
     text = "model_a,model_b,winner,count,who\n" + "\n".join(rows)
-    told = refused(tmp_path, capsys, text, "--rater", "who").splitlines()
-    assert told[0].endswith("answers.csv has 5 faults:")
-    assert [line.split(": ")[0] for line in told[1:]] == [
+    lines = refused(tmp_path, capsys, text, "--rater", "who").splitlines()
+    assert lines[0].endswith("answers.csv has 5 faults:")
+    assert [line.split(": ")[0] for line in lines[1:]] == [
         "  line 2, column count",
         "  line 2, column winner",
         "  line 3, column who",
@@ -292,11 +303,11 @@ def test_all_faults_of_a_file_are_named_at_once(
         "  line 4, column winner",
     ]
     # As it stands in the file.
-    assert "'Model_C' is none of" in told[2]
-    many = "winner,loser,count\n" + 30 * "a,b,0\n"
-    told = refused(tmp_path, capsys, many).splitlines()
-    assert len(told) == 22
-    assert told[-1] == "  and 10 more"
+    assert "'Model_C' is none of" in lines[2]
+    many_faults = "winner,loser,count\n" + 30 * "a,b,0\n"
+    lines = refused(tmp_path, capsys, many_faults).splitlines()
+    assert len(lines) == 22
+    assert lines[-1] == "  and 10 more"
 
 
 def test_rows_that_say_nothing_are_left_out_and_counted(
@@ -307,15 +318,15 @@ def test_rows_that_say_nothing_are_left_out_and_counted(
     lines = ["# voted in May", "# by everybody", head, *rows]
     table = run(tmp_path, "\n".join(lines))
     assert table["answers"].to_dict() == {"a": 1, "b": 2, "c": 1}
-    told = capsys.readouterr().out
-    assert "Left out: 1 row of names of columns (line 7)." in told
-    assert "Left out: 1 row in which an item meets itself (line 5)." in told
-    assert "Left out: 2 rows without an item or a winner (lines 6, 9)." in told
-    assert "Columns that were not read: note." in told
+    output = capsys.readouterr().out
+    assert "Left out: 1 row of names of columns (line 7)." in output
+    assert "Left out: 1 row in which an item meets itself (line 5)." in output
+    assert "Left out: 2 rows without an item or a winner (lines 6, 9)." in output
+    assert "Columns that were not read: note." in output
     plain = run(tmp_path, "winner,loser,tie\na,b,No\nb,c,YES\n,c,no\n")
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert plain["answers"].to_dict() == {"a": 1, "b": 2, "c": 1}
-    assert "2 answers about 3 items, 1 of them ties." in told
+    assert "2 answers about 3 items, 1 of them ties." in output
 
 
 def test_items_that_won_or_lost_all_are_told(
@@ -323,8 +334,8 @@ def test_items_that_won_or_lost_all_are_told(
 ) -> None:
     """Their posteriors are skewed, and the intervals of the board are not."""
     run(tmp_path, "winner,loser,tie\na,b,no\na,c,no\nb,c,no\nd,c,no\nd,b,yes\n")
-    told = capsys.readouterr().out
-    assert "'a' won all; 'c' lost all: answers bound such utilities on one" in told
+    output = capsys.readouterr().out
+    assert "'a' won all; 'c' lost all: answers bound such utilities on one" in output
     run(tmp_path, "winner,loser\na,b\nb,c\nc,a\n")
     assert "won all" not in capsys.readouterr().out
 
@@ -333,9 +344,9 @@ def test_names_that_stand_for_nothing_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path, "winner,loser,who\nNaN,b,NA\nb,NA,NA\nNaN,b,x\n", "--rater", "who")
-    told = capsys.readouterr().out
-    assert "'NA' and 'NaN' are among the items: where that stands for" in told
-    assert "'NA' is among the groups" in told
+    output = capsys.readouterr().out
+    assert "'NA' and 'NaN' are among the items: where that stands for" in output
+    assert "'NA' is among the groups" in output
     run(tmp_path, "winner,loser\nNanna,b\n")
     assert "among the items" not in capsys.readouterr().out
 
@@ -404,8 +415,8 @@ def test_raters_who_answer_at_random_are_listed(
 ) -> None:
     """Four hear the utilities, one none of them; ties are said too."""
     lines = ["model_a,model_b,winner,who"]
-    for seed, who in enumerate(["ann", "bob", "cem", "dan"]):
-        lines += [",".join([*row, who]) for row in played(12, seed)]
+    for seed, rater in enumerate(["ann", "bob", "cem", "dan"]):
+        lines += [",".join([*row, rater]) for row in played(12, seed)]
     for number, pair in enumerate([*itertools.combinations(NAMES, 2)] * 12):
         lines.append(",".join([*pair, ("model_a", "model_b")[number % 12 < 6], "zed"]))
     table = run(tmp_path, "\n".join(lines), "--rater", "who", "--reliability")
@@ -419,14 +430,14 @@ def test_raters_who_answer_at_random_are_listed(
     page = (tmp_path / "out" / "leaderboard.html").read_text().partition('id="raters"')
     assert f"<td>{raters['noise']['zed']:.2f}</td><td>zed</td>" in page[2]
     assert page[2].count("<td>yes</td>") == 1
-    told = ["rank", str(tmp_path / "answers.csv"), "--reliability"]
-    assert main(told) == 2
+    command = ["rank", str(tmp_path / "answers.csv"), "--reliability"]
+    assert main(command) == 2
     assert "name their column by --rater" in capsys.readouterr().err
     alone = tmp_path / "alone.csv"
     alone.write_text("winner,loser,who\na,b,x\nb,c,x\n")
     out = tmp_path / "nothing"
-    told = ["rank", str(alone), "--rater", "who", "--reliability", "--out", str(out)]
-    assert main(told) == 2
+    command = ["rank", str(alone), "--rater", "who", "--reliability", "--out", str(out)]
+    assert main(command) == 2
     assert "the column who of alone.csv names one" in capsys.readouterr().err
     assert not out.exists()
     # The next ranking, which knows no raters, leaves nothing of this one behind.
@@ -443,8 +454,8 @@ def test_files_of_others_stay_where_boards_are_written(
     out.mkdir()
     for name in ("leaderboard.csv", "raters.csv"):
         (out / name).write_text(PLAIN)
-        told = ["rank", str(out / name), "--out", str(out)]
-        assert main(told) == 2
+        command = ["rank", str(out / name), "--out", str(out)]
+        assert main(command) == 2
         assert "give --out another folder" in capsys.readouterr().err
         assert (out / name).read_text() == PLAIN
     run(tmp_path, PLAIN)
@@ -474,31 +485,31 @@ def test_answers_that_cannot_be_kept_are_not_fitted(
 
 
 @pytest.mark.parametrize(
-    ("people", "said"),
+    ("people", "message"),
     [(10, ""), (30, "3,000 pairs of an item and a group"), (41, "are 4100 pairs")],
 )
 def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
     people: int,
-    said: str,
+    message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def stop(*given: object, **options: object) -> None:
+    def stop(*arguments: object, **options: object) -> None:
         raise FeedbackError("fitted")
 
     monkeypatch.setattr(command, "rank_items", stop)
     # Each person compares all of 100 items.
     table = tmp_path / "answers.csv"
-    rows = [f"{i},{i + 1},p{one}" for i in range(99) for one in range(people)]
+    rows = [f"{i},{i + 1},p{person}" for i in range(99) for person in range(people)]
     table.write_text("\n".join(["winner,loser,who", *rows]))
     out = tmp_path / "out"
     assert main(["rank", str(table), "--rater", "who", "--out", str(out)]) == 2
     assert out.exists() == (people <= 40)
-    told = capsys.readouterr()
-    assert said in told.out + told.err
-    assert ("fitted" in told.err) == (people <= 40)
-    assert ("takes 11 minutes or more" in told.out) == (people == 30)
+    output = capsys.readouterr()
+    assert message in output.out + output.err
+    assert ("fitted" in output.err) == (people <= 40)
+    assert ("takes 11 minutes or more" in output.out) == (people == 30)
     # Thresholds of ties take longer.
     table.write_text("\n".join(["winner,loser,who,tie", *(f"{r},true" for r in rows)]))
     assert main(["rank", str(table), "--rater", "who", "--out", str(tmp_path)]) == 2
@@ -511,20 +522,20 @@ def test_characters_without_a_font_are_told_once(
     # From U+10FFF0 on they are of private use: no font has them.
     name = "".join(chr(0x10FFF0 + place) for place in range(12))
     run(tmp_path, f"winner,loser\n{name},b\n{name},c\n")
-    told = capsys.readouterr().out
-    assert told.count("No font on this computer has") == 1
-    assert "and 2 more: the figure" in told
+    output = capsys.readouterr().out
+    assert output.count("No font on this computer has") == 1
+    assert "and 2 more: the figure" in output
 
 
 def test_a_terminal_in_another_coding_shows_the_codes_of_letters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = io.BytesIO()
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding="cp1252"))
+    terminal = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(terminal, encoding="cp1252"))
     assert run(tmp_path, "winner,loser\n抹茶,café\n").index.tolist() == ["抹茶", "café"]
     sys.stdout.flush()
-    assert b"\\u62b9\\u8336" in shown.getvalue()
-    assert b"caf\xe9" in shown.getvalue()
+    assert b"\\u62b9\\u8336" in terminal.getvalue()
+    assert b"caf\xe9" in terminal.getvalue()
 
 
 def test_columns_stand_under_each_other_in_a_terminal(
@@ -535,12 +546,12 @@ def test_columns_stand_under_each_other_in_a_terminal(
     run(tmp_path, as_arena([(tea, coffee, "model_a")]))
     printed = capsys.readouterr().out.splitlines()
     head = next(place for place, row in enumerate(printed) if "utility" in row)
-    at = printed[head].index("utility") - len("item")
+    column = printed[head].index("utility") - len("item")
     for row in printed[head + 1 : head + 3]:
         name = tea if tea in row else coffee
-        utility = row[at + len(name) :][: len("utility")]
+        utility = row[column + len(name) :][: len("utility")]
         assert utility.lstrip() == f"{float(utility):+.2f}"
-        assert row[at + len(name) - 2 :].startswith("  ")
+        assert row[column + len(name) - 2 :].startswith("  ")
 
 
 def test_a_name_of_two_lines_is_printed_in_one(
@@ -598,8 +609,10 @@ def test_groups_that_no_answer_joins_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path, "winner,loser\na,b\nc,d\n")
-    told = capsys.readouterr().out
-    assert "connect 2 groups of items: between groups the ranks are the prior's" in told
+    output = capsys.readouterr().out
+    assert (
+        "connect 2 groups of items: between groups the ranks are the prior's" in output
+    )
 
 
 def test_cells_that_spreadsheets_leave_empty_say_nothing(tmp_path: Path) -> None:
@@ -613,27 +626,27 @@ def test_names_that_may_be_misspelt_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     accents = ["M\u00fcnchen", "Mu\u0308nchen"]
-    others = [f"item {place}" for place in range(18)]
-    names = [*accents, "Ajax", "ajax", *others]
+    item_names = [f"item {place}" for place in range(18)]
+    names = [*accents, "Ajax", "ajax", *item_names]
     pairs = itertools.pairwise([*names, *names[:2]])
     text = "".join(f"{a},{b},2\n" for a, b in pairs) + "item 0,Ajacks,1\n"
     run(tmp_path, "winner,loser,count\n" + text)
-    told = capsys.readouterr().out
-    assert r"'Mu\u0308nchen' and 'M\xfcnchen'" in told
-    assert "'Ajax' and 'ajax'" in told
-    assert "In one answer alone: 'Ajacks'." in told
+    output = capsys.readouterr().out
+    assert r"'Mu\u0308nchen' and 'M\xfcnchen'" in output
+    assert "'Ajax' and 'ajax'" in output
+    assert "In one answer alone: 'Ajacks'." in output
     # A space without a width, as web pages have them.
     run(tmp_path, "winner,loser\nOslo\u200b,Bergen\nBergen,Oslo\n")
     assert r"'Oslo' and 'Oslo\u200b'" in capsys.readouterr().out
     # Ids of a column with gaps, as pandas writes them beside one without.
     run(tmp_path, "winner,loser\n25,3.0\n3,10.0\n025,100\n2.5,25.0\n")
-    told = capsys.readouterr().out
-    assert "differ only in capitals, spaces, zeros or coding" in told
-    assert "of their own: '025' and '25' and '25.0'; '3' and '3.0'." in told
+    output = capsys.readouterr().out
+    assert "differ only in capitals, spaces, zeros or coding" in output
+    assert "of their own: '025' and '25' and '25.0'; '3' and '3.0'." in output
     run(tmp_path, as_arena(played(3)))
-    told = capsys.readouterr().out
-    assert "of their own" not in told
-    assert "In one answer" not in told
+    output = capsys.readouterr().out
+    assert "of their own" not in output
+    assert "In one answer" not in output
 
 
 def test_a_small_tasting_with_names_misspelt(
@@ -644,17 +657,17 @@ def test_a_small_tasting_with_names_misspelt(
     lines += [f"{a},{b},Eva,3" for a, b in itertools.permutations(names[1:], 2)]
     lines += ["Primitivo,Nebiolo,eva,1", "Barolo 2015,Primitivo,Bob,1"]
     run(tmp_path, "\n".join(lines), "--rater", "taster")
-    told = capsys.readouterr().out
-    assert "In one answer alone: 'Nebiolo'." in told
-    assert "are groups of their own: 'Eva' and 'eva'." in told
+    output = capsys.readouterr().out
+    assert "In one answer alone: 'Nebiolo'." in output
+    assert "are groups of their own: 'Eva' and 'eva'." in output
 
 
 def test_a_utility_that_rounds_to_nothing_has_no_sign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path, "winner,loser,tie\na,b,true\nb,c,true\n")
-    assert "+0.00" in (told := capsys.readouterr().out)
-    assert "-0.00" not in told
+    assert "+0.00" in (output := capsys.readouterr().out)
+    assert "-0.00" not in output
     assert "-0.00" not in (tmp_path / "out" / "leaderboard.html").read_text()
 
 
@@ -765,6 +778,6 @@ def test_wrong_workers_are_refused(
     assert "--jobs is 0" in refused(tmp_path, capsys, PLAIN, "--jobs", "0")
     assert not (tmp_path / "out").exists()
     pytest.importorskip("distributed", reason="dask is not installed")
-    told = refused(tmp_path, capsys, PLAIN, "--scheduler", "nowhere")
-    assert "tcp://HOST:PORT" in told
+    message = refused(tmp_path, capsys, PLAIN, "--scheduler", "nowhere")
+    assert "tcp://HOST:PORT" in message
     assert not (tmp_path / "out").exists()

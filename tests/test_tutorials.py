@@ -115,22 +115,22 @@ class Session:
             value.canvas.draw()
         self.num_images += isinstance(value, Figure) or hasattr(value, "_repr_png_")
         self.show()
-        told = "" if value is None else pretty(value)
-        return printed.getvalue() + told, self.num_images
+        shown_value = "" if value is None else pretty(value)
+        return printed.getvalue() + shown_value, self.num_images
 
 
 def words(text: str) -> list[str]:
     return NUMBER.sub("#", text).split()
 
 
-def close(number: str, other: str) -> bool:
+def close(number: str, committed: str) -> bool:
     """Equal but for one in the last digit printed, or a fiftieth.
 
     Processors round differently, and searches end where their tolerance lets them.
     """
-    digits = len(other.partition("e")[0].partition(".")[2])
-    difference = abs(float(number) - float(other))
-    return difference <= max(1.01 * 10.0**-digits, abs(float(other)) / 50)
+    digits = len(committed.partition("e")[0].partition(".")[2])
+    difference = abs(float(number) - float(committed))
+    return difference <= max(1.01 * 10.0**-digits, abs(float(committed)) / 50)
 
 
 # A kernel does not show them, where they are not the notebook's own.
@@ -159,7 +159,9 @@ def test_prints_what_is_committed(name: str, monkeypatch: pytest.MonkeyPatch) ->
                     continue
                 assert words(text) == words(expected), f"cell {number}"
                 pairs = zip(NUMBER.findall(text), NUMBER.findall(expected), strict=True)
-                assert [both for both in pairs if not close(*both)] == []
+                assert [
+                    number_pair for number_pair in pairs if not close(*number_pair)
+                ] == []
             getattr(tutorial_checks, Path(name).stem)(SimpleNamespace(**session.names))
         finally:
             torch.set_default_dtype(dtype)

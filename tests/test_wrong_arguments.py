@@ -199,8 +199,8 @@ def wrong_arguments(name: str) -> Iterator[tuple[str, str, Any]]:
     """Each parameter, a kind of thing that is wrong for it, and one of that kind."""
     signature = inspect.signature(getattr(botorch_pref, name))
     for key, parameter in signature.parameters.items():
-        things = WRONG_THINGS[kind_of(name, parameter)]
-        wrong = {kind: THINGS[kind] for kind in sorted(things)}
+        wrong_values = WRONG_THINGS[kind_of(name, parameter)]
+        wrong = {kind: THINGS[kind] for kind in sorted(wrong_values)}
         if key in POINT_NAMES:
             wrong |= NO_POINTS
         if key in INDEX_NAMES:
@@ -210,10 +210,10 @@ def wrong_arguments(name: str) -> Iterator[tuple[str, str, Any]]:
             yield key, kind, wrong[kind]
 
 
-def complaint(made: Callable[..., Any], key: str, **given: Any) -> str | None:
+def complaint(function: Callable[..., Any], key: str, **arguments: Any) -> str | None:
     """What is wrong with how an argument is refused; None if nothing is."""
     try:
-        made(**given)
+        function(**arguments)
     except (BotorchPrefError, BotorchError, TypeError, ValueError) as error:
         # Models call the points of their data so.
         called = f"{key}|datapoints" if key == "X" else key
@@ -224,20 +224,20 @@ def complaint(made: Callable[..., Any], key: str, **given: Any) -> str | None:
 
 @pytest.mark.parametrize("name", list(public()))
 def test_what_is_wrong_is_refused_by_name(name: str) -> None:
-    made, right = getattr(botorch_pref, name), right_arguments(name)
-    made(**right)
+    function, right = getattr(botorch_pref, name), right_arguments(name)
+    function(**right)
     assert [
-        f"{kind} as {key} {said}"
+        f"{kind} as {key} {message}"
         for key, kind, value in wrong_arguments(name)
-        if (said := complaint(made, key, **{**right, key: value}))
+        if (message := complaint(function, key, **{**right, key: value}))
     ] == []
 
 
-@pytest.mark.parametrize("made", [EPPreferenceGP, DuelingEUBO])
-def test_an_argument_that_there_is_not_is_refused_with_who_refuses_it(made) -> None:
-    refused = rf"{made.__init__.__qualname__}.*'jitter'"
+@pytest.mark.parametrize("function", [EPPreferenceGP, DuelingEUBO])
+def test_an_argument_that_there_is_not_is_refused_with_who_refuses_it(function) -> None:
+    refused = rf"{function.__init__.__qualname__}.*'jitter'"
     with pytest.raises(TypeError, match=refused):
-        made(**right_arguments(made.__name__), jitter=1e-4)
+        function(**right_arguments(function.__name__), jitter=1e-4)
 
 
 LINEAR = PlackettLuceRegression(POINTS, PAIRS)
@@ -248,24 +248,24 @@ GENERATOR = torch.Generator()
 @pytest.mark.parametrize("model", [MODEL, LINEAR], ids=["process", "linear"])
 @pytest.mark.parametrize("key", ["X", "point", "points", "candidates", "feedback"])
 def test_methods_and_evaluations_refuse_by_name_too(model: Any, key: str) -> None:
-    given = {
+    calls = {
         "X": [
             lambda X: model.fantasize(X, SAMPLER),
             lambda X: leaderboard(model, X),
         ],
         "point": [lambda point: remaining_gain(model, point, POINTS)],
         "points": [lambda points: best_probability(model, points)],
-        "candidates": [lambda own: remaining_gain(model, POINTS[:1], own)],
+        "candidates": [lambda argument: remaining_gain(model, POINTS[:1], argument)],
         "feedback": [model.with_feedback],
     }
     wrong = {kind: THINGS[kind] for kind in ("text", "number", "list")}
     if key != "feedback":
         wrong |= {k: NO_POINTS[k] for k in ("integers", "nothing", "sparse")}
     assert [
-        f"{kind} as {key} {said}"
-        for ask in given[key]
+        f"{kind} as {key} {message}"
+        for ask in calls[key]
         for kind, value in wrong.items()
-        if (said := complaint(lambda value, ask=ask: ask(value), key, value=value))
+        if (message := complaint(lambda value, ask=ask: ask(value), key, value=value))
     ] == []
 
 

@@ -11,8 +11,8 @@ import torch
 
 
 def a_person_in_the_loop(notebook: SimpleNamespace) -> None:
-    told = list(notebook.again.report().summary["value"].items())
-    assert dict(told)["answers"] == 15
+    values = list(notebook.again.report().summary["value"].items())
+    assert dict(values)["answers"] == 15
     assert notebook.undone["question"] != notebook.question["question"]
     assert notebook.question["options"][0] == notebook.mine
     assert notebook.liking(notebook.best) > -0.6
@@ -100,8 +100,8 @@ def rankings_and_choices(notebook: SimpleNamespace) -> None:
         < math.log(4)
     )
     for name, (_, loss) in notebook.curves.items():
-        at = (notebook.learned[name].eta.log() - notebook.etas.log()).abs().argmin()
-        assert loss[at] - loss.min() < (0.002 if name == "laplace" else 0.005)
+        place = (notebook.learned[name].eta.log() - notebook.etas.log()).abs().argmin()
+        assert loss[place] - loss.min() < (0.002 if name == "laplace" else 0.005)
     assert (
         125
         < notebook.curves["laplace"][0].max() - notebook.curves["variational"][0].max()
@@ -113,11 +113,11 @@ def rankings_and_choices(notebook: SimpleNamespace) -> None:
     for length in (2, 5, 10):
         assert abs(notebook.bias[length, "laplace"][5] - 1) < 0.1
         assert notebook.bias[length, "laplace"][2] > 0.8
-    whole, staged = (
+    direct, staged = (
         notebook.recovered["whole ranking"],
         notebook.recovered["its stages"],
     )
-    assert all(torch.allclose(*both) for both in zip(whole, staged, strict=True))
+    assert all(torch.allclose(*fits) for fits in zip(direct, staged, strict=True))
     errors = {
         kind: (mean - notebook.weights)[:, notebook.shown].square().mean().sqrt().item()
         for kind, (mean, _) in notebook.recovered.items()
@@ -211,14 +211,16 @@ def trials_that_fail(notebook: SimpleNamespace) -> None:
     )
     for machine in notebook.MACHINES:
         assert notebook.table[machine, "left out"][0] > 10
-    for way in notebook.WAYS[1:]:
-        failures, _, mean_regret, _ = notebook.table["too bad", way]
+    for approach in notebook.WAYS[1:]:
+        failures, _, mean_regret, _ = notebook.table["too bad", approach]
         assert failures < 6
         assert mean_regret < 0.2
-    _lost, shared, own = (notebook.table["band", way] for way in notebook.WAYS[1:])
-    assert own[2] < shared[2]
-    assert own[2] < 0.15
-    assert own[0] < 8
+    _lost, shared, own_column = (
+        notebook.table["band", approach] for approach in notebook.WAYS[1:]
+    )
+    assert own_column[2] < shared[2]
+    assert own_column[2] < 0.15
+    assert own_column[0] < 8
 
 
 def why_laplace_misleads(notebook: SimpleNamespace) -> None:

@@ -40,50 +40,52 @@ def files_passed(run: Callable[[], Any]) -> list[str]:
     Args:
         run: What to run.
     """
-    seen: dict[str, None] = {}
+    entered: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         path = Path(frame.f_code.co_filename)
         if event == "call" and path.is_relative_to(PACKAGE):
-            seen.setdefault(path.relative_to(PACKAGE).as_posix())
+            entered.setdefault(path.relative_to(PACKAGE).as_posix())
 
     watch(run, note)
-    return list(seen)
+    return list(entered)
 
 
 def walk() -> dict[str, list[str]]:
     """Files that each step of a walk is the first to enter, by the step's name."""
     X = torch.tensor([[0.1, 0.2], [0.8, 0.3], [0.4, 0.9]], dtype=torch.double)
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-    made: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
 
     def fit() -> None:
-        model = made["model"]
+        model = objects["model"]
         fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
 
     def choose() -> None:
-        optimize_acqf(made["acqf"], bounds, q=1, num_restarts=2, raw_samples=8)
+        optimize_acqf(objects["acqf"], bounds, q=1, num_restarts=2, raw_samples=8)
 
     steps: dict[str, Callable[[], Any]] = {
-        "Comparisons": lambda: made.update(
+        "Comparisons": lambda: objects.update(
             answers=Comparisons(torch.tensor([[0, 1], [0, 2]]))
         ),
-        "EPPreferenceGP": lambda: made.update(
-            model=EPPreferenceGP(X, made["answers"], covar_module=DuelKernel(dim=2))
+        "EPPreferenceGP": lambda: objects.update(
+            model=EPPreferenceGP(X, objects["answers"], covar_module=DuelKernel(dim=2))
         ),
         "fit_gpytorch_mll": fit,
-        "posterior": lambda: made["model"].posterior(X),
-        "incumbent": lambda: made.update(best=incumbent(made["model"])),
-        "DuelingExploringEIIG": lambda: made.update(
-            acqf=DistinctOptions(DuelingExploringEIIG(made["model"], made["best"]))
+        "posterior": lambda: objects["model"].posterior(X),
+        "incumbent": lambda: objects.update(best=incumbent(objects["model"])),
+        "DuelingExploringEIIG": lambda: objects.update(
+            acqf=DistinctOptions(
+                DuelingExploringEIIG(objects["model"], objects["best"])
+            )
         ),
         "optimize_acqf": choose,
     }
     passed: set[str] = set()
-    found = {}
+    files = {}
     with torch.random.fork_rng():
         torch.manual_seed(0)
         for name, step in steps.items():
-            found[name] = [path for path in files_passed(step) if path not in passed]
-            passed.update(found[name])
-    return found
+            files[name] = [path for path in files_passed(step) if path not in passed]
+            passed.update(files[name])
+    return files

@@ -65,10 +65,10 @@ def plot_leaderboard(
             f"a file with pandas.read_csv(path, index_col={names!r}), and draw one "
             "board of several, as table.loc[name]."
         )
-    shown = table.head(MOST_ITEMS)
-    axes = drawing.own_axes(ax, 7, 1.2 + 0.22 * len(shown))
-    drawing.draw_rows(axes, shown, "utility")
-    ranks = zip(shown.index, shown["rank_lower"], shown["rank_upper"], strict=True)
+    head = table.head(MOST_ITEMS)
+    axes = drawing.own_axes(ax, 7, 1.2 + 0.22 * len(head))
+    drawing.draw_rows(axes, head, "utility")
+    ranks = zip(head.index, head["rank_lower"], head["rank_upper"], strict=True)
     labels = [
         f"{drawing.short_name(name)}  {low:.0f}"
         + ("" if low == high else f" to {high:.0f}")
@@ -76,12 +76,12 @@ def plot_leaderboard(
     ]
     drawing.name_ticks(axes.yaxis, labels, fontsize=8)
     axes.invert_yaxis()
-    axes.margins(y=0.5 / len(shown))
+    axes.margins(y=0.5 / len(head))
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     axes.set_xlabel("utility; ranks beside the names")
-    more = "" if len(table) == len(shown) else f" (the first {len(shown)})"
-    axes.set_title(title + more, fontsize=10, **drawing.text_style([title]))
+    remark = "" if len(table) == len(head) else f" (the first {len(head)})"
+    axes.set_title(title + remark, fontsize=10, **drawing.text_style([title]))
     return axes
 
 
@@ -157,7 +157,7 @@ def plot_comparisons(
     expected = {pair: n for pair, n in won.items() if pair[0] < pair[1]}
     against = {pair: n for pair, n in won.items() if pair[0] > pair[1]}
     tied = _counted(place[pairs.tied].sort(-1).values, pairs.tied_counts)
-    most = max([*won.values(), *tied.values()], default=1)
+    largest_count = max([*won.values(), *tied.values()], default=1)
     width = 4.5 + drawing.room_for(labels)
     axes = drawing.own_axes(ax, width, 1.2 + 0.26 * len(items))
     for arcs, side, colour, dashes, label in (
@@ -171,7 +171,9 @@ def plot_comparisons(
                     [_arc(pair, side) for pair in arcs],
                     colors=colour,
                     linestyles=dashes,
-                    linewidths=[0.6 + 2 * (n / most) ** 0.5 for n in arcs.values()],
+                    linewidths=[
+                        0.6 + 2 * (n / largest_count) ** 0.5 for n in arcs.values()
+                    ],
                     label=label,
                 )
             )
@@ -231,16 +233,16 @@ def plot_calibration(
     Raises:
         BotorchPrefError: There is no probability, or one outside [0, 1].
     """
-    given = probabilities.detach().cpu().double()
-    inside = bool(((given >= 0) & (given <= 1)).all())
-    if given.dim() != 1 or not len(given) or not inside:
+    foreseen = probabilities.detach().cpu().double()
+    inside = bool(((foreseen >= 0) & (foreseen <= 1)).all())
+    if foreseen.dim() != 1 or not len(foreseen) or not inside:
         raise BotorchPrefError(
-            f"probabilities has shape {tuple(given.shape)}; give one or more numbers "
-            "from 0 to 1, one of each held-out duel."
+            f"probabilities has shape {tuple(foreseen.shape)}; give one number "
+            "or more from 0 to 1, one of each held-out duel."
         )
-    given = given[given != 0.5]
-    favourite, won = torch.maximum(given, 1 - given), given > 0.5
-    edges = torch.linspace(0.5, 1, num_bins + 1, dtype=given.dtype)
+    foreseen = foreseen[foreseen != 0.5]
+    favourite, won = torch.maximum(foreseen, 1 - foreseen), foreseen > 0.5
+    edges = torch.linspace(0.5, 1, num_bins + 1, dtype=foreseen.dtype)
     bins = torch.bucketize(favourite, edges[1:-1], right=True)
     axes = drawing.own_axes(ax, 3.6, 3.6)
     axes.plot([0.5, 1], [0.5, 1], color="0.6", linewidth=1, zorder=0)
@@ -305,8 +307,8 @@ def plot_agreement(
     order = in_circles(table)
     mean, lower, upper = (matrix[order][:, order] for matrix in matrices)
     labels = [labels[i] for i in order]
-    many = len(labels) > drawing.MOST_ANNOTATED
-    side = max(6.3, 0.2 * len(labels)) if many else max(3.2, 0.52 * len(labels))
+    is_dense = len(labels) > drawing.MOST_ANNOTATED
+    side = max(6.3, 0.2 * len(labels)) if is_dense else max(3.2, 0.52 * len(labels))
     side += drawing.room_for(map(drawing.short_name, labels))
     axes = drawing.own_axes(ax, side + (0.0 if reliability is None else 2.4), side)
     lowest = min(0.0, float(mean.min()))
@@ -330,9 +332,9 @@ def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
     drawing.draw_rows(beside, rows, "noise")
     style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 7}
     for place in rows["outlier"].to_numpy().nonzero()[0]:
-        at = (rows["noise"].iloc[place], place)
-        beside.plot(*at, "o", color=drawing.ORANGE, markersize=5, zorder=4)
-        beside.annotate("outlier", at, (0, 6), color=drawing.ORANGE, **style)
+        position = (rows["noise"].iloc[place], place)
+        beside.plot(*position, "o", color=drawing.ORANGE, markersize=5, zorder=4)
+        beside.annotate("outlier", position, (0, 6), color=drawing.ORANGE, **style)
     beside.set_xscale("log")
     beside.axvline(1, color="0.7", linewidth=1, zorder=0)
     beside.tick_params(labelleft=False, left=False)
@@ -382,11 +384,13 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     adapter = experiment.fitted_adapter()
     utility, _ = report.averaged_utility(adapter.botorch_model)
     designs = report.designs_of_experiment(experiment.log.space, adapter, utility)
-    asked = [q for q in experiment.log.questions if q.standing is not None]
-    options = [dict(option.parameters) for q in asked for option in q.options]
+    chosen_questions = [q for q in experiment.log.questions if q.standing is not None]
+    options = [
+        dict(option.parameters) for q in chosen_questions for option in q.options
+    ]
     mean, lower, upper = designs.intervals(options, level, report.best_shown(adapter))
-    sizes = torch.tensor([len(question.options) for question in asked])
-    x = [question.index + 1.0 for question in asked]
+    sizes = torch.tensor([len(question.options) for question in chosen_questions])
+    x = [question.index + 1.0 for question in chosen_questions]
     numbers = torch.tensor(x).repeat_interleave(sizes)
     axes.plot(numbers.tolist(), mean.tolist(), "o", color="0.6", markersize=4)
     best = [int(mean[:end].argmax()) for end in sizes.cumsum(0).tolist()]
@@ -427,17 +431,17 @@ def draw_run(
         path: Where the PNG goes.
     """
     figure = Figure(figsize=(10, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    utility_axes, way_axes = figure.subplots(1, 2, width_ratios=(3, 2))
     judge = "never errs" if not settings.noise else f"has noise {settings.noise:g}"
     figure.suptitle(
         f"{problem.name}, {problem.dim} inputs: {len(answered)} questions, "
         f"{settings.options} options each, to a judge who {judge}",
         fontsize=12,
     )
-    _draw_utilities(left, problem, answered)
-    _draw_way(right, problem, answered)
-    spread = sum(each.question.acquisition == SPREAD for each in answered)
-    for axes in (left, right):
+    _draw_utilities(utility_axes, problem, answered)
+    _draw_way(way_axes, problem, answered)
+    spread = sum(answer.question.acquisition == SPREAD for answer in answered)
+    for axes in (utility_axes, way_axes):
         axes.axvspan(0.5, spread + 0.5, color="0.94", zorder=0)
         axes.set_xlim(0.5, len(answered) + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -450,10 +454,10 @@ def _draw_utilities(
     axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]
 ) -> None:
     """Utilities of options by their questions, from 1, and of the best so far."""
-    numbers = [each.number + 1 for each in answered]
-    utilities = [problem.utility(each.question.options) for each in answered]
+    numbers = [answer.number + 1 for answer in answered]
+    utilities = [problem.utility(answer.question.options) for answer in answered]
     first = [
-        float(u[each.order[0]]) for u, each in zip(utilities, answered, strict=True)
+        float(u[answer.order[0]]) for u, answer in zip(utilities, answered, strict=True)
     ]
     every = [(n, value) for n, u in zip(numbers, utilities, strict=True) for value in u]
     axes.axhline(problem.best, color="0.4", linestyle="--", linewidth=1)
@@ -469,7 +473,7 @@ def _draw_utilities(
     axes.plot(
         numbers, first, "o", color=drawing.ORANGE, markersize=5, label="ranked first"
     )
-    best = [problem.best - each.regret for each in answered]
+    best = [problem.best - answer.regret for answer in answered]
     axes.step(
         numbers,
         best,
@@ -484,7 +488,7 @@ def _draw_utilities(
 
 def _draw_way(axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]) -> None:
     """What is left of the way from the worst option shown to the best there is."""
-    shown = torch.cat([each.question.options for each in answered])
-    way = problem.best - float(problem.utility(shown).min())
-    _draw_regret(axes, [100 * each.regret / way for each in answered])
+    options = torch.cat([answer.question.options for answer in answered])
+    span = problem.best - float(problem.utility(options).min())
+    _draw_regret(axes, [100 * answer.regret / span for answer in answered])
     axes.set_ylabel("left of the way to the best there is, in %")

@@ -59,9 +59,9 @@ def readable_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
             break
         # The font of last resort has a box for every character.
         if font.style == "normal" and not font.name.startswith("Last Resort"):
-            found = missing & get_font(font.fname).get_charmap().keys()
-            missing -= found
-            families += [font.name] * bool(found)
+            covered = missing & get_font(font.fname).get_charmap().keys()
+            missing -= covered
+            families += [font.name] * bool(covered)
     return families, "".join(map(chr, sorted(missing)))
 
 
@@ -112,15 +112,15 @@ def draw_intervals(
 ) -> None:
     """Draws a curve of means in a band of intervals, or ``apart`` marks with bars."""
     colour, dashes, mark = style
-    known: dict[str, Any] = {"color": colour, "label": label}
+    keywords: dict[str, Any] = {"color": colour, "label": label}
     if apart:
         sides = torch.stack([mean - lower, upper - mean]).tolist()
-        known |= {"fmt": mark, "capsize": 3, "markersize": 5}
-        axes.errorbar(x, mean.tolist(), yerr=sides, **known)
+        keywords |= {"fmt": mark, "capsize": 3, "markersize": 5}
+        axes.errorbar(x, mean.tolist(), yerr=sides, **keywords)
         return
     ends = lower.tolist(), upper.tolist()
     axes.fill_between(x, *ends, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(x, mean.tolist(), linestyle=dashes, **known)
+    axes.plot(x, mean.tolist(), linestyle=dashes, **keywords)
 
 
 def draw_rows(axes: Axes, table: DataFrame, column: str) -> None:
@@ -141,9 +141,9 @@ def draw_matrix(
 
     Below each number stands its interval, if there is one. The diagonal is left empty.
     """
-    shown = values.detach().cpu().double().clone().fill_diagonal_(torch.nan)
+    off_diagonal = values.detach().cpu().double().clone().fill_diagonal_(torch.nan)
     low, high = span
-    image = axes.imshow(shown.numpy(), cmap="Blues", vmin=low, vmax=high)
+    image = axes.imshow(off_diagonal.numpy(), cmap="Blues", vmin=low, vmax=high)
     labels, places = [*map(short_name, names)], range(len(names))
     longest = max(map(len, labels))
     name_ticks(axes.xaxis, labels, rotation=90 if longest > 2 else 0)
@@ -162,7 +162,7 @@ def draw_matrix(
         "fontsize": 8 if interval is None else 6,
     }
     for i, j in permutations(places, 2):
-        value = float(shown[i, j])
+        value = float(off_diagonal[i, j])
         text, dark = _short(value), value > low + 0.6 * (high - low)
         if interval is not None:
             low_end, high_end = (_short(float(end[i, j])) for end in interval)
@@ -189,7 +189,7 @@ class AnsweredPairs(NamedTuple):
 def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
     """The pairs of all comparisons, choices and rankings, winners first."""
     no_pairs, no_counts = torch.empty(0, 2).long(), torch.empty(0).long()
-    won, won_counts, tied, tied_counts = ([one] for one in (no_pairs, no_counts) * 2)
+    won, won_counts, tied, tied_counts = ([part] for part in (no_pairs, no_counts) * 2)
     for _, block in by_kind(feedback):
         counts = block.answer_counts
         if isinstance(block, Choices | Rankings):
@@ -205,8 +205,10 @@ def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
         elif isinstance(block, Comparisons) and block.ties is not None:
             tied.append(block.ties)
             tied_counts.append(counts)
-    found = won, won_counts, tied, tied_counts
-    return AnsweredPairs(*(torch.cat([one.cpu() for one in each]) for each in found))
+    fields = won, won_counts, tied, tied_counts
+    return AnsweredPairs(
+        *(torch.cat([part.cpu() for part in parts]) for parts in fields)
+    )
 
 
 def feedback_of(model: Any) -> list[Feedback]:

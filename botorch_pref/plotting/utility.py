@@ -76,27 +76,27 @@ def designs_of(
     model: Model | PreferenceExperiment,
     bounds: Tensor | None,
     names: Sequence[str] | None,
-    at: Tensor | Mapping[str, Any] | None,
+    design: Tensor | Mapping[str, Any] | None,
     drawn: Sequence[int | str] = (),
 ) -> tuple[Designs, dict[str, Any], list[Dimension]]:
     """Designs of a model or an experiment, the one held, and the parameters drawn."""
     if isinstance(model, Model):
         designs = _designs_of_model(model, bounds, names)
         chosen = _chosen(designs.dimensions, drawn)
-        if isinstance(at, Tensor):
-            if at.numel() != len(designs.dimensions):
+        if isinstance(design, Tensor):
+            if design.numel() != len(designs.dimensions):
                 raise BotorchPrefError(
-                    f"at has shape {tuple(at.shape)}; give one point of "
+                    f"at has shape {tuple(design.shape)}; give one point of "
                     f"{len(designs.dimensions)} numbers."
                 )
-            at = dict(zip(designs.best, at.flatten().tolist(), strict=True))
-        _check_known(at, designs.dimensions)
-        return designs, {**designs.best, **(at or {})}, chosen
+            design = dict(zip(designs.best, design.flatten().tolist(), strict=True))
+        _check_known(design, designs.dimensions)
+        return designs, {**designs.best, **(design or {})}, chosen
     if bounds is not None or names is not None:
         raise BotorchPrefError(
             "An experiment has its names and bounds; leave both out."
         )
-    if isinstance(at, Tensor):
+    if isinstance(design, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
     # An experiment comes with Ax, which figures of models do without.
     from botorch_pref.ax.report import designs_of_experiment, dimensions_of
@@ -105,16 +105,18 @@ def designs_of(
     dimensions = dimensions_of(space)
     # Before the fit, which takes seconds.
     chosen = _chosen(dimensions, drawn)
-    _check_known(at, dimensions)
+    _check_known(design, dimensions)
     designs = designs_of_experiment(space, model.fitted_adapter())
-    return designs, {**designs.best, **(at or {})}, chosen
+    return designs, {**designs.best, **(design or {})}, chosen
 
 
 def _chosen(
     dimensions: Sequence[Dimension], drawn: Sequence[int | str]
 ) -> list[Dimension]:
     """One or two parameters, the first one where none is given."""
-    chosen = [dimension_of(dimensions, given) for given in drawn or (0,)]
+    chosen = [
+        dimension_of(dimensions, drawn_dimension) for drawn_dimension in drawn or (0,)
+    ]
     if len(chosen) > 2 or len({dimension.name for dimension in chosen}) < len(chosen):
         raise BotorchPrefError(
             f"dimensions are {', '.join(map(repr, drawn))}; give one parameter or "
@@ -123,10 +125,12 @@ def _chosen(
     return chosen
 
 
-def _check_known(at: Mapping[str, Any] | None, dimensions: Sequence[Dimension]) -> None:
+def _check_known(
+    design: Mapping[str, Any] | None, dimensions: Sequence[Dimension]
+) -> None:
     """Checks the names of values that are to be held."""
     names = [dimension.name for dimension in dimensions]
-    if unknown := [name for name in at or () if name not in names]:
+    if unknown := [name for name in design or () if name not in names]:
         raise BotorchPrefError(
             f"at names {unknown}; the parameters are {', '.join(names)}."
         )
@@ -239,19 +243,21 @@ def _plot_lines(
     level: float,
 ) -> None:
     """One curve along a parameter, or one for each choice of another."""
-    others = [None] if across is None else across.choices
+    categories = [None] if across is None else across.choices
     values = along.values(NUM_VALUES)
     show_on(axes.xaxis, along)
-    for number, other in enumerate(others):
-        moved = {} if across is None else {across.name: other}
-        at = {**held, **moved}
-        intervals = designs.intervals([{**at, along.name: v} for v in values], level)
+    for number, category in enumerate(categories):
+        moved = {} if across is None else {across.name: category}
+        design = {**held, **moved}
+        intervals = designs.intervals(
+            [{**design, along.name: v} for v in values], level
+        )
         style = drawing.STYLES[number % len(drawing.STYLES)]
         label = None
         if across is not None:
-            name = f"{across.name} {other}"
+            name = f"{across.name} {category}"
             label = drawing.short_name(name, drawing.LONGEST_TITLE)
-        shift = 0.6 * ((number + 0.5) / len(others) - 0.5) if along.choices else 0.0
+        shift = 0.6 * ((number + 0.5) / len(categories) - 0.5) if along.choices else 0.0
         x = [place + shift for place in places(along, values)]
         drawing.draw_intervals(axes, x, *intervals, style, label, bool(along.choices))
     axes.set_ylabel(f"utility, {100 * level:g} % interval")
@@ -284,9 +290,11 @@ def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
         torch.stack([place[ends], height.unsqueeze(-1).expand_as(ends)], dim=-1)
         for ends, height in zip((pairs.won, pairs.tied), rows, strict=True)
     )
-    at, width = {"transform": axes.get_xaxis_transform()}, min(1.2, 30 / number)
-    lines = {"colors": "0.45", "linewidths": width, **at}
-    _draw_duels(axes, won, tied, lines, {"s": (3 * width) ** 2, "color": "0.2", **at})
+    style, width = {"transform": axes.get_xaxis_transform()}, min(1.2, 30 / number)
+    lines = {"colors": "0.45", "linewidths": width, **style}
+    _draw_duels(
+        axes, won, tied, lines, {"s": (3 * width) ** 2, "color": "0.2", **style}
+    )
 
 
 def _draw_duels(
@@ -327,8 +335,8 @@ def _plot_contours(
     widths.set_linewidth(0.9)
     axes.clabel(widths, fmt="±%.2g", fontsize=7)
     pairs = drawing.answered_pairs(designs.feedback)
-    shown = [places_shown(designs, dimension) for dimension in (first, second)]
-    ends = torch.tensor(shown, dtype=torch.float64).mT
+    plotted_places = [places_shown(designs, dimension) for dimension in (first, second)]
+    ends = torch.tensor(plotted_places, dtype=torch.float64).mT
     lines = {"colors": "white", "linewidths": 0.8, "alpha": 0.6}
     dots = {"s": 14, "color": "white", "edgecolors": "black"}
     _draw_duels(axes, ends[pairs.won], ends[pairs.tied], lines, dots)
@@ -386,8 +394,8 @@ def plot_effects(
         x, apart = places(dimension, values), bool(dimension.choices)
         drawing.draw_intervals(axes, x, *intervals, apart=apart)
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
-        (own,) = places(dimension, [held[dimension.name]])
-        axes.axvline(own, color="0.4", linewidth=1, linestyle=":", zorder=0)
+        (place,) = places(dimension, [held[dimension.name]])
+        axes.axvline(place, color="0.4", linewidth=1, linestyle=":", zorder=0)
     lows, highs = zip(*(axes.get_ylim() for axes in panels), strict=True)
     for axes in panels:
         axes.set_ylim(min(lows), max(highs))

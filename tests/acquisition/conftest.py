@@ -22,9 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     It factors the joint prior of the points that it is asked of, of which a reference
     and the observed points behind a believed draw coincide.
     """
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and "PairwiseGP" in item.nodeid:
+        if folder in item.path.parents and "PairwiseGP" in item.nodeid:
             item.add_marker(pytest.mark.filterwarnings("ignore:A not p.d."))
 
 

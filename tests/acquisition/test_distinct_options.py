@@ -44,10 +44,10 @@ def model() -> Model:
     """Answers that contradict each other: whatever is asked, half of it is noise."""
     X = uniform(4, 2)
     pairs = torch.tensor([[0, 1], [2, 3], [0, 2], [1, 0], [2, 0]])
-    made = EPPreferenceGP(X, pairs).eval()
-    made.covar_module.base_kernel.lengthscale = 0.6
-    made.covar_module.outputscale = 0.5
-    return made
+    fitted = EPPreferenceGP(X, pairs).eval()
+    fitted.covar_module.base_kernel.lengthscale = 0.6
+    fitted.covar_module.outputscale = 0.5
+    return fitted
 
 
 def exact_model(noise: float = 1e-8, dtype: torch.dtype = DOUBLE) -> EPPreferenceGP:
@@ -58,11 +58,11 @@ def exact_model(noise: float = 1e-8, dtype: torch.dtype = DOUBLE) -> EPPreferenc
     return EPPreferenceGP(X, pairs, likelihood=likelihood).eval()
 
 
-def penalty(X: Tensor, others: list[Tensor], weight: Tensor) -> Tensor:
+def penalty(X: Tensor, rivals: list[Tensor], weight: Tensor) -> Tensor:
     """Of each set of new points with each other and with others, pair by pair."""
     total = torch.zeros(len(X), dtype=DOUBLE)
     for number, points in enumerate(X):
-        everyone = [*points, *others]
+        everyone = [*points, *rivals]
         for i in range(len(points)):
             for j in range(i + 1, len(everyone)):
                 r = ((everyone[i] - everyone[j]) / DIFFERENCE).norm()
@@ -78,8 +78,8 @@ def near(point: Tensor, number: int) -> Tensor:
 def test_each_pair_costs_by_its_distance(model: Model) -> None:
     best = incumbent(model)
     pending = best + torch.tensor([[0.08, 0.0]], dtype=DOUBLE)
-    plain, kept = (DuelingUCB(model, best) for _ in range(2))
-    distinct = DistinctOptions(kept, DIFFERENCE)
+    plain, priced = (DuelingUCB(model, best) for _ in range(2))
+    distinct = DistinctOptions(priced, DIFFERENCE)
     points = with_points_among(model.train_inputs[0])
     values = plain(points.unsqueeze(-2))
     weight = values.amax() - values.amin()
@@ -104,8 +104,8 @@ def test_options_of_open_questions_cost_nothing(
     """Of three pending points beside pairs two are a question; one is an option."""
     best = incumbent(model)
     pending = best + torch.tensor([[0.0, 0.0], [0.3, 0.3], [0.01, 0.01]], dtype=DOUBLE)
-    plain, kept = (DuelingEUBO(model) for _ in range(2))
-    distinct = DistinctOptions(kept, difference)
+    plain, priced = (DuelingEUBO(model) for _ in range(2))
+    distinct = DistinctOptions(priced, difference)
     # So near that they may look alike, and as near to the open question.
     X = torch.stack([best, best + 0.03], dim=-2).expand(1, 2, 2)
     costs = []
@@ -143,8 +143,8 @@ def test_each_pair_costs_by_what_the_model_tells_apart(model: Model, name: str) 
     ).eval()
     best = incumbent(model)
     pending = best + torch.tensor([[0.08, 0.0]], dtype=DOUBLE)
-    plain, kept = DuelingUCB(model, best), DuelingUCB(model, best)
-    distinct = DistinctOptions(kept)
+    plain, priced = DuelingUCB(model, best), DuelingUCB(model, best)
+    distinct = DistinctOptions(priced)
     for value in (plain, distinct):
         value.set_X_pending(pending)
     X = near(best, 2)
@@ -158,8 +158,8 @@ def test_each_pair_costs_by_what_the_model_tells_apart(model: Model, name: str) 
                 r2 = float(square) / (0.375 * noticeable) ** 2
                 cost[number] += max(0.0, 1 - r2) ** 2
         assert cost.amax() > cost.amin() >= 0
-        found = (plain(X) - distinct(X)) / distinct.weight
-    torch.testing.assert_close(found, cost, rtol=1e-6, atol=1e-6)
+        prices = (plain(X) - distinct(X)) / distinct.weight
+    torch.testing.assert_close(prices, cost, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
@@ -169,9 +169,9 @@ def test_options_that_surely_differ_cost_nothing_however_near(engine) -> None:
     pairs = torch.tensor([[0, 1], [1, 2], [2, 3]])
     for noise, differs in ((1e-8, True), (1e6, False)):
         likelihood = PairwiseProbitLikelihood(noise)
-        known = engine(X, pairs, likelihood=likelihood).eval()
-        best = incumbent(known)
-        plain = DuelingUCB(known, best)
+        sure_model = engine(X, pairs, likelihood=likelihood).eval()
+        best = incumbent(sure_model)
+        plain = DuelingUCB(sure_model, best)
         distinct = DistinctOptions(plain)
         for step in (1e-4, 1e-2, 0.3):
             points = (best + step).unsqueeze(0)
@@ -187,9 +187,9 @@ def test_options_that_surely_differ_cost_nothing_however_near(engine) -> None:
 def test_the_same_option_twice_costs_all_and_has_a_gradient(
     dtype: torch.dtype, noise: float
 ) -> None:
-    known = exact_model(noise, dtype)
-    best = incumbent(known)
-    distinct = DistinctOptions(DuelingEIIG(known, best))
+    sure_model = exact_model(noise, dtype)
+    best = incumbent(sure_model)
+    distinct = DistinctOptions(DuelingEIIG(sure_model, best))
     X = best.expand(1, 2, 2).clone().requires_grad_()
     value = distinct(X)
     assert value.dtype == dtype
@@ -198,7 +198,7 @@ def test_the_same_option_twice_costs_all_and_has_a_gradient(
     # Three pairs, each off by what rounding leaves: 5 of 64 parts.
     cost = (distinct.acquisition(X) - value) / distinct.weight
     assert float(cost.detach()) == pytest.approx(3.0, abs=3 * 2 * 5 / 64)
-    pair = DistinctOptions(DuelingEUBO(known))
+    pair = DistinctOptions(DuelingEUBO(sure_model))
     (slope,) = torch.autograd.grad(pair(X).sum(), X)
     assert bool(slope.isfinite().all())
 
@@ -209,8 +209,8 @@ def test_each_t_batch_has_a_reference_of_its_own(model: Model, count: int) -> No
     references, X = uniform(count, 1, 2, seed=3), uniform(count, 1, 2, seed=4)
     together = DistinctOptions(DuelingEUBO(model, references))(X)
     alone = [
-        DistinctOptions(DuelingEUBO(model, one))(x)
-        for one, x in zip(references, X, strict=True)
+        DistinctOptions(DuelingEUBO(model, reference))(x)
+        for reference, x in zip(references, X, strict=True)
     ]
     torch.testing.assert_close(together, torch.cat(alone))
     near_all = DistinctOptions(DuelingEUBO(model, references))(references + 1e-3)
@@ -225,30 +225,32 @@ def test_a_batch_of_models_is_its_models() -> None:
 
     def distinct(points: Tensor, noise: Tensor, difference: float | None) -> Tensor:
         likelihood = PairwiseProbitLikelihood(noise)
-        made = EPPreferenceGP(points, pairs, likelihood=likelihood).eval()
-        return DistinctOptions(DuelingEIIG(made, incumbent(made)), difference)
+        element_model = EPPreferenceGP(points, pairs, likelihood=likelihood).eval()
+        return DistinctOptions(
+            DuelingEIIG(element_model, incumbent(element_model)), difference
+        )
 
-    asked = X[:, 1:3] + 1e-3
+    pending = X[:, 1:3] + 1e-3
     for difference in (None, 0.1):
         together = distinct(X, noise, difference)
-        value = together(asked)
+        value = together(pending)
         for number in range(3):
             alone = distinct(X[number], noise[number], difference)
             torch.testing.assert_close(together.weight[number], alone.weight)
-            torch.testing.assert_close(value[number], alone(asked[number])[0])
+            torch.testing.assert_close(value[number], alone(pending[number])[0])
 
 
 def test_an_ensemble_averages_what_its_members_tell_apart() -> None:
     X = uniform(4, 2)
-    made = FullyBayesianEPPreferenceGP(X, torch.tensor([[0, 1], [2, 3]]))
+    ensemble = FullyBayesianEPPreferenceGP(X, torch.tensor([[0, 1], [2, 3]]))
     draws = {
         name: torch.stack([parameter.detach(), parameter.detach() + 1.5])
-        for name, parameter in made.named_parameters()
+        for name, parameter in ensemble.named_parameters()
         if parameter.requires_grad
     }
-    made.load_mcmc_samples(draws)
-    best = incumbent(made.eval())
-    plain = DuelingUCB(made, best)
+    ensemble.load_mcmc_samples(draws)
+    best = incumbent(ensemble.eval())
+    plain = DuelingUCB(ensemble, best)
     points = near(best, 1)
     for difference in (None, 0.1):
         distinct = DistinctOptions(plain, difference)
@@ -256,7 +258,7 @@ def test_an_ensemble_averages_what_its_members_tell_apart() -> None:
         price = (plain(points) - distinct(points)) / distinct.weight
         if difference is None:
             means, variance = difference_mixture(
-                made.posterior(torch.cat([points, best.expand(20, 1, 2)], -2))
+                ensemble.posterior(torch.cat([points, best.expand(20, 1, 2)], -2))
             )
             square = means.squeeze(0).square() + variance
             expected = nearness(square / distinct.smallest_square).mean(-1)
@@ -268,8 +270,8 @@ def test_an_ensemble_averages_what_its_members_tell_apart() -> None:
 def test_who_rates_keeps_options_a_hundredth_apart() -> None:
     X = uniform(4, 2)
     rated = Ratings(torch.arange(4), torch.tensor([0.1, 0.5, 0.4, 0.9], dtype=DOUBLE))
-    made = EPPreferenceGP(X, feedback=[rated]).eval()
-    distinct = DistinctOptions(DuelingUCB(made, incumbent(made)))
+    rating_model = EPPreferenceGP(X, feedback=[rated]).eval()
+    distinct = DistinctOptions(DuelingUCB(rating_model, incumbent(rating_model)))
     assert distinct.smallest_square is None
     assert float(distinct.smallest_difference) == 0.01
 
@@ -293,9 +295,9 @@ def test_a_function_that_knows_no_duels_is_priced_alike(model: Model) -> None:
     duels = DistinctOptions(DuelingUCB(model, best))
     X = near(best, 2)
     price = (thompson(X) - distinct(X)) / distinct.weight
-    other = (DuelingUCB(model, best)(X) - duels(X)) / duels.weight
+    prices = (DuelingUCB(model, best)(X) - duels(X)) / duels.weight
     assert float(price.detach().amin()) > 0
-    torch.testing.assert_close(price, other, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(price, prices, rtol=1e-6, atol=1e-6)
 
 
 def test_two_new_points_keep_apart_where_one_duel_was_answered() -> None:
@@ -303,10 +305,10 @@ def test_two_new_points_keep_apart_where_one_duel_was_answered() -> None:
     X = torch.tensor([[0.2, 0.3], [0.7, 0.6]], dtype=DOUBLE)
     model = EPPreferenceGP(X, torch.tensor([[0, 1]])).eval()
     distinct = DistinctOptions(DuelingEUBO(model))
-    same = torch.full((1, 2, 2), 0.5, dtype=DOUBLE)
+    doubled = torch.full((1, 2, 2), 0.5, dtype=DOUBLE)
     pairs = uniform(500, 2, 2)
     with torch.no_grad():
-        assert float(distinct(same)) < float(distinct(pairs).amin())
+        assert float(distinct(doubled)) < float(distinct(pairs).amin())
 
 
 @pytest.mark.parametrize("count", [5, 20, 50])
@@ -342,8 +344,8 @@ def test_the_reference_itself_is_not_asked(
     options = {"num_restarts": 4, "raw_samples": 64}
     best, _ = optimize_acqf(PosteriorMean(model), BOUNDS, q=1, **options)
     eiig = DuelingEIIG(model, best, k=5.0)
-    same, _ = optimize_acqf(eiig, BOUNDS, q=1, **options)
-    assert float((same - best).norm()) < 1e-3
+    chosen, _ = optimize_acqf(eiig, BOUNDS, q=1, **options)
+    assert float((chosen - best).norm()) < 1e-3
     distinct = DistinctOptions(eiig, difference)
     candidate, _ = optimize_acqf(
         distinct, BOUNDS, q=1, **options, options=distinct.optimizer_options
@@ -361,8 +363,10 @@ def test_more_steps_of_the_line_search_lead_to_the_foot_of_the_wall(
     best, _ = optimize_acqf(PosteriorMean(model), BOUNDS, q=1, **options)
     distinct = DistinctOptions(DuelingEIIG(model, best, k=5.0), 0.01)
     maxls = distinct.optimizer_options["maxls"]
-    more = {"sample_around_best": True, "maxls": maxls}
-    candidate, _ = optimize_acqf(distinct, BOUNDS, q=1, options=more, **options)
+    search_options = {"sample_around_best": True, "maxls": maxls}
+    candidate, _ = optimize_acqf(
+        distinct, BOUNDS, q=1, options=search_options, **options
+    )
     assert float((candidate - best).norm()) / 0.01 == pytest.approx(1.0, abs=1e-3)
 
 
@@ -393,9 +397,9 @@ def test_differences_that_cannot_be(model: Model, difference: float) -> None:
 
 
 def test_a_model_of_one_point() -> None:
-    one = EPPreferenceGP(torch.zeros(1, 2, dtype=DOUBLE))
+    model_of_point = EPPreferenceGP(torch.zeros(1, 2, dtype=DOUBLE))
     with pytest.raises(FeedbackError, match="ask a first duel"):
-        DistinctOptions(DuelingEUBO(one))
+        DistinctOptions(DuelingEUBO(model_of_point))
 
 
 class Hopeless(DuelingUCB):
@@ -417,10 +421,10 @@ SQUARED = torch.tensor([0.0, 0.25, 1.0, 1.5, 1.5625, 9.0], dtype=torch.double)
 def test_it_is_the_square_of_what_is_missing(free: float, full: float) -> None:
     expected = [max(0.0, free - r) ** 2 / (free - full) ** 2 for r in SQUARED.tolist()]
     assert nearness(SQUARED, free, full).tolist() == pytest.approx(expected, abs=1e-15)
-    at = torch.tensor([free, full], dtype=torch.double, requires_grad=True)
-    price = nearness(at, free, full)
+    places = torch.tensor([free, full], dtype=torch.double, requires_grad=True)
+    price = nearness(places, free, full)
     assert price.tolist() == [0.0, 1.0]
-    (slope,) = torch.autograd.grad(price.sum(), at)
+    (slope,) = torch.autograd.grad(price.sum(), places)
     assert slope.tolist() == pytest.approx([0.0, -2 / (free - full)])
 
 

@@ -58,10 +58,10 @@ def test_one_instance_is_one_function(model: Model) -> None:
 def test_the_generator_decides_and_the_global_one_is_left_alone(model: Model) -> None:
     X = points(6, 1)
     state = torch.get_rng_state()
-    first, same, other = (draw(model, seed)(X) for seed in (1, 1, 2))
+    first, repeated, reseeded = (draw(model, seed)(X) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(first, same)
-    assert not torch.allclose(first, other, atol=1e-3)
+    assert torch.equal(first, repeated)
+    assert not torch.allclose(first, reseeded, atol=1e-3)
 
 
 def test_points_chosen_jointly_have_the_draws_of_a_batch_chosen_one_by_one(
@@ -124,11 +124,11 @@ def test_gaussian_models_are_conditioned_on_utilities(gaussian_model: Model) -> 
     """The textbook's conditional normal, given what was drawn at observed points."""
     (observed,) = gaussian_model.train_inputs
     believed, X = hallucinate(gaussian_model), points(5, 3)
-    drawn, left = moments(believed, observed)
+    drawn, conditioned = moments(believed, observed)
     # Nothing but the jitter that PairwiseGP adds, 1e-6 of the output scale of 4.
-    assert float(left.abs().max()) < 4.1e-6
-    both = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
-    mean, covariance = moments(gaussian_model, both)
+    assert float(conditioned.abs().max()) < 4.1e-6
+    all_points = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
+    mean, covariance = moments(gaussian_model, all_points)
     weights = torch.linalg.solve(covariance[:, 3:, 3:], covariance[:, 3:, :3]).mT
     residual = (drawn - mean[:, 3:]).unsqueeze(-1)
     expected = mean[:, :3] + (weights @ residual).squeeze(-1)
@@ -149,16 +149,19 @@ def test_covariances_with_directions_are_those_of_the_joint_posterior() -> None:
     copied = EPPreferenceGP(torch.cat([observed, observed[:1]]), PAIRS)
     directions = torch.rand(4, 3, generator=Generator().manual_seed(5)).double()
     for model in (bent, copied, LaplacePreferenceGP(observed, PAIRS)):
-        alone, found = model.covariance_with(observed, directions)(X)
-        both = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
-        mean, covariance = moments(model, both)
+        alone, covariances = model.covariance_with(observed, directions)(X)
+        all_points = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
+        mean, covariance = moments(model, all_points)
         expected = (
             mean[:, :2],
             covariance[:, :2, :2],
             covariance[:, :2, 2:] @ directions,
         )
         torch.testing.assert_close(
-            (alone.means[0], alone.covariance, found), expected, rtol=1e-9, atol=1e-10
+            (alone.means[0], alone.covariance, covariances),
+            expected,
+            rtol=1e-9,
+            atol=1e-10,
         )
 
 
@@ -214,12 +217,14 @@ def test_several_kernels_of_the_same_points_are_given_a_draw_each() -> None:
 
 def test_a_believer_follows_what_is_loaded_into_it() -> None:
     X, observed = points(5, 2, seed=3), points(4).squeeze(-2)
-    believed, other = (hallucinate(EPPreferenceGP(observed, PAIRS), i) for i in (0, 1))
+    believed, second_believer = (
+        hallucinate(EPPreferenceGP(observed, PAIRS), i) for i in (0, 1)
+    )
     believed.posterior(X)
-    other.model.covar_module.outputscale = 3.0
-    other = hallucinate(other.model, 1)
-    believed.load_state_dict(other.state_dict())
-    torch.testing.assert_close(moments(believed, X), moments(other, X))
+    second_believer.model.covar_module.outputscale = 3.0
+    second_believer = hallucinate(second_believer.model, 1)
+    believed.load_state_dict(second_believer.state_dict())
+    torch.testing.assert_close(moments(believed, X), moments(second_believer, X))
 
 
 def test_a_believer_in_train_mode_teaches_no_input_transform() -> None:

@@ -38,9 +38,9 @@ def test_against_models_that_know_the_answer() -> None:
             win = float(model.duel_probability(*pair.split(1), observation_noise=True))
             truth = -float(model.posterior(X).mean.amax())
             for probability, answer in ((win, [8, 9]), (1 - win, [9, 8])):
-                heard = torch.cat([comparisons, torch.tensor([answer])])
-                known = answered(EPPreferenceGP, every, heard)
-                truth += probability * float(known.posterior(every).mean.amax())
+                answers = torch.cat([comparisons, torch.tensor([answer])])
+                informed = answered(EPPreferenceGP, every, answers)
+                truth += probability * float(informed.posterior(every).mean.amax())
             value = float(DuelingKG(model)(pair))
         assert value == pytest.approx(truth, abs=0.01)
 

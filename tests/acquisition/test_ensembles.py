@@ -62,14 +62,14 @@ def ensemble(
 def members(
     model: FullyBayesianEPPreferenceGP, of_raters: bool = False
 ) -> list[EPPreferenceGP]:
-    found = []
+    member_models = []
     for i in range(model.num_mcmc_samples):
         member = made(EPPreferenceGP, of_raters)
         for name, parameter in member.named_parameters():
             if parameter.requires_grad:
                 parameter.data = model.get_parameter(name).detach()[i]
-        found.append(member.eval())
-    return found
+        member_models.append(member.eval())
+    return member_models
 
 
 def assert_mean_over_members(
@@ -77,8 +77,8 @@ def assert_mean_over_members(
 ) -> None:
     model = ensemble()
 
-    def value(one: EPPreferenceGP) -> Tensor:
-        acquisition = make(one)
+    def value(single_model: EPPreferenceGP) -> Tensor:
+        acquisition = make(single_model)
         acquisition.set_X_pending(pending)
         return acquisition(points(5, 2, seed=6))
 
@@ -89,7 +89,7 @@ def assert_mean_over_members(
 @each()
 def test_values_are_the_mean_over_members(kind: Acquisition) -> None:
     reference, pending = points(1, seed=9), points(1, seed=8)
-    assert_mean_over_members(lambda one: kind(one, reference), pending)
+    assert_mean_over_members(lambda member: kind(member, reference), pending)
 
 
 @each(pairs=True)
@@ -116,16 +116,16 @@ def test_each_member_believes_a_draw_of_its_own() -> None:
 
 def test_pairs_of_a_catalogue_say_most_in_the_mean_over_members() -> None:
     model, pairs = ensemble(), [*itertools.combinations(range(4), 2)]
-    told = {pair: DuelingBALD(model)(points(4)[[*pair]]).item() for pair in pairs}
+    values = {pair: DuelingBALD(model)(points(4)[[*pair]]).item() for pair in pairs}
     # Three pairs connect four items where all four are among them.
     trees = (t for t in itertools.combinations(pairs, 3) if len({*sum(t, ())}) == 4)
-    best = max(trees, key=lambda tree: sum(told[pair] for pair in tree))
+    best = max(trees, key=lambda tree: sum(values[pair] for pair in tree))
     chosen = [tuple(sorted(pair)) for pair in informative_pairs(model).tolist()]
-    assert chosen == sorted(best, key=lambda pair: -told[pair])
+    assert chosen == sorted(best, key=lambda pair: -values[pair])
     alike, pending = ensemble(spread=0.0), torch.tensor([[0, 1], [1, 2]])
     first, second = (
-        informative_pairs(one, pairs_pending=pending)
-        for one in (alike, members(alike)[0])
+        informative_pairs(believer, pairs_pending=pending)
+        for believer in (alike, members(alike)[0])
     )
     assert torch.equal(first, second)
 
@@ -133,37 +133,39 @@ def test_pairs_of_a_catalogue_say_most_in_the_mean_over_members() -> None:
 def test_win_rates_are_means_over_members() -> None:
     """Also where members are as many as the others that an item meets."""
     model = ensemble()
-    alone = [leaderboard(one)["win_rate"].sort_index() for one in members(model)]
-    found = leaderboard(model)["win_rate"].sort_index()
-    assert found.tolist() == pytest.approx((sum(alone) / 3).tolist(), abs=1e-5)
+    alone = [leaderboard(member)["win_rate"].sort_index() for member in members(model)]
+    win_rate = leaderboard(model)["win_rate"].sort_index()
+    assert win_rate.tolist() == pytest.approx((sum(alone) / 3).tolist(), abs=1e-5)
 
 
 def test_ranks_are_those_of_draws_of_all_members() -> None:
     model = ensemble(spread=2.0)
-    alone = [leaderboard(one, top=2).sort_index() for one in members(model)]
-    found = leaderboard(model, top=2).sort_index()
+    alone = [leaderboard(member, top=2).sort_index() for member in members(model)]
+    board = leaderboard(model, top=2).sort_index()
     for name in ("best", "top"):
-        each = [one[name].to_numpy() for one in alone]
-        mean = sum(each) / len(each)
-        assert found[name].tolist() == pytest.approx(mean.tolist(), abs=1e-3)
-        assert abs(each[0] - mean).max() > 0.01
+        columns = [member[name].to_numpy() for member in alone]
+        mean = sum(columns) / len(columns)
+        assert board[name].tolist() == pytest.approx(mean.tolist(), abs=1e-3)
+        assert abs(columns[0] - mean).max() > 0.01
 
 
 def test_a_group_of_raters_of_an_ensemble_is_an_ensemble() -> None:
     model, raters = ensemble(of_raters=True), points(2, seed=3)[:, 1]
     group = GroupUtility(model, raters)
-    alone = [GroupUtility(one, raters) for one in members(model, of_raters=True)]
+    alone = [GroupUtility(member, raters) for member in members(model, of_raters=True)]
     X, reference = points(5, 1, seed=6)[..., :1], points(1, seed=9)[:, :1]
-    values = [DuelingEUBO(one, reference)(X) for one in alone]
+    values = [DuelingEUBO(member, reference)(X) for member in alone]
     actual = DuelingEUBO(group, reference)(X)
     torch.testing.assert_close(actual, sum(values) / 3, rtol=1e-4, atol=1e-5)
     items = X[:, 0]
     for noisy in (False, True):
         duels = items[:2], items[2:4]
-        each = [one.duel_probability(*duels, observation_noise=noisy) for one in alone]
+        probabilities = [
+            member.duel_probability(*duels, observation_noise=noisy) for member in alone
+        ]
         won = group.duel_probability(*duels, observation_noise=noisy)
-        torch.testing.assert_close(won, sum(each) / 3, rtol=1e-4, atol=1e-5)
-    chances = [best_probability(one, items) for one in alone]
+        torch.testing.assert_close(won, sum(probabilities) / 3, rtol=1e-4, atol=1e-5)
+    chances = [best_probability(member, items) for member in alone]
     torch.testing.assert_close(
         best_probability(group, items), sum(chances) / 3, rtol=0, atol=2e-3
     )
@@ -172,7 +174,9 @@ def test_a_group_of_raters_of_an_ensemble_is_an_ensemble() -> None:
 def test_the_gain_of_a_choice_is_the_mean_over_members() -> None:
     reference, choices = points(1, seed=9), points(3, seed=8)
     assert_mean_over_members(
-        lambda one: DuelingJointKG(one, reference, Generator().manual_seed(0), choices)
+        lambda member: DuelingJointKG(
+            member, reference, Generator().manual_seed(0), choices
+        )
     )
 
 
@@ -182,8 +186,8 @@ def test_each_t_batch_has_a_reference_of_its_own(count: int) -> None:
     model, references = ensemble(), points(count, 1, seed=9)
     X = references + 1e-3
     alone = [
-        DistinctOptions(DuelingEUBO(model, one))(x)
-        for one, x in zip(references, X, strict=True)
+        DistinctOptions(DuelingEUBO(model, reference))(x)
+        for reference, x in zip(references, X, strict=True)
     ]
     actual = DistinctOptions(DuelingEUBO(model, references))(X)
     torch.testing.assert_close(actual, torch.cat(alone))
@@ -192,8 +196,8 @@ def test_each_t_batch_has_a_reference_of_its_own(count: int) -> None:
 def test_members_say_equally_often_what_is_likely_best() -> None:
     model, X, count = ensemble(), points(1, 4, seed=6), 2**12
     source = Generator().manual_seed(0)
-    found = likely_best(model, X, 3 * count + 1, source).squeeze(0)
-    counted = (found[:, None] == X[0]).all(-1).sum(0)
+    likely_points = likely_best(model, X, 3 * count + 1, source).squeeze(0)
+    counted = (likely_points[:, None] == X[0]).all(-1).sum(0)
     with torch.no_grad():
         drawn = [
             member.posterior(X[0]).rsample(torch.Size([count])).squeeze(-1).argmax(-1)
@@ -221,8 +225,8 @@ def test_few_likely_best_points_are_those_of_members_far_apart(
     # The point i is the best in the one draw of member i.
     drawn = torch.eye(8, dtype=torch.double).unsqueeze(0)
     monkeypatch.setattr(knowledge_gradient, "draw_utilities", lambda *_: drawn)
-    found = (likely_best(model, X, 5)[:, None] == X).all(-1).any(0)
-    chosen = {*found.nonzero().flatten().tolist()} - {mean}
+    is_likely = (likely_best(model, X, 5)[:, None] == X).all(-1).any(0)
+    chosen = {*is_likely.nonzero().flatten().tolist()} - {mean}
     assert len(chosen) >= 3
     assert max(chosen) >= 6
     assert min(chosen) <= 1

@@ -54,9 +54,9 @@ def test_it_wins_most_duels(model: Model) -> None:
 def test_work_in_small_chunks_changes_nothing(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = incumbent(model)
+    best = incumbent(model)
     monkeypatch.setattr(module, "_CHUNK_ELEMENTS", 5)
-    assert torch.equal(incumbent(model), whole)
+    assert torch.equal(incumbent(model), best)
 
 
 @pytest.mark.parametrize("kind", [PairwiseGP, EPPreferenceGP, SkewPreferenceGP])
@@ -106,14 +106,14 @@ def test_rows_that_nobody_was_shown_are_neither() -> None:
         Choices(torch.tensor([[0, 8, 5, -1]]), torch.tensor([5])),
     ]
     model = EPPreferenceGP(X, feedback=feedback).eval()
-    shown = [0, 1, 3, 5, 8]
-    assert model.posterior(X).mean.argmax() not in shown
-    means = model.posterior(X[shown]).mean.squeeze(-1)
-    best = shown[int(means.argmax())]
+    visible = [0, 1, 3, 5, 8]
+    assert model.posterior(X).mean.argmax() not in visible
+    means = model.posterior(X[visible]).mean.squeeze(-1)
+    best = visible[int(means.argmax())]
     assert champion_index(model) == best
     assert champion(model).equal(X[best : best + 1])
-    scores = copeland(model, X[shown])
-    best = shown[max(range(len(shown)), key=scores.__getitem__)]
+    scores = copeland(model, X[visible])
+    best = visible[max(range(len(visible)), key=scores.__getitem__)]
     assert incumbent_index(model) == best
     assert incumbent(model).equal(X[best : best + 1])
 
@@ -122,9 +122,9 @@ def test_each_of_a_batch_has_shown_points_of_its_own() -> None:
     X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
     pairs = torch.tensor([[[1, 0], [3, 1]], [[2, 4], [4, 5]]])
     model = EPPreferenceGP(X, pairs).eval()
-    shown = [[0, 1, 3], [2, 4, 5]]
+    visible = [[0, 1, 3], [2, 4, 5]]
     expected = []
-    for answers, places in zip(pairs, shown, strict=True):
+    for answers, places in zip(pairs, visible, strict=True):
         single = EPPreferenceGP(X, answers).eval()
         scores = copeland(single, X[places])
         expected.append(places[max(range(3), key=scores.__getitem__)])

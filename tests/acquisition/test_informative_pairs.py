@@ -64,27 +64,27 @@ def ends(pairs: Tensor) -> list[tuple[int, ...]]:
 
 def test_the_first_batch_is_the_best_of_all_spanning_trees() -> None:
     model = made(5)
-    told = information(model)
+    gains = information(model)
     trees = itertools.combinations(itertools.combinations(range(5), 2), 4)
     best = max(
         (tree for tree in trees if spans([*tree], 5)),
-        key=lambda tree: sum(told[pair] for pair in tree),
+        key=lambda tree: sum(gains[pair] for pair in tree),
     )
     got = ends(informative_pairs(model))
     assert set(got) == set(best)
-    assert got == sorted(got, key=lambda pair: -told[pair])
+    assert got == sorted(got, key=lambda pair: -gains[pair])
 
 
 def test_more_raters_are_asked_other_pairs() -> None:
     model = made(6)
-    told = information(model)
+    gains = information(model)
     got = ends(informative_pairs(model, 12))
     assert len(set(got)) == 12
     assert spans(got[:5], 6)
     # The second tree is the best of the pairs that the first has left.
-    left = set(itertools.combinations(range(6), 2)) - {*got[:5]}
-    trees = (t for t in itertools.combinations(left, 5) if spans([*t], 6))
-    best = max(trees, key=lambda tree: sum(told[pair] for pair in tree))
+    open_pairs = set(itertools.combinations(range(6), 2)) - {*got[:5]}
+    trees = (t for t in itertools.combinations(open_pairs, 5) if spans([*t], 6))
+    best = max(trees, key=lambda tree: sum(gains[pair] for pair in tree))
     assert set(got[5:10]) == set(best)
     assert len(ends(informative_pairs(model, 15))) == 15
     with pytest.raises(BotorchPrefError, match="num_pairs is 16, and 15 pairs of"):
@@ -97,7 +97,7 @@ def test_of_many_items_neighbours_in_their_order_compete(
     model = made(40)
     monkeypatch.setattr(catalogue, "_WINDOW", 12)
     monkeypatch.setattr(catalogue, "_NEIGHBOURS", 3)
-    told = information(model)
+    gains = information(model)
     with torch.no_grad():
         order = model.posterior(model.datapoints).mean.squeeze(-1).argsort().tolist()
     near = {
@@ -108,7 +108,7 @@ def test_of_many_items_neighbours_in_their_order_compete(
     assert set(ends(informative_pairs(model, len(near)))) == near
     # Kruskal's algorithm.
     tree: list[tuple[int, ...]] = []
-    for pair in sorted(near, key=lambda pair: -told[pair]):
+    for pair in sorted(near, key=lambda pair: -gains[pair]):
         if spans([*tree, pair], 40):
             tree.append(pair)
     assert ends(informative_pairs(model)) == tree
@@ -123,13 +123,17 @@ def test_what_is_no_catalogue_is_refused(X: Tensor) -> None:
 @pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
 def test_pending_answers_are_not_asked_for_again(engine: type[PreferenceGP]) -> None:
     model = made(6, 1)
-    own = engine(model.datapoints, model.comparisons, likelihood=model.likelihood)
-    own.covar_module.outputscale = 3.0
-    own.eval()
+    conditioned = engine(
+        model.datapoints, model.comparisons, likelihood=model.likelihood
+    )
+    conditioned.covar_module.outputscale = 3.0
+    conditioned.eval()
     pending = torch.tensor([[0, 2], [5, 1], [2, 0], [3, 4]])
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
-        drawn = own.posterior(own.datapoints).rsample(torch.Size([60_000]))
+        drawn = conditioned.posterior(conditioned.datapoints).rsample(
+            torch.Size([60_000])
+        )
     f, every = drawn.squeeze(-1).numpy(), list(itertools.combinations(range(6), 2))
 
     def wins(pairs: np.ndarray) -> np.ndarray:
@@ -138,26 +142,28 @@ def test_pending_answers_are_not_asked_for_again(engine: type[PreferenceGP]) -> 
     # Of every set of answers, its probability and what would be left to say.
     win, of_pending = wins(np.array(every)), wins(pending.numpy())
     truth = -entropy(win).mean(0)
-    for said in itertools.product((False, True), repeat=len(pending)):
-        weight = np.where(said, of_pending, 1 - of_pending).prod(-1)
+    for outcomes in itertools.product((False, True), repeat=len(pending)):
+        weight = np.where(outcomes, of_pending, 1 - of_pending).prod(-1)
         expected = (weight[:, None] * win).sum(0) / weight.sum()
         truth += weight.mean() * entropy(expected)
-    told = []
-    for asked in (None, pending):
+    gains = []
+    for pending_pairs in (None, pending):
         with torch.no_grad():
-            pairs, values = catalogue._candidates(own, own.datapoints, asked)
-        told.append(dict(zip(ends(pairs), values.tolist(), strict=True)))
-    now, later = told
+            pairs, values = catalogue._candidates(
+                conditioned, conditioned.datapoints, pending_pairs
+            )
+        gains.append(dict(zip(ends(pairs), values.tolist(), strict=True)))
+    now, later = gains
     missed = max(abs(later[p] - t) for p, t in zip(every, truth, strict=True))
     before = max(abs(now[p] - t) for p, t in zip(every, truth, strict=True))
     # A Gaussian for answers; without it the error is far larger.
     assert missed < 0.012
     assert before > 5 * missed
-    got = ends(informative_pairs(own, 15, pairs_pending=pending))
+    got = ends(informative_pairs(conditioned, 15, pairs_pending=pending))
     assert set(got) == set(every)
-    assert got != ends(informative_pairs(own, 15))
-    assert ends(informative_pairs(own, 15, pairs_pending=pending[:0])) == ends(
-        informative_pairs(own, 15)
+    assert got != ends(informative_pairs(conditioned, 15))
+    assert ends(informative_pairs(conditioned, 15, pairs_pending=pending[:0])) == ends(
+        informative_pairs(conditioned, 15)
     )
 
 
@@ -172,10 +178,10 @@ def test_items_of_an_ensemble_are_in_the_order_of_the_mean_of_all_members() -> N
         }
     )
     with torch.no_grad():
-        each = model.eval().posterior(X).mean.squeeze(-1)
-        found = catalogue._mean(model, X)
-    assert each.shape == (3, 7)
-    torch.testing.assert_close(found, each.mean(0))
+        member_means = model.eval().posterior(X).mean.squeeze(-1)
+        mean = catalogue._mean(model, X)
+    assert member_means.shape == (3, 7)
+    torch.testing.assert_close(mean, member_means.mean(0))
 
 
 def test_pending_pairs_need_not_be_in_one_window(
@@ -183,11 +189,11 @@ def test_pending_pairs_need_not_be_in_one_window(
 ) -> None:
     model, pending = made(40), torch.tensor([[0, 30], [7, 12], [39, 3]])
     monkeypatch.setattr(catalogue, "_NEIGHBOURS", 9)
-    found = []
+    batches = []
     for window in (12, 30):
         monkeypatch.setattr(catalogue, "_WINDOW", window)
-        found.append(ends(informative_pairs(model, pairs_pending=pending)))
-    assert found[0] == found[1]
+        batches.append(ends(informative_pairs(model, pairs_pending=pending)))
+    assert batches[0] == batches[1]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +229,7 @@ def test_information_is_interpolated_where_pairs_are_many(scale: float) -> None:
     gap = scale * 12 * uniform(20_000, 1, seed=1).mT.square()
     variance = (scale * 9 * uniform(20_000, 1, seed=2).squeeze(-1)).square()
     unit = torch.tensor(scale * math.log(3), dtype=torch.double)
-    found = catalogue._information(link, unit, gap, variance)
-    some = slice(0, 20_000, 100)
-    _, exact = win_and_information(link, gap[:, some], variance[some])
-    torch.testing.assert_close(found[some], exact, rtol=0, atol=1e-5)
+    gain = catalogue._information(link, unit, gap, variance)
+    sample = slice(0, 20_000, 100)
+    _, exact = win_and_information(link, gap[:, sample], variance[sample])
+    torch.testing.assert_close(gain[sample], exact, rtol=0, atol=1e-5)

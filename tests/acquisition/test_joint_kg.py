@@ -54,24 +54,24 @@ def test_the_mean_of_what_is_heard_is_that_of_a_regression(
     model, X = linear_utility(ONE, 0.7, likelihood), points(4, q)
     monkeypatch.setattr(DuelingJointKG, "DRAWS", count)
     choices = points(num_choices, seed=5)
-    given = choices if num_choices else None
-    value = DuelingJointKG(model, X_REF, Generator().manual_seed(0), given)(X)
+    num_chosen = choices if num_choices else None
+    value = DuelingJointKG(model, X_REF, Generator().manual_seed(0), num_chosen)(X)
     now = ((choices - X_REF) @ ONE.T).clamp_min(0.0).sum(-1)
     now = float(now.max()) if num_choices else 0.0
     generator = Generator().manual_seed(7)
     weights = ONE + 0.7 * torch.randn(count, 2, generator=generator).double()
     errors = noise**0.5 * torch.randn(count, q + 1, generator=generator).double()
     questions = torch.cat([X, X_REF.expand(4, 1, 2)], 1)
-    for each, options in zip(value, questions, strict=True):
-        heard = weights @ options.T + errors
-        shown = options - options.mean(0)
-        precision = torch.eye(2).double() / 0.49 + shown.T @ shown / noise
-        pull = ONE / 0.49 + heard @ shown / noise
-        known = torch.linalg.solve(precision, pull.T).T
+    for expected, options in zip(value, questions, strict=True):
+        perceived = weights @ options.T + errors
+        centred = options - options.mean(0)
+        precision = torch.eye(2).double() / 0.49 + centred.T @ centred / noise
+        pull = ONE / 0.49 + perceived @ centred / noise
+        regression = torch.linalg.solve(precision, pull.T).T
         chosen = torch.cat([options[:-1], choices])
-        gain = (known @ (chosen - X_REF).T).amax(-1).clamp_min(0.0)
+        gain = (regression @ (chosen - X_REF).T).amax(-1).clamp_min(0.0)
         error = gain.std() / count**0.5
-        assert abs(each - (gain.mean() - now)) < 4 * 2**0.5 * error
+        assert abs(expected - (gain.mean() - now)) < 4 * 2**0.5 * error
 
 
 def test_what_no_answer_could_choose_is_worth_nothing(linear_utility) -> None:
@@ -87,8 +87,10 @@ def test_a_ranking_is_worth_nearly_what_hearing_is() -> None:
     X, won = points(8), torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
 
     def learned(points: Tensor, rankings: list[int] | None) -> EPPreferenceGP:
-        told = [] if rankings is None else [Rankings(torch.tensor([rankings]))]
-        model = EPPreferenceGP(points, feedback=[Comparisons(won), *told])
+        rankings_heard = (
+            [] if rankings is None else [Rankings(torch.tensor([rankings]))]
+        )
+        model = EPPreferenceGP(points, feedback=[Comparisons(won), *rankings_heard])
         model.covar_module.base_kernel.lengthscale = 0.5
         model.covar_module.outputscale = 10.0
         return model.eval()
@@ -99,13 +101,13 @@ def test_a_ranking_is_worth_nearly_what_hearing_is() -> None:
     posterior = model.posterior(options)
     drawn = posterior.rsample(torch.Size([2**15])).squeeze(-1)
     drawn = drawn + torch.randn(drawn.shape, generator=Generator().manual_seed(1))
-    given = drawn.argsort(-1, descending=True)
+    ranking = drawn.argsort(-1, descending=True)
     truth = 0.0
     for order in permutations(range(3)):
-        share = float((given == torch.tensor(order)).all(-1).double().mean())
-        known = learned(every, [8 + place for place in order])
+        share = float((ranking == torch.tensor(order)).all(-1).double().mean())
+        answered_model = learned(every, [8 + place for place in order])
         with torch.no_grad():
-            mean = known.posterior(options).mean.squeeze(-1)
+            mean = answered_model.posterior(options).mean.squeeze(-1)
         truth += share * max(float((mean[:2] - mean[2]).amax()), 0.0)
     with torch.no_grad():
         value = float(value_of(model)(new))
@@ -136,8 +138,8 @@ def test_a_mixture_counts_by_its_mean_and_covariance(linear_utility) -> None:
     covariance = 0.49 * torch.eye(2).double() + around.T @ around / len(SEVERAL)
     root = torch.linalg.cholesky(covariance)
     center = torch.linalg.solve(root, SEVERAL.mean(0)).unsqueeze(0)
-    whole = linear_utility(center, 1.0, likelihood)
-    value = DuelingJointKG(whole, X_REF @ root, Generator().manual_seed(0))(X @ root)
+    mixture = linear_utility(center, 1.0, likelihood)
+    value = DuelingJointKG(mixture, X_REF @ root, Generator().manual_seed(0))(X @ root)
     mixed = value_of(linear_utility(SEVERAL, 0.7, likelihood))(X)
     torch.testing.assert_close(mixed, value)
 
@@ -171,24 +173,24 @@ def test_no_component_of_a_mixture_is_made(
     """Of many questions, each of a thousand components would fill the memory."""
     choices = points(num_choices, seed=5) if num_choices else None
     value, truth = (
-        DuelingJointKG(of, X_REF, Generator().manual_seed(0), choices)
-        for of in (skew_model, MomentsOnly(skew_model))
+        DuelingJointKG(believer, X_REF, Generator().manual_seed(0), choices)
+        for believer in (skew_model, MomentsOnly(skew_model))
     )
     questions = points(6, 3).requires_grad_()
     expected = truth(questions)
     (slope,) = torch.autograd.grad(expected.sum(), questions)
     monkeypatch.setattr(WeightedMoments, "means_of", None)
-    found = value(questions)
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(torch.autograd.grad(found.sum(), questions)[0], slope)
+    values = value(questions)
+    torch.testing.assert_close(values, expected)
+    torch.testing.assert_close(torch.autograd.grad(values.sum(), questions)[0], slope)
 
 
 def test_it_has_the_gradient_of_its_draws(skew_model: Model) -> None:
     value = value_of(skew_model)
     source = Generator().manual_seed(0)
     choosing = DuelingJointKG(skew_model, X_REF, source, points(4, seed=5))
-    for each in (value, choosing):
-        assert torch.autograd.gradcheck(each, points(3, 2).requires_grad_())
+    for function in (value, choosing):
+        assert torch.autograd.gradcheck(function, points(3, 2).requires_grad_())
     alike = value(X_REF.expand(1, 2, 2))
     torch.testing.assert_close(alike, torch.zeros(1).double(), rtol=0.0, atol=1e-6)
 
@@ -201,8 +203,8 @@ def test_options_that_nearly_coincide_have_a_value_in_either_precision(
     model = linear_utility(ONE.to(dtype), 1e3, likelihood)
     value = DuelingJointKG(model, X_REF.to(dtype), Generator().manual_seed(0))
     near = X_REF + torch.tensor([[0.0, 1e-7], [1e-7, 0.0], [0.3, 0.3]])
-    found = value(near.to(dtype).unsqueeze(0))
-    assert bool((found.isfinite() & (found > 0)).all())
+    value_near = value(near.to(dtype).unsqueeze(0))
+    assert bool((value_near.isfinite() & (value_near > 0)).all())
 
 
 @pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-8, 0.0])
@@ -216,9 +218,9 @@ def test_rounding_of_a_posterior_without_noise_does_no_harm(
     value = DuelingJointKG(model, X_REF.to(dtype), Generator().manual_seed(0))
     around = torch.randn(20, 4, 2, generator=Generator().manual_seed(1)).to(dtype)
     options = (X_REF.to(dtype) + apart * around).requires_grad_()
-    found = value(options)
-    (gradient,) = torch.autograd.grad(found.sum(), options)
-    assert bool((found >= 0).all())
+    values = value(options)
+    (gradient,) = torch.autograd.grad(values.sum(), options)
+    assert bool((values >= 0).all())
     # Utilities rise by sqrt(2) a unit, and deviations by no more than a few.
     assert float(gradient.abs().max()) < 100
 
@@ -226,8 +228,10 @@ def test_rounding_of_a_posterior_without_noise_does_no_harm(
 def test_points_are_likely_best_as_often_as_in_draws(model: Model) -> None:
     """The maxima of a posterior's own draws, counted; repeats show in a batch."""
     X, count = points(6, seed=2), 2**13
-    found = likely_best(model, X.unsqueeze(0), count + 1, Generator().manual_seed(0))
-    counted = (found.squeeze(0)[:, None] == X).all(-1)
+    likely_points = likely_best(
+        model, X.unsqueeze(0), count + 1, Generator().manual_seed(0)
+    )
+    counted = (likely_points.squeeze(0)[:, None] == X).all(-1)
     with torch.no_grad():
         posterior = model.posterior(X)
         drawn = posterior.rsample(torch.Size([count])).squeeze(-1).argmax(-1)
@@ -241,9 +245,9 @@ def test_points_are_likely_best_as_often_as_in_draws(model: Model) -> None:
 
 def test_likely_best_points_are_different(model: Model) -> None:
     X = points(6, seed=2)
-    for given in (X, torch.cat([X, X])):
-        found = likely_best(model, given, 64, Generator().manual_seed(0))
-        assert len(found.unique(dim=0)) == len(found) < 6
+    for candidates in (X, torch.cat([X, X])):
+        likely_points = likely_best(model, candidates, 64, Generator().manual_seed(0))
+        assert len(likely_points.unique(dim=0)) == len(likely_points) < 6
     (mean,) = likely_best(model, X, 1)
     assert mean.equal(X[model.posterior(X).mean.argmax()])
 
@@ -254,17 +258,17 @@ def test_many_options_are_not_fitted_to_the_draws() -> None:
     won = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
     model = EPPreferenceGP(X, won).eval()
     model.covar_module.base_kernel.lengthscale = 0.4
-    found, other = (
+    kept_value, second_value = (
         DuelingJointKG(model, X[:1], Generator().manual_seed(seed)) for seed in (0, 1)
     )
     options = X[1:].clone().requires_grad_()
     climb = torch.optim.Adam([options], 0.05, maximize=True)
     for _ in range(40):
         climb.zero_grad()
-        found(options).sum().backward()
+        kept_value(options).sum().backward()
         climb.step()
         options.data.clamp_(0.0, 1.0)
-    assert found(options) < 1.1 * other(options)
+    assert kept_value(options) < 1.1 * second_value(options)
 
 
 def test_a_value_does_not_depend_on_what_was_valued_before() -> None:
@@ -319,21 +323,23 @@ def test_choices_count_as_in_their_joint_posterior_with_the_options(
     model = engine(
         drawn(*batch, 6), torch.tensor([[0, 1], [2, 3]]), covar_module=kernel
     )
-    choices, others = drawn(4), drawn(4)
+    choices, second_choices = drawn(4), drawn(4)
     split, joint = (
-        DuelingJointKG(of, drawn(1) * 0, Generator().manual_seed(0), choices)
-        for of in (model, JointOnly(model))
+        DuelingJointKG(believer, drawn(1) * 0, Generator().manual_seed(0), choices)
+        for believer in (model, JointOnly(model))
     )
     questions = drawn(5, *batch, 3).requires_grad_()
     for change in (
         lambda: None,
         lambda: kernel.initialize(outputscale=3.0),
-        lambda: [value.choices.copy_(others) for value in (split, joint)],
+        lambda: [value.choices.copy_(second_choices) for value in (split, joint)],
     ):
         change()
-        both = [value(questions) for value in (split, joint)]
-        slopes = [torch.autograd.grad(one.sum(), questions) for one in both]
-        torch.testing.assert_close(*both)
+        both_values = [value(questions) for value in (split, joint)]
+        slopes = [
+            torch.autograd.grad(result.sum(), questions) for result in both_values
+        ]
+        torch.testing.assert_close(*both_values)
         torch.testing.assert_close(*slopes)
 
 
@@ -342,8 +348,8 @@ def test_choices_count_by_the_prior_that_the_model_has_now() -> None:
     model = EPPreferenceGP(points(4), mean_module=LinearMean(2).double()).eval()
     choices = points(5, seed=5)
     split, joint = (
-        DuelingJointKG(of, X_REF, Generator().manual_seed(0), choices)
-        for of in (model, JointOnly(model))
+        DuelingJointKG(believer, X_REF, Generator().manual_seed(0), choices)
+        for believer in (model, JointOnly(model))
     )
     for weights in ([[2.0], [-1.0]], [[-3.0], [1.0]]):
         model.mean_module.initialize(weights=torch.tensor(weights).double())

@@ -44,8 +44,8 @@ def test_lines_run_through_both_designs_from_edge_to_edge() -> None:
         ways = (point - first).norm(dim=-1) + (second - point).norm(dim=-1)
         torch.testing.assert_close(ways, length)
     # A step on, one is outside.
-    for end, other in ((first, second), (second, first)):
-        beyond = end + 1e-3 * (end - other)
+    for end, far_end in ((first, second), (second, first)):
+        beyond = end + 1e-3 * (end - far_end)
         X = torch.cat([beyond, toward[:, 2:]], dim=-1)
         assert not bool(SPACE.allows(X).any())
 

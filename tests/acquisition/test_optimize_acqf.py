@@ -79,8 +79,8 @@ class Case(NamedTuple):
 def of(entry: Acquisition) -> Callable[[Model, Tensor], AcquisitionFunction]:
     def build(model: Model, x_ref: Tensor) -> AcquisitionFunction:
         generator = torch.Generator().manual_seed(5)
-        own = {"generator": generator} if entry.drawn else {}
-        return entry(model, x_ref, **own).to(x_ref.device)
+        arguments = {"generator": generator} if entry.drawn else {}
+        return entry(model, x_ref, **arguments).to(x_ref.device)
 
     return build
 
@@ -130,9 +130,9 @@ def test_it_is_optimised(case: Case, model: type) -> None:
     acqf = case.build(model_of(model), X_REF)
     with torch.no_grad():
         first = acqf(starts(case.q))
-        each = [acqf(start) for start in starts(case.q).unsqueeze(1)]
+        values = [acqf(start) for start in starts(case.q).unsqueeze(1)]
     assert bool(first.isfinite().all())
-    torch.testing.assert_close(torch.cat(each), first, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(torch.cat(values), first, rtol=1e-6, atol=1e-9)
     candidates, value = optimised(case.q, acqf, "cpu")
     assert global_states() == before
     assert bool(((candidates >= BOUNDS[0]) & (candidates <= BOUNDS[1])).all())

@@ -86,19 +86,25 @@ def test_bounds_in_other_units_are_told() -> None:
 
 @pytest.mark.usefixtures("short_walks")
 def test_constraints_hold() -> None:
-    both, ones = torch.tensor([0, 1]), torch.ones(2, dtype=torch.double)
+    indices, coefficients = torch.tensor([0, 1]), torch.ones(2, dtype=torch.double)
     # The foot of the perpendicular from the top is (0.55, 0.85).
-    above: Any = [(both, ones, 1.4)]
+    above: Any = [(indices, coefficients, 1.4)]
     cases: list[tuple[dict[str, Any], list[float]]] = [
         ({"inequality_constraints": above}, [0.55, 0.85]),
         ({"equality_constraints": above}, [0.55, 0.85]),
         ({"fixed_features": {0: 0.8}}, [0.8, 0.6]),
         ({"fixed_features": {0: 0.8}, "inequality_constraints": above}, [0.8, 0.6]),
     ]
-    for given, expected in cases:
-        found = recommend(quadratic(), BOX, num_restarts=2, raw_samples=16, **given)
+    for constraints, expected in cases:
+        recommendation = recommend(
+            quadratic(), BOX, num_restarts=2, raw_samples=16, **constraints
+        )
         torch.testing.assert_close(
-            found.point, BOX.new_tensor([expected]), atol=1e-3, rtol=0, msg=str(given)
+            recommendation.point,
+            BOX.new_tensor([expected]),
+            atol=1e-3,
+            rtol=0,
+            msg=str(constraints),
         )
 
 
@@ -107,15 +113,15 @@ def test_no_point_of_a_grid_has_a_larger_mean(
     model_class: type[EPPreferenceGP],
 ) -> None:
     model = pairs_of(model_class, torch.double)
-    found = recommend(model, BOX)
+    recommendation = recommend(model, BOX)
     grid = torch.cartesian_prod(*[torch.linspace(0, 1, 21).double()] * 2)
     with torch.no_grad():
         means = model.posterior(grid).mean
         of_champion = model.posterior(champion(model)).mean
-        against = model.duel_probability(found.point, incumbent(model))
-    assert found.mean >= float(means.max()) - 1e-6
-    assert found.mean >= float(of_champion) - 1e-9
-    assert found.chance == pytest.approx(float(against), abs=1e-4)
+        against = model.duel_probability(recommendation.point, incumbent(model))
+    assert recommendation.mean >= float(means.max()) - 1e-6
+    assert recommendation.mean >= float(of_champion) - 1e-9
+    assert recommendation.chance == pytest.approx(float(against), abs=1e-4)
 
 
 class Needle(Quadratic):
@@ -130,8 +136,8 @@ class Needle(Quadratic):
 
 def test_the_champion_is_found_where_no_other_start_leads_to_it() -> None:
     model = Needle(quadratic().train_inputs[0])
-    found = recommend(model, BOX, num_restarts=2, raw_samples=16)
-    assert found.mean >= float(model.posterior(champion(model)).mean) > 4
+    recommendation = recommend(model, BOX, num_restarts=2, raw_samples=16)
+    assert recommendation.mean >= float(model.posterior(champion(model)).mean) > 4
 
 
 def test_equal_seeds_give_equal_points_and_leave_the_global_state() -> None:

@@ -59,19 +59,19 @@ def mean_gain(name: str = "MeanGain") -> type[AcquisitionFunction]:
 def test_every_exported_function_of_duels_is_registered() -> None:
     exported = {getattr(acquisition, name) for name in acquisition.__all__}
     functions = {
-        found
-        for found in exported
-        if inspect.isclass(found)
-        and issubclass(found, AcquisitionFunction)
-        and not inspect.isabstract(found)
+        registered
+        for registered in exported
+        if inspect.isclass(registered)
+        and issubclass(registered, AcquisitionFunction)
+        and not inspect.isabstract(registered)
     }
-    found = registered_acquisitions()
-    assert {entry.acquisition_class for entry in found} == functions - {
+    registered = registered_acquisitions()
+    assert {entry.acquisition_class for entry in registered} == functions - {
         ChanceConstrained,
         DistinctOptions,
         FeasibilityWeighted,
     }
-    names = [entry.name for entry in found]
+    names = [entry.name for entry in registered]
     assert names == sorted(set(names))
 
 
@@ -87,13 +87,13 @@ def test_defaults_from_the_list_that_ax_makes(entry, skew_model: Model) -> None:
         objective=None,
         constraints=None,
     )
-    made = entry.acquisition_class(**arguments)
+    acquisition = entry.acquisition_class(**arguments)
     if entry.reference is None:
-        assert made.X_ref is None
+        assert acquisition.X_ref is None
     else:
         rule = champion if entry.acquisition_class is DuelingMUC else incumbent
-        assert torch.equal(made.X_ref, rule(skew_model))
-        assert bool(made(X).isfinite().all())
+        assert torch.equal(acquisition.X_ref, rule(skew_model))
+        assert bool(acquisition(X).isfinite().all())
     with pytest.raises(TypeError, match="beta"):
         construct(model=skew_model, beta=1.0)
     with pytest.raises(UnsupportedError, match="one model"):
@@ -117,12 +117,12 @@ def test_options_arrive(
 ) -> None:
     X_ref = torch.zeros(1, 2, dtype=torch.double)
     construct = get_acqf_input_constructor(kind)
-    made = kind(**construct(model=skew_model, X_ref=X_ref, **options))
-    assert torch.equal(made.X_ref, X_ref)
+    acquisition = kind(**construct(model=skew_model, X_ref=X_ref, **options))
+    assert torch.equal(acquisition.X_ref, X_ref)
     for name, value in options.items():
-        arrived = getattr(made, name)
-        same = torch.equal if isinstance(value, Tensor) else object.__eq__
-        assert same(arrived, value) is True
+        arrived = getattr(acquisition, name)
+        is_equal = torch.equal if isinstance(value, Tensor) else object.__eq__
+        assert is_equal(arrived, value) is True
 
 
 def test_a_function_of_ones_own_is_made_by_its_keywords(skew_model: Model) -> None:
@@ -131,9 +131,9 @@ def test_a_function_of_ones_own_is_made_by_its_keywords(skew_model: Model) -> No
     (entry,) = (e for e in registered_acquisitions() if e.name == "mean")
     assert entry.acquisition_class is MeanGain
     construct = get_acqf_input_constructor(MeanGain)
-    made = MeanGain(**construct(model=ModelList(skew_model), objective=None))
-    assert made.model is skew_model
-    assert made.bonus == 0.25
+    acquisition = MeanGain(**construct(model=ModelList(skew_model), objective=None))
+    assert acquisition.model is skew_model
+    assert acquisition.bonus == 0.25
     assert construct(model=skew_model, bonus=0.5)["bonus"] == 0.5
     with pytest.raises(TypeError, match="malus"):
         construct(model=skew_model, malus=1.0)
@@ -144,13 +144,13 @@ def test_a_class_that_is_made_again_takes_its_own_place(skew_model: Model) -> No
     register_acquisition("mean")(mean_gain())
     again = mean_gain()
     register_acquisition("mean", reference=incumbent)(again)
-    found = [e for e in registered_acquisitions() if e.name == "mean"]
-    assert [entry.acquisition_class for entry in found] == [again]
-    made = get_acqf_input_constructor(again)(model=skew_model)
-    assert torch.equal(made["X_ref"], incumbent(skew_model))
+    entries = [e for e in registered_acquisitions() if e.name == "mean"]
+    assert [entry.acquisition_class for entry in entries] == [again]
+    arguments = get_acqf_input_constructor(again)(model=skew_model)
+    assert torch.equal(arguments["X_ref"], incumbent(skew_model))
     register_acquisition("gain", reference=incumbent)(mean_gain())
-    found = [e for e in registered_acquisitions() if "MeanGain" in repr(e)]
-    assert [entry.name for entry in found] == ["gain"]
+    entries = [e for e in registered_acquisitions() if "MeanGain" in repr(e)]
+    assert [entry.name for entry in entries] == ["gain"]
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_what_cannot_be_registered() -> None:
     # Without its call the decorator would put a function in the place of the class.
     with pytest.raises(TypeError, match="@register_acquisition"):
         register_acquisition(mean_gain())
-    for given in (3, dict):
+    for candidate in (3, dict):
         with pytest.raises(TypeError, match="registers classes of BoTorch acquisition"):
-            register_acquisition("mean")(given)
+            register_acquisition("mean")(candidate)
     with pytest.raises(TypeError, match="reference is 'incumbent'; give a rule"):
         register_acquisition("mean", reference="incumbent")

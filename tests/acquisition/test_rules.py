@@ -40,8 +40,8 @@ LINKS = [ProbitLink(0.5), LogitLink()]
 @pytest.mark.parametrize("link", LINKS)
 def test_nothing_is_learned_from_what_is_known(link: DuelLink, linear_utility) -> None:
     unsure = DuelingBALD(linear_utility(ONE, 2.0), link=link)
-    same = X_REF.expand(1, 2, 2)
-    assert float(unsure(same)) == pytest.approx(0.0, abs=ENTROPY_ERROR)
+    equal_options = X_REF.expand(1, 2, 2)
+    assert float(unsure(equal_options)) == pytest.approx(0.0, abs=ENTROPY_ERROR)
     certain = DuelingBALD(linear_utility(ONE, 0.0), link=link)
     assert float(certain(points(6, 2)).abs().max()) <= ENTROPY_ERROR
     apart = torch.tensor([[[800.0, 0.0], [0.0, 0.0]]], dtype=torch.double)
@@ -213,7 +213,7 @@ def test_exploring_chooses_challengers_one_by_one(epsilon, gaussian_model) -> No
     """Each at least as good, given those before, as where the search began."""
     rule = DuelingExploringEIIG(gaussian_model, X_REF, epsilon=epsilon)
     bounds, starts = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double(), points(16, 1)
-    found, values = optimize_acqf(
+    chosen, values = optimize_acqf(
         rule,
         bounds,
         q=2,
@@ -224,9 +224,9 @@ def test_exploring_chooses_challengers_one_by_one(epsilon, gaussian_model) -> No
         options={"maxiter": 5},
     )
     for number, value in enumerate(values):
-        rule.set_X_pending(found[:number] if number else None)
+        rule.set_X_pending(chosen[:number] if number else None)
         with torch.no_grad():
-            torch.testing.assert_close(rule(found[number : number + 1])[0], value)
+            torch.testing.assert_close(rule(chosen[number : number + 1])[0], value)
             assert float(value) >= float(rule(starts).max()) - 1e-9
 
 
@@ -236,11 +236,14 @@ def test_how_often_it_explores(linear_utility) -> None:
 
     def drawn() -> list[bool]:
         generator = torch.Generator().manual_seed(5)
-        made = (
+        acquisitions = (
             DuelingExploringEIIG(model, X_REF, generator=generator)
             for _ in range(number)
         )
-        return [isinstance(one.acquisition, DuelingTailedEI) for one in made]
+        return [
+            isinstance(acquisition.acquisition, DuelingTailedEI)
+            for acquisition in acquisitions
+        ]
 
     explores = drawn()
     error = (2 / 9 / number) ** 0.5
@@ -275,9 +278,9 @@ def test_joint_improvement_is_a_mean_over_independent_draws(
 
 def test_joint_improvement_takes_pending_options_for_its_own(skew_model: Model) -> None:
     X = points(5, 3)
-    whole, part = joint(skew_model), joint(skew_model)
+    joint_value, part = joint(skew_model), joint(skew_model)
     part.set_X_pending(X[0, 2:])
-    torch.testing.assert_close(part(X[:1, :2]), whole(X[:1]))
+    torch.testing.assert_close(part(X[:1, :2]), joint_value(X[:1]))
     torch.testing.assert_close(
         joint(skew_model)(X_REF.expand(1, 2, 2)),
         torch.zeros(1, dtype=torch.double),

@@ -145,8 +145,8 @@ def test_distinct_options_say_what_a_failure_is_worth(
     """EIIG does, inside the penalty too: far apart nothing else is subtracted."""
     X = uniform(5, 2, 2)
     model = EPPreferenceGP(X[:, 0], torch.tensor([[0, 1], [2, 3], [1, 4]])).eval()
-    plain, kept = (DuelingEIIG(model, X_REF) for _ in range(2))
-    distinct = DistinctOptions(kept, difference)
+    plain, distinct_value = (DuelingEIIG(model, X_REF) for _ in range(2))
+    distinct = DistinctOptions(distinct_value, difference)
     weighted = FeasibilityWeighted(distinct, feasibility)
     cost = plain(MANY) - distinct(MANY)
     assert bool((cost == 0).any())
@@ -276,9 +276,9 @@ def test_options_are_kept_from_the_reference_of_what_is_wrapped(
     """At the reference the penalty is the range over observed points and among them."""
     wrapped = wrapper(DuelingUCB(utility, X_REF), feasibility)
     values = wrapped(with_points_among(utility.train_inputs[0]).unsqueeze(-2))
-    distinct, same = DistinctOptions(wrapped, 0.05), X_REF.unsqueeze(0)
+    distinct, reference = DistinctOptions(wrapped, 0.05), X_REF.unsqueeze(0)
     cost = values.max() - values.min()
-    torch.testing.assert_close(distinct(same), wrapped(same) - cost)
+    torch.testing.assert_close(distinct(reference), wrapped(reference) - cost)
 
 
 @BOTH
@@ -330,9 +330,9 @@ def test_of_several_points_the_least_likely_one_counts(
 ) -> None:
     pairs = torch.stack([MANY[:150, 0], MANY[150:, 0]], dim=-2)
     with torch.no_grad():
-        least = log_valid(feasibility, pairs).amin(-1).exp()
+        smallest = log_valid(feasibility, pairs).amin(-1).exp()
         value = ChanceConstrained(DuelingBALD(utility), feasibility, 0.7)(pairs)
-    assert ((value > 0) == (least >= 0.7)).all()
+    assert ((value > 0) == (smallest >= 0.7)).all()
 
 
 def test_impossible_levels(utility: Model, feasibility: Model) -> None:

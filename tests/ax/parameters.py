@@ -6,15 +6,15 @@ from typing import Any
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 
-def real(name: str, low: float = 0, high: float = 1, **more: Any):
+def real(name: str, low: float = 0, high: float = 1, **options: Any):
     return RangeParameterConfig(
-        name=name, parameter_type="float", bounds=(low, high), **more
+        name=name, parameter_type="float", bounds=(low, high), **options
     )
 
 
-def whole(name: str, low: int, high: int, **more: Any):
+def whole(name: str, low: int, high: int, **options: Any):
     return RangeParameterConfig(
-        name=name, parameter_type="int", bounds=(low, high), **more
+        name=name, parameter_type="int", bounds=(low, high), **options
     )
 
 

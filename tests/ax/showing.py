@@ -49,6 +49,6 @@ def show(experiment: PreferenceExperiment, *options: tuple[float, float]) -> Que
 
 
 def tell(
-    experiment: PreferenceExperiment, options: list[tuple[float, float]], **said: Any
+    experiment: PreferenceExperiment, options: list[tuple[float, float]], **answers: Any
 ) -> None:
-    experiment.tell(show(experiment, *options), **said)
+    experiment.tell(show(experiment, *options), **answers)

@@ -42,11 +42,11 @@ def play(storage, answers, **settings) -> tuple[PreferenceExperiment, list[Quest
         fit_options={"optimizer_kwargs": {"options": {"maxiter": 3}}},
         **settings,
     )
-    asked = []
-    for size, said in answers:
-        asked.append(experiment.ask(size))
-        experiment.tell(asked[-1], **said)
-    return PreferenceExperiment.resume("unit", storage=storage), asked
+    questions = []
+    for size, answer in answers:
+        questions.append(experiment.ask(size))
+        experiment.tell(questions[-1], **answer)
+    return PreferenceExperiment.resume("unit", storage=storage), questions
 
 
 def check(experiment, engine, datapoints, feedback, **options) -> None:
@@ -98,19 +98,21 @@ FEEDBACK = [
 
 @pytest.mark.slow
 def test_the_model_of_every_kind_is_the_one_built_by_hand(tmp_path) -> None:
-    experiment, asked = play(tmp_path / "unit.db", ANSWERS)
-    check(experiment, EPPreferenceGP, points(*asked), FEEDBACK)
+    experiment, questions = play(tmp_path / "unit.db", ANSWERS)
+    check(experiment, EPPreferenceGP, points(*questions), FEEDBACK)
 
 
 def test_what_cannot_be_compared_is_no_answer_of_the_model(tmp_path) -> None:
-    said = [{"strength": 0.9}, {"cannot_compare": True}, {"strength": 0.2}]
-    experiment, asked = play(tmp_path / "unit.db", [(2, each) for each in said])
+    answers = [{"strength": 0.9}, {"cannot_compare": True}, {"strength": 0.2}]
+    experiment, questions = play(
+        tmp_path / "unit.db", [(2, answer) for answer in answers]
+    )
     strengths = torch.tensor([0.9, 0.2], dtype=torch.float64)
     # Who gave strengths alone may be asked about duels next.
-    heard = {Comparisons: PairwiseProbitLikelihood()}
+    likelihoods = {Comparisons: PairwiseProbitLikelihood()}
     feedback = [Strengths(torch.tensor([[0, 1], [2, 3]]), strengths)]
-    kept = points(asked[0], asked[2])
-    check(experiment, EPPreferenceGP, kept, feedback, likelihood=heard)
+    selected_points = points(questions[0], questions[2])
+    check(experiment, EPPreferenceGP, selected_points, feedback, likelihood=likelihoods)
 
 
 def test_another_likelihood_by_its_name(tmp_path) -> None:
@@ -127,28 +129,34 @@ def test_another_likelihood_by_its_name(tmp_path) -> None:
         Comparisons: PairwiseProbitLikelihood(noise=0.25),
         Rankings: PlackettLuceLikelihood(),
     }
-    experiment, asked = play(
+    experiment, questions = play(
         tmp_path / "unit.db",
         answers,
         model=LaplacePreferenceGP,
         model_options={"likelihood": named},
     )
-    given = points(*asked)
-    check(experiment, LaplacePreferenceGP, given, feedback, likelihood=likelihood)
+    answered_points = points(*questions)
+    check(
+        experiment,
+        LaplacePreferenceGP,
+        answered_points,
+        feedback,
+        likelihood=likelihood,
+    )
 
 
 @pytest.mark.slow
 def test_an_answer_taken_back_leaves_the_model(tmp_path) -> None:
     answers = [(2, {"winner": 1}), (2, {"winner": 0}), (2, {"tie": True})]
-    experiment, asked = play(tmp_path / "unit.db", answers)
-    experiment.withdraw(asked[1])
-    experiment.withdraw(asked[2])
-    experiment.tell(asked[2], winner=1)
+    experiment, questions = play(tmp_path / "unit.db", answers)
+    experiment.withdraw(questions[1])
+    experiment.withdraw(questions[2])
+    experiment.tell(questions[2], winner=1)
     experiment = PreferenceExperiment.resume("unit", storage=tmp_path / "unit.db")
-    kept = points(asked[0], asked[2])
+    selected_points = points(questions[0], questions[2])
     feedback = [Comparisons(torch.tensor([[1, 0], [3, 2]]))]
     law = LapsingProbitLikelihood.default_for(None)
-    check(experiment, EPPreferenceGP, kept, feedback, likelihood=law)
+    check(experiment, EPPreferenceGP, selected_points, feedback, likelihood=law)
 
 
 @pytest.mark.slow

@@ -91,11 +91,15 @@ def test_a_strategy_that_was_stored_asks_on(played) -> None:
     run = strategy.gen_single_trial(played.experiment, n=2)
     assert run._generation_node_name == "model"
     assert len(run.arms) == 2
-    known = {arm.signature for arm in played.experiment.arms_by_name.values()}
-    assert [arm.signature in known for arm in run.arms] == [False, False]
+    signatures = {arm.signature for arm in played.experiment.arms_by_name.values()}
+    assert [arm.signature in signatures for arm in run.arms] == [False, False]
     strategy = preference_generation_strategy(played.settings, size=3)
     of_three = strategy.gen_single_trial(played.experiment, n=3)
-    assert [arm.signature in known for arm in of_three.arms] == [True, False, False]
+    assert [arm.signature in signatures for arm in of_three.arms] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.slow
@@ -192,8 +196,8 @@ def test_an_acquisition_function_of_ones_own_is_asked_by_name(
     experiment = create(path, acquisition=MeanGain, initial=1)
     question = experiment.ask(2)
     experiment.tell(question, winner=better(question))
-    asked = experiment.ask(2)
+    names_asked = experiment.ask(2)
     again = PreferenceExperiment.resume("espresso", storage=path)
     assert again.settings.acquisition == "MeanGain"
-    assert again.pending == [asked]
-    assert question.options[better(question)] in asked.options
+    assert again.pending == [names_asked]
+    assert question.options[better(question)] in names_asked.options

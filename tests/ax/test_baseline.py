@@ -30,10 +30,10 @@ def test_questions_before_the_model_chooses_show_it(path) -> None:
     for size in (2, 3):
         options = experiment.ask(size).options
         assert options.count({"a": 1.0, "b": 0.5}) == 1
-        others = [option for option in options if option != BASELINE]
-        assert len(others) == size - 1
+        rivals = [option for option in options if option != BASELINE]
+        assert len(rivals) == size - 1
         without = plain.ask(size).options
-        assert all(other in without for other in others)
+        assert all(rival in without for rival in rivals)
     for question in experiment.pending:
         best = question.options.index(BASELINE)
         experiment.tell(question, best=best)
@@ -49,9 +49,9 @@ def test_nothing_is_asked_twice_beside_it(path) -> None:
     experiment = PreferenceExperiment.create(
         "items", catalogue=items, storage=path, baseline={"x": 0.0, "y": 0.0}
     )
-    asked = [{*experiment.ask(2).names} for _ in range(3)]
-    assert sorted(map(sorted, asked)) == [["a", "b"], ["a", "c"], ["b", "c"]]
-    assert asked[2] == {"b", "c"}
+    names = [{*experiment.ask(2).names} for _ in range(3)]
+    assert sorted(map(sorted, names)) == [["a", "b"], ["a", "c"], ["b", "c"]]
+    assert names[2] == {"b", "c"}
     with pytest.raises(ExperimentError, match="answer what is pending"):
         experiment.ask(2)
 
@@ -60,10 +60,10 @@ def test_it_takes_the_place_of_what_is_most_like_it() -> None:
     space = SearchSpace(
         [RangeParameter(name, ParameterType.FLOAT, 0.0, 2.0) for name in "ab"]
     )
-    shown = [{"a": a, "b": b} for a, b in (C, (1.01, 0.5), D)]
+    options = [{"a": a, "b": b} for a, b in (C, (1.01, 0.5), D)]
     settings = Settings(baseline={"a": 1.0, "b": 0.5})
-    assert beside_baseline(Chosen(shown), settings, space) is shown
-    spread = Chosen(shown, generated={"node": SPREAD})
+    assert beside_baseline(Chosen(options), settings, space) is options
+    spread = Chosen(options, generated={"node": SPREAD})
     beside = beside_baseline(spread, settings, space)
     designs = [tuple(option.values()) for option in beside]
     assert designs == [AT, C, D]
@@ -74,8 +74,8 @@ def test_the_report_compares_with_it(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db", baseline=BASELINE)
     for option, winner in ((A, 0), (B, 1), (C, 0), (D, 1), (D, 1)):
         tell(experiment, [AT, option], winner=winner)
-    found = experiment.report()
-    table = found.options.set_index(["a", "b"])
+    report = experiment.report()
+    table = report.options.set_index(["a", "b"])
     assert table.loc[AT, ["difference", "least", "most", "preferred"]].tolist() == [
         0,
         0,
@@ -102,7 +102,7 @@ def test_the_report_compares_with_it(tmp_path) -> None:
         scale = (2 * model.likelihood.noise.detach()).sqrt()
         preferred = 0.025 + 0.95 * torch.special.ndtr(drawn / scale)
         assert abs(row["preferred"] - float(preferred.mean())) < 4 * 0.5 / 200
-    value = found.summary["value"]
+    value = report.summary["value"]
     best = table.loc[tuple(experiment.recommend().values())]
     assert value["baseline"] == "1 A: a = 1, b = 0.5"
     assert value["its difference to the baseline"] == pytest.approx(best["difference"])

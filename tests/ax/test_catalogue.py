@@ -57,15 +57,15 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
 ) -> None:
     storage = tmp_path / "cellar.db"
     experiment = cellar(storage, initial=3, acquisition=acquisition)
-    asked = []
+    questions = []
     for number in range(5):
         question = experiment.ask(3 if number == 4 else 2)
         check_rows(question)
-        asked.append(frozenset(question.names))
+        questions.append(frozenset(question.names))
         best = int(np.argmax([option["price"] for option in question.options]))
         experiment.tell(question, **{"best" if number == 4 else "winner": best})
         experiment = PreferenceExperiment.resume("cellar", storage=storage)
-    assert len(set(asked)) == len(asked)
+    assert len(set(questions)) == len(questions)
     for anywhere in (False, True):
         assert experiment.recommend(anywhere=anywhere) in WINES.to_dict("records")
     assert set(experiment.report().options.index) <= set(WINES.index)
@@ -74,8 +74,8 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
 
 def test_numbers_are_numbers_whatever_pandas_keeps_them_in() -> None:
     """As of a table whose rows were its columns before."""
-    kept = catalogue_parameters(WINES.astype({"price": object, "year": object}))
-    assert kept == catalogue_parameters(WINES)
+    parameters = catalogue_parameters(WINES.astype({"price": object, "year": object}))
+    assert parameters == catalogue_parameters(WINES)
 
 
 def test_what_is_spread_are_rows_and_ids_name_them(tmp_path) -> None:
@@ -113,8 +113,8 @@ def test_the_features_of_the_model_are_the_scaled_columns(tmp_path) -> None:
             "organic": float(row["organic"]),
         }
         for column, number in expected.items():
-            found = float(point[adapter.parameters.index(column)])
-            assert found == pytest.approx(number, abs=1e-9)
+            value = float(point[adapter.parameters.index(column)])
+            assert value == pytest.approx(number, abs=1e-9)
         grapes = [c for c in adapter.parameters if c.startswith("grape")]
         one_hot = point[[adapter.parameters.index(c) for c in grapes]]
         assert sorted(one_hot.tolist()) == [0, 0, 1]
@@ -267,8 +267,8 @@ def test_a_design_is_a_dictionary(tmp_path) -> None:
     assert (best, best.id) == ({"a": B[0], "b": B[1]}, None)
     assert repr(best) == repr(dict(best))
     design = Design({"x": 1}, "one")
-    for other in (design.copy(), pickle.loads(pickle.dumps(design))):
-        assert (other, other.id) == (design, "one")
+    for copied in (design.copy(), pickle.loads(pickle.dumps(design))):
+        assert (copied, copied.id) == (design, "one")
 
 
 def test_all_rows_of_a_small_table_are_asked_without_a_warning(
@@ -284,7 +284,9 @@ def test_all_rows_of_a_small_table_are_asked_without_a_warning(
             experiment.tell(question, best=0)
     finally:
         ax.removeHandler(caplog.handler)
-    assert [one.message for one in caplog.records if one.levelname != "INFO"] == []
+    assert [
+        record.message for record in caplog.records if record.levelname != "INFO"
+    ] == []
 
 
 def test_the_model_chooses_rows_that_differ_by_little(tmp_path) -> None:
@@ -299,7 +301,7 @@ def test_the_model_chooses_rows_that_differ_by_little(tmp_path) -> None:
         features = transform.transform_observation_features(features)
     for transform in reversed(adapter.transforms.values()):
         features = transform.untransform_observation_features(features)
-    assert [one.parameters for one in features] == rows
+    assert [feature.parameters for feature in features] == rows
 
 
 def test_rows_beside_one_far_away_are_asked_about_and_warned_of(tmp_path) -> None:
@@ -308,13 +310,13 @@ def test_rows_beside_one_far_away_are_asked_about_and_warned_of(tmp_path) -> Non
     far = pd.DataFrame({"price": prices}).rename("wine {}".format)
     with pytest.warns(InputDataWarning, match="'price' lie within 0.1 % of its range"):
         experiment = cellar(tmp_path / "cellar.db", far)
-    asked = set()
+    names = set()
     for _ in range(3):
         question = experiment.ask(4)
         check_rows(question, far)
-        asked.add(frozenset(question.names))
+        names.add(frozenset(question.names))
         experiment.tell(question, best=0)
-    assert len(asked) == 3
+    assert len(names) == 3
 
 
 @pytest.mark.parametrize(

@@ -73,12 +73,12 @@ PAGES = {
 def test_no_page_makes_the_experiment_of_another() -> None:
     """A reader who tries page after page in one folder meets no other's experiment."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    made = r'\.create\(\s*"([^"]+)".*?storage="([^"]+)"'
+    pattern = r'\.create\(\s*"([^"]+)".*?storage="([^"]+)"'
     pairs = re.findall(r"serve (\S+) --name (\S+)", readme)
     assert len(pairs) == 1
     for page in (blocks(readme), *PAGES.values()):
-        found = re.findall(made, "\n".join(page), re.DOTALL)
-        pairs += {(storage, name) for name, storage in found}
+        matches = re.findall(pattern, "\n".join(page), re.DOTALL)
+        pairs += {(storage, name) for name, storage in matches}
     assert {("brew.db", "brew"), ("espresso.db", "shared")} < {*pairs}
     assert not [pair for pair in pairs if pairs.count(pair) > 1]
 
@@ -93,12 +93,12 @@ def _anywhere(tmp_path, monkeypatch, short_walks) -> None:
     """Files go elsewhere; loops of a few iterations are loops that run."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_PATHS", 8)
-    few = {"options": {"maxiter": 2}}
+    short_fit = {"options": {"maxiter": 2}}
     search, start = optimize.gen_candidates_scipy, optimize.gen_batch_initial_conditions
     monkeypatch.setattr(
         optimize,
         "gen_candidates_scipy",
-        lambda *args, **kwargs: search(*args, **kwargs | few),
+        lambda *args, **kwargs: search(*args, **kwargs | short_fit),
     )
     monkeypatch.setattr(
         optimize,
@@ -109,7 +109,7 @@ def _anywhere(tmp_path, monkeypatch, short_walks) -> None:
     monkeypatch.setattr(
         registration,
         "fit_gpytorch_mll",
-        lambda mll, **options: fit(mll, **{"optimizer_kwargs": few} | options),
+        lambda mll, **options: fit(mll, **{"optimizer_kwargs": short_fit} | options),
     )
 
 
@@ -168,13 +168,13 @@ def test_preferences_over_outcomes_in_ax(capsys) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({*PAGES} - ELSEWHERE))
 def test_the_blocks_of_every_other_page(name: str) -> None:
-    given: dict[str, object] = {}
+    keywords: dict[str, object] = {}
     with torch.random.fork_rng():
         torch.manual_seed(0)
         if name in FRAGMENTS:
-            exec(GIVEN, given)
-        space = dict(given)
+            exec(GIVEN, keywords)
+        space = dict(keywords)
         for number, block in enumerate(PAGES[name], 1):
             # The names of one block stay for the next, except those of the data.
             exec(compile(block, f"{name}, block {number}", "exec"), space)
-            space |= given
+            space |= keywords

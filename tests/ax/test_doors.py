@@ -45,13 +45,13 @@ CUP = choice("cup", [1.0, 2.0], is_ordered=True)
 FIRST, SECOND = ({"x": 0.1, "n": 1, "cup": 1.0}, {"x": 0.9, "n": 2, "cup": 2.0})
 
 
-def create(path: Path, **given: Any) -> PreferenceExperiment:
+def create(path: Path, **settings: Any) -> PreferenceExperiment:
     arguments = {"parameters": [X, N, CUP], "storage": path, "num_levels": 4}
-    return PreferenceExperiment.create("doors", **arguments | given)
+    return PreferenceExperiment.create("doors", **arguments | settings)
 
 
-def with_bounds(low: Any, high: Any, **given: Any) -> dict[str, Any]:
-    config = real("x", low, high, **given)
+def with_bounds(low: Any, high: Any, **arguments: Any) -> dict[str, Any]:
+    config = real("x", low, high, **arguments)
     return {"parameters": [config]}
 
 
@@ -224,7 +224,7 @@ def test_a_catalogue_has_no_row_of_that_name(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "given", "match"),
+    ("bounds", "message", "match"),
     [
         ((-1e308, 1e308), {}, "'x' has -1e.308, which is too large"),
         ((1e16, 1e16 + 4), {}, "few numbers between have a float"),
@@ -236,9 +236,11 @@ def test_a_catalogue_has_no_row_of_that_name(tmp_path) -> None:
         ((0.0,), {}, "the smallest value and the largest"),
     ],
 )
-def test_bounds_that_cannot_be_calculated_with(bounds, given, match, tmp_path) -> None:
+def test_bounds_that_cannot_be_calculated_with(
+    bounds, message, match, tmp_path
+) -> None:
     config = RangeParameterConfig(
-        name="x", parameter_type="float", bounds=bounds, **given
+        name="x", parameter_type="float", bounds=bounds, **message
     )
     with pytest.raises(ExperimentError, match=match):
         create(tmp_path / "doors.db", parameters=[config])
@@ -250,24 +252,28 @@ def test_numbers_in_steps_are_as_people_write_them(tmp_path) -> None:
             name=name, parameter_type=kind, bounds=bounds, step_size=size
         )
 
-    given = [
+    configurations = [
         steps("x", (5.2, 9.7), 0.3),
         steps("y", (1.0, 1.3), 0.1),
         steps("n", (60, 300), 80, "int"),
     ]
     place = tmp_path / "steps.db"
-    experiment = PreferenceExperiment.create("steps", parameters=given, storage=place)
+    experiment = PreferenceExperiment.create(
+        "steps", parameters=configurations, storage=place
+    )
     again = PreferenceExperiment.resume("steps", storage=place)
-    same = PreferenceExperiment.resume("steps", storage=place, parameters=given)
-    for each in (experiment, again, same):
-        space = each.experiment.search_space.parameters
+    resumed = PreferenceExperiment.resume(
+        "steps", storage=place, parameters=configurations
+    )
+    for tested in (experiment, again, resumed):
+        space = tested.experiment.search_space.parameters
         # Ax has 6.3999999999999995, and 1.4 of y.
         assert space["x"].values == [i / 10 for i in range(52, 98, 3)]
         assert space["y"].values == [1.0, 1.1, 1.2, 1.3]
         assert space["n"].values == [60, 140, 220, 300]
-    own = [{"x": 6.4, "y": 1.3, "n": 60}, {"x": 9.7, "y": 1.1, "n": 140}]
-    experiment.tell(experiment.ask(options=own), winner=0)
-    assert dict(experiment.recommend()) == own[0]
+    options = [{"x": 6.4, "y": 1.3, "n": 60}, {"x": 9.7, "y": 1.1, "n": 140}]
+    experiment.tell(experiment.ask(options=options), winner=0)
+    assert dict(experiment.recommend()) == options[0]
 
 
 def test_numbers_of_other_types_are_taken(tmp_path) -> None:
@@ -284,6 +290,6 @@ def test_numbers_of_other_types_are_taken(tmp_path) -> None:
     )
     again = PreferenceExperiment.resume("doors", storage=path)
     assert again.settings == experiment.settings
-    shown = experiment.experiment.trials[0].arms[1].parameters
-    assert shown == {"x": 0.25, "n": 2, "cup": 2.0}
+    parameters = experiment.experiment.trials[0].arms[1].parameters
+    assert parameters == {"x": 0.25, "n": 2, "cup": 2.0}
     assert again.answers()["strength"].tolist() == [0.75, 0.25]

@@ -35,8 +35,8 @@ def play(experiment: PreferenceExperiment, questions: int) -> None:
 
 def counted(experiment: PreferenceExperiment) -> tuple[int, int]:
     questions = []
-    asked = calls(lambda: questions.append(experiment.ask(2)))
-    return asked, calls(lambda: experiment.tell(questions[0], winner=0))
+    num_calls = calls(lambda: questions.append(experiment.ask(2)))
+    return num_calls, calls(lambda: experiment.tell(questions[0], winner=0))
 
 
 @pytest.mark.slow

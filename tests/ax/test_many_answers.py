@@ -43,64 +43,64 @@ def recorded(storage, answers=RECORDED, **settings) -> PreferenceExperiment:
     experiment = triangle(
         storage, num_levels=3, **{"fit_options": QUICK_FIT, **settings}
     )
-    for options, said in answers:
-        experiment.record(designs(options), **said)
+    for options, answer in answers:
+        experiment.record(designs(options), **answer)
     return experiment
 
 
 def expected(answers) -> Counter:
     """Each answer in the words of containers, as often as it was given."""
-    found: Counter = Counter()
-    for options, said in answers:
-        times = said.get("count", 1)
-        if "winner" in said:
-            order = options if said["winner"] == 0 else options[::-1]
-            found["pairs", order] += times
-        elif "tie" in said:
-            found["ties", frozenset(options)] += times
-        elif "best" in said:
-            best = options[said["best"]]
-            found["choice", best, frozenset(options)] += times
-        elif "ranking" in said:
-            found["ranking", tuple(options[i] for i in said["ranking"])] += times
-        elif "levels" in said:
-            for option, level in zip(options, said["levels"], strict=True):
-                found["level", option, level] += times
-    return found
+    counted: Counter = Counter()
+    for options, answer in answers:
+        times = answer.get("count", 1)
+        if "winner" in answer:
+            order = options if answer["winner"] == 0 else options[::-1]
+            counted["pairs", order] += times
+        elif "tie" in answer:
+            counted["ties", frozenset(options)] += times
+        elif "best" in answer:
+            best = options[answer["best"]]
+            counted["choice", best, frozenset(options)] += times
+        elif "ranking" in answer:
+            counted["ranking", tuple(options[i] for i in answer["ranking"])] += times
+        elif "levels" in answer:
+            for option, level in zip(options, answer["levels"], strict=True):
+                counted["level", option, level] += times
+    return counted
 
 
 def told(dataset: FeedbackDataset) -> Counter:
     """The same of the data that a model was given, one by one."""
     # Features are shares of the ranges, from 0 to 2.
     points = [tuple(round(2 * x, 6) for x in row) for row in dataset.X.tolist()]
-    found: Counter = Counter()
+    counted: Counter = Counter()
 
-    def rows(of: torch.Tensor | None, counts: torch.Tensor | None):
-        many = [] if of is None else of.tolist()
-        times = [1] * len(many) if counts is None else counts.tolist()
-        return zip(many, times, strict=True)
+    def rows(part: torch.Tensor | None, counts: torch.Tensor | None):
+        values = [] if part is None else part.tolist()
+        times = [1] * len(values) if counts is None else counts.tolist()
+        return zip(values, times, strict=True)
 
     for block in dataset.feedback:
         match block:
             case Comparisons():
                 for pair, count in rows(block.pairs, block.pair_counts):
-                    found["pairs", tuple(points[i] for i in pair)] += count
+                    counted["pairs", tuple(points[i] for i in pair)] += count
                 for pair, count in rows(block.ties, block.tie_counts):
-                    found["ties", frozenset(points[i] for i in pair)] += count
+                    counted["ties", frozenset(points[i] for i in pair)] += count
             case Choices():
                 for best, (row, count) in zip(
                     block.chosen.tolist(), rows(block.sets, block.counts), strict=True
                 ):
                     options = frozenset(points[i] for i in row)
-                    found["choice", points[best], options] += count
+                    counted["choice", points[best], options] += count
             case Rankings():
                 for row, count in rows(block.orders, block.counts):
-                    found["ranking", tuple(points[i] for i in row)] += count
+                    counted["ranking", tuple(points[i] for i in row)] += count
             case OrdinalRatings():
-                each = zip(block.indices.tolist(), block.levels.tolist(), strict=True)
-                for i, level in each:
-                    found["level", points[i], level] += 1
-    return found
+                levels = zip(block.indices.tolist(), block.levels.tolist(), strict=True)
+                for i, level in levels:
+                    counted["level", points[i], level] += 1
+    return counted
 
 
 def dataset(experiment: PreferenceExperiment) -> FeedbackDataset:
@@ -109,12 +109,12 @@ def dataset(experiment: PreferenceExperiment) -> FeedbackDataset:
 
 def assert_same(first: Sequence[Feedback], second: Sequence[Feedback]) -> None:
     assert [type(block) for block in first] == [type(block) for block in second]
-    for one, other in zip(first, second, strict=True):
-        for name, value in vars(one).items():
+    for first_event, second_event in zip(first, second, strict=True):
+        for name, value in vars(first_event).items():
             if isinstance(value, torch.Tensor):
-                assert value.equal(getattr(other, name)), name
+                assert value.equal(getattr(second_event, name)), name
             else:
-                assert value == getattr(other, name)
+                assert value == getattr(second_event, name)
 
 
 @pytest.fixture(scope="module")
@@ -140,12 +140,14 @@ def test_there_is_a_trial_for_each_distinct_answer(once) -> None:
 def test_what_is_taken_back_is_taken_from_the_data(tmp_path) -> None:
     experiment = recorded(tmp_path / "triangle.db")
     # That of the trial, one that shares it, and all that share one.
-    for taken in (0, 5, 6, 8):
+    for dropped in (0, 5, 6, 8):
         assert len(experiment.experiment.trials) >= DISTINCT
-        experiment.undo(taken)
-    rest = [one for i, one in enumerate(RECORDED) if i not in (0, 5, 6, 8)]
+        experiment.undo(dropped)
+    kept_records = [
+        record for i, record in enumerate(RECORDED) if i not in (0, 5, 6, 8)
+    ]
     live = dataset(experiment)
-    assert told(live) == expected(rest)
+    assert told(live) == expected(kept_records)
     again = resumed(tmp_path / "triangle.db")
     assert_same(live.feedback, dataset(again).feedback)
     trials = [{**e.experiment.trials} for e in (experiment, again)]
@@ -157,31 +159,31 @@ def test_what_is_taken_back_is_taken_from_the_data(tmp_path) -> None:
     # Told anew, and recorded once more.
     again.tell(0, winner=0)
     again.record(designs((C, D)), tie=True)
-    rest += [RECORDED[0], RECORDED[3]]
-    assert told(dataset(again)) == expected(rest)
+    kept_records += [RECORDED[0], RECORDED[3]]
+    assert told(dataset(again)) == expected(kept_records)
     assert again.undo().index == len(RECORDED)
-    assert told(dataset(again)) == expected(rest[:-1])
+    assert told(dataset(again)) == expected(kept_records[:-1])
 
 
 def test_a_count_is_as_many_answers(tmp_path) -> None:
     items = DataFrame([A, B, C], columns=["a", "b"], index=["x", "y", "z"])
     rows = [("x", "y", False, 3), ("y", "x", False, 1), ("x", "z", True, 2)]
     columns = ["winner", "loser", "tie", "count"]
-    many = [row[:3] for row in rows for _ in range(row[3])]
-    made = []
+    counted_rows = [row[:3] for row in rows for _ in range(row[3])]
+    experiments = []
     for name, table in (
         ("counted", DataFrame(rows, columns=columns)),
-        ("repeated", DataFrame(many, columns=columns[:3])),
+        ("repeated", DataFrame(counted_rows, columns=columns[:3])),
     ):
         experiment = triangle(tmp_path / f"{name}.db", fit_options=QUICK_FIT)
         experiment.record_table(table, items)
-        made.append(experiment)
-    counted, repeated = made
+        experiments.append(experiment)
+    counted, repeated = experiments
     assert (len(counted.log.questions), len(repeated.log.questions)) == (3, 6)
     assert counted.num_answers == repeated.num_answers == 6
-    first, second = map(dataset, made)
+    first, second = map(dataset, experiments)
     assert_same(first.feedback, second.feedback)
-    reports = [experiment.report() for experiment in made]
+    reports = [experiment.report() for experiment in experiments]
     # Questions are fewer, and what was answered about them is not.
     columns = ["a", "b", "mean", "lower", "upper", "wins", "losses", "ties"]
     tables = [report.options[columns].reset_index(drop=True) for report in reports]
@@ -191,8 +193,8 @@ def test_a_count_is_as_many_answers(tmp_path) -> None:
     # Of four answers about a pair three repeat it, one of them otherwise than before.
     assert reports[0].checks.loc["", "checks"] == 4
     assert reports[0].checks.loc["", "alike"] == 3 / 4
-    said = ["answers", "that say winner", "that say tie", "answered alike"]
-    values = [report.summary["value"][said].tolist() for report in reports]
+    labels = ["answers", "that say winner", "that say tie", "answered alike"]
+    values = [report.summary["value"][labels].tolist() for report in reports]
     assert values[0] == values[1] == [6, 4, 2, (3 + 1) / (6 + 1)]
     assert counted.answers()["count"].tolist() == [3, 3, 1, 1, 2, 2]
 
@@ -203,9 +205,9 @@ def test_counts_go_through_files_and_are_checked(tmp_path) -> None:
     experiment.write_answers(tmp_path / "answers.csv")
     # It has them all.
     assert experiment.record_table(tmp_path / "answers.csv") == []
-    other = triangle(tmp_path / "other.db", num_levels=3)
-    other.record_table(tmp_path / "answers.csv")
-    counts = [question.standing.count for question in other.log.questions]
+    second_experiment = triangle(tmp_path / "other.db", num_levels=3)
+    second_experiment.record_table(tmp_path / "answers.csv")
+    counts = [question.standing.count for question in second_experiment.log.questions]
     assert counts == [1, 4]
     for count in (0, -1, 1.5, "two", 2**53 + 1):
         with pytest.raises(ExperimentError, match="count is"):
@@ -261,8 +263,8 @@ def test_an_answer_given_often_is_dealt_out_to_folds(tmp_path, monkeypatch) -> N
     adapter, parts = experiment.fitted_adapter(), []
     original = adapter.dataset_of
 
-    def kept(part, *given):
-        parts.append(original(part, *given))
+    def kept(part, *arguments):
+        parts.append(original(part, *arguments))
         return parts[-1]
 
     monkeypatch.setattr(adapter, "dataset_of", kept)

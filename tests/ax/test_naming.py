@@ -59,8 +59,8 @@ def test_a_kernel_with_its_options() -> None:
 
 
 def test_the_kernel_for_few_answers() -> None:
-    for given in ("DuelKernel", {"DuelKernel": {}}):
-        kernel, truth = kernel_named(given, 3).double(), DuelKernel(3).double()
+    for named_kernel in ("DuelKernel", {"DuelKernel": {}}):
+        kernel, truth = kernel_named(named_kernel, 3).double(), DuelKernel(3).double()
         torch.testing.assert_close(kernel(X).to_dense(), truth(X).to_dense())
     short = kernel_named({"DuelKernel": {"lengthscale": 0.1}}, 3)
     expected = torch.full((1, 3), 0.1, dtype=torch.float64)
@@ -101,7 +101,7 @@ def test_kernels_of_kernels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("kernel", "match"),
     [
         ("Matern", "no kernel 'Matern'.*MaternKernel"),
         ({"MaternKernel": {"nu": 0.7}}, "does not take .*0.7"),
@@ -110,11 +110,11 @@ def test_kernels_of_kernels() -> None:
         ({"A": 1, "B": 2}, "is no kernel; give a name"),
     ],
 )
-def test_kernels_that_cannot_be_are_refused(given, match, tmp_path) -> None:
+def test_kernels_that_cannot_be_are_refused(kernel, match, tmp_path) -> None:
     with pytest.raises(ExperimentError, match=match):
-        kernel_named(given, 2)
+        kernel_named(kernel, 2)
     with pytest.raises(ExperimentError, match=match):
-        triangle(tmp_path / "triangle.db", model_options={"covar_module": given})
+        triangle(tmp_path / "triangle.db", model_options={"covar_module": kernel})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -136,15 +136,15 @@ def test_an_experiment_keeps_its_kernel(raters, tmp_path) -> None:
 
 
 def test_one_name_is_of_all_that_it_explains() -> None:
-    found = likelihoods_named("PairwiseProbitLikelihood")
-    assert set(found) == {Comparisons, Choices, Rankings}
-    assert len({id(likelihood) for likelihood in found.values()}) == 1
-    assert isinstance(found[Comparisons], PairwiseProbitLikelihood)
-    assert float(found[Comparisons].noise) == pytest.approx(1)
+    likelihoods = likelihoods_named("PairwiseProbitLikelihood")
+    assert set(likelihoods) == {Comparisons, Choices, Rankings}
+    assert len({id(likelihood) for likelihood in likelihoods.values()}) == 1
+    assert isinstance(likelihoods[Comparisons], PairwiseProbitLikelihood)
+    assert float(likelihoods[Comparisons].noise) == pytest.approx(1)
 
 
 def test_names_by_kinds_of_answers() -> None:
-    found = likelihoods_named(
+    likelihoods = likelihoods_named(
         {
             "Rankings": "PlackettLuceLikelihood",
             "Comparisons": {
@@ -158,9 +158,9 @@ def test_names_by_kinds_of_answers() -> None:
             },
         }
     )
-    assert set(found) == {Rankings, Comparisons}
-    assert isinstance(found[Rankings], PlackettLuceLikelihood)
-    duels = found[Comparisons]
+    assert set(likelihoods) == {Rankings, Comparisons}
+    assert isinstance(likelihoods[Rankings], PlackettLuceLikelihood)
+    duels = likelihoods[Comparisons]
     assert float(duels.noise) == pytest.approx(0.25)
     assert float(duels.tie_threshold.detach()) == pytest.approx(0.5)
     prior = duels.tie_threshold_prior
@@ -177,7 +177,7 @@ def test_lists_of_numbers_are_tensors() -> None:
 
 
 @in_turn(
-    ("given", "match"),
+    ("likelihood", "match"),
     [
         ("Probit", "no likelihood or prior 'Probit'.*PairwiseProbitLikelihood"),
         ("PreferenceLikelihood", "no likelihood"),
@@ -195,9 +195,9 @@ def test_lists_of_numbers_are_tensors() -> None:
         ({"PairwiseProbitLikelihood": {"noise_prior": "exit"}}, "or prior 'exit'"),
     ],
 )
-def test_what_is_no_likelihood_is_refused(given, match) -> None:
+def test_what_is_no_likelihood_is_refused(likelihood, match) -> None:
     with pytest.raises(ExperimentError, match=match):
-        likelihoods_named(given)
+        likelihoods_named(likelihood)
 
 
 def test_options_that_are_no_names_stay() -> None:
@@ -249,9 +249,9 @@ def test_the_likelihood_of_duels_follows_from_what_was_answered(
     dataset = FeedbackDataset(
         X, feedback, feature_names=[*"abc"], outcome_names=["utility"]
     )
-    made = model(**model_arguments(model, dataset, options))
-    assert type(made.likelihoods["Comparisons"]) is expected
-    parameters = made.likelihoods["Comparisons"].parameters()
+    fitted = model(**model_arguments(model, dataset, options))
+    assert type(fitted.likelihoods["Comparisons"]) is expected
+    parameters = fitted.likelihoods["Comparisons"].parameters()
     learned = any(parameter.requires_grad for parameter in parameters)
     assert learned == (expected is LapsingProbitLikelihood)
 
@@ -270,14 +270,14 @@ def test_the_acquisition_function_follows_from_the_question(
     size, parameters, expected
 ) -> None:
     assert Settings().acquisition_of(size, parameters) == expected
-    own = Settings(acquisition="DuelingUCB")
-    assert own.acquisition_of(size, parameters) == "DuelingUCB"
+    settings = Settings(acquisition="DuelingUCB")
+    assert settings.acquisition_of(size, parameters) == "DuelingUCB"
 
 
 @pytest.mark.slow
-@in_turn(("parameters", "shown"), [(6, [False, False]), (7, [True, False])])
+@in_turn(("parameters", "is_known"), [(6, [False, False]), (7, [True, False])])
 def test_many_parameters_are_asked_about_beside_the_incumbent(
-    tmp_path, parameters, shown
+    tmp_path, parameters, is_known
 ) -> None:
     experiment = PreferenceExperiment.create(
         f"of {parameters}",
@@ -290,10 +290,10 @@ def test_many_parameters_are_asked_about_beside_the_incumbent(
         repeat_rate=0,
         optimizer_options={"num_restarts": 1, "raw_samples": 8},
     )
-    known = []
+    learned = []
     for _ in range(2):
         question = experiment.ask(2)
-        known += question.options
+        learned += question.options
         experiment.tell(question, winner=0)
-    asked = experiment.ask(2).options
-    assert sorted((option in known for option in asked), reverse=True) == shown
+    options = experiment.ask(2).options
+    assert sorted((option in learned for option in options), reverse=True) == is_known

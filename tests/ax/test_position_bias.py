@@ -21,15 +21,17 @@ def options(*points: tuple[float, float]) -> list[dict[str, float]]:
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory) -> PreferenceExperiment:
     storage = tmp_path_factory.mktemp("biased") / "triangle.db"
-    made = triangle(storage, initial=30, position_bias=True, fit_options=QUICK_FIT)
+    experiment = triangle(
+        storage, initial=30, position_bias=True, fit_options=QUICK_FIT
+    )
     for size in (2, 2, 2, 2, 2, 2, 2, 3):
-        made.tell(made.ask(size), best=0)
+        experiment.tell(experiment.ask(size), best=0)
     # The second option of the question was on display first, and was chosen.
-    made.tell(made.ask(2), winner=1, order=[1, 0])
-    made.tell(made.ask(options=options(A, B)), tie=True)
-    made.tell(made.ask(options=options(B, A)), winner=1)
-    made.record(options(A, C), winner=0)
-    made.record(options(A, C), winner=0, order=[1, 0])
+    experiment.tell(experiment.ask(2), winner=1, order=[1, 0])
+    experiment.tell(experiment.ask(options=options(A, B)), tie=True)
+    experiment.tell(experiment.ask(options=options(B, A)), winner=1)
+    experiment.record(options(A, C), winner=0)
+    experiment.record(options(A, C), winner=0, order=[1, 0])
     return PreferenceExperiment.resume("triangle", storage=storage)
 
 
@@ -50,58 +52,60 @@ def test_positions_are_those_of_the_display(judged) -> None:
     of_places = dict(
         zip(chosen.sets[0].tolist(), chosen.covariates[0, :, 0], strict=True)
     )
-    shown = [names.index(o.name) for o in judged.log.questions[7].options]
-    assert [float(of_places[place]) for place in shown] == [0.5, 0.0, -0.5]
+    places_shown = [names.index(o.name) for o in judged.log.questions[7].options]
+    assert [float(of_places[place]) for place in places_shown] == [0.5, 0.0, -0.5]
 
 
 def test_positions_of_three_follow_a_display_that_turned(tmp_path) -> None:
-    made = triangle(tmp_path / "turned.db", position_bias=True, fit_options=QUICK_FIT)
-    made.record(options(A, B, C), best=0, order=[2, 0, 1])
-    adapter = made.fitted_adapter()
+    turned = triangle(tmp_path / "turned.db", position_bias=True, fit_options=QUICK_FIT)
+    turned.record(options(A, B, C), best=0, order=[2, 0, 1])
+    adapter = turned.fitted_adapter()
     (chosen,) = adapter.feedback
-    places, found = chosen.sets[0].tolist(), chosen.covariates[0, :, 0].tolist()
+    places, positions = chosen.sets[0].tolist(), chosen.covariates[0, :, 0].tolist()
     designs = [tuple(arm.parameters.values()) for arm in adapter.arms]
-    at = {designs[i]: position for i, position in zip(places, found, strict=True)}
+    position_of_design = {
+        designs[i]: position for i, position in zip(places, positions, strict=True)
+    }
     # C was the first on display, then A.
-    assert at == {C: 0.5, A: 0.0, B: -0.5}
+    assert position_of_design == {C: 0.5, A: 0.0, B: -0.5}
 
 
 def test_positions_come_back_from_a_table(judged, tmp_path) -> None:
     judged.write_answers(tmp_path / "answers.csv")
-    other = triangle(tmp_path / "other.db", position_bias=True)
-    other.record_table(tmp_path / "answers.csv")
+    second_experiment = triangle(tmp_path / "other.db", position_bias=True)
+    second_experiment.record_table(tmp_path / "answers.csv")
     displays = [question.display for question in judged.log.questions]
-    found = [question.display for question in other.log.questions]
-    told = [None if d is None else [*d] for d in displays]
-    assert found == told
-    assert told[:1] + told[8:] == [[0, 1], [1, 0], [0, 1], [0, 1], None, [1, 0]]
+    read_displays = [question.display for question in second_experiment.log.questions]
+    orders = [None if d is None else [*d] for d in displays]
+    assert read_displays == orders
+    assert orders[:1] + orders[8:] == [[0, 1], [1, 0], [0, 1], [0, 1], None, [1, 0]]
 
 
 def test_the_report_says_what_the_first_place_adds(judged) -> None:
     report = judged.report()
     text = report.summary.loc["position bias", "value"]
     numbers = re.findall(r"(\d+) %", text.replace("%", " %"))
-    first, least, most = (int(n) / 100 for n in numbers)
+    first, lowest, highest = (int(n) / 100 for n in numbers)
     model = judged.fitted_adapter().botorch_model
     assert isinstance(model, EPPreferenceGP)
     assert isinstance(model.covar_module, DuelKernel)
     weight = model.covariate_posterior()
     mean, deviation = weight.mean.item(), weight.variance.sqrt().item()
     threshold = model.likelihood.tie_threshold.item()
-    for told, z in ((first, 0.0), (least, -1.95996), (most, 1.95996)):
+    for stated, z in ((first, 0.0), (lowest, -1.95996), (highest, 1.95996)):
         sides = [sign * (mean + z * deviation) - threshold for sign in (1, -1)]
         won, lost = torch.special.ndtr(torch.tensor(sides) / 2**0.5).tolist()
-        assert abs(told - won / (won + lost)) < 0.0051
+        assert abs(stated - won / (won + lost)) < 0.0051
     assert first > 0.6
     assert text.startswith("the option shown first of two equal ones is chosen ")
 
 
 def test_without_the_setting_positions_do_not_count(tmp_path) -> None:
-    made = triangle(tmp_path / "plain.db", initial=30)
-    made.tell(made.ask(2), winner=0)
-    (duels,) = made.fitted_adapter().feedback
+    plain = triangle(tmp_path / "plain.db", initial=30)
+    plain.tell(plain.ask(2), winner=0)
+    (duels,) = plain.fitted_adapter().feedback
     assert duels.covariates is None
-    assert "position bias" not in made.report().summary.index
+    assert "position bias" not in plain.report().summary.index
 
 
 def test_what_cannot_be_learned_is_refused(tmp_path) -> None:
@@ -109,10 +113,10 @@ def test_what_cannot_be_learned_is_refused(tmp_path) -> None:
         triangle(tmp_path / "a.db", model="PlackettLuceRegression", position_bias=True)
     with pytest.raises(ExperimentError, match="position_bias"):
         Settings(position_bias="yes")
-    made = triangle(tmp_path / "b.db", initial=30, position_bias=True)
+    biased = triangle(tmp_path / "b.db", initial=30, position_bias=True)
     with pytest.raises(ExperimentError, match="position_bias adds to"):
-        made.tell(made.ask(2), strength=0.7)
-    assert made.num_answers == 0
+        biased.tell(biased.ask(2), strength=0.7)
+    assert biased.num_answers == 0
 
 
 def test_settings_that_were_stored_before_have_no_bias() -> None:

@@ -36,8 +36,8 @@ def test_the_order_is_that_of_the_seed_and_of_the_log(spread, tmp_path) -> None:
         storage=tmp_path / "spread.db",
         initial=QUESTIONS + 1,
     )
-    for asked in spread.pending[:3]:
-        assert again.ask(2) == asked
+    for pending_question in spread.pending[:3]:
+        assert again.ask(2) == pending_question
     resumed = PreferenceExperiment.resume("spread", storage=tmp_path / "spread.db")
     assert resumed.pending == spread.pending[:3]
     assert resumed.ask(2) == spread.pending[3]
@@ -49,6 +49,6 @@ def test_an_experiment_says_what_it_is(tmp_path) -> None:
     tell(experiment, [A, B], winner=1)
     tell(experiment, [A, B], cannot_compare=True)
     experiment.ask(2)
-    said = repr(experiment)
+    text = repr(experiment)
     for part in ("'triangle'", str(path), "3 questions, 2 answers", "LaplacePref"):
-        assert part in said
+        assert part in text

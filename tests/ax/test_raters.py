@@ -48,10 +48,10 @@ def judged(tmp_path_factory) -> PreferenceExperiment:
 
 @pytest.mark.slow
 def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
-    found = judged.fitted_adapter().botorch_model
-    assert isinstance(found, GroupUtility)
+    model = judged.fitted_adapter().botorch_model
+    assert isinstance(model, GroupUtility)
     # The space is the unit square to the model.
-    rows = {(p, r) for rater, *both in ANSWERS for p in both for r in [rater]}
+    rows = {(p, r) for rater, *pair in ANSWERS for p in pair for r in [rater]}
     ordered = sorted(rows)
     numbers = {"ann": 0.0, "bob": 1.0}
     X = torch.tensor(
@@ -60,24 +60,28 @@ def test_the_model_is_that_of_stimuli_and_raters(judged) -> None:
     place = {row: i for i, row in enumerate(ordered)}
     pairs = [[place[w, r], place[v, r]] for r, w, v in ANSWERS]
     kernel = rater_covar_module(2, stimulus=DuelKernel(2)).double()
-    kernel.load_state_dict(found.rater_model.covar_module.state_dict())
+    kernel.load_state_dict(model.rater_model.covar_module.state_dict())
     law = LapsingProbitLikelihood.default_for(None)
-    law.load_state_dict(found.rater_model.likelihood.state_dict())
+    law.load_state_dict(model.rater_model.likelihood.state_dict())
     truth = EPPreferenceGP(
         X, torch.tensor(pairs), covar_module=kernel, likelihood=law
     ).eval()
     stimuli = torch.tensor(DESIGNS, dtype=torch.double) / 2
     for rater, number in numbers.items():
-        one = judged.fitted_adapter(rater=rater).botorch_model
-        at = torch.cat([stimuli, torch.full((4, 1), number).double()], dim=-1)
-        for each, same in ((one.posterior(stimuli), truth.posterior(at)),):
-            torch.testing.assert_close(each.mean, same.mean, atol=1e-5, rtol=0)
-            torch.testing.assert_close(each.variance, same.variance, atol=1e-5, rtol=0)
+        rater_model = judged.fitted_adapter(rater=rater).botorch_model
+        rater_points = torch.cat([stimuli, torch.full((4, 1), number).double()], dim=-1)
+        for posterior, expected in (
+            (rater_model.posterior(stimuli), truth.posterior(rater_points)),
+        ):
+            torch.testing.assert_close(posterior.mean, expected.mean, atol=1e-5, rtol=0)
+            torch.testing.assert_close(
+                posterior.variance, expected.variance, atol=1e-5, rtol=0
+            )
     means = [
         judged.fitted_adapter(rater=rater).botorch_model.posterior(stimuli).mean
         for rater in numbers
     ]
-    torch.testing.assert_close(found.posterior(stimuli).mean, sum(means) / 2)
+    torch.testing.assert_close(model.posterior(stimuli).mean, sum(means) / 2)
 
 
 @pytest.mark.slow
@@ -95,11 +99,11 @@ def test_an_arm_that_two_judged_is_one_datapoint(judged) -> None:
     assert len(adapter.datapoints) == len(adapter.arms) == 4
     assert len(adapter.dataset.X) == 7
     pairs = adapter.feedback[0].pairs
-    found = [
+    means = [
         [tuple(adapter.arms[i].parameters.values()) for i in pair]
         for pair in pairs.tolist()
     ]
-    assert found == [[better, worse] for _, better, worse in ANSWERS]
+    assert means == [[better, worse] for _, better, worse in ANSWERS]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +130,7 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
     pooled.record(options(A, C), winner=0)
     for rater, better, worse in ANSWERS:
         pooled.record(options(better, worse), winner=0, rater=rater)
-    rows = sorted({(p, r) for rater, *both in ANSWERS for p in both for r in [rater]})
+    rows = sorted({(p, r) for rater, *pair in ANSWERS for p in pair for r in [rater]})
     numbers = {"ann": 0.0, "bob": 1.0}
     X = torch.tensor(
         [[a / 2, b / 2, numbers[r]] for (a, b), r in rows], dtype=torch.double
@@ -142,17 +146,17 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
     expected = rater_reliability(truth, ["ann", "bob"])
     stimuli = torch.tensor(sorted(DESIGNS), dtype=torch.double) / 2
     agreement = rater_agreement(truth, stimuli, torch.arange(2), ["ann", "bob"])
-    for found in (report, pooled.report()):
+    for tested in (report, pooled.report()):
         # Fits end within a hundredth of the same optimum, wherever rows stand.
-        assert_frame_equal(found.raters.loc[["ann", "bob"]], expected, rtol=0.02)
-        assert_frame_equal(found.agreement, agreement, atol=0.02, rtol=0)
-        assert "names_better" in str(found)
-        assert "bob" in str(found)
+        assert_frame_equal(tested.raters.loc[["ann", "bob"]], expected, rtol=0.02)
+        assert_frame_equal(tested.agreement, agreement, atol=0.02, rtol=0)
+        assert "names_better" in str(tested)
+        assert "bob" in str(tested)
     alone = triangle(tmp_path / "alone.db", initial=1)
     alone.record(options(A, C), winner=0, rater="ann")
     alone.record(options(B, C), winner=0)
-    found = alone.report()
-    assert found.raters is found.agreement is None
+    tested = alone.report()
+    assert tested.raters is tested.agreement is None
 
 
 def test_the_report_says_which_raters_look_alike(tmp_path) -> None:
@@ -198,8 +202,8 @@ def test_a_challenger_meets_the_best_of_who_is_asked(judged, monkeypatch) -> Non
 
 
 def test_somebody_new_is_none_of_those_who_have_answered(judged) -> None:
-    found = [judged.log.number_of_rater(name) for name in ("ann", "bob", "new", None)]
-    assert found == [0, 1, 2, None]
+    numbers = [judged.log.number_of_rater(name) for name in ("ann", "bob", "new", None)]
+    assert numbers == [0, 1, 2, None]
 
 
 @pytest.mark.slow
@@ -217,13 +221,13 @@ def test_raters_who_agree_stand_beside_each_other_in_the_report(tmp_path) -> Non
 def test_questions_are_for_whom_they_are_asked_of(tmp_path) -> None:
     path = tmp_path / "triangle.db"
     experiment = answered(path, fit_options=QUICK_FIT)
-    asked = [experiment.ask(2, rater=rater) for rater in ("ann", "new", None)]
+    questions = [experiment.ask(2, rater=rater) for rater in ("ann", "new", None)]
     again = PreferenceExperiment.resume("triangle", storage=path)
-    assert again.pending == asked
-    again.tell(asked[1], winner=0)
+    assert again.pending == questions
+    again.tell(questions[1], winner=0)
     assert again.raters == ["ann", "bob", "new"]
     with pytest.raises(ExperimentError, match="the answer has no rater"):
-        again.tell(asked[2], winner=0)
+        again.tell(questions[2], winner=0)
 
 
 def test_who_answers_must_be_known(tmp_path) -> None:

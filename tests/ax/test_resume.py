@@ -59,10 +59,10 @@ def half(path: Path, settings: dict[str, Any]) -> None:
 
 def outcome(experiment: PreferenceExperiment) -> list[Any]:
     questions = range(len(experiment.log.questions))
-    shown = [experiment.question(index).options for index in questions]
+    options = [experiment.question(index).options for index in questions]
     if experiment.settings.model.startswith("FullyBayesian"):
-        return [shown, shown[-1][0]]
-    return [shown, experiment.recommend(anywhere=True)]
+        return [options, options[-1][0]]
+    return [options, experiment.recommend(anywhere=True)]
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -74,11 +74,11 @@ def test_a_killed_experiment_ends_as_one_that_was_not(model, tmp_path) -> None:
     (question,) = resumed.pending
     resumed.tell(question, winner=better(question))
     play(resumed, QUESTIONS)
-    whole = create(tmp_path / "whole.db", **settings)
-    play(whole, QUESTIONS)
-    shown, best = outcome(resumed)
-    assert [shown, best] == outcome(whole)
-    assert whole.experiment.search_space.check_membership(best)
+    full_run = create(tmp_path / "whole.db", **settings)
+    play(full_run, QUESTIONS)
+    options, best = outcome(resumed)
+    assert [options, best] == outcome(full_run)
+    assert full_run.experiment.search_space.check_membership(best)
 
 
 def interrupted(path: Path) -> None:

@@ -52,8 +52,8 @@ def test_widths_are_shares_of_ranges_and_steps_of_choices() -> None:
 
 
 def test_widths_by_name_are_in_the_unit_of_the_parameter() -> None:
-    given = {"dose": 0.5, "grind": 1.1, "shots": 2}
-    widths = column_widths(SPACE, given)
+    design = {"dose": 0.5, "grind": 1.1, "shots": 2}
+    widths = column_widths(SPACE, design)
     assert widths["dose"] == pytest.approx(0.5 / 8)
     assert widths["grind"] == pytest.approx(math.log(1.1) / math.log(100))
     assert widths["shots"] == pytest.approx(2 / 10)
@@ -61,7 +61,7 @@ def test_widths_by_name_are_in_the_unit_of_the_parameter() -> None:
 
 
 @in_turn(
-    ("change", "told"),
+    ("change", "answer"),
     [
         ({"dose": 18.1}, False),
         ({"dose": 18.17}, True),
@@ -76,14 +76,14 @@ def test_widths_by_name_are_in_the_unit_of_the_parameter() -> None:
         ({}, False),
     ],
 )
-def test_what_can_be_told(change, told) -> None:
+def test_what_can_be_told(change, answer) -> None:
     first, second = in_smallest_differences(SPACE, 0.02, [DESIGN, DESIGN | change])
-    found = float((first - second).square().sum())
-    assert (found >= 1 - 1e-9) is told
+    distance = float((first - second).square().sum())
+    assert (distance >= 1 - 1e-9) is answer
 
 
 @in_turn(
-    ("given", "message"),
+    ("difference", "message"),
     [
         (0.5, "below 0.5"),
         (-0.1, "below 0.5"),
@@ -96,6 +96,6 @@ def test_what_can_be_told(change, told) -> None:
         ({"grind": 0.9}, "a factor above 1"),
     ],
 )
-def test_what_is_no_smallest_difference(given, message) -> None:
+def test_what_is_no_smallest_difference(difference, message) -> None:
     with pytest.raises(ExperimentError, match=message):
-        check_smallest_difference(SPACE, given_difference(given))
+        check_smallest_difference(SPACE, given_difference(difference))

@@ -22,7 +22,7 @@ CUP = choice("cup", [40, 60, 100], is_ordered=True)
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("arguments", "match"),
     [
         ({"parameters": []}, "give a list of RangeParameterConfig"),
         ({"parameters": X}, "give a list of RangeParameterConfig"),
@@ -83,10 +83,10 @@ CUP = choice("cup", [40, 60, 100], is_ordered=True)
         ({"num_levels": 2.0}, "num_levels is"),
     ],
 )
-def test_an_experiment_that_cannot_be_is_refused(given, match, tmp_path) -> None:
-    arguments = {"name": "x", "parameters": [X], "storage": tmp_path / "x.db"}
+def test_an_experiment_that_cannot_be_is_refused(arguments, match, tmp_path) -> None:
+    defaults = {"name": "x", "parameters": [X], "storage": tmp_path / "x.db"}
     with pytest.raises(ExperimentError, match=match):
-        PreferenceExperiment.create(**arguments | given)
+        PreferenceExperiment.create(**defaults | arguments)
     assert not (tmp_path / "x.db").exists()
 
 
@@ -138,7 +138,7 @@ N = whole("n", 0, 3)
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("options", "match"),
     [
         ({"acquisition_options": {"k": 1}}, "name the acquisition function that"),
         (
@@ -175,9 +175,9 @@ N = whole("n", 0, 3)
         ),
     ],
 )
-def test_options_are_refused_before_they_are_used(given, match, tmp_path) -> None:
+def test_options_are_refused_before_they_are_used(options, match, tmp_path) -> None:
     with pytest.raises(ExperimentError, match=match):
-        triangle(tmp_path / "x.db", **{"optimizer_options": {}, **given})
+        triangle(tmp_path / "x.db", **{"optimizer_options": {}, **options})
     assert not (tmp_path / "x.db").exists()
 
 

@@ -47,9 +47,9 @@ def test_chances_of_the_favoured_are_too_large_where_a_model_is_too_sure(
     stated, truth = torch.special.ndtr(overconfidence * z), torch.special.ndtr(z)
     tally = chances_hold("toy", *favoured(stated, truth))
     # E[Phi(c |z|)] = 1/2 + arctan(c) / pi.
-    for found, c in ((tally.expected, overconfidence), (tally.held, 1.0)):
+    for counted, c in ((tally.expected, overconfidence), (tally.held, 1.0)):
         expected = 0.5 + math.atan(c) / math.pi
-        assert abs(found / NUMBER - expected) < 4 * 0.5 / math.sqrt(NUMBER)
+        assert abs(counted / NUMBER - expected) < 4 * 0.5 / math.sqrt(NUMBER)
 
 
 def test_a_favoured_option_may_be_the_worse_one() -> None:
@@ -60,12 +60,12 @@ def test_a_favoured_option_may_be_the_worse_one() -> None:
 
 
 def test_equal_options_share_their_ranks() -> None:
-    least, most = true_ranks(torch.tensor([1.0, 3.0, 1.0, 2.0, 1.0]))
-    assert least.tolist() == [3, 1, 3, 2, 3]
-    assert most.tolist() == [5, 1, 5, 2, 5]
+    lowest, highest = true_ranks(torch.tensor([1.0, 3.0, 1.0, 2.0, 1.0]))
+    assert lowest.tolist() == [3, 1, 3, 2, 3]
+    assert highest.tolist() == [5, 1, 5, 2, 5]
     # Any of the shared ranks will do.
     lower, upper = torch.tensor([5, 1, 1, 3, 2]), torch.tensor([5, 2, 2, 4, 4])
-    assert intervals_hold("rank", lower, upper, least, most).held == 3
+    assert intervals_hold("rank", lower, upper, lowest, highest).held == 3
 
 
 def test_shares_are_means_over_persons() -> None:

@@ -28,15 +28,15 @@ def played(problem: Problem) -> tuple[PlayerOfGLISp, Tensor]:
     """A player and the answers of a judge who never errs, winners first."""
     sources = [Generator().manual_seed(3)]
     player = PlayerOfGLISp(GLISP, problem, False, sources, DUELS)
-    told = torch.empty(1, 0, 2, problem.dim, dtype=torch.double)
+    no_duels = torch.empty(1, 0, 2, problem.dim, dtype=torch.double)
     for number in range(DUELS):
         start = uniform(sources, 2, problem.dim) if number < START else player.ask()
         duel = problem.project(start)
         order = problem.utility(duel).argsort(-1, descending=True)
         winner_first = duel.gather(1, order.unsqueeze(-1).expand_as(duel))
-        told = torch.cat([told, winner_first.unsqueeze(1)], 1)
-        player.learn(told)
-    return player, told[0]
+        no_duels = torch.cat([no_duels, winner_first.unsqueeze(1)], 1)
+        player.learn(no_duels)
+    return player, no_duels[0]
 
 
 @pytest.mark.parametrize("name", ["branin", "mixed"])
@@ -44,20 +44,20 @@ def test_it_hears_every_answer_and_nothing_else(name: str) -> None:
     pytest.importorskip("glis", reason="the rival is not installed")
     problem = make_problem(name)
     state = np.random.get_state()[1].copy()  # noqa: NPY002
-    player, told = played(problem)
+    player, options = played(problem)
     assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     points = torch.as_tensor(np.array(player.solver.X)).clamp(0.0, 1.0)
-    heard = problem.project(points[torch.as_tensor(player.solver.I)])
-    assert len(heard) == DUELS
-    matches = (heard.unsqueeze(1) - told).abs().amax((-1, -2)) < 1e-12
+    projected = problem.project(points[torch.as_tensor(player.solver.I)])
+    assert len(projected) == DUELS
+    matches = (projected.unsqueeze(1) - options).abs().amax((-1, -2)) < 1e-12
     assert matches.any(0).all()
     assert matches.any(1).all()
     # The best so far is in every duel from the first chosen one on.
-    later = told[START:]
+    later = options[START:]
     assert torch.equal(player.recommended()[0], later[-1, 0])
-    before = told[START - 1 : -1, 0]
+    before = options[START - 1 : -1, 0]
     assert (later[1:] == before[1:].unsqueeze(1)).all(-1).any(-1).all()
-    winners = problem.utility(told[:, 0])
+    winners = problem.utility(options[:, 0])
     assert winners[-1] == winners[START:].max()
 
 
@@ -71,11 +71,11 @@ def test_a_run_starts_as_all_runs_and_comes_out_again() -> None:
     (again,) = play_batch([cell], make)
     seconds = COLUMNS.index("seconds")
     rows = [
-        [row[:seconds] + row[seconds + 1 :] for row in each.rows]
-        for each in (outcome, again)
+        [row[:seconds] + row[seconds + 1 :] for row in run.rows]
+        for run in (outcome, again)
     ]
     assert rows[0] == rows[1]
     points = uniform([Generator().manual_seed(2)], 2, 2)
-    shown = float(outcome.rows[0][COLUMNS.index("regret_best_shown")])
+    regret = float(outcome.rows[0][COLUMNS.index("regret_best_shown")])
     best = float(make_problem("branin").regret(points).min())
-    assert shown == pytest.approx(best, rel=1e-5)
+    assert regret == pytest.approx(best, rel=1e-5)

@@ -49,7 +49,7 @@ class Only:
 
 def tiny(*arguments: str, **constants: Any) -> tuple[dict[str, Any], list[str]]:
     """What shrinks a script: constants, of another module as NAME__CONSTANT."""
-    return constants, [part for one in arguments for part in one.split()]
+    return constants, [part for argument in arguments for part in argument.split()]
 
 
 FEW_DRAWS = {
@@ -251,14 +251,14 @@ def folder(tmp_path: Path) -> Path:
         )
     )
     generator = torch.Generator().manual_seed(0)
-    for which, items in (("a", 10), ("b", len(names))):
+    for setting, items in (("a", 10), ("b", len(names))):
         lines = [
             " ".join(map(str, ["0 10", *order[:10]]))
             for order in (
                 torch.randperm(items, generator=generator).tolist() for _ in range(18)
             )
         ]
-        name = f"sushi3{which}.5000.10.order"
+        name = f"sushi3{setting}.5000.10.order"
         (tmp_path / name).write_text("\n".join([f"{items} 1", *lines]) + "\n")
     keys = ["ea", "xq", "sd", "gb"]
     columns = "user_id,trialId,bigram1,chosen_bigram,unchosen_bigram,sliderValue\n"
@@ -297,10 +297,10 @@ def test_a_script_prints_its_tables(
     if name == "fit_time":
         _without_processes(monkeypatch)
     run_main(name, [a.format(folder=folder) for a in arguments], monkeypatch)
-    told = capsys.readouterr().out
-    assert len(told.splitlines()) >= 3
+    output = capsys.readouterr().out
+    assert len(output.splitlines()) >= 3
     # So few rankings and persons leave cells of their tables empty.
-    assert name in {"ranking_protocol", "calibration"} or "nan" not in told
+    assert name in {"ranking_protocol", "calibration"} or "nan" not in output
 
 
 def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,19 +310,19 @@ def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_time, "SPEEDUP_TO_REACH", {6: 50.0})
 
     def measured(name: str, noise: float) -> dict[str, float]:
-        told: list[str] = []
-        monkeypatch.setattr(fit_time, "print", told.append, raising=False)
+        messages: list[str] = []
+        monkeypatch.setattr(fit_time, "print", messages.append, raising=False)
         fit_time.run_one(name, noise)
         monkeypatch.delattr(fit_time, "print")
-        return json.loads(told[-1])
+        return json.loads(messages[-1])
 
     monkeypatch.setattr(fit_time, "measure_large", measured)
 
 
 def test_the_truths_agree(capsys: pytest.CaptureFixture[str]) -> None:
     load("truth")._compare_samplers(3, 0.25)
-    told = capsys.readouterr().out
-    assert float(told.split("differ by ")[1].split()[0]) < 4.5
+    output = capsys.readouterr().out
+    assert float(output.split("differ by ")[1].split()[0]) < 4.5
 
 
 CHECKOUT = """
@@ -350,9 +350,9 @@ def test_botorchs_tests_run_on_these_models(
     for command in (*commands, ["tag", f"v{version('botorch')}"]):
         subprocess.run([*git, *command], check=True)
     run_main("botorch_suite", [str(tmp_path)], monkeypatch)
-    told = capsys.readouterr().out
-    assert told.count("1 passed") == 5
-    assert told.count("0 failed") == 5
+    output = capsys.readouterr().out
+    assert output.count("1 passed") == 5
+    assert output.count("0 failed") == 5
 
 
 def test_no_script_is_left_out() -> None:

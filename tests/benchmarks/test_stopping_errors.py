@@ -34,10 +34,10 @@ def test_the_page_has_the_fates_of_the_runs_on_record(
     pairs = pd.Series(list(zip(read["problem"], read["deviation"], strict=True)))
     judged = read[pairs.isin(SETTINGS["judged"])]
     settings = judged.groupby(["problem", "deviation"], sort=False)
-    *found, total = (fate[2:] for fate in fates(settings, [20, 40, 60]))
-    assert [fate[:5] for fate in found] == rows[part]
+    *settings_fates, total = (fate[2:] for fate in fates(settings, [20, 40, 60]))
+    assert [fate[:5] for fate in settings_fates] == rows[part]
     text = PAGE.read_text(encoding="utf-8")
-    told, wrong, enough, untold = total[2:]
-    for number in (told, wrong, enough, untold):
+    stopped, wrong, enough, untold = total[2:]
+    for number in (stopped, wrong, enough, untold):
         assert f" {number} " in text
-    assert f"{wrong / told:.1%}".replace("%", " %") in text
+    assert f"{wrong / stopped:.1%}".replace("%", " %") in text

@@ -100,11 +100,11 @@ def test_runs_of_a_batch_are_those_of_the_serial_loop(
 @pytest.mark.slow
 def test_a_batch_asks_what_the_serial_loop_would_ask() -> None:
     """Of the same answers: as good a challenger by the library's own functions."""
-    told = told_so_far(2, 3, 8)
-    player = learned(Rule("ep-relevance", "eiig"), told)
+    duels = told_so_far(2, 3, 8)
+    player = learned(Rule("ep-relevance", "eiig"), duels)
     question = player.ask()
     for run, best in enumerate(player.recommended()):
-        points, pairs = index_pairs(*told[run].unbind(1))
+        points, pairs = index_pairs(*duels[run].unbind(1))
         model = make_fit("ep", errs=True)(points, Comparisons(pairs))
         assert torch.equal(incumbent(model).squeeze(0), best)
         assert torch.equal(question[run, 1], best)
@@ -120,8 +120,8 @@ def test_a_batch_asks_what_the_serial_loop_would_ask() -> None:
 
 
 def test_who_explores_is_drawn_for_each_run() -> None:
-    told = told_so_far(2, 40, 4)
-    player = learned(Rule("ep", "exploring-eiig"), told)
+    duels = told_so_far(2, 40, 4)
+    player = learned(Rule("ep", "exploring-eiig"), duels)
     model, best = player.model, player.best
     value = exploring(model, best, player.search)
     X = uniform(player.search.sources, 1, 6)
@@ -135,13 +135,15 @@ def test_who_explores_is_drawn_for_each_run() -> None:
 
 @pytest.mark.slow
 def test_near_copies_cost_a_run_what_its_own_values_spread() -> None:
-    told = told_so_far(2, 2, 5)
-    together = learned(Rule("ep", "eiig"), told)
+    duels = told_so_far(2, 2, 5)
+    together = learned(Rule("ep", "eiig"), duels)
     value = DistinctOptions(DuelingEIIG(together.model, together.best, k=0.2))
     for run in range(2):
-        alone = learned(Rule("ep", "eiig"), told[run : run + 1])
-        own = DistinctOptions(DuelingEIIG(alone.model, alone.best, k=0.2))
-        torch.testing.assert_close(value.weight[run], own.weight[0], rtol=1e-2, atol=0)
+        alone = learned(Rule("ep", "eiig"), duels[run : run + 1])
+        acquisition = DistinctOptions(DuelingEIIG(alone.model, alone.best, k=0.2))
+        torch.testing.assert_close(
+            value.weight[run], acquisition.weight[0], rtol=1e-2, atol=0
+        )
 
 
 @pytest.mark.slow
@@ -156,11 +158,13 @@ def test_every_rule_asks_of_three_distinct_options(
     rule = Rule("ep", acquisition, size)
     cells = cells_of(rule, Setting("sixhumpcamel-narrow", "probit", 0.2), range(2), 4)
     for outcome in play_together(cells):
-        asked = figures(outcome, ("distance", "chosen", "options"))
-        assert asked[:, 1].tolist() == [0, 0, 0, 1]
-        assert (asked[:, 2] == size).all()
+        columns = figures(outcome, ("distance", "chosen", "options"))
+        assert columns[:, 1].tolist() == [0, 0, 0, 1]
+        assert (columns[:, 2] == size).all()
         # qEUBO has no wall between its options.
-        assert (asked[:, 0] > 0.005).all() or acquisition.startswith(("qeubo", "joint"))
+        assert (columns[:, 0] > 0.005).all() or acquisition.startswith(
+            ("qeubo", "joint")
+        )
 
 
 def test_the_best_of_all_options_comes_first() -> None:
@@ -185,10 +189,10 @@ def test_a_judge_orders_several_options_as_she_perceives_them() -> None:
     first = torch.stack([judge.order(options)[0] for _ in range(4000)])
     shares = torch.bincount(first, minlength=3) / 4000
     draws = torch.randn(200_000, 3, generator=Generator().manual_seed(0))
-    heard = (options[:, 0] + 0.5 * draws).argmax(-1)
-    known = torch.bincount(heard, minlength=3) / 200_000
+    winners = (options[:, 0] + 0.5 * draws).argmax(-1)
+    frequencies = torch.bincount(winners, minlength=3) / 200_000
     # A share of 4,000 has a deviation of at most 0.008.
-    torch.testing.assert_close(shares, known, rtol=0, atol=0.032)
+    torch.testing.assert_close(shares, frequencies, rtol=0, atol=0.032)
     never = make_judge(Setting("branin"), lambda X: X[..., 0], 0)
     assert never.order(options).tolist() == [2, 1, 0]
     shrugs = make_judge(Setting("branin", "ties", 0.5), lambda X: X[..., 0], 0)
@@ -264,15 +268,15 @@ def test_other_software_asks_in_its_own_way(rule: Rule) -> None:
     (outcome,) = play_together([cell])
     first = figures(outcome, ("distance", "told_apart"))[:3]
     assert torch.equal(first, figures(ours[0], ("distance", "told_apart"))[:3])
-    told = told_so_far(4, 1, 3)
+    duels = told_so_far(4, 1, 3)
     player = RivalOfMany(
         rule, make_problem("hartmann6"), True, [Generator().manual_seed(0)]
     )
-    player.learn(told)
+    player.learn(duels)
     question = player.ask()
     assert question.shape == (1, 4, 6)
     if rule.model == "optuna":
-        assert torch.equal(question[0, :3], told[0, -1, :3])
+        assert torch.equal(question[0, :3], duels[0, -1, :3])
 
 
 def test_a_maximum_is_found_in_every_run() -> None:
@@ -284,20 +288,20 @@ def test_a_maximum_is_found_in_every_run() -> None:
         def forward(self, X: Tensor) -> Tensor:
             return -(X - tops).square().sum((-1, -2))
 
-    found = maximise(Hills(), torch.full((5, 1, 3), 0.5).double(), 1, search)
-    torch.testing.assert_close(found, tops, rtol=0, atol=1e-4)
+    chosen = maximise(Hills(), torch.full((5, 1, 3), 0.5).double(), 1, search)
+    torch.testing.assert_close(chosen, tops, rtol=0, atol=1e-4)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_fits_of_batches")
 def test_no_point_has_a_larger_mean_than_the_one_recommended_of_the_cube() -> None:
     """Of every run of the batch, by its means at 4,096 points and at those shown."""
-    told = told_so_far(4, 3, 6)
-    player = learned(Rule("ep", "joint-eubo", 4, "order"), told)
+    duels = told_so_far(4, 3, 6)
+    player = learned(Rule("ep", "joint-eubo", 4, "order"), duels)
     top = player.best_anywhere()
     assert player.model is not None
     points = SobolEngine(6, scramble=True, seed=0).draw(4096, dtype=torch.double)
-    everywhere = torch.cat([points.expand(3, -1, -1), told.flatten(1, 2)], 1)
+    everywhere = torch.cat([points.expand(3, -1, -1), duels.flatten(1, 2)], 1)
     with torch.no_grad():
         means = player.model.posterior(everywhere).mean.squeeze(-1)
         reached = player.model.posterior(top.unsqueeze(1)).mean.flatten()
@@ -327,11 +331,11 @@ def test_each_run_starts_with_the_kernel_of_pairwise_gp_and_its_prior() -> None:
     for run in ours(X).to_dense():
         # Theirs starts in single precision.
         torch.testing.assert_close(run, theirs(X).to_dense(), rtol=1e-5, atol=1e-6)
-    found, expected = (
+    first_log_prob, expected = (
         kernel.base_kernel.lengthscale_prior.log_prob(scales)
         for kernel in (ours, theirs)
     )
-    torch.testing.assert_close(found, expected, check_dtype=False)
+    torch.testing.assert_close(first_log_prob, expected, check_dtype=False)
 
 
 @pytest.mark.usefixtures("short_fits_of_batches")
@@ -341,16 +345,16 @@ def test_each_run_starts_with_the_kernel_of_pairwise_gp_and_its_prior() -> None:
 def test_questions_of_a_mixed_space_are_designs_that_differ(rule: Rule) -> None:
     setting = Setting("mixed", "probit", 0.1)
     problem = make_problem(setting.problem)
-    size, asked = rule.options, []
+    size, sizes = rule.options, []
 
     class Watched(BatchPlayer):
         def ask(self) -> Tensor:
-            asked.append(super().ask())
-            return asked[-1]
+            sizes.append(super().ask())
+            return sizes[-1]
 
     outcomes = play_batch(cells_of(rule, setting, range(2), 5), Watched)
     assert not outcomes[0].error, outcomes[0].error
-    questions = torch.stack(asked)
+    questions = torch.stack(sizes)
     assert questions.shape == (2, 2, size, 10)
     torch.testing.assert_close(problem.project(questions), questions)
     between = questions.unsqueeze(-2) - questions.unsqueeze(-3)
@@ -368,6 +372,6 @@ def test_a_maximum_in_a_mixed_space_is_a_design() -> None:
             return problem.utility(X).squeeze(-1)
 
     start = problem.project(torch.full((3, 1, 10), 0.5).double())
-    found = maximise(Known(), start, 1, search)
-    torch.testing.assert_close(problem.project(found), found)
-    assert problem.regret(found).max() < 1e-3
+    chosen = maximise(Known(), start, 1, search)
+    torch.testing.assert_close(problem.project(chosen), chosen)
+    assert problem.regret(chosen).max() < 1e-3

@@ -51,9 +51,10 @@ def test_the_commands(
         (tmp_path / "away").read_text().replace(",random,", ",ucb,")
     )
     assert main(["collect", *folder]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        told == f"tiny: 2 runs in {tmp_path / 'records'}, 1 of them kept from before\n"
+        output
+        == f"tiny: 2 runs in {tmp_path / 'records'}, 1 of them kept from before\n"
     )
     assert main(["report", *folder, *figures]) == 0
     assert "| laplace, random | 1 |" in capsys.readouterr().out
@@ -126,9 +127,9 @@ def test_an_interrupted_run_says_how_it_goes_on(
     monkeypatch.setattr("benchmarks.suite.runs.schedule.play_together", interrupted)
     command = ["run", "--study", "tiny", "--runs", str(tmp_path), "--jobs", "1"]
     assert main(command) == 130
-    told = capsys.readouterr().out
-    assert "the same command goes on" in told
-    assert "0 of 4 runs" in told
+    output = capsys.readouterr().out
+    assert "the same command goes on" in output
+    assert "0 of 4 runs" in output
 
 
 def test_without_a_rival_the_others_run(
@@ -137,9 +138,11 @@ def test_without_a_rival_the_others_run(
     monkeypatch.setitem(STUDIES, "tiny", replace(STUDY, rules=(RANDOM, OPTUNA)))
     monkeypatch.setattr("benchmarks.suite.runs.players.find_spec", lambda name: None)
     assert main(["run", "--study", "tiny", "--runs", str(tmp_path), "--list"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("2 runs are left out, without optuna-dashboard; pip install")
-    assert told.count("tiny branin") == 2
+    output = capsys.readouterr().out
+    assert output.startswith(
+        "2 runs are left out, without optuna-dashboard; pip install"
+    )
+    assert output.count("tiny branin") == 2
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)

@@ -57,19 +57,19 @@ def test_it_is_the_recommended_model_and_question(rule: Rule) -> None:
     X = torch.rand(6 * size, 2, generator=torch.Generator().manual_seed(0)).double()
     questions = X.view(6, size, 2)
     order = problem.utility(questions).argsort(-1, descending=True)
-    told = questions.gather(1, order.unsqueeze(-1).expand_as(questions))
-    player.learn(told.unsqueeze(0))
+    ordered = questions.gather(1, order.unsqueeze(-1).expand_as(questions))
+    player.learn(ordered.unsqueeze(0))
     rows = torch.arange(len(X)).view(6, size)
     feedback = Comparisons(rows) if size == 2 else Rankings(rows)
-    model = default_model(told.flatten(0, 1), feedback)
+    model = default_model(ordered.flatten(0, 1), feedback)
     torch.testing.assert_close(player.recommended(), incumbent(model))
 
     def draw() -> int:
         source = torch.Generator().manual_seed(3)
         return int(torch.randint(2**31, (), generator=source))
 
-    asked = next_question(model, problem.cube, size, seed=draw())
-    same: Tensor = player.ask()
-    torch.testing.assert_close(same.squeeze(0), asked.options)
+    question = next_question(model, problem.cube, size, seed=draw())
+    repeated: Tensor = player.ask()
+    torch.testing.assert_close(repeated.squeeze(0), question.options)
     best = recommend(model, problem.cube).point
     torch.testing.assert_close(player.best_anywhere(), best)

@@ -73,9 +73,9 @@ def test_the_figures_of_a_table() -> None:
     assert table.loc["random", "pairs"] == 0
     assert np.isnan(table.loc["random", "against reference"])
     # Three runs cannot have an interval of 95 %, and the reference meets others only.
-    shown = markdown(pd.DataFrame(side_by_side(table.reset_index())))
-    assert "| 3 | 2 | 2 ± 0.58 | -2 ± 1.7 | 2 of 3 |" in shown
-    assert "| 3 | 3 | 4 ± 2.1 |  |  |" in shown
+    text = markdown(pd.DataFrame(side_by_side(table.reset_index())))
+    assert "| 3 | 2 | 2 ± 0.58 | -2 ± 1.7 | 2 of 3 |" in text
+    assert "| 3 | 3 | 4 ± 2.1 |  |  |" in text
 
 
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
@@ -104,18 +104,20 @@ LOGBOOK = Path(__file__).parents[2] / "docs" / "logbook"
 
 @pytest.mark.slow
 def test_the_pages_are_those_that_the_records_make(records: Path) -> None:
-    made = make_pages(STUDIES.values(), records, figures=None)
-    assert generated_names(LOGBOOK) == made.keys()
-    for name, page in made.items():
-        told = (LOGBOOK / name).read_text(encoding="utf-8")
-        without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", told)
+    pages = make_pages(STUDIES.values(), records, figures=None)
+    assert generated_names(LOGBOOK) == pages.keys()
+    for name, page in pages.items():
+        committed = (LOGBOOK / name).read_text(encoding="utf-8")
+        without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", committed)
         assert page == without_figures, f"{name}: suite report --pages docs/logbook"
 
 
 def test_every_figure_of_the_logbook_is_on_a_page_and_the_reverse() -> None:
     pages = [page.read_text(encoding="utf-8") for page in LOGBOOK.glob("*.md")]
-    shown = {name for page in pages for name in re.findall(r"figures/([^)\"]+)", page)}
-    assert shown == {path.name for path in (LOGBOOK / "figures").iterdir()}
+    figure_names = {
+        name for page in pages for name in re.findall(r"figures/([^)\"]+)", page)
+    }
+    assert figure_names == {path.name for path in (LOGBOOK / "figures").iterdir()}
 
 
 def test_pages_are_written_beside_those_by_hand(tmp_path: Path) -> None:
@@ -251,7 +253,7 @@ def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
         for duel in range(2)
     )
     ways = "end", "way", "seconds", "invalid"
-    table = table_of_claims([Claim(of, UCB, RANDOM, of) for of in ways], runs)
+    table = table_of_claims([Claim(way, UCB, RANDOM, way) for way in ways], runs)
     assert list(table["pairs"]) == [4, 4, 4, 4]
     assert list(table["starts"]) == [4, 4, 4, 4]
     # Regret on the way is the mean of both duels, with ten less for random's first.
@@ -283,36 +285,36 @@ def test_judges_of_one_start_are_no_more_starts() -> None:
     runs = pd.concat(
         pd.DataFrame(
             row(rule, seed, 0, regret)
-            for rule, both in ends.items()
-            for seed, regret in enumerate(both)
+            for rule, rules in ends.items()
+            for seed, regret in enumerate(rules)
         ).assign(noise=noise)
         for noise in (0.0, 1.0, 2.0)
     )
     runs = runs[(runs["noise"] == 0.0) | (runs["seed"] == 0)]
-    (told,) = table_of_claims([Claim("?", UCB, RANDOM)], runs).to_dict("records")
-    assert (told["pairs"], told["starts"]) == (4, 2)
+    (claim,) = table_of_claims([Claim("?", UCB, RANDOM)], runs).to_dict("records")
+    assert (claim["pairs"], claim["starts"]) == (4, 2)
     # Three of six, with two won and two lost added to one of two.
     error = 100 * 2 * (0.5 * 0.5 / 6) ** 0.5
-    assert told["better in %"] == f"50 ({50 - error:.0f} to {50 + error:.0f})"
+    assert claim["better in %"] == f"50 ({50 - error:.0f} to {50 + error:.0f})"
 
 
 def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None:
     """Ours at 1, 2 and 6; optuna's at 4 and 7, from the first two of these starts."""
-    where = {"problem": "sixhumpcamel-narrow", "duel": 29}
+    start_row = {"problem": "sixhumpcamel-narrow", "duel": 29}
     ends = [(ADVISED, 0, 1.0), (ADVISED, 1, 2.0), (ADVISED, 2, 6.0)]
     ends += [(OPTUNA, 0, 4.0), (OPTUNA, 1, 7.0), (OPTUNA, 9, 100.0)]
-    rows = [row(rule, seed, 0, regret) | where for rule, seed, regret in ends]
+    rows = [row(rule, seed, 0, regret) | start_row for rule, seed, regret in ends]
     # Two tops of hills are too low, and what went before does not count.
     for number, regret in enumerate((0.04, 0.06, 0.2)):
         rows[number]["basin_regret"] = regret
-    rows += [given | {"duel": 28, "regret_recommended": 50.0} for given in rows]
+    rows += [record | {"duel": 28, "regret_recommended": 50.0} for record in rows]
     runs = pd.DataFrame(rows)
-    (found,) = after_thirty(runs).to_dict("records")
-    assert found["to reach"] == "0.001, 0.005, none"
-    assert (found["reached"], found["runs"]) == ("2, 3, 2", "3")
+    (summary,) = after_thirty(runs).to_dict("records")
+    assert summary["to reach"] == "0.001, 0.005, none"
+    assert (summary["reached"], summary["runs"]) == ("2, 3, 2", "3")
     # The third run of the rival has no pair; differences are -3 and -5.
-    assert found["optuna-dashboard"] == "5.5: -4 ± 1 (2)"
-    assert found["chance"] == ""
+    assert summary["optuna-dashboard"] == "5.5: -4 ± 1 (2)"
+    assert summary["chance"] == ""
     assert after_thirty(runs[runs["model"] == "optuna"]).empty
     long = runs.assign(acquisition=runs["acquisition"].replace("joint-kg", "eiig"))
     assert after_many([long]).empty
@@ -320,15 +322,15 @@ def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None
     long = runs.assign(**duels, acquisition=EXPLORING.acquisition)
     long.loc[runs["model"] == "optuna", "acquisition"] = OPTUNA.acquisition
     long.loc[long["seed"] == 1, "regret_recommended"] += 6.0 * (long["model"] == "ep")
-    (found,) = after_many([long]).to_dict("records")
-    assert (found["optuna-dashboard"], found["reached"]) == (5.5, 4.5)
-    assert (found["anywhere"], found["less in"]) == (0.5, "1 of 2")
+    (summary,) = after_many([long]).to_dict("records")
+    assert (summary["optuna-dashboard"], summary["reached"]) == (5.5, 4.5)
+    assert (summary["anywhere"], summary["less in"]) == (0.5, "1 of 2")
     # Differences are -3 and 1.
-    assert found["means"] == "5.5: -1 ± 2 (2)"
+    assert summary["means"] == "5.5: -1 ± 2 (2)"
     held = pd.DataFrame({"so it": ["holds", "is not decided", "is level"]})
     names = ("default", "skewgp-figure-5", "skewgp-figure-6")
-    shown = targets_page(dict(zip(names, (runs, long, long), strict=True)), held)
-    assert "2 of 3 claims with runs are decided, 67 %" in shown
+    page = targets_page(dict(zip(names, (runs, long, long), strict=True)), held)
+    assert "2 of 3 claims with runs are decided, 67 %" in page
     assert targets_page({"default": runs}, held) == ""
 
 
@@ -337,13 +339,13 @@ def test_rules_are_compared_with_the_reference_over_all_settings() -> None:
     ends = {RANDOM: [2.0, 2.0], UCB: [1.0, 3.0], OPTUNA: [4.0]}
     of_one = pd.DataFrame(
         row(rule, seed, 0, regret, basin_regret=regret / 50)
-        for rule, both in ends.items()
-        for seed, regret in enumerate(both)
+        for rule, rules in ends.items()
+        for seed, regret in enumerate(rules)
     )
-    other = of_one.assign(problem="q")
-    other.loc[other["acquisition"] == "ucb", "regret_recommended"] = 0.0
+    other_problem = of_one.assign(problem="q")
+    other_problem.loc[other_problem["acquisition"] == "ucb", "regret_recommended"] = 0.0
     study = replace(STUDY, rules=(RANDOM, OPTUNA, UCB, Rule("ep", "ucb")))
-    table = against_reference(study, pd.concat([of_one, other]))
+    table = against_reference(study, pd.concat([of_one, other_problem]))
     assert list(table["rule"]) == ["laplace, ucb", "optuna, sampler"]
     assert list(table["pairs"]) == [4, 2]
     # 3 of 4 and none of 2: with two and two more, 5 of 8 and 2 of 6, and two errors.

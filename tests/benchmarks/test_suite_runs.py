@@ -61,14 +61,14 @@ def figures(cell: Cell) -> list[dict[str, str]]:
 
 @pytest.mark.slow
 def test_all_rules_start_with_the_same_duels_and_answers(played: Path) -> None:
-    kept = ("regret_best_shown", "distance", "told_apart", "regret_recommended")
-    random, ucb, other = (rows_of(played, cell) for cell in CELLS[:3])
-    assert [[row[name] for name in kept] for row in random[:2]] == [
-        [row[name] for name in kept] for row in ucb[:2]
+    columns = ("regret_best_shown", "distance", "told_apart", "regret_recommended")
+    random, ucb, third_rows = (rows_of(played, cell) for cell in CELLS[:3])
+    assert [[row[name] for name in columns] for row in random[:2]] == [
+        [row[name] for name in columns] for row in ucb[:2]
     ]
     assert random[2]["distance"] != ucb[2]["distance"]
     assert [row["chosen"] for row in ucb] == ["0", "0", "1", "1"]
-    assert other[0]["distance"] != random[0]["distance"]
+    assert third_rows[0]["distance"] != random[0]["distance"]
 
 
 @in_turn(("judge", "noise"), [("probit", 1.0), ("logistic", 1.0), ("lapses", 1.0)])
@@ -125,10 +125,10 @@ def test_a_rival_that_fails_or_proposes_the_incumbent_is_asked_again() -> None:
     rival = OptunaDashboard(1, 1, torch.Generator().manual_seed(3))
     X, best = torch.tensor([[0.25], [0.75]]).double(), torch.tensor([0.75]).double()
     model = rival.fit(X, Comparisons(torch.tensor([[1, 0]])))
-    found = iter([0.75, None, 0.75, 0.5])
+    stored = iter([0.75, None, 0.75, 0.5])
 
     def sampled(*_: object) -> dict[str, float]:
-        value = next(found, None)
+        value = next(stored, None)
         if value is None:
             raise torch.linalg.LinAlgError
         return {"x000": value}
@@ -190,8 +190,8 @@ def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
     record = read_record("tiny", tmp_path)
     assert record[["model", "acquisition", "seed"]].drop_duplicates().shape[0] == 3
     # Seconds and warnings may be others.
-    other = {"seconds": "9", "warnings": "9"}
-    rows = [tuple((row | other).values()) for row in rows_of(played, CELLS[0])]
+    changes = {"seconds": "9", "warnings": "9"}
+    rows = [tuple((row | changes).values()) for row in rows_of(played, CELLS[0])]
     assert differences(record, CELLS[0], rows) == []
     changed = [*rows[:2], (*rows[2][:8], "0.5", *rows[2][9:]), *rows[3:]]
     assert differences(record, CELLS[0], changed) == [2]
@@ -216,17 +216,21 @@ def test_the_hill_of_a_point(name: str, inputs: list[float], top: float) -> None
 
 
 def test_a_question_is_repeated_in_either_order() -> None:
-    asked = torch.tensor([[[0.1, 0.2], [0.3, 0.4]]]).double()
-    again, near = asked[0].flip(0), asked[0] + 0.01
-    assert is_repeated(again, asked)
-    assert not is_repeated(near, asked)
-    assert not is_repeated(again, asked[:0])
+    options = torch.tensor([[[0.1, 0.2], [0.3, 0.4]]]).double()
+    again, near = options[0].flip(0), options[0] + 0.01
+    assert is_repeated(again, options)
+    assert not is_repeated(near, options)
+    assert not is_repeated(again, options[:0])
 
 
 def test_software_without_ties_hears_one_win_of_each() -> None:
-    one, other = torch.tensor([[0, 1]]), torch.tensor([[2, 3]])
-    assert decided(Comparisons(one, ties=other)).tolist() == [[0, 1], [2, 3], [3, 2]]
-    assert decided(Comparisons(None, ties=other)).tolist() == [[2, 3], [3, 2]]
+    first_pair, second_pair = torch.tensor([[0, 1]]), torch.tensor([[2, 3]])
+    assert decided(Comparisons(first_pair, ties=second_pair)).tolist() == [
+        [0, 1],
+        [2, 3],
+        [3, 2],
+    ]
+    assert decided(Comparisons(None, ties=second_pair)).tolist() == [[2, 3], [3, 2]]
 
 
 def written(folder: Path, *rows: dict) -> Path:
@@ -265,7 +269,7 @@ def test_runs_that_are_none_are_refused(
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = written(tmp_path, row(UCB, 0, 0, 0.5))
-    whole = path.read_text()
+    text = path.read_text()
     record = tmp_path / "tiny.csv.gz"
     assert collect(tmp_path, "tiny", tmp_path) == 1
     packed = record.read_bytes()
@@ -275,7 +279,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
             collect(tmp_path, "tiny", tmp_path)
         assert record.read_bytes() == damaged
     record.write_bytes(packed)
-    path.write_text("\n".join(line.rpartition(",")[0] for line in whole.splitlines()))
+    path.write_text("\n".join(line.rpartition(",")[0] for line in text.splitlines()))
     with pytest.raises(
         SuiteError, match=r"run\.csv is of other columns.*regret_anywhere"
     ):

@@ -11,13 +11,13 @@ STUDY = Study("tiny", "?", (SETTING,), (RANDOM, UCB), RANDOM, 2, 2, 2)
 CELLS = list(STUDY.cells())
 
 
-def row(rule: Rule, seed: int, duel: int, regret: float, **other: float) -> dict:
-    kept = {"study": "tiny", "problem": "p", "judge": "exact", "noise": 0.0}
-    kept |= {"model": rule.model, "acquisition": rule.acquisition}
-    kept |= {"options": rule.options, "answer": rule.answer}
-    kept |= {"seed": seed, "duel": duel, "regret_recommended": regret}
-    kept |= {"regret_best_shown": 0.0, "seconds": 2.0 * duel, "chosen": duel // 2}
-    kept |= {"distance": 0.5, "repeated": 0, "told_apart": 1.0, "tied": 0}
-    kept |= {"invalid": 0, "warnings": 0, "basin_regret": np.nan}
-    kept |= {"regret_anywhere": np.nan}
-    return kept | other
+def row(rule: Rule, seed: int, duel: int, regret: float, **columns: float) -> dict:
+    record = {"study": "tiny", "problem": "p", "judge": "exact", "noise": 0.0}
+    record |= {"model": rule.model, "acquisition": rule.acquisition}
+    record |= {"options": rule.options, "answer": rule.answer}
+    record |= {"seed": seed, "duel": duel, "regret_recommended": regret}
+    record |= {"regret_best_shown": 0.0, "seconds": 2.0 * duel, "chosen": duel // 2}
+    record |= {"distance": 0.5, "repeated": 0, "told_apart": 1.0, "tied": 0}
+    record |= {"invalid": 0, "warnings": 0, "basin_regret": np.nan}
+    record |= {"regret_anywhere": np.nan}
+    return record | columns

@@ -77,10 +77,10 @@ def test_what_is_not_one_list_of_answers_is_refused() -> None:
         "1 feature_names for the 2": (Rankings(SETS), ("price",)),
         r"raters has shape \(3,\) for 4": (Rankings(SETS), NAMES, RATERS[:3]),
     }
-    for message, (block, *rest) in wrong.items():
-        names = rest[0] if rest else NAMES
+    for message, (block, *arguments) in wrong.items():
+        names = arguments[0] if arguments else NAMES
         with pytest.raises(FeedbackError, match=message):
-            FeedbackData(ITEMS, block, names, *rest[1:])
+            FeedbackData(ITEMS, block, names, *arguments[1:])
 
 
 def test_equal_items_are_one_item() -> None:
@@ -112,16 +112,16 @@ def test_subset_keeps_the_pairs_and_drops_the_other_items(rows: torch.Tensor) ->
 
 def test_bad_rows_are_named() -> None:
     good = torch.tensor([[0.0, 1.0], [1.0, 2.0]])
-    other = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
+    ranks = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
     with pytest.raises(FeedbackError, match="comparison 1 compares an item"):
-        ComparisonData.from_pairs(good, other, NAMES)
-    other[0, 0] = float("nan")
+        ComparisonData.from_pairs(good, ranks, NAMES)
+    ranks[0, 0] = float("nan")
     with pytest.raises(FeedbackError, match="comparison 0 has a feature that is NaN"):
-        ComparisonData.from_pairs(good, other, NAMES)
+        ComparisonData.from_pairs(good, ranks, NAMES)
     with pytest.raises(FeedbackError, match="no comparisons"):
-        ComparisonData.from_pairs(good[:0], other[:0], NAMES)
+        ComparisonData.from_pairs(good[:0], ranks[:0], NAMES)
     with pytest.raises(FeedbackError, match=r"\(2, 2\) and \(1, 2\)"):
-        ComparisonData.from_pairs(good, other[:1], NAMES)
+        ComparisonData.from_pairs(good, ranks[:1], NAMES)
 
 
 def numbers(raters: torch.Tensor | None, m: int = 40) -> ComparisonData:

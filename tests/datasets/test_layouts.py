@@ -28,7 +28,7 @@ WON = [("a", ">", "b", 2), ("b", "=", "c", 1), ("c", ">", "a", 1)]
 
 
 @in_turn(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "winner,loser,tie,count\na,b,0,2\nb,c,1,1\nc,a,0,\n",
@@ -105,16 +105,16 @@ WON = [("a", ">", "b", 2), ("b", "=", "c", 1), ("c", ">", "a", 1)]
         ),
     ],
 )
-def test_two_items_a_row(tmp_path: Path, text: str, said: str | None) -> None:
+def test_two_items_a_row(tmp_path: Path, text: str, message: str | None) -> None:
     name = "answers.json" if text.startswith("[") else "answers.csv"
     duels, file = told(tmp_path, text, name)
-    if said is None:
+    if message is None:
         assert duels == [WON[0], WON[2]]
         return
-    same = [(*sorted(d[:3:2]), d[1], d[3]) if d[1] == "=" else d for d in duels]
+    unordered = [(*sorted(d[:3:2]), d[1], d[3]) if d[1] == "=" else d for d in duels]
     expected = [(*sorted(d[:3:2]), d[1], d[3]) if d[1] == "=" else d for d in WON]
-    assert sorted(same, key=str) == sorted(expected, key=str)
-    assert file.notes[0] == f"Read as: {said}."
+    assert sorted(unordered, key=str) == sorted(expected, key=str)
+    assert file.notes[0] == f"Read as: {message}."
 
 
 @in_turn(

@@ -168,9 +168,9 @@ def test_what_are_no_answers(change, message) -> None:
 
 def test_a_letter_in_another_coding_is_shown_by_its_codes() -> None:
     table = ItemTable.from_frame(pd.DataFrame(index=["Caf\u00e9", "Tea"]))
-    said = pd.DataFrame({"winner": ["Cafe\u0301"], "loser": ["Tea"]})
+    frame = pd.DataFrame({"winner": ["Cafe\u0301"], "loser": ["Tea"]})
     with pytest.raises(FeedbackError, match=r"'Cafe\\u0301', but 'Caf\\xe9'"):
-        table.comparisons(said)
+        table.comparisons(frame)
 
 
 HEADER = "rater,winner_price,winner_time,loser_time,note,loser_price\n"
@@ -324,9 +324,9 @@ def test_ties_and_categories_are_read_as_an_item_table_reads_them(
     # The item table scales the price, which has a range from 30 to 40.
     points = data.datapoints.clone()
     points[:, 0] = (points[:, 0] - 30) / 10
-    expected, found = table.comparisons(answers), data.feedback
+    expected, actual = table.comparisons(answers), data.feedback
     for block in ("pairs", "ties"):
-        rows, wanted = getattr(found, block), getattr(expected, block)
+        rows, wanted = getattr(actual, block), getattr(expected, block)
         assert torch.equal(points[rows], table.points[wanted])
     assert data.tie is not None
     subset = data.subset(torch.tensor([1, 2]))
@@ -336,17 +336,17 @@ def test_ties_and_categories_are_read_as_an_item_table_reads_them(
 
 def test_who_was_at_home_is_a_covariate_of_the_winner() -> None:
     answers = ANSWERS.assign(home=["w2", None, "w2", "w2"])
-    found = ItemTable.from_frame(ITEMS).comparisons(answers)
-    assert found.pair_covariates is not None
-    assert found.tie_covariates is not None
-    assert found.pair_covariates.tolist() == [[1.0], [-1.0], [1.0]]
-    assert found.tie_covariates.tolist() == [[0.0]]
+    actual = ItemTable.from_frame(ITEMS).comparisons(answers)
+    assert actual.pair_covariates is not None
+    assert actual.tie_covariates is not None
+    assert actual.pair_covariates.tolist() == [[1.0], [-1.0], [1.0]]
+    assert actual.tie_covariates.tolist() == [[0.0]]
     # As read with dtype_backend="numpy_nullable", and as categories.
-    for other in (answers.convert_dtypes(), answers.astype({"home": "category"})):
-        other = other.assign(winner=other["winner"].astype("category"))
-        again = ItemTable.from_frame(ITEMS).comparisons(other)
+    for typed in (answers.convert_dtypes(), answers.astype({"home": "category"})):
+        typed = typed.assign(winner=typed["winner"].astype("category"))
+        again = ItemTable.from_frame(ITEMS).comparisons(typed)
         assert again.covariates is not None
-        assert again.covariates.equal(found.covariates)
+        assert again.covariates.equal(actual.covariates)
     gap = pd.array([True, None, False, False], dtype="boolean")
     with pytest.raises(FeedbackError, match=r"answer 1 has the tie <NA>; say True"):
         ItemTable.from_frame(ITEMS).comparisons(answers.assign(tie=gap))

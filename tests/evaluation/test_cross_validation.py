@@ -29,11 +29,11 @@ def test_each_answer_left_out_is_predicted_as_by_hand(fits) -> None:
     (row,) = cross_validate_model(model, num_folds=4, fit=fit).itertuples()
     losses, right = [], []
     for out in range(4):
-        others = EPPreferenceGP(POINTS, PAIRS[torch.arange(4) != out])
+        leave_out_model = EPPreferenceGP(POINTS, PAIRS[torch.arange(4) != out])
         if fits:
-            fit_by_evidence(others)
+            fit_by_evidence(leave_out_model)
         with torch.no_grad():
-            posterior = others.eval().posterior(POINTS[PAIRS[out]])
+            posterior = leave_out_model.eval().posterior(POINTS[PAIRS[out]])
         mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
         variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
         win = torch.special.ndtr((mean[0] - mean[1]) / (2 + variance).sqrt())
@@ -52,12 +52,12 @@ def test_duels_that_a_model_knows_nothing_of_are_in_no_score() -> None:
     held_out = [Comparisons(PAIRS)]
     knows = HeldOutAnswers(EPPreferenceGP(POINTS, PAIRS).eval(), held_out, POINTS)
     ratings = OrdinalRatings(torch.tensor([0, 1, 2]), torch.tensor([0, 2, 1]), 3)
-    other = EPPreferenceGP(POINTS, feedback=[ratings]).eval()
-    both = answer_scores([knows, HeldOutAnswers(other, held_out, POINTS)])
+    rating_model = EPPreferenceGP(POINTS, feedback=[ratings]).eval()
+    scores = answer_scores([knows, HeldOutAnswers(rating_model, held_out, POINTS)])
     alone = answer_scores([knows])
-    assert both.loc["duels", "answers"] == 2 * alone.loc["duels", "answers"]
-    told = ["scored", "log_loss", "standard_error", "accuracy"]
-    assert both.loc["duels", told].equals(alone.loc["duels", told])
+    assert scores.loc["duels", "answers"] == 2 * alone.loc["duels", "answers"]
+    columns = ["scored", "log_loss", "standard_error", "accuracy"]
+    assert scores.loc["duels", columns].equals(alone.loc["duels", columns])
 
 
 def test_answers_of_all_kinds_are_scored() -> None:
@@ -105,12 +105,12 @@ def test_what_cannot_be_left_out_is_refused() -> None:
     with pytest.raises(BotorchPrefError, match="model is of the class PairwiseGP"):
         cross_validate_model(PairwiseGP(POINTS, PAIRS))
     batch = EPPreferenceGP(POINTS, PAIRS.expand(2, 4, 2))
-    for other in (EPPreferenceGP(), batch):
+    for tested in (EPPreferenceGP(), batch):
         with pytest.raises(BotorchPrefError, match="give one model, with answers"):
-            cross_validate_model(other)
+            cross_validate_model(tested)
     wrong: list[tuple[Any, str]] = [(0, "n_jobs is 0"), ("2", "n_jobs is '2'")]
-    for given, match in wrong:
+    for arguments, match in wrong:
         with pytest.raises(FeedbackError, match=match):
             cross_validate_model(
-                EPPreferenceGP(POINTS, PAIRS), num_folds=4, fit=None, n_jobs=given
+                EPPreferenceGP(POINTS, PAIRS), num_folds=4, fit=None, n_jobs=arguments
             )

@@ -49,16 +49,18 @@ def people(
     first = torch.randint(15, (duels,), generator=generator)
     second = (first + torch.randint(1, 15, (duels,), generator=generator)) % 15
     pairs = torch.stack([first, second], dim=-1)
-    heard = utility[pairs] + 2**0.5 * torch.randn(
+    perceived = utility[pairs] + 2**0.5 * torch.randn(
         duels, 2, generator=generator, dtype=DOUBLE
     )
-    pairs = torch.where(heard[:, :1] > heard[:, 1:], pairs, pairs.flip(-1))
+    pairs = torch.where(perceived[:, :1] > perceived[:, 1:], pairs, pairs.flip(-1))
     indices = torch.arange(15).repeat(6)
-    heard = utility[indices] + 2 * torch.randn(90, generator=generator, dtype=DOUBLE)
+    perceived = utility[indices] + 2 * torch.randn(
+        90, generator=generator, dtype=DOUBLE
+    )
     model = kind(
         X,
         pairs,
-        feedback=[Validity(indices, heard > 0)] if validity else [],
+        feedback=[Validity(indices, perceived > 0)] if validity else [],
         likelihood={Validity: AffineProbitLikelihood(4.0)} if validity else None,
     )
     model.covar_module.base_kernel.lengthscale = 0.2
@@ -89,8 +91,8 @@ def test_noise_and_output_scale_are_confounded() -> None:
 
 @pytest.mark.slow
 def test_absolute_feedback_or_a_fixed_scale_identify_the_noise() -> None:
-    both = people(EPPreferenceGP, validity=True)
-    profile = evidence_profile(both, NOISE, GRID[::2])
+    people_answers = people(EPPreferenceGP, validity=True)
+    profile = evidence_profile(people_answers, NOISE, GRID[::2])
     assert profile.identified
     assert profile.interval[0] < 2.0 < profile.interval[1]
     fixed = people(EPPreferenceGP)
@@ -239,8 +241,8 @@ def test_the_effect_under_an_ensemble_is_that_of_the_mixture_of_its_members() ->
 
     def effect(model: PreferenceGP) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(1)
-        found = feature_effect(model.eval(), items, ("a", "b"), 0, generator)
-        return found.mean, found.deviation.square()
+        mixture_effect = feature_effect(model.eval(), items, ("a", "b"), 0, generator)
+        return mixture_effect.mean, mixture_effect.deviation.square()
 
     members = []
     for i in range(len(spread)):

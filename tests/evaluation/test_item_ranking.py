@@ -22,21 +22,23 @@ from botorch_pref.evaluation import rank_items
 from botorch_pref.models.kernels import default_covar_module
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_intervals_are_those_of_contrasts_with_the_mean(known: bool) -> None:
-    said = {"winner": list("aaba"), "loser": list("bccb")}
-    answers = pd.DataFrame(said)
-    sizes = {"size": [0.0, 0.1, 1.0]} if known else {}
+@pytest.mark.parametrize("expected_columns", [False, True])
+def test_intervals_are_those_of_contrasts_with_the_mean(expected_columns: bool) -> None:
+    duels = {"winner": list("aaba"), "loser": list("bccb")}
+    answers = pd.DataFrame(duels)
+    sizes = {"size": [0.0, 0.1, 1.0]} if expected_columns else {}
     items = ItemTable.from_frame(pd.DataFrame(sizes, index=list("abc")))
-    board = rank_items(answers, items if known else None).board()
+    board = rank_items(answers, items if expected_columns else None).board()
     kernel, points = LinearKernel(variance_prior=GammaPrior(2.0, 0.15)), items.points
-    if known:
+    if expected_columns:
         # What the feature says, and something of each item's own.
         points = torch.cat([points, torch.eye(3).double()], dim=-1)
         of_feature = default_covar_module(1, torch.Size())
         of_feature.active_dims = torch.tensor([0])
-        own = LinearKernel(variance_prior=GammaPrior(1.5, 1.0), active_dims=(1, 2, 3))
-        kernel = own + of_feature
+        linear_kernel = LinearKernel(
+            variance_prior=GammaPrior(1.5, 1.0), active_dims=(1, 2, 3)
+        )
+        kernel = linear_kernel + of_feature
     options = {"covar_module": kernel, "likelihood": PairwiseLogitLikelihood()}
     data = points, items.comparisons(answers)
     scales = LaplacePreferenceGP(*data, **options)
@@ -130,11 +132,11 @@ def test_spaces_empty_rows_and_missing_counts_are_as_in_files() -> None:
         ("b", "c\t", None, "Eva "),
         ("a", "c", 1, "Bob"),
     ]
-    found = rank_items(pd.DataFrame(loose, columns=columns))
-    assert found.items.names == ("a", "b", "c")
-    assert found.raters == ("Bob", "Eva")
+    ranking = rank_items(pd.DataFrame(loose, columns=columns))
+    assert ranking.items.names == ("a", "b", "c")
+    assert ranking.raters == ("Bob", "Eva")
     for rater in (None, "Eva"):
-        pd.testing.assert_frame_equal(found.board(rater), tidy.board(rater))
+        pd.testing.assert_frame_equal(ranking.board(rater), tidy.board(rater))
     with pytest.raises(FeedbackError, match=r"count 0\.5; give a whole number"):
         rank_items(pd.DataFrame(rows, columns=columns).assign(count=0.5))
 

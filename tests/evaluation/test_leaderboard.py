@@ -48,30 +48,30 @@ def column(*values: float) -> Tensor:
 
 
 def test_two_items_in_closed_form() -> None:
-    found = leaderboard(Independent(), column(0.0, 1.0), ["a", "b"], top=1)
-    assert found.index.tolist() == ["b", "a"]
-    assert found["rank"].tolist() == [1, 2]
-    assert found["utility"].tolist() == [1, 0]
+    board = leaderboard(Independent(), column(0.0, 1.0), ["a", "b"], top=1)
+    assert board.index.tolist() == ["b", "a"]
+    assert board["rank"].tolist() == [1, 2]
+    assert board["utility"].tolist() == [1, 0]
     half = stats.norm.ppf(0.975)
-    assert found["lower"].tolist() == pytest.approx([1 - half, -half])
-    assert found["upper"].tolist() == pytest.approx([1 + half, half])
-    assert found[["rank_lower", "rank_upper"]].to_numpy().tolist() == [[1, 2]] * 2
+    assert board["lower"].tolist() == pytest.approx([1 - half, -half])
+    assert board["upper"].tolist() == pytest.approx([1 + half, half])
+    assert board[["rank_lower", "rank_upper"]].to_numpy().tolist() == [[1, 2]] * 2
     better = stats.norm.cdf(1 / math.sqrt(2))
     # Sobol draws of two normals: 4,096 of them.
-    assert found["best"].tolist() == pytest.approx([better, 1 - better], abs=5e-3)
-    assert found["top"].tolist() == pytest.approx(found["best"].tolist())
+    assert board["best"].tolist() == pytest.approx([better, 1 - better], abs=5e-3)
+    assert board["top"].tolist() == pytest.approx(board["best"].tolist())
     # Two noises of 1/2, and the variance of the difference, 2.
     win = stats.norm.cdf(1 / math.sqrt(3))
-    assert found["win_rate"].tolist() == pytest.approx([win, 1 - win])
+    assert board["win_rate"].tolist() == pytest.approx([win, 1 - win])
 
 
 def test_half_of_a_tie_is_won() -> None:
     likelihood = PairwiseProbitLikelihood(noise=0.5, tie_threshold=0.7)
     model = type("Tied", (Independent,), {"likelihood": likelihood})()
-    found = leaderboard(model, column(0.0, 1.0))["win_rate"].sort_index()
+    win_rate = leaderboard(model, column(0.0, 1.0))["win_rate"].sort_index()
     won, lost = stats.norm.cdf(0.3 / math.sqrt(3)), stats.norm.cdf(-1.7 / math.sqrt(3))
     share = won + 0.5 * (1 - won - lost)
-    assert found.tolist() == pytest.approx([1 - share, share])
+    assert win_rate.tolist() == pytest.approx([1 - share, share])
     assert predict_win(model, column(1.0)[0], column(0.0)[0]) == pytest.approx(share)
 
 
@@ -89,23 +89,25 @@ def test_intervals_of_ranks_are_shortest_runs_nearest_to_the_level() -> None:
                 held = float(((column >= i) & (column <= j)).double().mean())
                 best[j - i] = max(best.get(j - i, 0.0), held)
         nearest = min(abs(held - 0.9) for held in best.values())
-        own = float(((column >= first) & (column <= last)).double().mean())
-        assert abs(own - 0.9) == pytest.approx(nearest, abs=1e-12)
-        assert own == best[last - first]
+        share = float(((column >= first) & (column <= last)).double().mean())
+        assert abs(share - 0.9) == pytest.approx(nearest, abs=1e-12)
+        assert share == best[last - first]
         shorter = [best[width] for width in range(last - first)]
-        assert all(abs(held - 0.9) > nearest - 1e-12 and held < own for held in shorter)
-        assert own > 0.8
+        assert all(
+            abs(held - 0.9) > nearest - 1e-12 and held < share for held in shorter
+        )
+        assert share > 0.8
 
 
 def test_copies_have_one_rank_and_share() -> None:
-    found = leaderboard(
+    board = leaderboard(
         Independent(), column(0.0, 9.0, 9.0, -9.0), list("abcd"), level=0.9
     )
-    assert found.index.tolist() == ["b", "c", "a", "d"]
-    assert found["rank"].tolist() == [1, 1, 3, 4]
-    assert found["rank_lower"].tolist() == [1, 1, 3, 4]
-    assert found["rank_upper"].tolist() == [1, 1, 3, 4]
-    assert found["best"].tolist() == pytest.approx([0.5, 0.5, 0, 0])
+    assert board.index.tolist() == ["b", "c", "a", "d"]
+    assert board["rank"].tolist() == [1, 1, 3, 4]
+    assert board["rank_lower"].tolist() == [1, 1, 3, 4]
+    assert board["rank_upper"].tolist() == [1, 1, 3, 4]
+    assert board["best"].tolist() == pytest.approx([0.5, 0.5, 0, 0])
 
 
 ENGINES = [EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP]
@@ -116,7 +118,7 @@ def test_every_engine_against_plain_draws(kind) -> None:
     X = column(0.0, 0.2, 0.5, 0.8, 1.0)
     pairs = torch.tensor([[1, 0], [1, 2], [2, 3], [4, 3], [1, 4]])
     model = kind(X, pairs, likelihood=PairwiseProbitLikelihood(noise=0.3)).eval()
-    found = leaderboard(model, top=2, level=0.8).sort_index()
+    board = leaderboard(model, top=2, level=0.8).sort_index()
     num = 40_000
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
@@ -124,9 +126,9 @@ def test_every_engine_against_plain_draws(kind) -> None:
     above = (draws.unsqueeze(-2) > draws.unsqueeze(-1)).sum(-1)
     error = 4 * 0.5 * math.sqrt(1 / num + 1 / 4096)
     for name, share in (("best", above == 0), ("top", above < 2)):
-        gap = torch.tensor(found[name]) - share.double().mean(0)
+        gap = torch.tensor(board[name]) - share.double().mean(0)
         assert gap.abs().max() < error
-    ends = found[["rank_lower", "rank_upper"]].to_numpy().tolist()
+    ends = board[["rank_lower", "rank_upper"]].to_numpy().tolist()
     for (low, high), ranks in zip(ends, (above + 1).mT, strict=True):
         share = [float((ranks == rank).double().mean()) for rank in range(6)]
         runs = [(i, j) for i in range(1, 6) for j in range(i, 6)]
@@ -136,8 +138,8 @@ def test_every_engine_against_plain_draws(kind) -> None:
         assert abs(held[low, high] - 0.8) < best + 3 * error
     win = torch.special.ndtr((draws.unsqueeze(-1) - draws.unsqueeze(-2)) / 0.6**0.5)
     rates = (win.sum(-1) - 0.5).mean(0) / 4
-    assert (torch.tensor(found["win_rate"]) - rates).abs().max() < 4 * 0.5 / 200
-    assert found["win_rate"].mean() == pytest.approx(0.5)
+    assert (torch.tensor(board["win_rate"]) - rates).abs().max() < 4 * 0.5 / 200
+    assert board["win_rate"].mean() == pytest.approx(0.5)
 
 
 def test_raters_rank_by_their_mean_utility() -> None:
@@ -150,8 +152,8 @@ def test_raters_rank_by_their_mean_utility() -> None:
     )
     for raters in (column(0.0), column(0.0, 1.0)):
         group = GroupUtility(model, raters)
-        found = leaderboard(model, raters=raters)
-        assert found.equals(leaderboard(group, column(0.0, 0.5, 1.0)))
+        board = leaderboard(model, raters=raters)
+        assert board.equals(leaderboard(group, column(0.0, 0.5, 1.0)))
     first = leaderboard(model, column(0.0, 0.5, 1.0), "abc", torch.tensor([0.0]))
     second = leaderboard(model, column(0.0, 0.5, 1.0), "abc", torch.tensor([1.0]))
     assert first.index.tolist() == second.index.tolist()[::-1] == list("abc")
@@ -178,14 +180,14 @@ def test_a_model_of_ratings_has_a_board_without_win_rates() -> None:
     X = column(0.0, 0.4, 1.0)
     ratings = Ratings(torch.arange(3), torch.tensor([0.2, 0.5, 0.9]).double())
     model = LaplacePreferenceGP(X, feedback=[ratings]).eval()
-    found = leaderboard(model, X, "abc")
-    assert found.index.tolist() == list("cba")
-    assert found["rank"].tolist() == [1, 2, 3]
+    board = leaderboard(model, X, "abc")
+    assert board.index.tolist() == list("cba")
+    assert board["rank"].tolist() == [1, 2, 3]
     with torch.no_grad():
         mean = model.posterior(X).mean.squeeze(-1)
-    assert found["utility"].tolist() == pytest.approx(mean.flip(0).tolist())
-    assert "win_rate" not in found.columns
-    assert found["best"].sum() == pytest.approx(1)
+    assert board["utility"].tolist() == pytest.approx(mean.flip(0).tolist())
+    assert "win_rate" not in board.columns
+    assert board["best"].sum() == pytest.approx(1)
     with pytest.raises(UnsupportedFeedbackError, match="a likelihood of comparisons"):
         plot_probabilities(model, X)
 
@@ -207,11 +209,11 @@ def test_equals_share_a_rank_under_every_engine(kind) -> None:
         kernel = LinearKernel().double()
         kernel.variance = 4.0
         model = kind(X, torch.tensor(pairs), likelihood=likelihood, covar_module=kernel)
-        found = leaderboard(model.eval())
-        assert found["rank"].tolist() == ranks
+        board = leaderboard(model.eval())
+        assert board["rank"].tolist() == ranks
         # Intervals are those of draws, in which no two are equal.
         drawn = _interval(_drawn_ranks(model, X, NUM_SAMPLES, 0)[0], 0.95)
-        ends = found.sort_index()[["rank_lower", "rank_upper"]].to_numpy().T
+        ends = board.sort_index()[["rank_lower", "rank_upper"]].to_numpy().T
         assert ends.tolist() == [end.tolist() for end in drawn]
 
 
@@ -228,19 +230,19 @@ def test_ties_of_everybody_with_everybody_share_the_first_rank() -> None:
 def test_small_steps_do_not_add_up_to_one_rank() -> None:
     """Each item is not resolved from the next one, but from the next but one."""
     mean = column(4.0, 3.0, 2.0, 1.0, -7.0).squeeze(-1)
-    found = _shared_ranks(mean, torch.full((5, 5), 1.5).double())
-    assert found.tolist() == [1, 1, 3, 3, 5]
+    ranks = _shared_ranks(mean, torch.full((5, 5), 1.5).double())
+    assert ranks.tolist() == [1, 1, 3, 3, 5]
     # In any order of the items.
     shuffled = torch.tensor([3, 0, 4, 2, 1])
-    found = _shared_ranks(mean[shuffled], torch.full((5, 5), 1.5).double())
-    assert found.tolist() == [3, 1, 5, 3, 1]
+    ranks = _shared_ranks(mean[shuffled], torch.full((5, 5), 1.5).double())
+    assert ranks.tolist() == [3, 1, 5, 3, 1]
 
 
 def test_utilities_that_an_engine_resolves_have_ranks_of_their_own() -> None:
     """A thousandth of a deviation is more than any error of these engines."""
     step = 1e-3
-    found = leaderboard(Independent(), column(0.0, step, 2 * step))
-    assert found["rank"].tolist() == [1, 2, 3]
+    board = leaderboard(Independent(), column(0.0, step, 2 * step))
+    assert board["rank"].tolist() == [1, 2, 3]
     # Means are known to half of their digits, in deviations of their difference.
-    found = leaderboard(Independent(), column(0.0, 1e-9, 2e-9))
-    assert found["rank"].tolist() == [1, 1, 1]
+    board = leaderboard(Independent(), column(0.0, 1e-9, 2e-9))
+    assert board["rank"].tolist() == [1, 1, 1]

@@ -54,13 +54,13 @@ def crowd_of(seed: int, log_noise: Tensor) -> PreferenceGP:
     root = torch.linalg.cholesky(covariance + 1e-8 * torch.eye(len(points)))
     utilities = root @ torch.randn(len(points), dtype=DOUBLE, generator=generator)
     first = torch.randint(ITEMS, (RATERS, ANSWERS), generator=generator)
-    other = torch.randint(1, ITEMS, (RATERS, ANSWERS), generator=generator)
-    pairs = torch.stack([first, (first + other) % ITEMS], dim=-1)
+    offsets = torch.randint(1, ITEMS, (RATERS, ANSWERS), generator=generator)
+    pairs = torch.stack([first, (first + offsets) % ITEMS], dim=-1)
     pairs = pairs + ITEMS * numbers[:, None, None]
     noise = torch.randn(RATERS, ANSWERS, dtype=DOUBLE, generator=generator)
-    heard = utilities[pairs[..., 0]] - utilities[pairs[..., 1]]
-    heard = heard + noise * (2 * log_noise.exp()).sqrt().unsqueeze(-1)
-    pairs = torch.where((heard > 0).unsqueeze(-1), pairs, pairs.flip(-1))
+    differences = utilities[pairs[..., 0]] - utilities[pairs[..., 1]]
+    differences = differences + noise * (2 * log_noise.exp()).sqrt().unsqueeze(-1)
+    pairs = torch.where((differences > 0).unsqueeze(-1), pairs, pairs.flip(-1))
     model = LaplacePreferenceGP(points, pairs.reshape(-1, 2), covar_module=kernel)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     return model
@@ -74,10 +74,10 @@ def test_intervals_hold_the_noise() -> None:
         log_noise = torch.randn(RATERS, dtype=DOUBLE, generator=generator)
         table = rater_reliability(crowd_of(seed, log_noise))
         truth = (log_noise - log_noise.mean()).numpy()
-        found = table["noise"].map(math.log).to_numpy()
+        estimates = table["noise"].map(math.log).to_numpy()
         low, high = (table[end].map(math.log).to_numpy() for end in ("lower", "upper"))
         inside += int(((low < truth) & (truth < high)).sum())
-        errors += ((found - truth) ** 2).tolist()
+        errors += ((estimates - truth) ** 2).tolist()
         widths += ((high - low) / 2).tolist()
         assert table["answers"].tolist() == [ANSWERS] * RATERS
     # Of 50 with a probability of 0.95, fewer than 42 have one of 0.001, and the error
@@ -90,12 +90,14 @@ def test_intervals_hold_the_noise() -> None:
 @pytest.mark.slow
 def test_who_answers_at_random_is_found_and_others_are_not() -> None:
     log_noise = torch.tensor([20.0, 0.0, 0.0, 0.0, 0.0], dtype=DOUBLE)
-    found = [rater_reliability(crowd_of(seed, log_noise)) for seed in range(CROWDS)]
-    named = [table["outlier"].tolist() for table in found]
+    reliabilities = [
+        rater_reliability(crowd_of(seed, log_noise)) for seed in range(CROWDS)
+    ]
+    named = [table["outlier"].tolist() for table in reliabilities]
     assert sum(row[0] for row in named) >= 6
     # Of ten crowds with a rate of 0.05, four have a probability of 0.001.
     assert sum(any(row[1:]) for row in named) < 4
-    assert all(table["names_better"].idxmin() == 0 for table in found)
+    assert all(table["names_better"].idxmin() == 0 for table in reliabilities)
 
 
 def test_the_table_says_it_in_its_own_units() -> None:
@@ -168,12 +170,12 @@ def test_noises_under_ep_and_who_stands_out_by_values_of_the_objective_alone(
     learned = [p for p in model.parameters() if p.requires_grad]
     best = parameters_to_vector(learned).detach()
     kernel: Any = model.covar_module.kernels[2]
-    own = [torch.full_like(p, p is kernel.raw_noise) for p in learned]
-    places = parameters_to_vector(own).nonzero().flatten()
+    gradients = [torch.full_like(p, p is kernel.raw_noise) for p in learned]
+    places = parameters_to_vector(gradients).nonzero().flatten()
     assert len(best) == 4
 
-    def loss(at: Tensor) -> float:
-        vector_to_parameters(at, learned)
+    def loss(log_noise: Tensor) -> float:
+        vector_to_parameters(log_noise, learned)
         return -float(objective.log_posterior().detach())
 
     step = 0.05 * torch.eye(4, dtype=DOUBLE)
@@ -195,15 +197,15 @@ def test_noises_under_ep_and_who_stands_out_by_values_of_the_objective_alone(
     contrast[places] = torch.tensor([-0.5, -0.5, 1.0], dtype=DOUBLE)
     along = covariance @ contrast
     moved = best - along * (contrast @ best) / (contrast @ along)
-    squares = [float(at[places].square().sum()) for at in (best, moved)]
+    squares = [float(log_noise[places].square().sum()) for log_noise in (best, moved)]
     ratio = 2 * (loss(moved) - loss(best)) + squares[0] - squares[1]
     vector_to_parameters(best, learned)
     # One of three, so that a third of the rate is the level of each test.
     level = float(norm.sf(ratio**0.5))
     for factor, stands_out in ((1.1, True), (0.9, False)):
         monkeypatch.setattr(module, "OUTLIER_RATE", 3 * factor * level)
-        found = rater_reliability(model)["outlier"].tolist()
-        assert found == [False, False, stands_out]
+        outliers = rater_reliability(model)["outlier"].tolist()
+        assert outliers == [False, False, stands_out]
 
 
 def test_two_circles_of_raters_show() -> None:
@@ -245,30 +247,34 @@ def test_what_tells_nothing_of_noise_is_refused() -> None:
     pairs = torch.tensor([[0, 1], [3, 2]])
     model = EPPreferenceGP(X, pairs, covar_module=kernel)
 
-    def with_kernel(answers: Any, noisy: bool = True, **given: Any) -> PreferenceGP:
-        own = rater_covar_module(1, noisy_raters=torch.arange(2) if noisy else None)
-        return EPPreferenceGP(X, feedback=[answers], covar_module=own, **given)
+    def with_kernel(answers: Any, noisy: bool = True, **options: Any) -> PreferenceGP:
+        rater_kernel = rater_covar_module(
+            1, noisy_raters=torch.arange(2) if noisy else None
+        )
+        return EPPreferenceGP(
+            X, feedback=[answers], covar_module=rater_kernel, **options
+        )
 
-    said = Comparisons(pairs)
+    comparisons = Comparisons(pairs)
     wrong: list[tuple[str, Any]] = [
-        ("no noise of each rater", with_kernel(said, noisy=False)),
+        ("no noise of each rater", with_kernel(comparisons, noisy=False)),
         ("of two raters", with_kernel(Comparisons(torch.tensor([[0, 1], [1, 2]])))),
         (
             "leave their numbers",
             with_kernel(
-                said,
+                comparisons,
                 input_transform=Normalize(2, bounds=torch.tensor([[0, -9], [1, 9.0]])),
             ),
         ),
     ]
-    for text, one in wrong:
+    for text, arguments in wrong:
         with pytest.raises(BotorchPrefError, match=text):
-            rater_reliability(one)
+            rater_reliability(arguments)
     strengths = Strengths(pairs, torch.tensor([0.7, 0.8], dtype=DOUBLE))
     with pytest.raises(UnsupportedFeedbackError, match="Strengths is no noise"):
         rater_reliability(with_kernel(strengths))
-    for names, told in (("abc", "3 names, 3"), ("aa", "2 names, 1")):
-        with pytest.raises(BotorchPrefError, match=f"2 raters, and {told} of them"):
+    for names, message in (("abc", "3 names, 3"), ("aa", "2 names, 1")):
+        with pytest.raises(BotorchPrefError, match=f"2 raters, and {message} of them"):
             rater_reliability(model, list(names))
     kernel.kernels[2].noise = 30.0
     with pytest.raises(BotorchPrefError, match="fit the model first"):

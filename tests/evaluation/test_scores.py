@@ -59,12 +59,12 @@ def check_scores(model, law, held_out) -> None:
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(3)
         draws = model.posterior(answers.POINTS).rsample(torch.Size([NUM]))
-    each = log_probabilities(draws.squeeze(-1), held_out, law).exp().detach()
+    probabilities = log_probabilities(draws.squeeze(-1), held_out, law).exp().detach()
     # Sets are averaged over draws too, which are less random than these.
     size = module.NUM_DRAWS if isinstance(held_out, Choices | Rankings) else math.inf
-    error = 4 * each.std(0) * (NUM**-0.5 + size**-0.5)
+    error = 4 * probabilities.std(0) * (NUM**-0.5 + size**-0.5)
     got = score(model, held_out, answers.POINTS).exp()
-    assert bool(((got - each.mean(0)).abs() < error).all())
+    assert bool(((got - probabilities.mean(0)).abs() < error).all())
 
 
 @each_part
@@ -74,11 +74,11 @@ def test_answers_have_their_average_probability(engine, cell) -> None:
 
 
 def test_sets_have_their_average_probability_under_weights() -> None:
-    seen = [answers.CHOICES, answers.RANKINGS]
+    kinds = [answers.CHOICES, answers.RANKINGS]
     model = PlackettLuceRegression(
-        answers.POINTS, feedback=seen, inference="laplace", eta=0.1
+        answers.POINTS, feedback=kinds, inference="laplace", eta=0.1
     )
-    for held_out in seen:
+    for held_out in kinds:
         check_scores(model, PlackettLuceLikelihood(), held_out)
 
 
@@ -86,35 +86,37 @@ def test_sets_have_their_average_probability_under_weights() -> None:
 def test_levels_have_their_average_probability(kind) -> None:
     """Within four standard errors of draws of the utility."""
     cutpoints = torch.tensor([-0.6, 0.1, 0.9], dtype=torch.float64)
-    told = OrdinalRatings(torch.tensor([0, 2, 4, 4]), torch.tensor([0, 1, 3, 2]), 4)
+    ordinal_ratings = OrdinalRatings(
+        torch.tensor([0, 2, 4, 4]), torch.tensor([0, 1, 3, 2]), 4
+    )
     likelihood = OrdinalProbitLikelihood(noise=0.3, cutpoints=cutpoints)
-    model = kind(POINTS, feedback=[told], likelihood=likelihood).eval()
+    model = kind(POINTS, feedback=[ordinal_ratings], likelihood=likelihood).eval()
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(3)
         draws = model.posterior(POINTS).rsample(torch.Size([NUM]))
     ends = torch.tensor([-math.inf, *cutpoints.tolist(), math.inf]).double()
-    each = torch.special.ndtr((ends - draws) / 0.3**0.5).diff(dim=-1)
-    found = level_probabilities(model, POINTS).detach()
-    assert found.shape == (len(POINTS), 4)
-    error = 4 * each.std(0) / NUM**0.5
-    assert bool(((found - each.mean(0)).abs() < error).all())
+    level_masses = torch.special.ndtr((ends - draws) / 0.3**0.5).diff(dim=-1)
+    probabilities = level_probabilities(model, POINTS).detach()
+    assert probabilities.shape == (len(POINTS), 4)
+    error = 4 * level_masses.std(0) / NUM**0.5
+    assert bool(((probabilities - level_masses.mean(0)).abs() < error).all())
 
 
 def test_sets_may_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Choices(SETS, torch.tensor([0, 3, 4]))
-    model = EPPreferenceGP(POINTS, feedback=[seen]).eval()
-    whole = score(model, seen)
+    answers = Choices(SETS, torch.tensor([0, 3, 4]))
+    model = EPPreferenceGP(POINTS, feedback=[answers]).eval()
+    joint_score = score(model, answers)
     monkeypatch.setattr(module, "_ITEMS_AT_ONCE", 1)
-    torch.testing.assert_close(score(model, seen), whole)
+    torch.testing.assert_close(score(model, answers), joint_score)
 
 
 def test_what_is_not_known_is_refused() -> None:
     duels = EPPreferenceGP(POINTS, PAIRS)
     with pytest.raises(UnsupportedFeedbackError, match="held-out object is not known"):
         score(duels, object())
-    seen = Validity(torch.tensor([0]), torch.tensor([True]))
+    answers = Validity(torch.tensor([0]), torch.tensor([True]))
     with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Validity"):
-        score(duels, seen)
+        score(duels, answers)
     with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Choices"):
         score(duels, Choices(SETS, torch.tensor([0, 3, 4])))
     with pytest.raises(UnsupportedFeedbackError, match="ties"):
@@ -176,8 +178,8 @@ def test_a_regression_scores_duels_and_names_what_it_cannot_say() -> None:
     won = model.duel_probability(
         POINTS[pairs[:, :1]], POINTS[pairs[:, 1:]], observation_noise=True
     )
-    found = score(model, Comparisons(pairs)).exp()
-    torch.testing.assert_close(found, won.detach().flatten(), rtol=1e-12, atol=0)
+    scores = score(model, Comparisons(pairs)).exp()
+    torch.testing.assert_close(scores, won.detach().flatten(), rtol=1e-12, atol=0)
     with pytest.raises(UnsupportedFeedbackError, match="no likelihood for Validity"):
         score(model, Validity(torch.tensor([0]), torch.tensor([True])))
 

@@ -194,9 +194,9 @@ def test_the_noise_is_the_models() -> None:
     for noise in (0.01, 9.0):
         likelihood = PairwiseProbitLikelihood(noise=noise)
         model = SkewPreferenceGP(X, pairs, likelihood=likelihood, num_draws=64)
-        own = stopping_advice(model, X)
-        assert own == stopping_advice(model, X, link=ProbitLink(noise))
-        assert own != stopping_advice(model, X, link=LogitLink())
+        advice = stopping_advice(model, X)
+        assert advice == stopping_advice(model, X, link=ProbitLink(noise))
+        assert advice != stopping_advice(model, X, link=LogitLink())
 
 
 @pytest.mark.parametrize("bounds", [None, torch.tensor([[0.0], [1.0]])])
@@ -211,7 +211,7 @@ def test_draws_of_plausible_models_count_alike(
         models.append(EPPreferenceGP(X, pairs, likelihood=likelihood).eval())
     options = {"candidates": column(0.2, 0.4, 0.6), "recommended": X[1:2]}
     options |= {"shown": X, "bounds": bounds}
-    both = stopping_advice(
+    advices = stopping_advice(
         models[0], **options, plausible=models, num_samples=400, seed=3
     )
     monkeypatch.setattr(progress, "NUM_PATHS", progress.NUM_PATHS // 2)
@@ -221,10 +221,10 @@ def test_draws_of_plausible_models_count_alike(
     ]
     for name in ("chance_of_regret", "confidence", "expected_gain", "gain_confidence"):
         mean = sum(getattr(advice, name) for advice in apart) / 2
-        assert getattr(both, name) == pytest.approx(mean, rel=1e-9)
+        assert getattr(advices, name) == pytest.approx(mean, rel=1e-9)
     extents = [advice.expected_gain / advice.gain_share for advice in apart]
-    share = 2 * both.expected_gain / sum(extents)
-    assert both.gain_share == pytest.approx(share, rel=1e-9)
+    share = 2 * advices.expected_gain / sum(extents)
+    assert advices.gain_share == pytest.approx(share, rel=1e-9)
 
 
 @in_turn(
@@ -242,9 +242,9 @@ def test_draws_of_plausible_models_count_alike(
     ],
 )
 def test_numbers_that_cannot_be_are_refused(arguments, match) -> None:
-    given = {"candidates": column(1.0), "link": ProbitLink(), **arguments}
+    keywords = {"candidates": column(1.0), "link": ProbitLink(), **arguments}
     with pytest.raises(BotorchPrefError, match=match):
-        stopping_advice(Linear(), **given)
+        stopping_advice(Linear(), **keywords)
 
 
 def test_models_that_give_no_advice_are_refused() -> None:
@@ -300,8 +300,8 @@ def test_members_of_an_ensemble_count_alike() -> None:
     chances = best_probability(members, points)
     assert torch.equal(chances, best_probability(batch, points).mean(0))
     gain = remaining_gain(members, points[:1], points).expected
-    each = remaining_gain(batch, points[:1], points).expected
-    torch.testing.assert_close(gain, each.mean())
+    gains = remaining_gain(batch, points[:1], points).expected
+    torch.testing.assert_close(gain, gains.mean())
 
 
 def test_members_of_an_ensemble_recommend_together() -> None:
@@ -336,24 +336,26 @@ REPEATED = torch.tensor([[0.0], [1.0], [2.0], [0.0]])
 @example([(0, 1, 0), (1, 2, 0)])  # nothing is repeated
 @example([(0, 1, 0), (3, 1, 0), (1, 0, 0)])  # the last point is the first
 def test_it_is_the_share_of_equal_answers(raw: list[tuple[int, int, int]]) -> None:
-    said = [(a, b, kind == 3) for a, b, kind in raw if a % 3 != b % 3]
-    wins = [(a, b) for a, b, tie in said if not tie]
-    ties = [(a, b) for a, b, tie in said if tie]
-    if not said:
+    duel_answers = [(a, b, kind == 3) for a, b, kind in raw if a % 3 != b % 3]
+    wins = [(a, b) for a, b, tie in duel_answers if not tie]
+    ties = [(a, b) for a, b, tie in duel_answers if tie]
+    if not duel_answers:
         return
     comparisons = Comparisons(
         torch.tensor(wins) if wins else None, torch.tensor(ties) if ties else None
     )
-    answers = [({a % 3, b % 3}, "tie" if tie else a % 3) for a, b, tie in said]
-    both = [
+    answers = [({a % 3, b % 3}, "tie" if tie else a % 3) for a, b, tie in duel_answers]
+    decisions = [
         (first, second)
         for first, second in itertools.combinations(answers, 2)
         if first[0] == second[0]
     ]
     repeated, agreement = answer_agreement(REPEATED, comparisons)
-    assert repeated == len({frozenset(first[0]) for first, _ in both})
-    if both:
-        assert agreement == sum(one == other for one, other in both) / len(both)
+    assert repeated == len({frozenset(first[0]) for first, _ in decisions})
+    if decisions:
+        assert agreement == sum(
+            first_kind == second_kind for first_kind, second_kind in decisions
+        ) / len(decisions)
     else:
         assert math.isnan(agreement)
 
@@ -373,13 +375,13 @@ def test_components_are_those_of_a_search(raw: list[tuple[int, int]]) -> None:
     blocks: list[Feedback] = [Comparisons(torch.tensor(edges))] if edges else []
     reached = []
     for start in range(8):
-        seen, todo = {start}, [start]
+        visited, todo = {start}, [start]
         while todo:
-            here = todo.pop()
-            near = {b if a == here else a for a, b in edges if here in (a, b)}
-            todo.extend(near - seen)
-            seen |= near
-        reached.append(seen)
+            node = todo.pop()
+            near = {b if a == node else a for a, b in edges if node in (a, b)}
+            todo.extend(near - visited)
+            visited |= near
+        reached.append(visited)
     label = connected_components(8, blocks)
     for i, j in itertools.product(range(8), repeat=2):
         assert (label[i] == label[j]) == (j in reached[i])
@@ -431,14 +433,14 @@ def test_they_are_those_of_a_fine_grid(model: EPPreferenceGP) -> None:
     grid = torch.linspace(0, 1, 101, dtype=torch.double).unsqueeze(-1)
     draws = on_grid(model, torch.cat([points, grid]), 20_000)
     truth = draws[:, 3:].max(1)
-    for found, true in (
+    for quantity, true in (
         (largest - values[:, 0], truth - draws[:, 0]),
         (values.amax(-1) - values.amin(-1), np.ptp(draws[:, :3], axis=1)),
     ):
         error = true.std() * math.sqrt(1 / number + 1 / len(true))
         # Random Fourier features are off by less than a hundredth of a deviation, and
         # what lies between the points of the grid by less than that.
-        assert abs(float(found.mean()) - true.mean()) < 4 * error + 0.02 * true.std()
+        assert abs(float(quantity.mean()) - true.mean()) < 4 * error + 0.02 * true.std()
 
 
 @pytest.mark.slow
@@ -457,15 +459,15 @@ def test_no_start_and_no_other_point_is_above_them(model: EPPreferenceGP) -> Non
 
 @pytest.mark.slow
 def test_the_advice_searches_the_whole_box(model: EPPreferenceGP) -> None:
-    best, shown = column(0.4), column(0.1, 0.4, 0.7, 0.9)
+    best, visible = column(0.4), column(0.1, 0.4, 0.7, 0.9)
     state = torch.random.get_rng_state()
-    options = {"recommended": best, "shown": shown, "gain_tolerance": 0.3}
+    options = {"recommended": best, "shown": visible, "gain_tolerance": 0.3}
     candidates = column(0.35, 0.45, 0.8)
     advice = stopping_advice(model, candidates, bounds=BOX, **options)
     assert torch.equal(state, torch.random.get_rng_state())
     assert advice == stopping_advice(model, candidates, bounds=BOX, **options)
     grid = torch.linspace(0, 1, 101, dtype=torch.double).unsqueeze(-1)
-    draws = on_grid(model, torch.cat([best, shown, grid]), 20_000)
+    draws = on_grid(model, torch.cat([best, visible, grid]), 20_000)
     gain, extent = draws.max(1) - draws[:, 0], np.ptp(draws[:, 1:5], axis=1)
     error = 4 / math.sqrt(128)
     assert abs(advice.expected_gain - gain.mean()) < error * gain.std()
@@ -491,9 +493,9 @@ BOUNDS = torch.tensor([[-1.0, 0.0, 10.0], [1.0, 5.0, 20.0]], dtype=torch.double)
 
 def test_a_half_is_all_over_the_box_and_the_others_are_nearby() -> None:
     best = torch.tensor([[0.0, 2.5, 15.0]], dtype=torch.double)
-    found = stopping_candidates(best, BOUNDS, 768)
-    assert found.shape == (768, 3)
-    shares = (found - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
+    candidates = stopping_candidates(best, BOUNDS, 768)
+    assert candidates.shape == (768, 3)
+    shares = (candidates - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
     cells = (shares[:384] * 4).floor().long() @ torch.tensor([16, 4, 1])
     # Scrambled Sobol points: 256 of them fall into 64 cells by fours.
     assert torch.bincount(cells[:256], minlength=64).tolist() == [4] * 64
@@ -544,20 +546,22 @@ def test_on_record_nine_in_ten_of_those_told_to_stop_had_found_enough(
     name, records: Path
 ) -> None:
     """The defaults, on problems on which they were not chosen."""
-    asked = pd.read_csv(records / f"{name}.csv")
-    asked = asked[~asked["problem"].isin(CHOSEN_ON)]
+    recorded = pd.read_csv(records / f"{name}.csv")
+    recorded = recorded[~recorded["problem"].isin(CHOSEN_ON)]
     run, options = ["problem", "deviation", "start"], inspect.signature(stopping_advice)
     default = {name: option.default for name, option in options.parameters.items()}
-    sure = asked[["confidence", "gain_confidence"]].max(axis=1)
-    told = asked[sure >= default["confidence"]].sort_values("duel").groupby(run).first()
-    deviation = told.index.get_level_values("deviation").to_numpy()
+    sure = recorded[["confidence", "gain_confidence"]].max(axis=1)
+    stopped = (
+        recorded[sure >= default["confidence"]].sort_values("duel").groupby(run).first()
+    )
+    deviation = stopped.index.get_level_values("deviation").to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
-        chance = stats.norm.cdf(told["regret"] / (math.sqrt(2) * deviation))
-    little = told["regret_share"] < default["gain_tolerance"]
+        chance = stats.norm.cdf(stopped["regret"] / (math.sqrt(2) * deviation))
+    little = stopped["regret_share"] < default["gain_tolerance"]
     wrong = ~little & (chance >= default["tolerance"])
-    runs = asked.groupby(run).ngroups
-    assert asked.groupby(run[:2]).ngroups == 8
-    assert len(told) >= runs / 2
+    runs = recorded.groupby(run).ngroups
+    assert recorded.groupby(run[:2]).ngroups == 8
+    assert len(stopped) >= runs / 2
     assert wrong.mean() <= 0.1
 
 
@@ -570,13 +574,13 @@ def test_the_page(capsys) -> None:
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        found: dict = {}
-        exec(code, found)
+        fates: dict = {}
+        exec(code, fates)
     printed = capsys.readouterr().out
     assert "win_rate" in printed
     # The first coordinate decides every answer: the model foresees nearly all.
-    scores = found["predictive_log_probability"](
-        found["held_out"], found["model"], found["X"]
+    scores = fates["predictive_log_probability"](
+        fates["held_out"], fates["model"], fates["X"]
     )
     assert scores.mean() > -0.4
-    assert found["advice"].chance_of_regret >= 0.5
+    assert fates["advice"].chance_of_regret >= 0.5

@@ -31,8 +31,8 @@ def block_of(kind: type[Feedback], shape: tuple[int, ...], seed: int) -> Feedbac
         for name, value in vars(drawn[0]).items()
         if isinstance(value, torch.Tensor)
     }
-    others = {n: v for n, v in vars(drawn[0]).items() if n not in stacked}
-    return kind(**stacked, **others)
+    shared_fields = {n: v for n, v in vars(drawn[0]).items() if n not in stacked}
+    return kind(**stacked, **shared_fields)
 
 
 def said(
@@ -72,16 +72,16 @@ def test_a_block_says_what_both_said(kind: type[Feedback], shapes: tuple) -> Non
 
 
 def test_blocks_that_cannot_be_one_are_refused() -> None:
-    one, two = torch.tensor([0]), torch.tensor([0, 1])
-    levels = OrdinalRatings(one, one, 3)
+    single, double = torch.tensor([0]), torch.tensor([0, 1])
+    levels = OrdinalRatings(single, single, 3)
     with pytest.raises(FeedbackError, match=r"num_levels is 3 .* and 4 .*scales"):
-        levels.followed_by(OrdinalRatings(one, one, 4))
+        levels.followed_by(OrdinalRatings(single, single, 4))
     with pytest.raises(FeedbackError, match=r"OrdinalRatings .* Validity.*feedback="):
-        levels.followed_by(Validity(one, one.bool()))
-    batch = OrdinalRatings(two.expand(2, 2), two.expand(2, 2), 3)
-    other = OrdinalRatings(two.expand(3, 2), two.expand(3, 2), 3)
+        levels.followed_by(Validity(single, single.bool()))
+    batch = OrdinalRatings(double.expand(2, 2), double.expand(2, 2), 3)
+    batched = OrdinalRatings(double.expand(3, 2), double.expand(3, 2), 3)
     with pytest.raises(FeedbackError, match=r"\(2,\).*\(3,\).*does not broadcast"):
-        batch.followed_by(other)
+        batch.followed_by(batched)
 
 
 def test_wins_stay_wins_and_ties_ties() -> None:
@@ -94,14 +94,14 @@ def test_wins_stay_wins_and_ties_ties() -> None:
         assert joined.pairs.tolist() == (pairs + moved).tolist()
         assert joined.ties.tolist() == (ties + 3 - moved).tolist()
         assert joined.answer_counts.tolist() == [7, 2, 1]
-    both = Comparisons(pairs, ties).followed_by(wins)
-    assert both.answer_counts.tolist() == [1, 1, 7, 2, 1]
+    wins_and_ties = Comparisons(pairs, ties).followed_by(wins)
+    assert wins_and_ties.answer_counts.tolist() == [1, 1, 7, 2, 1]
 
 
 def test_covariates_stay_with_their_answers() -> None:
     """Of pairs, then of ties; answers without any have zeros, as padding has."""
     pairs, ties = torch.tensor([[0, 1], [2, 0]]), torch.tensor([[1, 2]])
-    given = Comparisons(
+    answers = Comparisons(
         pairs,
         ties,
         pair_counts=torch.tensor([1, 2]),
@@ -109,18 +109,18 @@ def test_covariates_stay_with_their_answers() -> None:
     )
     none = Comparisons(pairs[:1], ties)
     for first, second, wanted in (
-        (given, none, [1, 2, 0, 3, 0]),
-        (none, given, [0, 1, 2, 0, 3]),
-        (given, Comparisons(None, ties), [1, 2, 3, 0]),
-        (Comparisons(pairs), given, [0, 0, 1, 2, 3]),
+        (answers, none, [1, 2, 0, 3, 0]),
+        (none, answers, [0, 1, 2, 0, 3]),
+        (answers, Comparisons(None, ties), [1, 2, 3, 0]),
+        (Comparisons(pairs), answers, [0, 0, 1, 2, 3]),
     ):
         assert first.followed_by(second).covariates.flatten().tolist() == wanted
-    assert given.repeated(4).covariates.flatten().tolist() == [1, 2, 2, 3]
-    some = given.take(torch.tensor([1]), torch.tensor([False]))
-    assert some.ties is None
-    assert some.covariates.flatten().tolist() == [2]
-    others = given.take(torch.tensor([False, False]), torch.tensor([0, 0]))
-    assert others.covariates.flatten().tolist() == [3, 3]
+    assert answers.repeated(4).covariates.flatten().tolist() == [1, 2, 2, 3]
+    selected = answers.take(torch.tensor([1]), torch.tensor([False]))
+    assert selected.ties is None
+    assert selected.covariates.flatten().tolist() == [2]
+    unselected = answers.take(torch.tensor([False, False]), torch.tensor([0, 0]))
+    assert unselected.covariates.flatten().tolist() == [3, 3]
     wide = Rankings(torch.tensor([[2, 0, 1]]), covariates=torch.ones(1, 3, 2))
     joined = Rankings(pairs).followed_by(wide)
     assert joined.covariates.sum(-1).tolist() == [[0, 0, 0], [0, 0, 0], [2, 2, 2]]

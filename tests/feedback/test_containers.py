@@ -260,8 +260,8 @@ def test_indices_are_checked_up_to_the_last_point(block) -> None:
 
 def test_new_points_may_have_batches_that_the_old_ones_lack() -> None:
     old = TrainingSet(points(), (Comparisons(ints(PAIRS)),))
-    more = TrainingSet(points(2), (Comparisons(ints([[[[1, 0]]]] * 3)),))
-    new = old.followed_by(more)
+    batch = TrainingSet(points(2), (Comparisons(ints([[[[1, 0]]]] * 3)),))
+    new = old.followed_by(batch)
     assert new.datapoints.shape == (2, 6, 2)
     assert new.batch_shape == (3, 2)
     with pytest.raises(FeedbackError, match=r"\(3, 3, 2\).*\(2, 3, 2\).*broadcast"):
@@ -272,9 +272,9 @@ def test_new_points_may_have_batches_that_the_old_ones_lack() -> None:
 def test_containers_hold_copies(block) -> None:
     """What happens later to the tensors that were given changes nothing."""
     names = [field.name for field in dataclasses.fields(block)]
-    given = {name: getattr(block, name) for name in names}
-    copied = type(block)(**given)
-    for name, value in given.items():
+    fields = {name: getattr(block, name) for name in names}
+    copied = type(block)(**fields)
+    for name, value in fields.items():
         if isinstance(value, torch.Tensor):
             before = value.clone()
             value.zero_()

@@ -26,20 +26,20 @@ def test_a_model_has_a_datapoint_at_each_position() -> None:
     torch.testing.assert_close(model.datapoints[: len(X)], X)
     for line, stop, points in zip(LINES, STOPS, placed.points, strict=True):
         for place, position in zip(points, line_positions(stop), strict=True):
-            here = torch.lerp(*X[line], position)
+            chosen_point = torch.lerp(*X[line], position)
             if place < 0:
                 assert float((position - stop).abs()) < 0.02
             else:
-                torch.testing.assert_close(model.datapoints[place], here)
+                torch.testing.assert_close(model.datapoints[place], chosen_point)
     # Beyond the stop at the end of the second line there is nothing.
     assert (placed.points[1] < 0).tolist() == [False] * 4 + [True] * 3
 
 
 def test_points_are_added_once() -> None:
     datapoints, answers = LineChoices(LINES, STOPS).placed(X)
-    again, same = answers.placed(datapoints)
+    again, same_points = answers.placed(datapoints)
     assert again is datapoints
-    assert same is answers
+    assert same_points is answers
 
 
 def test_a_batch_of_lines_is_its_elements() -> None:
@@ -48,8 +48,10 @@ def test_a_batch_of_lines_is_its_elements() -> None:
     lines = LINES.expand(2, 2, 2)
     datapoints, answers = LineChoices(lines, stops).placed(points)
     for element in range(2):
-        alone, one = LineChoices(LINES, stops[element]).placed(points[element])
-        assert answers.points[element].tolist() == one.points.tolist()
+        alone, element_answers = LineChoices(LINES, stops[element]).placed(
+            points[element]
+        )
+        assert answers.points[element].tolist() == element_answers.points.tolist()
         torch.testing.assert_close(datapoints[element], alone)
 
 

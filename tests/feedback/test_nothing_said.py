@@ -68,8 +68,8 @@ def test_no_ties_beside_pairs_and_no_pairs_beside_ties(nothing) -> None:
     assert tied.pairs is None
     assert tied.answer_counts.tolist() == [3, 1]
     covariates = torch.tensor([[0.5], [-0.5]], dtype=torch.float64)
-    shown = Comparisons(PAIRS, nothing, covariates=covariates)
-    assert shown.pair_covariates.equal(covariates)
+    wins = Comparisons(PAIRS, nothing, covariates=covariates)
+    assert wins.pair_covariates.equal(covariates)
     model = EPPreferenceGP(POINTS, Comparisons(PAIRS, nothing))
     assert model.log_evidence().equal(EPPreferenceGP(POINTS, PAIRS).log_evidence())
 

@@ -56,12 +56,12 @@ def test_places_make_choices_comparisons_and_ties() -> None:
         choices += [stage + [-1] * (6 - len(stage)) for stage in chosen]
         wins += won
         ties += tied
-    strict, few, shared = rankings_with_ties(items, ranks)
+    strict, tied_rankings, shared = rankings_with_ties(items, ranks)
     assert isinstance(strict, Rankings)
-    assert isinstance(few, Choices)
+    assert isinstance(tied_rankings, Choices)
     assert isinstance(shared, Comparisons)
     assert strict.orders.tolist() == rankings
-    assert few.stages().tolist() == choices
+    assert tied_rankings.stages().tolist() == choices
     assert sorted(map(tuple, shared.pairs.tolist())) == sorted(wins)
     assert sorted(map(tuple, shared.ties.tolist())) == sorted(ties)
 
@@ -104,12 +104,12 @@ def heard_once(f: Tensor, wins: list, ties: list, generator: torch.Generator) ->
     noise = torch.randn(2000, f.shape[-1], dtype=f.dtype, generator=generator)
     shares = []
     for part in f.split(200):
-        heard = part.unsqueeze(1) + noise
-        says = torch.ones(heard.shape[:2], dtype=torch.bool)
+        values = part.unsqueeze(1) + noise
+        says = torch.ones(values.shape[:2], dtype=torch.bool)
         for i, j in wins:
-            says &= heard[..., i] - heard[..., j] > THRESHOLD
+            says &= values[..., i] - values[..., j] > THRESHOLD
         for i, j in ties:
-            says &= (heard[..., i] - heard[..., j]).abs() <= THRESHOLD
+            says &= (values[..., i] - values[..., j]).abs() <= THRESHOLD
         shares.append(says.double().mean(-1))
     return torch.cat(shares)
 

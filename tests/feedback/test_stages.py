@@ -67,9 +67,9 @@ def test_batches_have_the_stages_of_their_rankings(data, num_rows) -> None:
     orders = torch.stack([padded(rows, width) for rows in batches])
     stages = Rankings(orders.unflatten(0, (2, 2))).stages()
     assert stages.shape[:2] == (2, 2)
-    for rows, found in zip(batches, stages.flatten(0, 1), strict=True):
+    for rows, element_stages in zip(batches, stages.flatten(0, 1), strict=True):
         expected = [stage for row in rows for stage in stages_of(row)]
-        assert [row for row in unpadded(found) if row] == expected
+        assert [row for row in unpadded(element_stages) if row] == expected
     # No row that all batches pad out.
     assert (stages >= 0).flatten(0, 1).any(0)[:, :2].all()
 

@@ -30,12 +30,12 @@ MOST_ANSWERS_OF_OTHERS = 3000
 
 
 def repeat(
-    generator: Generator, feedback: Feedback, told: str, copies: int, rows: int
+    generator: Generator, feedback: Feedback, repetition: str, copies: int, rows: int
 ) -> Feedback:
     """The same answers, "once", "counted" or "repeated", where each time is a row."""
-    if told == "once":
+    if repetition == "once":
         return feedback
-    if told == "counted" and type(feedback).counted:
+    if repetition == "counted" and type(feedback).counted:
         return counted(generator, feedback, copies)
     return repeated(generator, feedback, min(copies, rows))
 
@@ -47,7 +47,7 @@ class Problem:
     ``cells`` are indices into the registry's cells, of which one of each kind is taken.
     The last of ``n`` points is ``near`` the one before it; 0 is a copy. Logarithms are
     in tens: ``log_unit`` is of the inputs. With ``batch`` there are two blocks of the
-    same answers, ``told`` as :func:`repeat` says, each up to ``copies`` times.
+    same answers, ``repetition`` as :func:`repeat` says, each up to ``copies`` times.
     """
 
     engine: type[PreferenceGP]
@@ -61,7 +61,7 @@ class Problem:
     log_unit: float
     batch: bool
     single: bool
-    told: str
+    repetition: str
     copies: int
     fitted: bool
     seed: int
@@ -81,14 +81,16 @@ class Problem:
         for i in self.cells:
             kind = type(CELLS[i].feedback)
             chosen[kind] = replace(CELLS[i], feedback=RANDOM[kind](generator, self.n))
-        most = MOST_ANSWERS.get(self.engine, MOST_ANSWERS_OF_OTHERS)
-        rows = max(1, most // (5 * len(chosen)))
-        told = []
+        limit = MOST_ANSWERS.get(self.engine, MOST_ANSWERS_OF_OTHERS)
+        rows = max(1, limit // (5 * len(chosen)))
+        blocks = []
         for kind, cell in chosen.items():
             one_by_one = not type(cell.likelihood()).explains[kind].takes_counts
             copies = min(self.copies, rows) if one_by_one else self.copies
-            told.append(repeat(generator, cell.feedback, self.told, copies, rows))
-        cells = zip(chosen.values(), told, strict=True)
+            blocks.append(
+                repeat(generator, cell.feedback, self.repetition, copies, rows)
+            )
+        cells = zip(chosen.values(), blocks, strict=True)
         return [replace(cell, feedback=feedback) for cell, feedback in cells]
 
     def points(self) -> Tensor:
@@ -162,26 +164,26 @@ def _in(feedback: Feedback, dtype: torch.dtype) -> Feedback:
 
 
 def problems(
-    engine: type[PreferenceGP], single: bool, told: str, seed: int
+    engine: type[PreferenceGP], single: bool, repetition: str, seed: int
 ) -> Iterator[Problem]:
     """Problems for one engine, in one precision, whose answers are told in one way."""
-    of = Random(f"{engine.__name__} {single} {told} {seed}")
+    random = Random(f"{engine.__name__} {single} {repetition} {seed}")
     cells = [i for i, c in enumerate(CELLS) if takes(engine, c)]
     while True:
         yield Problem(
             engine=engine,
-            cells=tuple(of.sample(cells, of.randint(1, min(4, len(cells))))),
-            n=of.randint(3, 12),
-            d=of.randint(1, 4),
-            near=of.choice([0.3, 0.0, 1e-12, 1e-8, 1e-4]),
-            log_lengthscale=of.uniform(-2, 2),
-            log_outputscale=of.uniform(-4, 4),
-            log_noise=of.uniform(-4, 3),
-            log_unit=of.choice([0, 0, 0, -6, 6]),
-            batch=of.random() < 0.5,
+            cells=tuple(random.sample(cells, random.randint(1, min(4, len(cells))))),
+            n=random.randint(3, 12),
+            d=random.randint(1, 4),
+            near=random.choice([0.3, 0.0, 1e-12, 1e-8, 1e-4]),
+            log_lengthscale=random.uniform(-2, 2),
+            log_outputscale=random.uniform(-4, 4),
+            log_noise=random.uniform(-4, 3),
+            log_unit=random.choice([0, 0, 0, -6, 6]),
+            batch=random.random() < 0.5,
             single=single,
-            told=told,
-            copies=of.choice([3, 10, 100, 3000]),
-            fitted=of.random() < 1 / 16,
-            seed=of.randrange(2**31),
+            repetition=repetition,
+            copies=random.choice([3, 10, 100, 3000]),
+            fitted=random.random() < 1 / 16,
+            seed=random.randrange(2**31),
         )

@@ -52,7 +52,7 @@ class Average:
 
     log_evidence: float
     error: float
-    told: bool
+    is_sure: bool
 
 
 def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
@@ -65,8 +65,8 @@ def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
     logs = f.new_zeros(NUM_DRAWS)
     for cell in cells:
         law = cell.likelihood().double()
-        each = log_probabilities(f, cell.feedback, law, noise)
-        logs = logs + (each * cell.feedback.answer_counts).sum(-1)
+        log_likelihood = log_probabilities(f, cell.feedback, law, noise)
+        logs = logs + (log_likelihood * cell.feedback.answer_counts).sum(-1)
     weights = logs.softmax(-1)
     size = float(1 / weights.square().sum())
     log_evidence = float(logs.logsumexp(-1)) - math.log(NUM_DRAWS)
@@ -130,7 +130,7 @@ def assert_evidence(model: PreferenceGP, problem: Problem, cells: list[Cell]) ->
     if not problem.ordinary:
         return
     truth = average(problem.prior_covariance(), cells, 10**problem.log_noise)
-    if not truth.told:
+    if not truth.is_sure:
         return
     gap = float(evidence[0]) - truth.log_evidence
     answers = sum(int(cell.feedback.answer_counts.sum()) for cell in cells)
@@ -158,7 +158,7 @@ def assert_as_in_double(
     The evidence has a term for each answer, and moves with the noise as it does with
     the prior, in whose rounding it states its error.
     """
-    prior, known = model.prior(), model.diagnostics()
+    prior, diagnostics = model.prior(), model.diagnostics()
     double = prior.in_double()
     factors = problem.model(cells, torch.float64).factors()
     truth = model.engine.solve(double, factors)
@@ -175,27 +175,27 @@ def assert_as_in_double(
         variance = covariance.diagonal(dim1=-2, dim2=-1)
         of_differences = variance.unsqueeze(-1) + variance.unsqueeze(-2)
         spread = (of_differences - 2 * covariance).clamp_min(0).sqrt()
-        told = told_apart(cells, problem)
+        distinct = told_apart(cells, problem)
         differences = (error.unsqueeze(-1) - error.unsqueeze(-2)).abs()
-        off = float((differences / (spread + told)).max())
+        off = float((differences / (spread + distinct)).max())
         off = max(
-            off, float((error.abs() / (variance.clamp_min(0).sqrt() + told)).max())
+            off, float((error.abs() / (variance.clamp_min(0).sqrt() + distinct)).max())
         )
-        stated = known["rounding"] + known["residual"] + truth.residual
+        stated = diagnostics["rounding"] + diagnostics["residual"] + truth.residual
         assert off <= STATED * stated + ROUNDINGS * problem.eps
         # Of the evidence the prior is the same; parameters and the sum are rounded.
         terms = truth.log_evidence.abs() + truth.sites.shift.shape[-1]
-        allowed = STATED * known["evidence_rounding"]
+        allowed = STATED * diagnostics["evidence_rounding"]
         allowed = allowed + ROUNDINGS * problem.eps * (1 + terms)
-        gap = (known["log_evidence"].double() - truth.log_evidence).abs()
+        gap = (diagnostics["log_evidence"].double() - truth.log_evidence).abs()
         assert bool((gap <= allowed).all())
 
 
 def assert_copies_agree(model: PreferenceGP, problem: Problem) -> None:
     X = problem.points().to(problem.dtype)
     with torch.no_grad():
-        one, other = model.posterior(X), copy.deepcopy(model).posterior(X)
-    torch.testing.assert_close(other.mean, one.mean, rtol=0, atol=0)
+        original, copied = model.posterior(X), copy.deepcopy(model).posterior(X)
+    torch.testing.assert_close(copied.mean, original.mean, rtol=0, atol=0)
 
 
 def assert_is_fitted(problem: Problem, cells: list[Cell]) -> None:
@@ -257,16 +257,19 @@ def fewest(count: int, share: float) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.__name__)
 @pytest.mark.parametrize("single", [False, True], ids=["double", "single"])
-@pytest.mark.parametrize("told", SHARES)
+@pytest.mark.parametrize("repetition", SHARES)
 def test_nothing_is_wrong_in_silence(
-    engine: type[PreferenceGP], single: bool, told: str, request: pytest.FixtureRequest
+    engine: type[PreferenceGP],
+    single: bool,
+    repetition: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     config = request.config
     cases = config.getoption("--fuzz-cases") / len(ENGINES) / 2
-    count = math.ceil(cases * SHARES[told])
+    count = math.ceil(cases * SHARES[repetition])
     outcomes: Counter[str] = Counter()
     wrong = []
-    drawn = problems(engine, single, told, config.getoption("--fuzz-seed"))
+    drawn = problems(engine, single, repetition, config.getoption("--fuzz-seed"))
     for problem in itertools.islice(drawn, count):
         try:
             outcomes[outcome(problem)] += 1
@@ -275,8 +278,8 @@ def test_nothing_is_wrong_in_silence(
             wrong.append(f"{problem}: {type(error).__name__}: {error}")
     precision = "single" if single else "double"
     logging.getLogger(__name__).info(
-        "%s, %s, %s: %s", engine.__name__, precision, told, dict(outcomes)
+        "%s, %s, %s: %s", engine.__name__, precision, repetition, dict(outcomes)
     )
     assert not wrong, "\n".join(wrong)
     # Refusals and warnings are for the extremes.
-    assert outcomes["right"] >= fewest(count, LEAST[single, told])
+    assert outcomes["right"] >= fewest(count, LEAST[single, repetition])

@@ -95,7 +95,7 @@ class Problem:
         forces = values - torch.diag_embed(self.tau) @ self.sigma @ values
         energy = (forces * (self.sigma @ values)).sum(-2)
         variance = self.sigma.diagonal(dim1=-2, dim2=-1)
-        left = self.eye - self.sigma @ torch.diag_embed(self.tau)
+        softening = self.eye - self.sigma @ torch.diag_embed(self.tau)
         explained = q @ q.mT - (0.0 if p is None else p @ p.mT)
         pairs = {
             "log det": (factor.log_det, self.log_det),
@@ -108,12 +108,12 @@ class Problem:
             "variance": (factor.variance(), variance),
             "cavities": (
                 factor.cavity_ratio(factor.variance()),
-                left.diagonal(dim1=-2, dim2=-1),
+                softening.diagonal(dim1=-2, dim2=-1),
             ),
             "weights": (factor.weights(values), self.a.mT @ self.w @ values),
             "root": (explained, w_points),
             "precision": (factor.precision(), w_points),
-            "influence": (factor.influence(), left @ self.a),
+            "influence": (factor.influence(), softening @ self.a),
             "row root": (h @ h.mT, self.sigma),
             "squared covariance": (
                 factor.squared_covariance()(values[..., 0]),
@@ -148,13 +148,13 @@ class Problem:
 def test_every_quantity_agrees_with_dense_inverses(
     solver, batch, size, noise, precision
 ) -> None:
-    given = Problem(*size, batch, precision, noise)
-    built = solver(given.covar, given.rows, given.noise)
-    prior = given.c.diagonal(dim1=-2, dim2=-1)
+    problem = Problem(*size, batch, precision, noise)
+    built = solver(problem.covar, problem.rows, problem.noise)
+    prior = problem.c.diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(built.variance, prior, rtol=1e-12, atol=1e-12)
     # Digits lost to the condition of B, up to precision times variance.
     atol = 1e-12 * (1 + precision * 100)
-    given.assert_agrees(built.factor(given.tau), built, atol)
+    problem.assert_agrees(built.factor(problem.tau), built, atol)
 
 
 @each_solver
@@ -166,21 +166,21 @@ def test_every_quantity_agrees_with_dense_inverses(
 def test_so_it_does_where_precisions_are_negative(
     solver, batch, size, noise, share
 ) -> None:
-    given = Problem(*size, batch, 1.0, noise, share)
-    built = solver(given.covar, given.rows, given.noise)
-    factor, proper = site_posterior(built, given.tau)
+    problem = Problem(*size, batch, 1.0, noise, share)
+    built = solver(problem.covar, problem.rows, problem.noise)
+    factor, proper = site_posterior(built, problem.tau)
     assert isinstance(factor, NegativeSites)
     assert bool(proper.all())
-    assert torch.equal(factor.tau, given.tau)
+    assert torch.equal(factor.tau, problem.tau)
     # Digits lost to 1 - share and to the condition of the dense inverses.
-    given.assert_agrees(factor, built, atol=1e-10 / (1 - share))
+    problem.assert_agrees(factor, built, atol=1e-10 / (1 - share))
 
 
 class DenseSites(SitePosterior):
     """What a newcomer writes: five methods, here by dense inverses."""
 
-    def __init__(self, given: Problem) -> None:
-        self.rows, self.tau, self._given = given.rows, given.tau, given
+    def __init__(self, problem: Problem) -> None:
+        self.rows, self.tau, self._given = problem.rows, problem.tau, problem
 
     @property
     def log_det(self):
@@ -204,11 +204,11 @@ class DenseSites(SitePosterior):
 
 @in_turn(("m", "noise"), [(4, False), (11, True)])
 def test_five_methods_are_a_posterior_of_sites(m, noise) -> None:
-    given = Problem(m, 5, (2,), noise=noise)
+    problem = Problem(m, 5, (2,), noise=noise)
     written = {name for name in vars(DenseSites) if not name.startswith("_")}
     assert SitePosterior.__abstractmethods__ == written
-    built = RowSolver(given.covar, given.rows, given.noise)
-    given.assert_agrees(DenseSites(given), built, atol=1e-10)
+    built = RowSolver(problem.covar, problem.rows, problem.noise)
+    problem.assert_agrees(DenseSites(problem), built, atol=1e-10)
 
 
 @in_turn("protocol", [SitePosterior, SiteSolver, Engine, Solution])
@@ -218,10 +218,10 @@ def test_a_protocol_asks_for_five_methods_at_most(protocol) -> None:
 
 @each_solver
 def test_where_there_is_no_posterior_it_says_so(solver) -> None:
-    given = Problem(6, 4, (2,), share=0.5)
-    tau = given.tau
+    problem = Problem(6, 4, (2,), share=0.5)
+    tau = problem.tau
     tau[1] = torch.where(tau[1] < 0, 2.5 * tau[1], tau[1])
-    built = solver(given.covar, given.rows)
+    built = solver(problem.covar, problem.rows)
     factor, proper = site_posterior(built, tau)
     assert proper.tolist() == [True, False]
     # There it leaves the negative precisions out, and nowhere else.
@@ -237,19 +237,19 @@ def test_where_there_is_no_posterior_it_says_so(solver) -> None:
 @each_solver
 def test_a_singular_prior_is_ordinary_input(solver) -> None:
     """Two equal points: the difference of the two is known to be zero."""
-    given = Problem(3, 3)
-    given.covar = torch.tensor(
+    problem = Problem(3, 3)
+    problem.covar = torch.tensor(
         [[1.0, 1.0, 0.3], [1.0, 1.0, 0.3], [0.3, 0.3, 1.0]], dtype=torch.float64
     )
     signs = torch.tensor([[1.0, -1.0]] * 3, dtype=torch.float64)
     rows = SparseDesign(torch.tensor([[0, 1], [0, 2], [2, 1]]), signs, 3)
     tau = torch.tensor([2.0, 0.5, 3.0], dtype=torch.float64)
-    built = solver(given.covar, rows)
+    built = solver(problem.covar, rows)
     factor, proper = site_posterior(built, tau)
     assert bool(proper)
     assert factor.widening() is None
-    c = rows.dense() @ given.covar @ rows.dense().mT
-    b = given.eye + tau.diag() @ c
+    c = rows.dense() @ problem.covar @ rows.dense().mT
+    b = problem.eye + tau.diag() @ c
     sigma, log_det = c @ torch.linalg.inv(b), torch.linalg.slogdet(b).logabsdet
     torch.testing.assert_close(factor.log_det, log_det)
     torch.testing.assert_close(factor.variance(), sigma.diagonal(), rtol=0, atol=1e-12)
@@ -262,8 +262,8 @@ def test_a_singular_prior_is_ordinary_input(solver) -> None:
 
 def test_the_smaller_space_is_chosen() -> None:
     for m, n, expected in ((3, 4, RowSolver), (4, 4, RowSolver), (5, 4, PointSolver)):
-        given = Problem(m, n)
-        assert type(choose_solver(given.covar, given.rows)) is expected
+        problem = Problem(m, n)
+        assert type(choose_solver(problem.covar, problem.rows)) is expected
 
 
 def test_noise_below_the_rounding_of_the_prior_is_an_error_that_says_so() -> None:

@@ -96,8 +96,8 @@ def test_dependent_differences_are_bounded() -> None:
 def solve(count: int, scale: float, correlation: float):
     covar = torch.tensor([[1.0, correlation], [correlation, 1.0]], dtype=DOUBLE)
     rows = pair_rows(torch.tensor([[0, 1]] * count), 2, covar)
-    one = torch.ones(count, dtype=DOUBLE)
-    factors = BoxFactors(rows, 2 * one, 0 * one, torch.inf * one)
+    unit = torch.ones(count, dtype=DOUBLE)
+    factors = BoxFactors(rows, 2 * unit, 0 * unit, torch.inf * unit)
     return expectation_propagation(scale * covar, torch.zeros(2, dtype=DOUBLE), factors)
 
 
@@ -116,19 +116,19 @@ def test_a_thousand_equal_sites_converge(count, scale, correlation) -> None:
 
 def test_a_step_without_a_posterior_is_halved(monkeypatch) -> None:
     expected = solve(3, 4.0, 0.3)
-    given, calls = module.EPProblem.state, []
+    evaluate, calls = module.EPProblem.state, []
 
     def once_too_precise(*arguments):
         calls.append(None)
         if len(calls) == 3:
             raise PrecisionError("as if rounding had exceeded the noise")
-        return given(*arguments)
+        return evaluate(*arguments)
 
     monkeypatch.setattr(module.EPProblem, "state", once_too_precise)
-    found = solve(3, 4.0, 0.3)
+    solution = solve(3, 4.0, 0.3)
     assert len(calls) > 3
-    assert found.converged
-    torch.testing.assert_close(found.log_evidence, expected.log_evidence)
+    assert solution.converged
+    torch.testing.assert_close(solution.log_evidence, expected.log_evidence)
 
 
 def test_rounding_is_no_variance_that_nothing_matches(monkeypatch) -> None:

@@ -48,7 +48,7 @@ def log_tie(z: torch.Tensor, noise: float) -> torch.Tensor:
 def test_answers_that_say_the_same(num_pairs, noise) -> None:
     """Half of the error or all of it; its own error is that of the draws."""
     model = neighbours(num_pairs, noise)
-    found = model.diagnostics()
+    diagnostics = model.diagnostics()
     covar = model.prior().covar.detach()
     values, vectors = torch.linalg.eigh(covar)
     root = vectors * values.clamp_min(0.0).sqrt()
@@ -58,7 +58,7 @@ def test_answers_that_say_the_same(num_pairs, noise) -> None:
     weights = log_win(f[:num_pairs] - f[num_pairs:], noise).sum(0).exp()
     truth = weights.mean().log()
     slack = 4 * weights.std() / weights.mean() / len(weights) ** 0.5
-    error, stated = truth - found["log_evidence"], found["evidence_error"]
+    error, stated = truth - diagnostics["log_evidence"], diagnostics["evidence_error"]
     assert 0.5 * (error - slack) < stated < error + slack
 
 
@@ -66,9 +66,9 @@ def test_an_exact_evidence_is_not_that_of_expectation_propagation() -> None:
     """Three Gaussian rows are positive with a probability in closed form."""
     ep = neighbours(3, 0.01)
     rows, covar = ep.factors().rows.dense(), ep.prior().covar.detach()
-    heard = rows @ covar @ rows.mT + 0.02 * torch.eye(3).double()
-    deviation = heard.diagonal().sqrt()
-    angles = (heard / deviation / deviation.unsqueeze(-1)).triu(1).asin().sum()
+    row_covariance = rows @ covar @ rows.mT + 0.02 * torch.eye(3).double()
+    deviation = row_covariance.diagonal().sqrt()
+    angles = (row_covariance / deviation / deviation.unsqueeze(-1)).triu(1).asin().sum()
     truth = torch.log(1 / 8 + angles / (4 * math.pi))
     assert truth - ep.diagnostics()["log_evidence"] > 0.1
     exact = SkewPreferenceGP(
@@ -78,9 +78,9 @@ def test_an_exact_evidence_is_not_that_of_expectation_propagation() -> None:
         likelihood=ep.likelihood,
         exact_evidence=True,
     )
-    found = exact.diagnostics()
-    assert abs(found["log_evidence"] - truth) < 0.02
-    assert "evidence_error" not in found
+    diagnostics = exact.diagnostics()
+    assert abs(diagnostics["log_evidence"] - truth) < 0.02
+    assert "evidence_error" not in diagnostics
 
 
 def test_third_cumulants_by_quadrature() -> None:
@@ -95,15 +95,15 @@ def test_third_cumulants_by_quadrature() -> None:
     covariance = prior - prior @ gain
     mean, variance = covariance @ nu, covariance.diagonal()
     cavity = 1 / (1 / variance - tau)
-    at = cavity * (mean / variance - nu)
+    cavity_mean = cavity * (mean / variance - nu)
     grid = torch.linspace(-12, 12, 20_001, dtype=torch.double)
     skewness = []
     for i in range(num_pairs):
-        z = at[i] + cavity[i].sqrt() * grid
+        z = cavity_mean[i] + cavity[i].sqrt() * grid
         # Comparisons have their pairs before their ties.
         is_tie = i >= num_pairs - tied
-        told = log_tie(z, noise) if is_tie else log_win(z, noise, THRESHOLD)
-        log_density = told - grid**2 / 2
+        log_likelihood = log_tie(z, noise) if is_tie else log_win(z, noise, THRESHOLD)
+        log_density = log_likelihood - grid**2 / 2
         weight = (log_density - log_density.max()).exp()
         weight = weight / weight.sum()
         apart = z - (weight * z).sum()

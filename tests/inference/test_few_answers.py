@@ -76,17 +76,17 @@ def test_the_kernel_of_rows_has_the_derivatives_of_autograd(
             value = value.where(squares > 0, 1.0)
         return logs[-1].exp() * design @ value @ design.mT
 
-    own = RowKernel(kernel, x, indices, coefficients)
-    at, logs = own.slopes(), logs_of(kernel)
+    row_kernel = RowKernel(kernel, x, indices, coefficients)
+    slopes, logs = row_kernel.slopes(), logs_of(kernel)
     first = torch.autograd.functional.jacobian(covariance, logs).permute(2, 0, 1)
-    np.testing.assert_allclose(own.first(at), first, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(row_kernel.first(slopes), first, rtol=1e-9, atol=1e-11)
     weights = normal(m, m, seed=6)
     weights = weights + weights.mT
     second = torch.autograd.functional.hessian(
         lambda logs: (weights * covariance(logs)).sum(), logs
     )
-    found = own.second(at, weights.numpy())
-    np.testing.assert_allclose(found, second, rtol=1e-8, atol=1e-9)
+    hessian = row_kernel.second(slopes, weights.numpy())
+    np.testing.assert_allclose(hessian, second, rtol=1e-8, atol=1e-9)
 
 
 def test_half_lines_have_four_derivatives_of_a_log_partition() -> None:
@@ -100,12 +100,12 @@ def test_half_lines_have_four_derivatives_of_a_log_partition() -> None:
 
     h = 1e-5
     below, above = (lines.derivatives(mean + step, variance) for step in (-h, h))
-    found = lines.derivatives(mean, variance)
+    derivatives = lines.derivatives(mean, variance)
     slope = (value(mean + h) - value(mean - h)) / (2 * h)
-    np.testing.assert_allclose(found[0], slope, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(derivatives[0], slope, rtol=1e-8, atol=1e-9)
     for order in range(3):
         slope = (above[order] - below[order]) / (2 * h)
-        np.testing.assert_allclose(found[order + 1], slope, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(derivatives[order + 1], slope, rtol=1e-7, atol=1e-8)
 
 
 def duels() -> tuple[Tensor, Tensor]:
@@ -113,8 +113,8 @@ def duels() -> tuple[Tensor, Tensor]:
     X, first = uniform(14, 2, seed=0), torch.arange(12)
     pairs = torch.stack([first, (first + 2) % 14], dim=-1)
     f = (4 * X[:, 0]).sin() - X[:, 1]
-    heard = f[pairs] + 0.4 * normal(12, 2, seed=2)
-    return X, pairs.gather(-1, heard.argsort(-1, descending=True))
+    noisy_utilities = f[pairs] + 0.4 * normal(12, 2, seed=2)
+    return X, pairs.gather(-1, noisy_utilities.argsort(-1, descending=True))
 
 
 def model_of(engine: type[PreferenceGP], kernel: Kernel, kind: str) -> PreferenceGP:
@@ -160,9 +160,11 @@ def test_evidences_have_the_derivatives_of_differences_of_gradients(
     ]
     expected = gradient(start)
     rows = model.factors().rows
-    own = RowKernel(kernel, model.transformed_points(), rows.indices, rows.coefficients)
+    row_kernel = RowKernel(
+        kernel, model.transformed_points(), rows.indices, rows.coefficients
+    )
     solution: Any = model.evidence_solution()
-    first, second = solution.evidence_derivatives(own)
+    first, second = solution.evidence_derivatives(row_kernel)
     np.testing.assert_allclose(first, expected, rtol=1e-6, atol=1e-7)
     hessian = torch.stack(slopes).numpy()
     # Sites end at 1e-7 of a deviation, which a difference divides by the step.
@@ -184,6 +186,8 @@ def test_there_are_none_where_they_are_not_known(
     kernel = kernel_of("RBF", 2)
     model = engine(X, answers[why], covar_module=kernel)
     rows = model.factors().rows
-    own = RowKernel(kernel, model.transformed_points(), rows.indices, rows.coefficients)
+    row_kernel = RowKernel(
+        kernel, model.transformed_points(), rows.indices, rows.coefficients
+    )
     solution: Any = model.evidence_solution()
-    assert solution.evidence_derivatives(own) is None
+    assert solution.evidence_derivatives(row_kernel) is None

@@ -117,9 +117,9 @@ class BlurredProblem(Problem):
     """Rows that are known up to noise, as sparse models see them."""
 
     def factors(self):
-        own = super().factors()
-        blur = torch.linspace(0.1, 0.5, own.rows.num_rows).to(own.rows.coefficients)
-        return BlurredFactors(own, blur, None)
+        exact = super().factors()
+        blur = torch.linspace(0.1, 0.5, exact.rows.num_rows).to(exact.rows.coefficients)
+        return BlurredFactors(exact, blur, None)
 
 
 class LogisticByDensity(PreferenceLikelihood[Comparisons]):
@@ -197,8 +197,8 @@ def test_every_kind_of_factor_has_a_row() -> None:
     # Correlated boxes are boxes with more unknowns: to an engine they are the same.
     # Lapsing boxes are the answers within the factors of lapses.
     within = {CorrelatedBoxFactors, LapsingBoxes, PlackettLuceFactors}
-    made = {type(problem(name).factors()) for name in PROBLEMS}
-    assert made == concrete(Factors) - within
+    kinds = {type(problem(name).factors()) for name in PROBLEMS}
+    assert kinds == concrete(Factors) - within
 
 
 def posterior(covar, mean, result):
@@ -248,10 +248,10 @@ def test_laplace_finds_the_mode_and_the_dense_evidence(name, settings) -> None:
         (gradient,) = torch.autograd.grad(value, f)
         return -float(value.detach()), -gradient.numpy()
 
-    found = optimize.minimize(
+    optimum = optimize.minimize(
         negative, mean.numpy(), jac=True, method="BFGS", options={"gtol": 1e-9}
     )
-    mode = torch.tensor(found.x)
+    mode = torch.tensor(optimum.x)
     got_mean, got_covariance = posterior(covar, mean, result)
     torch.testing.assert_close(got_mean, mode, rtol=1e-5, atol=1e-5)
 
@@ -401,11 +401,11 @@ def test_gradient_reaches_a_dense_covariance_and_mean(name, engine) -> None:
     shift = torch.randn(5, generator=generator, dtype=torch.float64)
     covar.requires_grad_()
     mean.requires_grad_()
-    found = engine(covar, mean, factors)
-    by_covar, by_mean = torch.autograd.grad(found.log_evidence, (covar, mean))
+    solution = engine(covar, mean, factors)
+    by_covar, by_mean = torch.autograd.grad(solution.log_evidence, (covar, mean))
     # Rounding of all entries moves it by as much at most.
     moved = torch.finfo(covar.dtype).eps * (by_covar * covar).abs().sum()
-    got = found.evidence_rounding()
+    got = solution.evidence_rounding()
     torch.testing.assert_close(got, moved.detach(), rtol=1e-6, atol=0)
     covar, mean = covar.detach(), mean.detach()
     for got, move in (

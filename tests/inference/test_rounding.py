@@ -24,16 +24,16 @@ each_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], id
 @each_dtype
 @pytest.mark.parametrize("ratio", [1.0, 1e2, 1e3, 1e5, 1e7])
 def test_one_middle_level(by, dtype, ratio) -> None:
-    given = precise_answers.problem("one level", ratio, dtype)
-    found = precise_answers.solve(ENGINES[by], given)
-    off = precise_answers.errors(given, found, by)
+    problem = precise_answers.problem("one level", ratio, dtype)
+    solution = precise_answers.solve(ENGINES[by], problem)
+    off = precise_answers.errors(problem, solution, by)
     eps = torch.finfo(dtype).eps
     # What is left unmatched, and rounding of a mean so many deviations off the prior.
-    assert off.mean_in_deviations <= found.residual + 50 * eps * (1 + ratio**0.5)
+    assert off.mean_in_deviations <= solution.residual + 50 * eps * (1 + ratio**0.5)
     assert off.log_evidence <= 20 * eps
     # The prior variance less what is explained of it is known to rounding of the prior.
-    assert off.variance_share <= found.residual + 10 * eps * (1 + ratio)
-    assert found.rounding == pytest.approx(eps * ratio, rel=2, abs=1e-4)
+    assert off.variance_share <= solution.residual + 10 * eps * (1 + ratio)
+    assert solution.rounding == pytest.approx(eps * ratio, rel=2, abs=1e-4)
 
 
 @each_engine
@@ -52,13 +52,13 @@ def test_one_middle_level(by, dtype, ratio) -> None:
 )
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_several_answers(by, name, ratio, dtype, seed) -> None:
-    given = precise_answers.problem(name, ratio, dtype, seed)
-    found = precise_answers.solve(ENGINES[by], given)
-    off = precise_answers.errors(given, found, by)
+    problem = precise_answers.problem(name, ratio, dtype, seed)
+    solution = precise_answers.solve(ENGINES[by], problem)
+    off = precise_answers.errors(problem, solution, by)
     # What the engine states is one error; predictions sum as many as there are points.
-    points = given.covar.shape[-1]
-    allowed = 2 * found.residual + points * found.rounding
-    assert found.converged
+    points = problem.covar.shape[-1]
+    allowed = 2 * solution.residual + points * solution.rounding
+    assert solution.converged
     assert off.mean_in_deviations <= allowed
     assert off.variance_share <= 3 * allowed
     assert off.log_evidence <= allowed
@@ -121,9 +121,10 @@ def test_forces_and_means_of_sites_of_any_sign(solver, signs, dtype, ratio) -> N
         inverse = (mp.eye(6) + c * mp.diag(many_digits.exact(tau))) ** -1
         left_of_it = many_digits.exact(factor.influence()) - inverse * design
         off += [abs(v) for v in left_of_it]
-        left = many_digits.exact(factor.cavity_ratio(factor.variance()))
+        cavity_ratio = many_digits.exact(factor.cavity_ratio(factor.variance()))
         shares = [
-            abs(left[i] / (1 - tau[i].item() * sigma[i, i]) - 1) for i in range(6)
+            abs(cavity_ratio[i] / (1 - tau[i].item() * sigma[i, i]) - 1)
+            for i in range(6)
         ]
     # The targets are that far from each other in posterior deviations, and more.
     allowed = 100 * torch.finfo(dtype).eps * ratio
@@ -140,17 +141,17 @@ def test_rounding_is_the_same_in_other_units_of_utility(solver, precision) -> No
     covar = torch.exp(-2 * (x - x.unsqueeze(-1)).square())
     tau = precision * torch.tensor([1.0, 0.3, 0.1]).double()
     shift = tau * torch.tensor([0.5, -1.0, 0.2]).double()
-    said = []
+    roundings = []
     for unit in (1.0, 2.0**-10, 2.0**10):
         rows = pair_rows(torch.tensor([[0, 1], [1, 2], [3, 0]]), 4, x)
         rows = replace(rows, coefficients=unit * rows.coefficients)
         built = solver(covar / unit**2, rows)
         factor = built.factor(tau)
         balance = factor.solve(shift[:, None]).of_column()
-        said.append(lost_digits(built, factor, balance, torch.finfo(x.dtype).eps))
+        roundings.append(lost_digits(built, factor, balance, torch.finfo(x.dtype).eps))
     # Above a ten thousandth it is the exact one, and below a bound.
-    assert (said[0] > 1e-4) == (precision > 1e3)
-    assert said[1:] == pytest.approx([said[0], said[0]], rel=1e-9)
+    assert (roundings[0] > 1e-4) == (precision > 1e3)
+    assert roundings[1:] == pytest.approx([roundings[0], roundings[0]], rel=1e-9)
 
 
 @pytest.mark.parametrize("engine", [ExpectationPropagation(), Laplace()])
@@ -160,13 +161,13 @@ def test_digits_that_are_gone_are_said_to_be(engine) -> None:
         (1e6, torch.float32, True),
         (1e6, torch.float64, False),
     ]:
-        given = precise_answers.problem("levels", ratio, dtype)
-        prior = UtilityPrior(torch.zeros(5, 1), given.mean, given.covar[:-1, :-1])
-        solution = engine.solve(prior, given.factors)
+        problem = precise_answers.problem("levels", ratio, dtype)
+        prior = UtilityPrior(torch.zeros(5, 1), problem.mean, problem.covar[:-1, :-1])
+        solution = engine.solve(prior, problem.factors)
         assert any("digits are gone" in text for text in solution.failures) == says
-        known = solution.diagnostics()
-        assert known["converged"] == (not says)
-        assert (known["rounding"] > 1e-2) == says
+        diagnostics = solution.diagnostics()
+        assert diagnostics["converged"] == (not says)
+        assert (diagnostics["rounding"] > 1e-2) == says
         if says:
             with pytest.warns(
                 InferenceWarning, match="torch.float32.*double precision"
@@ -202,11 +203,11 @@ def test_the_order_of_contradictory_answers_is_one_of_rounding(by, ratio, seed) 
     means, stated = [], 0.0
     for order in range(5):
         covar, factors = contradictory_levels(seed, order, ratio)
-        found = ENGINES[by](covar, torch.zeros(4, dtype=torch.float64), factors)
-        assert found.converged
+        solution = ENGINES[by](covar, torch.zeros(4, dtype=torch.float64), factors)
+        assert solution.converged
         row = [int((factors.rows.indices[:, 0] == i).nonzero()[0]) for i in range(4)]
-        means.append(covar @ found.weights / found.factor.variance()[row].sqrt())
-        stated = max(stated, found.rounding + found.residual)
+        means.append(covar @ solution.weights / solution.factor.variance()[row].sqrt())
+        stated = max(stated, solution.rounding + solution.residual)
     spread = torch.stack(means).amax(0) - torch.stack(means).amin(0)
     assert float(spread.max()) <= 2 * stated
     # Sums of four terms of the means, each known to rounding of the prior.
@@ -221,8 +222,8 @@ def test_the_evidence_of_one_win_is_that_at_the_mode_itself(dtype, ratio) -> Non
     zero, noise = torch.zeros(1, dtype=dtype), torch.ones(1, dtype=dtype)
     rows = pair_rows(torch.tensor([[0, 1]]), 2, covar)
     factors = BoxFactors(rows, noise, zero, zero + torch.inf)
-    found = laplace(covar, torch.zeros(2, dtype=dtype), factors)
-    assert found.converged
+    solution = laplace(covar, torch.zeros(2, dtype=dtype), factors)
+    assert solution.converged
     with mp.workdps(40):
         prior = 2 * mp.mpf(ratio)
 
@@ -238,4 +239,4 @@ def test_the_evidence_of_one_win_is_that_at_the_mode_itself(dtype, ratio) -> Non
     # A density exp(-z^2 / 2) is known to a rounding of z^2 / 2, and its logarithm moves
     # by z times that of z; for some operations each.
     allowed = 10 * (1 + float(mode) ** 2) * torch.finfo(dtype).eps
-    assert abs(float(found.log_evidence) - float(truth)) <= allowed
+    assert abs(float(solution.log_evidence) - float(truth)) <= allowed

@@ -116,5 +116,5 @@ def test_all_tensors_are_made_where_the_data_are(kind: type[PreferenceGP]) -> No
         with torch.device("meta"):
             mll.compute_custom_loss().backward()
             posterior = model.eval().posterior(points[:3] / 2)
-            found = posterior.mean, posterior.variance
-        assert all(bool(moment.isfinite().all()) for moment in found)
+            moments = posterior.mean, posterior.variance
+        assert all(bool(moment.isfinite().all()) for moment in moments)

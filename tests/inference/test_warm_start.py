@@ -83,13 +83,13 @@ def joined(
     before: list[tuple[PreferenceLikelihood, Feedback]],
     further: list[tuple[PreferenceLikelihood, Feedback]],
 ) -> list[tuple[PreferenceLikelihood, Feedback]]:
-    more = {type(b): (lik, b.shifted(BEFORE)) for lik, b in further}
+    further_blocks = {type(b): (lik, b.shifted(BEFORE)) for lik, b in further}
     blocks = []
     for likelihood, block in before:
-        same = more.pop(type(block), None)
-        together = block if same is None else block.followed_by(same[1])
+        partner = further_blocks.pop(type(block), None)
+        together = block if partner is None else block.followed_by(partner[1])
         blocks.append((likelihood, together))
-    return blocks + list(more.values())
+    return blocks + list(further_blocks.values())
 
 
 def dense(rows):
@@ -169,10 +169,10 @@ def test_rows_that_become_one_add_up() -> None:
 
 def test_factors_are_made_anew_where_a_likelihood_has_more_parameters() -> None:
     cache, first, second = SolutionCache(), torch.ones(1), torch.zeros(1)
-    made = [joint_factors([PROBIT.factors(TIES, n)]) for n in (5, 6, 7)]
-    found = [
-        cache.factors_of(state, lambda place=place: made[place])
+    candidates = [joint_factors([PROBIT.factors(TIES, n)]) for n in (5, 6, 7)]
+    cached = [
+        cache.factors_of(state, lambda place=place: candidates[place])
         for place, state in enumerate([[first], [first, second], [first]])
     ]
-    assert [made.index(each) for each in found] == [0, 1, 2]
-    assert cache.factors_of([first], lambda: made[0]) is made[2]
+    assert [candidates.index(factors) for factors in cached] == [0, 1, 2]
+    assert cache.factors_of([first], lambda: candidates[0]) is candidates[2]

@@ -30,9 +30,9 @@ def number(value):
 @pytest.mark.parametrize("eta", [0.02, 1.0, 50.0])
 def test_gradient_in_eta_by_finite_differences(engine, eta) -> None:
     x, h = features(), 1e-3 * eta
-    at = number(eta).requires_grad_()
-    value = engine(x, STAGES, at).log_evidence
-    (gradient,) = torch.autograd.grad(value, at)
+    leaf = number(eta).requires_grad_()
+    value = engine(x, STAGES, leaf).log_evidence
+    (gradient,) = torch.autograd.grad(value, leaf)
     plus, minus, plus2, minus2 = (
         engine(x, STAGES, number(eta + k * h)).log_evidence for k in (1, -1, 2, -2)
     )
@@ -74,14 +74,14 @@ def test_thousands_of_answers_in_single_precision(engine) -> None:
     """As many wins as losses of one pair, and wins of another, under a wide prior."""
     stages = torch.tensor([[0, 1], [1, 0], [1, 2]]).repeat(1000, 1)
     x, eta = features(3, 2).float(), number(1e-4).float()
-    found = WeightEngine(engine).solve(x, stages, eta)
+    solution = WeightEngine(engine).solve(x, stages, eta)
     truth = engine(x.double(), stages, eta.double())
-    assert found.converged
-    assert found.mean.dtype == found.log_evidence.dtype == torch.float32
+    assert solution.converged
+    assert solution.mean.dtype == solution.log_evidence.dtype == torch.float32
     deviation = truth.covariance.diagonal().sqrt()
-    assert float(((found.mean - truth.mean) / deviation).abs().max()) <= 1e-4
+    assert float(((solution.mean - truth.mean) / deviation).abs().max()) <= 1e-4
     torch.testing.assert_close(
-        found.log_evidence.double(), truth.log_evidence, rtol=1e-6, atol=0
+        solution.log_evidence.double(), truth.log_evidence, rtol=1e-6, atol=0
     )
 
 

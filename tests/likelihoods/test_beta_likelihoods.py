@@ -83,7 +83,7 @@ def test_predictions_are_integrals_over_the_difference(precision, noise) -> None
     weight = stats.norm.pdf(t) / stats.norm.pdf(t).sum()
     y = np.array([0.1, 0.3, 0.5, 0.92])
     for mean, variance in ((0.4, 0.3), (-1.0, 2.0), (3.0, 0.01)):
-        at = torch.tensor(mean).double(), torch.tensor(variance).double()
+        moments = torch.tensor(mean).double(), torch.tensor(variance).double()
         mu = stats.norm.cdf((mean + math.sqrt(variance) * t) / math.sqrt(2 * noise))
         a, b = precision * mu, precision * (1 - mu)
         with np.errstate(all="ignore"):
@@ -93,9 +93,12 @@ def test_predictions_are_integrals_over_the_difference(precision, noise) -> None
         preferred = np.where(certain, mu, preferred)
         heights = np.where(certain, 0.0, heights)
         for got, want in (
-            (module.expected_answer(*at), weight @ mu),
-            (module.preference_probability(*at), weight @ preferred),
-            (module.answer_log_density(torch.tensor(y), *at).exp(), heights @ weight),
+            (module.expected_answer(*moments), weight @ mu),
+            (module.preference_probability(*moments), weight @ preferred),
+            (
+                module.answer_log_density(torch.tensor(y), *moments).exp(),
+                heights @ weight,
+            ),
         ):
             got = got.detach().numpy()
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
@@ -108,10 +111,13 @@ def test_predictions_in_single_precision(precision) -> None:
     mean = torch.linspace(-3, 12, 31)
     single, double = (
         (
-            own.answer_log_density(torch.tensor(0.75), points, 0 * points + 0.01),
-            own.preference_probability(points, 0 * points + 0.01),
+            converted.answer_log_density(torch.tensor(0.75), points, 0 * points + 0.01),
+            converted.preference_probability(points, 0 * points + 0.01),
         )
-        for own, points in ((deepcopy(module).float(), mean), (module, mean.double()))
+        for converted, points in (
+            (deepcopy(module).float(), mean),
+            (module, mean.double()),
+        )
     )
     for got, want in zip(single, double, strict=True):
         assert got.dtype == torch.float32
@@ -150,8 +156,8 @@ def test_a_preference_probability_is_smooth_in_mean_and_variance() -> None:
         )
         torch.testing.assert_close(got, (up - down) / (2 * h), rtol=1e-6, atol=1e-9)
     # Either may be preferred: the two probabilities sum to one.
-    other = module.preference_probability(-mean, variance)
-    torch.testing.assert_close((value + other).detach(), torch.ones(3).double())
+    reverse = module.preference_probability(-mean, variance)
+    torch.testing.assert_close((value + reverse).detach(), torch.ones(3).double())
 
 
 @in_turn("variance", [0.0, 1e-300, 1e-40])

@@ -25,9 +25,11 @@ def test_a_level_is_as_wide_as_its_gap_far_from_zero() -> None:
     gap = 1e-9
     raw = torch.tensor([1e8, math.log(gap)], dtype=torch.float64)
     likelihood.initialize(raw_cutpoints=raw)
-    one = likelihood.factors(OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3), 1)
-    two = joint_factors([one, one], groups_of=lambda *_: None)
-    for factors in (one, two):
+    rating = likelihood.factors(
+        OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3), 1
+    )
+    two = joint_factors([rating, rating], groups_of=lambda *_: None)
+    for factors in (rating, two):
         z = torch.full((factors.rows.num_rows,), 1e8, dtype=torch.float64)
         want = math.log(gap / math.sqrt(2 * math.pi))
         assert factors.log_prob(z).value.tolist() == pytest.approx([want] * len(z))
@@ -62,11 +64,11 @@ def test_repeated_ratings_pull_at_a_cut_point_of_zero() -> None:
     assert likelihood.cutpoints.tolist() == [0.0]
     z, s = torch.tensor([[0.3, -0.2], [1.0, 2.0]]).double()
     factors: Any = joint_factors([likelihood.factors(ratings, 2)])
-    for found in (factors.log_prob(z), factors.log_partition(z, s)):
+    for derivatives in (factors.log_prob(z), factors.log_partition(z, s)):
         (slope,) = torch.autograd.grad(
-            found.value.sum(), likelihood.raw_cutpoints, retain_graph=True
+            derivatives.value.sum(), likelihood.raw_cutpoints, retain_graph=True
         )
-        assert slope.item() == pytest.approx(-found.first.sum().item(), rel=1e-9)
+        assert slope.item() == pytest.approx(-derivatives.first.sum().item(), rel=1e-9)
 
 
 def test_probabilities_of_levels_have_derivatives_in_the_spread() -> None:
@@ -111,14 +113,14 @@ def test_levels_that_nobody_used_keep_a_width() -> None:
     """Ratings from 1 to 10 by the rounded deciles of a normal, of 15 points."""
     generator = torch.Generator().manual_seed(2)
     x = torch.rand(400, 2, generator=generator, dtype=torch.float64)
-    heard = 1.5 - 8 * (x - 0.6).square().sum(-1)
-    heard += 0.25 * torch.randn(400, generator=generator, dtype=torch.float64)
-    levels = (10 * torch.special.ndtr(heard)).long()
-    told = OrdinalRatings(torch.arange(15), levels[:15], 10)
+    values = 1.5 - 8 * (x - 0.6).square().sum(-1)
+    values += 0.25 * torch.randn(400, generator=generator, dtype=torch.float64)
+    levels = (10 * torch.special.ndtr(values)).long()
+    first_ratings = OrdinalRatings(torch.arange(15), levels[:15], 10)
     assert len(levels[:15].unique()) < 9
-    model = EPPreferenceGP(x[:15], feedback=[told])
+    model = EPPreferenceGP(x[:15], feedback=[first_ratings])
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    others = OrdinalRatings(torch.arange(15, 400), levels[15:], 10)
-    loss = -predictive_log_probability(others, model, x).mean()
+    test_ratings = OrdinalRatings(torch.arange(15, 400), levels[15:], 10)
+    loss = -predictive_log_probability(test_ratings, model, x).mean()
     # All levels alike lose 2.3 nats, and cut points without a prior here 5 and more.
     assert loss < 2

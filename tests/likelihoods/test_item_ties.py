@@ -41,19 +41,19 @@ def test_each_pair_has_the_threshold_of_its_two_items(weight) -> None:
     f = torch.tensor([0.7, 0.2, -1.1, 0.3], dtype=torch.float64)
     moved, unknowns, answers = torch.zeros(7), f, ANSWERS
     if weight is not None:
-        shown = torch.linspace(-1, 1, 7, dtype=torch.float64).unsqueeze(-1)
-        answers = replace(ANSWERS, covariates=shown)
-        moved = weight * shown.squeeze(-1)
+        points = torch.linspace(-1, 1, 7, dtype=torch.float64).unsqueeze(-1)
+        answers = replace(ANSWERS, covariates=points)
+        moved = weight * points.squeeze(-1)
         unknowns = torch.cat([f, f.new_tensor([weight])])
     factors = made(answers=answers).factors()
     got = factors.log_prob(factors.rows.apply(unknowns)).value.sum()
     want = torch.zeros(())
-    for told, counts, is_tie, by in (
+    for answered, counts, is_tie, raters in (
         (PAIRS, ANSWERS.pair_counts, False, moved[:4]),
         (TIES, ANSWERS.tie_counts, True, moved[4:]),
     ):
-        each = zip(told.tolist(), counts.tolist(), by, strict=True)
-        for (a, b), count, further in each:
+        columns = zip(answered.tolist(), counts.tolist(), raters, strict=True)
+        for (a, b), count, further in columns:
             shift = SHIFTS[int(ITEMS[a])] + SHIFTS[int(ITEMS[b])]
             threshold = 0.4 * torch.tensor(shift).double().exp()
             gap = f[a] - f[b] + further
@@ -90,5 +90,5 @@ def test_improbable_ties_keep_their_digits() -> None:
     mean = torch.tensor([5.0, -45.0, 60.0], dtype=torch.float64)
     variance = torch.tensor([1.0, 0.5, 4.0], dtype=torch.float64)
     truth = torch.tensor([6.3835203e-3, 2.2385571e-20, 3.9406357e-26]).to(mean)
-    found = likelihood.tie_probability(mean, variance)
-    torch.testing.assert_close(found, truth, rtol=1e-6, atol=0.0)
+    probability = likelihood.tie_probability(mean, variance)
+    torch.testing.assert_close(probability, truth, rtol=1e-6, atol=0.0)

@@ -38,8 +38,8 @@ def test_many_answers_of_a_pair_are_one_row(mean: float, variance: float) -> Non
     pairs = torch.tensor([[0, 1], [1, 0], [0, 1]])
     counts = torch.tensor([2, 4, 1])
     answers = Comparisons(pairs)
-    own = lapsing(0.3, 0.05).factors(answers, 2)
-    factors: Any = joint_factors([own], [counts])
+    merged = lapsing(0.3, 0.05).factors(answers, 2)
+    factors: Any = joint_factors([merged], [counts])
     assert factors.rows.num_rows == 1
 
     def win(z: float) -> float:
@@ -61,8 +61,8 @@ def test_many_answers_of_a_pair_are_one_row(mean: float, variance: float) -> Non
     total, first, second = (moment(k) for k in range(3))
     shift = first / total
     want = math.log(total), shift / deviation, (second / total - shift**2 - 1)
-    at = torch.tensor([[mean], [variance]], dtype=DOUBLE)
-    value, slope, curvature = factors.log_partition(*at)
+    cavity = torch.tensor([[mean], [variance]], dtype=DOUBLE)
+    value, slope, curvature = factors.log_partition(*cavity)
     got = float(value), float(slope), float(curvature) * variance
     assert got == pytest.approx(want, rel=1e-7, abs=1e-8)
 
@@ -75,16 +75,16 @@ def test_wins_and_losses_of_a_row_are_those_of_each_answer(
     """In both tails, with derivatives; rows of one side, of both, and a single one."""
     pairs = torch.tensor([[0, 1], [1, 0], [1, 2], [0, 2], [2, 0], [2, 0]])
     counts = torch.tensor([2, 4, 3, 1, 1, 1])
-    own = lapsing(noise, rate).factors(Comparisons(pairs), 3)
-    factors: Any = joint_factors([own], [counts])
+    merged = lapsing(noise, rate).factors(Comparisons(pairs), 3)
+    factors: Any = joint_factors([merged], [counts])
     assert type(factors._parts[0]) is OpposedLapses, "they are taken answer by answer"
     utilities = torch.tensor([0.0, 0.7, -2.3], dtype=DOUBLE)
     for scale in (0.0, 1e-3, 1.0, 30.0):
         z = factors.rows.apply(scale * utilities)
-        each = own.log_prob(own.rows.apply(scale * utilities))
+        derivatives = merged.log_prob(merged.rows.apply(scale * utilities))
         got = factors.log_prob(z)
         # The row of each answer, by its points, and whether it points the other way.
-        for part, (have, answers) in enumerate(zip(got, each, strict=True)):
+        for part, (have, answers) in enumerate(zip(got, derivatives, strict=True)):
             want = torch.zeros_like(z)
             for k, pair in enumerate(pairs.tolist()):
                 points = factors.rows.indices.tolist()
@@ -113,8 +113,8 @@ def test_gradients_match_finite_differences(counted: bool) -> None:
             torch.stack([boxes.upper[0], boxes.upper[1], delta]),
         )
         guess = torch.tensor([0.05, 0.05, 0.0], dtype=DOUBLE)
-        own = LapsingBoxes(boxes, guess, torch.full_like(guess, 0.9))
-        factors: Any = joint_factors([LapsingFactors(own)], counts)
+        lapsing_boxes = LapsingBoxes(boxes, guess, torch.full_like(guess, 0.9))
+        factors: Any = joint_factors([LapsingFactors(lapsing_boxes)], counts)
         third = factors.curvature_gradient(z, v)
         return (*factors.log_partition(z, v), *factors.log_prob(z), third)
 
@@ -213,7 +213,7 @@ def test_the_evidence_of_surprises_has_the_gradient_of_its_values(kind: str) -> 
     """A row that keeps the variance of its cavity moves it with all parameters."""
     model = surprised(kind)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    found = torch.autograd.grad(model.log_evidence(), parameters)
+    gradient = torch.autograd.grad(model.log_evidence(), parameters)
     solution: Any = model.solution()
     assert bool((solution.sites.precision == 0).any())
 
@@ -225,7 +225,7 @@ def test_the_evidence_of_surprises_has_the_gradient_of_its_values(kind: str) -> 
 
     step = 1e-3
     with torch.no_grad():
-        for parameter, slope in zip(parameters, found, strict=True):
+        for parameter, slope in zip(parameters, gradient, strict=True):
             ends = moved(parameter, step), moved(parameter, -step)
             want = (ends[0] - ends[1]) / (2 * step)
             assert float(slope) == pytest.approx(want, rel=1e-4, abs=1e-4)
@@ -239,9 +239,11 @@ def test_answers_about_copies_of_points_are_about_the_points() -> None:
     counted = Comparisons(once, pair_counts=torch.tensor([2, 2, 1]))
     models = [
         EPPreferenceGP(
-            at, feedback=[answers], likelihood=LapsingProbitLikelihood().double()
+            copied_points,
+            feedback=[answers],
+            likelihood=LapsingProbitLikelihood().double(),
         )
-        for at, answers in (
+        for copied_points, answers in (
             (copied, Comparisons(torch.cat([once, again]))),
             (points, counted),
         )
@@ -300,13 +302,13 @@ def test_a_loaded_rate_is_seen() -> None:
     """It is a buffer of the likelihood, no parameter."""
     points = torch.linspace(0, 1, 4, dtype=DOUBLE).unsqueeze(-1)
     pairs = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 0]])
-    model, other = (
+    model, loaded = (
         EPPreferenceGP(points, pairs, likelihood=lapsing(0.3, rate)).eval()
         for rate in (0.02, 0.5)
     )
-    expected = other.posterior(points).mean
+    expected = loaded.posterior(points).mean
     assert (model.posterior(points).mean - expected).abs().max() > 0.1
-    model.load_state_dict(other.state_dict())
+    model.load_state_dict(loaded.state_dict())
     torch.testing.assert_close(model.posterior(points).mean, expected)
 
 

@@ -32,11 +32,11 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_classes_are_named_once_they_are_registered() -> None:
-    own = new_class()
-    assert own not in likelihoods_of(Comparisons)
-    assert register_likelihood(own) is own
-    assert own in likelihoods_of(Comparisons)
-    assert own not in likelihoods_of(Validity)
+    likelihood_class = new_class()
+    assert likelihood_class not in likelihoods_of(Comparisons)
+    assert register_likelihood(likelihood_class) is likelihood_class
+    assert likelihood_class in likelihoods_of(Comparisons)
+    assert likelihood_class not in likelihoods_of(Validity)
     assert list(registered_likelihoods()) == sorted(registered_likelihoods())
 
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_registered_is_refused() -> None:
         register_likelihood(PreferenceLikelihood)
 
 
-@in_turn("given", [3, dict, PairwiseProbitLikelihood()])
-def test_only_classes_of_likelihoods_are_registered(given: object) -> None:
+@in_turn("candidate", [3, dict, PairwiseProbitLikelihood()])
+def test_only_classes_of_likelihoods_are_registered(candidate: object) -> None:
     with pytest.raises(TypeError, match="registers classes of PreferenceLikelihood"):
-        register_likelihood(given)
+        register_likelihood(candidate)

@@ -36,14 +36,16 @@ def test_differences_share_the_noise_of_the_stop() -> None:
     present = (positions - positions[:, :1]).abs()[:, 1:] >= 0.02
     independent, shared = difference_noise(positions, present, LENGTH)
     for row in range(2):
-        (others,) = present[row].nonzero(as_tuple=True)
+        (present_rivals,) = present[row].nonzero(as_tuple=True)
         order = positions[row].argsort()
         paths = torch.empty(400_000, 7, dtype=DOUBLE)
         paths[:, order] = noise_paths(
             positions[row, order], len(paths), Generator().manual_seed(row)
         )
-        differences = (paths[:, :1] - paths[:, 1:])[:, others] / NOISE.sqrt()
-        total = (shared[row] + independent[row].diag())[others][:, others]
+        differences = (paths[:, :1] - paths[:, 1:])[:, present_rivals] / NOISE.sqrt()
+        total = (shared[row] + independent[row].diag())[present_rivals][
+            :, present_rivals
+        ]
         # Four standard errors of a covariance of 400,000 draws of variances below 2.
         torch.testing.assert_close(differences.T.cov(), total, rtol=0, atol=0.02)
         assert float(torch.linalg.eigvalsh(shared[row]).min()) > -1e-12
@@ -111,13 +113,13 @@ def test_a_posterior_is_that_of_people_who_stopped_there() -> None:
             order = positions.argsort()
             paths = torch.empty(len(f), 7, dtype=DOUBLE)
             paths[:, order] = noise_paths(positions[order], len(f), generator)
-            heard = f[:, places.clamp_min(0)] + paths
-            heard[:, places < 0] = -torch.inf
-            happened &= heard.argmax(-1) == 0
-        kept = f[happened]
+            perceived = f[:, places.clamp_min(0)] + paths
+            perceived[:, places < 0] = -torch.inf
+            happened &= perceived.argmax(-1) == 0
+        accepted = f[happened]
         posterior = model.posterior(points)
-        mean, deviation = kept.mean(0), kept.std(0)
-        error = 4 * deviation / math.sqrt(len(kept))
+        mean, deviation = accepted.mean(0), accepted.std(0)
+        error = 4 * deviation / math.sqrt(len(accepted))
         # EP's error is a few hundredths of the prior's deviation.
         assert bool(((posterior.mean.squeeze(-1) - mean).abs() < error + 0.05).all())
         ratio = posterior.variance.squeeze(-1).sqrt() / deviation

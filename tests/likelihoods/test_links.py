@@ -74,20 +74,20 @@ def entropy(p: numpy.ndarray, q: numpy.ndarray) -> numpy.ndarray:
 @in_turn("name", LINKS)
 def test_against_quadrature(name: str, mean: float, deviation: float) -> None:
     link, win, _, density = LINKS[name]
-    at = torch.tensor(mean, dtype=DOUBLE), torch.tensor(deviation**2, dtype=DOUBLE)
+    moments = torch.tensor(mean, dtype=DOUBLE), torch.tensor(deviation**2, dtype=DOUBLE)
     expected = integral(win, mean, deviation)
-    assert float(link.win_probability(*at)) == pytest.approx(expected, abs=1e-10)
-    assert float(link.win_probability(-at[0], at[1])) == pytest.approx(
+    assert float(link.win_probability(*moments)) == pytest.approx(expected, abs=1e-10)
+    assert float(link.win_probability(-moments[0], moments[1])) == pytest.approx(
         1 - expected, abs=1e-10
     )
     allowed = ENTROPY_ERRORS.get(name, 0.0)
     remaining = integral(lambda u: entropy(win(u), win(-u)), mean, deviation)
-    found = float(link.expected_entropy(*at))
-    assert found == pytest.approx(remaining, abs=allowed + 1e-10)
+    value = float(link.expected_entropy(*moments))
+    assert value == pytest.approx(remaining, abs=allowed + 1e-10)
     slope = integral(density, mean, deviation)
-    assert float(link.win_slope(*at)) == pytest.approx(slope, rel=1e-8, abs=1e-14)
+    assert float(link.win_slope(*moments)) == pytest.approx(slope, rel=1e-8, abs=1e-14)
     square = integral(lambda u: (win(u) - expected) ** 2, mean, deviation)
-    assert float(link.win_variance(*at)) == pytest.approx(square, abs=1e-10)
+    assert float(link.win_variance(*moments)) == pytest.approx(square, abs=1e-10)
 
 
 @in_turn("name", ["probit", "logit"])
@@ -158,12 +158,15 @@ def test_nothing_is_recorded_where_no_gradient_is_wanted() -> None:
 
 @in_turn("name", LINKS)
 def test_values_are_known_in_inference_mode_too(name: str) -> None:
-    link, given = LINKS[name][0], torch.tensor([[-1.0, 0.3], [0.2, 2.0]], dtype=DOUBLE)
-    want = [getattr(link, method)(*given) for method in METHODS]
+    link, arguments = (
+        LINKS[name][0],
+        torch.tensor([[-1.0, 0.3], [0.2, 2.0]], dtype=DOUBLE),
+    )
+    want = [getattr(link, method)(*arguments) for method in METHODS]
     with torch.inference_mode():
-        own = 1 * given
+        copied = 1 * arguments
         for method, value in zip(METHODS, want, strict=True):
-            torch.testing.assert_close(getattr(link, method)(*own), value)
+            torch.testing.assert_close(getattr(link, method)(*copied), value)
 
 
 @in_turn("name", LINKS)
@@ -193,18 +196,22 @@ def test_correlation_of_an_answer(name: str, number: int, variance: float) -> No
     first, wins = mean(lambda u: u), mean(win)
     covariance = mean(lambda u: (u - first) * win(u))
     spread = mean(lambda u: (u - first) ** 2) * wins * (1 - wins)
-    found = answer_correlation(link, means, torch.tensor([variance], dtype=DOUBLE))
-    assert float(found) == pytest.approx(covariance / math.sqrt(spread), abs=1e-8)
+    correlation = answer_correlation(
+        link, means, torch.tensor([variance], dtype=DOUBLE)
+    )
+    assert float(correlation) == pytest.approx(covariance / math.sqrt(spread), abs=1e-8)
 
 
 def test_correlation_without_noise_and_in_the_tails() -> None:
     """An even chance takes 2 / pi of the variance, a certain answer nothing."""
     means = torch.tensor([[0.0, 30.0, 300.0, -300.0]], dtype=DOUBLE, requires_grad=True)
-    found = answer_correlation(ProbitLink(0.0), means, torch.ones(4, dtype=DOUBLE))
-    assert float(found[0].detach()) ** 2 == pytest.approx(2 / math.pi)
+    correlation = answer_correlation(
+        ProbitLink(0.0), means, torch.ones(4, dtype=DOUBLE)
+    )
+    assert float(correlation[0].detach()) ** 2 == pytest.approx(2 / math.pi)
     # phi(z) / sqrt(Phi(z) Phi(-z)), with Phi(-z) = phi(z) / z (1 - 1 / z^2 + ...).
     log = 0.5 * (norm.logpdf(30.0) + math.log(30.0) - math.log1p(-1 / 900))
-    assert float(found[1].detach().log()) == pytest.approx(log, abs=1e-4)
-    assert found[2:].tolist() == [0.0, 0.0]
-    (gradient,) = torch.autograd.grad(found.sum(), means)
+    assert float(correlation[1].detach().log()) == pytest.approx(log, abs=1e-4)
+    assert correlation[2:].tolist() == [0.0, 0.0]
+    (gradient,) = torch.autograd.grad(correlation.sum(), means)
     assert bool(gradient.isfinite().all())

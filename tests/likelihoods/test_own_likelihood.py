@@ -190,17 +190,17 @@ def test_the_noise_of_an_item_has_the_quartiles_of_the_link() -> None:
 
 
 def test_validity() -> None:
-    seen = Validity(torch.arange(4), torch.tensor([True, False, True, True]))
+    validity = Validity(torch.arange(4), torch.tensor([True, False, True, True]))
     models = [
-        EPPreferenceGP(POINTS, feedback=[seen], likelihood=likelihood).eval()
+        EPPreferenceGP(POINTS, feedback=[validity], likelihood=likelihood).eval()
         for likelihood in (Affine(), AffineProbitLikelihood())
     ]
-    for of in (
+    for likelihood_class in (
         lambda m: log_validity_probability(m, NEW),
-        lambda m: predictive_log_probability(seen, m, POINTS),
+        lambda m: predictive_log_probability(validity, m, POINTS),
         lambda m: m.posterior(POINTS, observation_noise=True).variance,
     ):
-        ours, theirs = (of(m).detach() for m in models)
+        ours, theirs = (likelihood_class(m).detach() for m in models)
         torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
 
 
@@ -208,8 +208,8 @@ def test_validity() -> None:
 def test_ratings_with_an_outlier(engine, error: float) -> None:
     """Of five ratings of one point one is far off; the posterior by integration."""
     ratings = torch.tensor([0.5, 0.52, 0.47, 0.51, 0.99], dtype=DOUBLE)
-    seen = Ratings(torch.zeros(5, dtype=torch.long), ratings)
-    model = engine(POINTS[:1], feedback=[seen], likelihood=RobustRatings()).eval()
+    answers = Ratings(torch.zeros(5, dtype=torch.long), ratings)
+    model = engine(POINTS[:1], feedback=[answers], likelihood=RobustRatings()).eval()
     prior = float(model.covar_module(POINTS[:1]).to_dense().detach())
 
     def likelihood(f: float) -> float:
@@ -243,9 +243,9 @@ def test_what_it_says_nothing_of_is_refused() -> None:
 
 @in_turn("explains", [None, {}, [Comparisons], {Comparisons}])
 def test_a_likelihood_names_what_it_explains(explains: object) -> None:
-    own = type("Own", (Logit,), {"explains": explains})
+    likelihood_class = type("Own", (Logit,), {"explains": explains})
     with pytest.raises(UnsupportedFeedbackError, match=r"Own\.explains is"):
-        own()
+        likelihood_class()
 
 
 @in_turn(
@@ -260,8 +260,8 @@ def test_a_likelihood_names_what_it_explains(explains: object) -> None:
     ],
 )
 def test_a_forward_of_another_shape_is_refused(forward, message: str) -> None:
-    own = type("Own", (Logit,), {"forward": lambda self, z: forward(z)})
-    model = EPPreferenceGP(POINTS, PAIRS, likelihood=own())
+    likelihood_class = type("Own", (Logit,), {"forward": lambda self, z: forward(z)})
+    model = EPPreferenceGP(POINTS, PAIRS, likelihood=likelihood_class())
     with pytest.raises(UnsupportedFeedbackError, match=rf"forward\(\).*{message}"):
         model.posterior(POINTS)
 

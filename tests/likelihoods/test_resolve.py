@@ -35,12 +35,20 @@ def resolve(feedback, likelihood=None):
 
 def test_choices_and_rankings_take_the_noise_of_comparisons() -> None:
     """One likelihood for all, whatever the order of the blocks."""
-    own = PairwiseProbitLikelihood(0.2)
+    likelihood = PairwiseProbitLikelihood(0.2)
     for blocks in ([RANKINGS, CHOICES, PAIRS], [PAIRS, RANKINGS, CHOICES]):
-        got = resolve(blocks, {Comparisons: own})
-        assert got == {Comparisons: own, Choices: own, Rankings: own}
-        got = resolve(blocks, own)
-        assert got == {Comparisons: own, Choices: own, Rankings: own}
+        got = resolve(blocks, {Comparisons: likelihood})
+        assert got == {
+            Comparisons: likelihood,
+            Choices: likelihood,
+            Rankings: likelihood,
+        }
+        got = resolve(blocks, likelihood)
+        assert got == {
+            Comparisons: likelihood,
+            Choices: likelihood,
+            Rankings: likelihood,
+        }
         shared = resolve(blocks)
         assert len(set(map(id, shared.values()))) == 1
 
@@ -51,16 +59,16 @@ def test_a_tie_threshold_is_learned_where_duels_tell_it(beside) -> None:
     tie, blocks = torch.tensor([[0, 3]]), [beside] if beside else []
     for pairs in (PAIRS.pairs, None):
         got = resolve([Comparisons(pairs, tie), *blocks])[Comparisons]
-        told = pairs is not None and beside in (None, VALIDITY)
-        assert got.raw_tie_threshold.requires_grad == told
+        is_learned = pairs is not None and beside in (None, VALIDITY)
+        assert got.raw_tie_threshold.requires_grad == is_learned
         assert float(got.tie_threshold.detach()) == pytest.approx(0.5)
 
 
 def test_a_kind_can_have_a_noise_of_its_own() -> None:
-    own = PairwiseProbitLikelihood(0.7, noise_prior=GammaPrior(2.0, 2.0))
-    got = resolve([PAIRS, CHOICES, RANKINGS], {Choices: own})
-    assert got[Choices] is own
-    assert got[Comparisons] is not own
+    likelihood = PairwiseProbitLikelihood(0.7, noise_prior=GammaPrior(2.0, 2.0))
+    got = resolve([PAIRS, CHOICES, RANKINGS], {Choices: likelihood})
+    assert got[Choices] is likelihood
+    assert got[Comparisons] is not likelihood
     # What the user did not name goes with the comparisons.
     assert got[Rankings] is got[Comparisons]
 
@@ -99,15 +107,15 @@ def test_a_shared_likelihood_stays_one_through_copies_and_states() -> None:
         feedback=[CHOICES],
         likelihood=PairwiseProbitLikelihood(0.5, noise_prior=GammaPrior(2.0, 2.0)),
     )
-    for same in (model, copy.deepcopy(model)):
-        assert same.likelihoods["Choices"] is same.likelihoods["Comparisons"]
-        names = [name for name, _ in same.named_parameters() if "raw_noise" in name]
+    for copied in (model, copy.deepcopy(model)):
+        assert copied.likelihoods["Choices"] is copied.likelihoods["Comparisons"]
+        names = [name for name, _ in copied.named_parameters() if "raw_noise" in name]
         assert len(names) == 1
-    other = EPPreferenceGP(
+    loaded = EPPreferenceGP(
         POINTS, PAIRS, feedback=[CHOICES], likelihood=PairwiseProbitLikelihood(0.1)
     )
-    other.load_state_dict(model.state_dict(), strict=False)
-    assert float(other.likelihoods["Choices"].noise) == pytest.approx(0.5, rel=1e-6)
+    loaded.load_state_dict(model.state_dict(), strict=False)
+    assert float(loaded.likelihoods["Choices"].noise) == pytest.approx(0.5, rel=1e-6)
 
 
 def test_a_likelihood_that_explains_nothing_given_is_refused() -> None:
@@ -125,17 +133,17 @@ def test_duels_after_rankings_are_heard_with_the_same_noise() -> None:
         likelihood={Rankings: PairwiseProbitLikelihood(0.3)},
     )
     later = rankings.condition_on_observations(POINTS[:2], torch.tensor([[0, 1]]))
-    both = EPPreferenceGP(
+    joint = EPPreferenceGP(
         torch.cat([POINTS, POINTS[:2]]),
         torch.tensor([[4, 5]]),
         feedback=[RANKINGS],
         likelihood=PairwiseProbitLikelihood(0.3),
     )
-    got, want = later.posterior(POINTS), both.posterior(POINTS)
+    got, want = later.posterior(POINTS), joint.posterior(POINTS)
     torch.testing.assert_close(got.mean, want.mean)
     torch.testing.assert_close(got.variance, want.variance)
     answered = later.duel_probability(POINTS[:1], POINTS[1:2], observation_noise=True)
-    expected = both.duel_probability(POINTS[:1], POINTS[1:2], observation_noise=True)
+    expected = joint.duel_probability(POINTS[:1], POINTS[1:2], observation_noise=True)
     torch.testing.assert_close(answered, expected)
 
 

@@ -49,8 +49,8 @@ def test_sets_and_orders_are_orthants(values) -> None:
     k, eye = len(values), torch.eye(len(values), dtype=torch.float64)
     choices = thurstone_choice_log_probability(f, NOISE).exp()
     for i in range(k if k == 3 else 1):
-        others = [j for j in range(k) if j != i]
-        want = orthant(eye[i] - eye[others], f)
+        rivals = [j for j in range(k) if j != i]
+        want = orthant(eye[i] - eye[rivals], f)
         assert float(choices[i]) == pytest.approx(want, abs=1e-8)
     got = thurstone_ranking_log_probability(f, NOISE)
     # The grid's error is of sixth order in its spacing; scipy's is 1e-9 or so.
@@ -119,17 +119,17 @@ def test_orders_far_beyond_the_smallest_number(items: list[float]) -> None:
 
 @in_turn("distance", [60.0, 4e5])
 def test_groups_far_apart_are_chosen_from_and_ordered_on_their_own(distance) -> None:
-    one, near = torch.ones_like(NOISE), utilities(0.3, -0.9)
+    unit, near = torch.ones_like(NOISE), utilities(0.3, -0.9)
     upper, lower = utilities(0.8, 0.0, -0.4), utilities(0.5, -0.2)
     f = torch.cat([upper + distance, lower])
-    choices = thurstone_choice_log_probability(f, one)
-    want = thurstone_choice_log_probability(upper, one)
+    choices = thurstone_choice_log_probability(f, unit)
+    want = thurstone_choice_log_probability(upper, unit)
     torch.testing.assert_close(choices[:3], want, rtol=0, atol=1e-9)
-    orders = [thurstone_ranking_log_probability(g, one) for g in (f, upper, lower)]
+    orders = [thurstone_ranking_log_probability(g, unit) for g in (f, upper, lower)]
     assert float(orders[0]) == pytest.approx(float(orders[1] + orders[2]), abs=1e-9)
     # Two that were heard in the wrong order, far above two others.
     wrong = torch.cat([utilities(distance, 2 * distance) + 2 * distance, near])
-    got = thurstone_ranking_log_probability(wrong, one)
+    got = thurstone_ranking_log_probability(wrong, unit)
     gap = torch.stack([torch.tensor(-distance).double(), near[0] - near[1]])
     want = torch.special.log_ndtr(gap / math.sqrt(2)).sum()
     torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-2)
@@ -144,12 +144,12 @@ def test_what_is_skipped_between_items_is_nothing(
     f = torch.cat([f, f.sort(-1).values, f.sort(-1, descending=True).values])
     f = f.requires_grad_()
     for law in (thurstone_choice_log_probability, thurstone_ranking_log_probability):
-        found = law(f, NOISE)
-        (slope,) = torch.autograd.grad(found.sum(), f)
+        probabilities = law(f, NOISE)
+        (slope,) = torch.autograd.grad(probabilities.sum(), f)
         with monkeypatch.context() as patched:
             patched.setattr(probit, "_REACH", 1e9)
             want = law(f, NOISE)
-        torch.testing.assert_close(found, want, rtol=1e-12, atol=1e-10)
+        torch.testing.assert_close(probabilities, want, rtol=1e-12, atol=1e-10)
         (expected,) = torch.autograd.grad(want.sum(), f)
         torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-9)
 
@@ -159,22 +159,22 @@ def test_nodes_do_not_grow_with_distances(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         probit, "log_ndtr", lambda x: (sizes.append(x.shape[-1]), plain(x))[1]
     )
-    one = torch.ones_like(NOISE)
+    unit = torch.ones_like(NOISE)
     for items in ((0.0, 5e4, 1e4), (5e4, 1e4, 0.0), (1e4, 0.0, 5e4)):
-        thurstone_choice_log_probability(utilities(*items), one)
-        thurstone_ranking_log_probability(utilities(*items), one)
+        thurstone_choice_log_probability(utilities(*items), unit)
+        thurstone_ranking_log_probability(utilities(*items), unit)
     # Three times 36 deviations in steps of a tenth.
     assert max(sizes) < 1200
 
 
 def test_single_precision_is_integrated_in_double() -> None:
     generator = torch.Generator().manual_seed(0)
-    f, one = 1e4 * torch.rand(200, 5, generator=generator), torch.ones(())
+    f, unit = 1e4 * torch.rand(200, 5, generator=generator), torch.ones(())
     for law in (thurstone_choice_log_probability, thurstone_ranking_log_probability):
-        single, double = law(f, one), law(f.double(), one)
+        single, double = law(f, unit), law(f.double(), unit)
         assert single.dtype == torch.float32
         torch.testing.assert_close(single, double.float(), rtol=1e-6, atol=0)
-    total = thurstone_choice_log_probability(f, one).exp().sum(-1)
+    total = thurstone_choice_log_probability(f, unit).exp().sum(-1)
     torch.testing.assert_close(total, torch.ones(200), rtol=0, atol=1e-6)
 
 

@@ -36,10 +36,10 @@ def kernel(x: torch.Tensor, scale: float = 3.1) -> torch.Tensor:
 
 def test_a_joint_shape_is_that_of_torch() -> None:
     shapes = map(torch.Size, ((), (1,), (3,), (2, 1), (2, 3), (1, 1, 3)))
-    for some in itertools.product(shapes, repeat=3):
-        found = joint_shape(*some)
-        assert isinstance(found, torch.Size)
-        assert found == torch.broadcast_shapes(*some)
+    for triple in itertools.product(shapes, repeat=3):
+        shape = joint_shape(*triple)
+        assert isinstance(shape, torch.Size)
+        assert shape == torch.broadcast_shapes(*triple)
     assert joint_shape() == torch.Size()
     with pytest.raises(RuntimeError, match="broadcast"):
         joint_shape(torch.Size([2]), torch.Size([3]))
@@ -194,15 +194,15 @@ def test_usual_kernels_in_closed_form_are_those_of_gpytorch(
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
     expected = kernel(x).to_dense()
     pull = torch.randn(expected.shape, generator=generator).double()
-    found = dense_covariance(kernel, x)
-    assert (type(found.grad_fn).__name__ == "_ScaledStationaryBackward") == closed
+    covariance = dense_covariance(kernel, x)
+    assert (type(covariance.grad_fn).__name__ == "_ScaledStationaryBackward") == closed
     with torch.no_grad():
         # With a graph GPyTorch's own distances of points from themselves are rounded.
         exact = kernel(x).to_dense()
-    torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(covariance, exact, rtol=1e-12, atol=1e-12)
     slopes = [
         torch.autograd.grad((pull * k).sum(), [*kernel.parameters()])
-        for k in (found, expected)
+        for k in (covariance, expected)
     ]
     # Rounding of squared lengths, where points are far apart beside lengthscales.
     rounding = 1e-11 + 1e-13 * spread**2
@@ -227,14 +227,14 @@ def test_covariances_of_points_and_with_points_round_alike(
 
 @pytest.mark.parametrize("name", ["forward", "__call__"])
 def test_a_kernel_of_ones_own_is_called(name: str) -> None:
-    def doubled(self: Kernel, *given: torch.Tensor, **options: object) -> object:
-        return 2 * getattr(super(own, self), name)(*given, **options)
+    def doubled(self: Kernel, *arguments: torch.Tensor, **options: object) -> object:
+        return 2 * getattr(super(kernel_class, self), name)(*arguments, **options)
 
-    own = type("Own", (ScaleKernel,), {name: doubled})
+    kernel_class = type("Own", (ScaleKernel,), {name: doubled})
     x = torch.rand(5, 3, generator=torch.Generator().manual_seed(2)).double()
     plain = smooth_kernel().double()
-    found = dense_covariance(own(plain.base_kernel).double(), x)
-    torch.testing.assert_close(found, 2 * dense_covariance(plain, x))
+    covariance = dense_covariance(kernel_class(plain.base_kernel).double(), x)
+    torch.testing.assert_close(covariance, 2 * dense_covariance(plain, x))
 
 
 def test_derivatives_in_points_are_those_of_the_kernel_itself() -> None:

@@ -24,8 +24,8 @@ def product(matrix: torch.Tensor):
 @in_turn("batch", [(), (3,), (2, 3)])
 def test_the_solution_is_that_of_the_dense_system(batch: tuple[int, ...]) -> None:
     matrix, right = systems(*batch)
-    found, residual = krylov_solution(product(matrix), right, 1e-13, 100)
-    torch.testing.assert_close(found, torch.linalg.solve(matrix, right))
+    solution, residual = krylov_solution(product(matrix), right, 1e-13, 100)
+    torch.testing.assert_close(solution, torch.linalg.solve(matrix, right))
     assert residual.shape == batch
     assert bool((residual <= 1e-13).all())
 
@@ -34,8 +34,8 @@ def test_each_cluster_of_eigenvalues_takes_a_step() -> None:
     """With two distinct eigenvalues the solution is in a space of two dimensions."""
     values = torch.tensor([1.0, 3.0], dtype=torch.float64).repeat(SIZE // 2)
     _, right = systems()
-    found, residual = krylov_solution(lambda x: values * x, right, 1e-14, 2)
-    torch.testing.assert_close(found, right / values)
+    solution, residual = krylov_solution(lambda x: values * x, right, 1e-14, 2)
+    torch.testing.assert_close(solution, right / values)
     assert float(residual) <= 1e-14
 
 
@@ -44,14 +44,14 @@ def test_elements_that_are_solved_wait_for_the_others() -> None:
     matrix, right = systems(3)
     matrix[1] = 2 * torch.eye(SIZE, dtype=torch.float64)
     right[0] = 0.0
-    found, residual = krylov_solution(product(matrix), right, 1e-13, 100)
-    torch.testing.assert_close(found, torch.linalg.solve(matrix, right))
+    solution, residual = krylov_solution(product(matrix), right, 1e-13, 100)
+    torch.testing.assert_close(solution, torch.linalg.solve(matrix, right))
     assert float(residual.max()) <= 1e-13
 
 
 def test_the_residual_tells_that_steps_were_too_few() -> None:
     matrix, right = systems()
-    found, residual = krylov_solution(product(matrix), right, 1e-13, 3)
-    missed = right - product(matrix)(found)
+    solution, residual = krylov_solution(product(matrix), right, 1e-13, 3)
+    missed = right - product(matrix)(solution)
     torch.testing.assert_close(residual, missed.norm() / right.norm())
     assert float(residual) > 1e-6

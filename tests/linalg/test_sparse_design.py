@@ -105,15 +105,15 @@ def test_blocks_of_rows_are_those_of_the_dense_matrix(rows_and_generator) -> Non
     # The last block is padded, and with two rows or more some are in no block.
     blocks = torch.tensor([[order[0], order[m // 2]], [order[-1], m]])
     blocks = blocks[: 1 + (m > 2)] if m > 1 else blocks[1:]
-    found, a = BlockRows.from_design(rows, blocks), dense(rows)
+    block_rows, a = BlockRows.from_design(rows, blocks), dense(rows)
     padded = torch.cat([a, a.new_zeros(*a.shape[:-2], 1, n)], dim=-2)[..., blocks, :]
     matrix = normal(generator, n, n)
     torch.testing.assert_close(
-        found.congruence(matrix), padded @ matrix @ padded.mT, **CLOSE
+        block_rows.congruence(matrix), padded @ matrix @ padded.mT, **CLOSE
     )
     inner = normal(generator, *blocks.shape, 2)
     expected = (padded.mT @ inner @ padded).sum(-3)
-    torch.testing.assert_close(found.gram(inner), expected, **CLOSE)
+    torch.testing.assert_close(block_rows.gram(inner), expected, **CLOSE)
 
 
 def test_stacking_pads_to_the_widest_and_broadcasts_batches() -> None:
@@ -160,17 +160,17 @@ def test_squares_of_many_rows_keep_one_product_at_a_time(monkeypatch) -> None:
     pairs = torch.randint(9, (40, 2), generator=generator)
     rows = pair_rows(pairs, 9, values)
     expected = dense(rows).mm(values).square().sum(-1)
-    alive, most = [], []
+    alive, counts = [], []
     product = SparseDesign.apply_matrix
 
     def watched(self, values):
-        made = product(self, values)
-        alive.append(weakref.ref(made))
-        most.append(sum(ref() is not None for ref in alive))
-        return made
+        result = product(self, values)
+        alive.append(weakref.ref(result))
+        counts.append(sum(ref() is not None for ref in alive))
+        return result
 
     monkeypatch.setattr(sparse_design, "_AT_ONCE", 4 * 6)
     monkeypatch.setattr(SparseDesign, "apply_matrix", watched)
     torch.testing.assert_close(rows.row_squares(values), expected)
     assert len(alive) == 10
-    assert max(most) <= 2
+    assert max(counts) <= 2

@@ -101,10 +101,10 @@ def tensors(feedback: Feedback) -> dict[str, Tensor]:
     return {name: v for name, v in fields.items() if isinstance(v, Tensor)}
 
 
-def relabelled(feedback: Feedback, to: Tensor) -> Feedback:
+def relabelled(feedback: Feedback, new_places: Tensor) -> Feedback:
     """The same answers about points that are now elsewhere."""
     moved = {
-        name: torch.where(index < 0, index, to[index.clamp_min(0)])
+        name: torch.where(index < 0, index, new_places[index.clamp_min(0)])
         for name, index in tensors(feedback).items()
         if name in feedback.index_fields
     }

@@ -86,13 +86,13 @@ def work(rank: int, folder: Path) -> None:
     model.engine = SparseExpectationPropagation(shared=True)
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
     parallel = DistributedDataParallel(mll, broadcast_buffers=False)
-    found = findings(model, -parallel(None, None))
+    report = findings(model, -parallel(None, None))
     parameters = {n: p for n, p in mll.named_parameters() if p.requires_grad}
     closure = ForwardBackwardClosure(lambda: -parallel(None, None), parameters)
     fit_gpytorch_mll(mll, closure=closure)
     fitted = {n: p.detach() for n, p in model.named_parameters()}
-    rounding, told = model.solution().rounding, refusals(rank, model)
-    torch.save([found, fitted, rounding, told], folder / f"{rank}.pt")
+    rounding, messages = model.solution().rounding, refusals(rank, model)
+    torch.save([report, fitted, rounding, messages], folder / f"{rank}.pt")
     if rank == 1:
         die_at_a_sum()
     torch.save(error_of(model.log_evidence), folder / "death.pt")
@@ -109,22 +109,22 @@ def error_of(step: Callable[[], object]) -> str:
 
 def refusals(rank: int, model: SparsePreferenceGP) -> list[str]:
     """What each process is told where something is wrong in one of them."""
-    solver, own = model.solution().fixed.solver, model.inducing_points
+    solver, own_points = model.solution().fixed.solver, model.inducing_points
     no_numbers = torch.full((solver.rows.num_rows,), torch.nan)
-    told = [error_of(lambda: solver.own_noise(no_numbers))]
-    for other in (own[rank:], own + 0.01 * rank):
-        model.inducing_points = other
-        told.append(error_of(model.log_evidence))
-    model.inducing_points = own
-    return told
+    errors = [error_of(lambda: solver.own_noise(no_numbers))]
+    for other_points in (own_points[rank:], own_points + 0.01 * rank):
+        model.inducing_points = other_points
+        errors.append(error_of(model.log_evidence))
+    model.inducing_points = own_points
+    return errors
 
 
 def die_at_a_sum() -> None:
     """Has the process end without a word in the midst of the next solution."""
-    inherited, left = SharedFeatureSolver.total, itertools.count(3, -1)
+    inherited, countdown = SharedFeatureSolver.total, itertools.count(3, -1)
 
     def total(solver: SharedFeatureSolver, values: Tensor) -> Tensor:
-        if next(left) == 0:
+        if next(countdown) == 0:
             os._exit(0)
         return inherited(solver, values)
 

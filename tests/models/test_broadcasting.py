@@ -136,13 +136,13 @@ def test_a_batch_of_prior_means_alone(cls: Any) -> None:
         alone = with_mean(weights=weights)
         expected = alone.log_evidence()
         torch.testing.assert_close(evidence[i], expected)
-        (own,) = torch.autograd.grad(expected, alone.mean_module.weights)
-        torch.testing.assert_close(slope[i], own, rtol=1e-5, atol=1e-6)
+        (weight_slope,) = torch.autograd.grad(expected, alone.mean_module.weights)
+        torch.testing.assert_close(slope[i], weight_slope, rtol=1e-5, atol=1e-6)
         off = (posterior.mean[i] - alone.posterior(x).mean).abs()
         assert (off / posterior.variance[i].sqrt()).max() < tolerance(cls)
         # As many duels as models, which are not each other's.
-        won, own = (m.duel_probability(x[:3], x[3:]) for m in (model, alone))
-        assert (won[i] - own).abs().max() < tolerance(cls)
+        won, weight_slope = (m.duel_probability(x[:3], x[3:]) for m in (model, alone))
+        assert (won[i] - weight_slope).abs().max() < tolerance(cls)
 
 
 @pytest.mark.parametrize("learned", [False, True], ids=["round", "round a learned one"])
@@ -163,10 +163,10 @@ def test_points_that_a_transform_makes_equal_are_one(cls: Any, learned: bool) ->
     assert len(cells.unique(dim=0)) < 12
     torch.testing.assert_close(model.log_evidence(), plain.log_evidence())
     new = uniform(5, 2, seed=5)
-    seen = 4 * new if not learned else new * (high - low) + low
-    rounded = seen.round() if not learned else (seen.round() - low) / (high - low)
+    inputs = 4 * new if not learned else new * (high - low) + low
+    rounded = inputs.round() if not learned else (inputs.round() - low) / (high - low)
     for _ in range(2):
-        mean, expected = model.posterior(seen).mean, plain.posterior(rounded).mean
+        mean, expected = model.posterior(inputs).mean, plain.posterior(rounded).mean
         error = (mean - expected).abs().max() / plain.posterior(rounded).variance.max()
         assert error.item() < 1e-5
         torch.testing.assert_close(model.log_evidence(), plain.log_evidence())
@@ -177,14 +177,14 @@ def test_points_that_a_transform_makes_equal_are_one(cls: Any, learned: bool) ->
 def test_a_transform_may_turn_a_point_into_several(cls: Any) -> None:
     x = uniform(6, 1, seed=6)
     added = torch.tensor([[0.2], [0.8]], dtype=DOUBLE)
-    both = torch.cat([x, torch.full_like(x, 0.5)], dim=-1)
+    joined = torch.cat([x, torch.full_like(x, 0.5)], dim=-1)
     # BoTorch's robust models are trained on all features and asked for some.
     transform = AppendFeatures(added, transform_on_train=False)
-    model = build(cls, both, PAIRS[0], input_transform=transform)
+    model = build(cls, joined, PAIRS[0], input_transform=transform)
     posterior = model.posterior(x[:3])
     noisy = model.posterior(x[:3], observation_noise=True)
     assert posterior.mean.shape == noisy.mean.shape == (6, 1)
-    plain = build(cls, both, PAIRS[0])
+    plain = build(cls, joined, PAIRS[0])
     stacked = torch.cat([x[:3].repeat_interleave(2, 0), added.repeat(3, 1)], dim=-1)
     torch.testing.assert_close(posterior.mean, plain.posterior(stacked).mean)
 
@@ -239,12 +239,12 @@ def test_answers_are_about_points_as_they_are(model: Any) -> None:
         model(ONE, DUELS, input_transform=transform)
 
 
-@pytest.mark.parametrize("made", [True, False], ids=["of others", "one context"])
-def test_one_point_of_each_has_duels(cls: Any, made: bool) -> None:
+@pytest.mark.parametrize("is_made", [True, False], ids=["of others", "one context"])
+def test_one_point_of_each_has_duels(cls: Any, is_made: bool) -> None:
     """Features of other ones, or one context, are no several points."""
     full = torch.cat([ONE[:6], ONE[:6].prod(-1, keepdim=True)], dim=-1)
     plain, x = build(cls, full, DUELS), ONE[:2]
-    if made:
+    if is_made:
         model = build(cls, ONE[:6], DUELS, input_transform=InteractionFeatures())
         duels, wanted = (x, ONE[2:4]), (full[:2], full[2:4])
     else:
@@ -260,12 +260,12 @@ def test_one_point_of_each_has_duels(cls: Any, made: bool) -> None:
 def test_further_answers_are_about_points_as_they_are_too(cls: Any) -> None:
     model, x = robust(cls), ONE[:3]
     model.posterior(x)
-    more = torch.tensor([[1, 0]])
-    pairs = Comparisons(torch.cat([DUELS.pairs, more + 6]))
+    further_pairs = torch.tensor([[1, 0]])
+    pairs = Comparisons(torch.cat([DUELS.pairs, further_pairs + 6]))
     expected = robust(cls, 8, pairs).posterior(x)
     for new in (
-        model.condition_on_observations(ONE[6:], more),
-        model.fantasize(ONE[6:], Always(torch.Size([1]), more)),
+        model.condition_on_observations(ONE[6:], further_pairs),
+        model.fantasize(ONE[6:], Always(torch.Size([1]), further_pairs)),
     ):
         gap = new.posterior(x).mean - expected.mean
         assert gap.abs().max() < tolerance(cls) * expected.variance.max().sqrt()

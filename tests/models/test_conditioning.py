@@ -70,30 +70,34 @@ def of(cell: Cell, *blocks: Feedback) -> Cell:
 
 def assert_same(actual: PreferenceGP, expected: PreferenceGP, x: Tensor = NEW) -> None:
     """In deviations of the posterior; draws, up to five standard errors of each."""
-    (mean, covariance), (other, truth) = moments(actual, x), moments(expected, x)
+    (mean, covariance), (second_mean, truth) = moments(actual, x), moments(expected, x)
     tolerance = 1e-6
     if isinstance(actual, SkewPreferenceGP):
         sizes = [m.diagnostics()["effective_sample_size"] for m in (actual, expected)]
         tolerance = 5 * math.sqrt(sum(1 / min(size, NUM_DRAWS) for size in sizes))
     sd = truth.diagonal(dim1=-2, dim2=-1).sqrt()
-    assert mean.shape == other.shape
-    assert float(((mean - other) / sd).abs().max()) < tolerance
+    assert mean.shape == second_mean.shape
+    assert float(((mean - second_mean) / sd).abs().max()) < tolerance
     error = (covariance - truth) / (sd.unsqueeze(-1) * sd.unsqueeze(-2))
     assert float(error.abs().max()) < 1.5 * tolerance
 
 
 @each_part
 def test_all_kinds_join_twice(engine, cell) -> None:
-    more = mirrored(cell.feedback)
+    mirrored_answers = mirrored(cell.feedback)
     model = made(engine, [cell])
     model.posterior(NEW)
     before = moments(copy.deepcopy(model))
-    once = model.condition_on_observations(LATER, more)
+    once = model.condition_on_observations(LATER, mirrored_answers)
     once.posterior(NEW)
-    twice = once.condition_on_observations(LATER + 0.03, [more])
+    twice = once.condition_on_observations(LATER + 0.03, [mirrored_answers])
     points = torch.cat([POINTS, LATER, LATER + 0.03])
-    assert_same(once, made(engine, [of(cell, cell.feedback, more)], points[:8]))
-    everything = made(engine, [of(cell, cell.feedback, more, more)], points)
+    assert_same(
+        once, made(engine, [of(cell, cell.feedback, mirrored_answers)], points[:8])
+    )
+    everything = made(
+        engine, [of(cell, cell.feedback, mirrored_answers, mirrored_answers)], points
+    )
     assert_same(twice, everything)
     torch.testing.assert_close(
         twice.log_evidence(), everything.log_evidence(), rtol=1e-6, atol=1e-6
@@ -134,13 +138,13 @@ def test_a_model_without_data_keeps_the_tensors_that_it_is_given(
     conditioned = empty.condition_on_observations(points, pairs)
     assert conditioned.datapoints is points
     assert conditioned.comparisons is pairs
-    more = conditioned.condition_on_observations(points, pairs)
-    assert more.datapoints.shape == (6, 1)
-    assert more.comparisons.tolist() == [[0, 1], [2, 1], [3, 4], [5, 4]]
-    other = torch.float32 if dtype is DOUBLE else DOUBLE
-    assert conditioned.to(other).datapoints.dtype == other
-    conditioned.set_train_data(points[:2].to(other), pairs[:1])
-    assert torch.equal(conditioned.datapoints, points[:2].to(other))
+    fantasy = conditioned.condition_on_observations(points, pairs)
+    assert fantasy.datapoints.shape == (6, 1)
+    assert fantasy.comparisons.tolist() == [[0, 1], [2, 1], [3, 4], [5, 4]]
+    other_dtype = torch.float32 if dtype is DOUBLE else DOUBLE
+    assert conditioned.to(other_dtype).datapoints.dtype == other_dtype
+    conditioned.set_train_data(points[:2].to(other_dtype), pairs[:1])
+    assert torch.equal(conditioned.datapoints, points[:2].to(other_dtype))
     assert torch.equal(conditioned.comparisons, pairs[:1])
 
 
@@ -148,7 +152,7 @@ def test_a_model_without_data_keeps_the_tensors_that_it_is_given(
 @each_engine
 def test_inputs_are_transformed_in_either_mode(engine, train) -> None:
     cell = next(c for c in CELLS if takes(engine, c))
-    more = mirrored(cell.feedback)
+    mirrored_answers = mirrored(cell.feedback)
     bounds = torch.tensor([[-1.0], [2.0]], dtype=DOUBLE)
 
     def scaled(*arguments: Any) -> PreferenceGP:
@@ -159,12 +163,14 @@ def test_inputs_are_transformed_in_either_mode(engine, train) -> None:
     model = scaled(engine, [cell])
     model.posterior(NEW)
     model.train(train)
-    new = model.condition_on_observations(LATER, more)
+    new = model.condition_on_observations(LATER, mirrored_answers)
     assert new.training is train
     assert model.training is train
-    twice = new.condition_on_observations(LATER + 0.03, more)
+    twice = new.condition_on_observations(LATER + 0.03, mirrored_answers)
     points = torch.cat([POINTS, LATER, LATER + 0.03])
-    expected = scaled(engine, [of(cell, cell.feedback, more, more)], points)
+    expected = scaled(
+        engine, [of(cell, cell.feedback, mirrored_answers, mirrored_answers)], points
+    )
     assert_same(twice, expected)
     torch.testing.assert_close(twice.datapoints, points)
 
@@ -268,18 +274,18 @@ def tuned(**options: Any) -> SkewPreferenceGP:
 def test_continued_draws_are_as_exact_as_new_ones() -> None:
     model = tuned()
     model.posterior(NEW)
-    more = mirrored(CELLS[0].feedback)
-    continued = model.condition_on_observations(LATER, more)
+    mirrored_answers = mirrored(CELLS[0].feedback)
+    continued = model.condition_on_observations(LATER, mirrored_answers)
     anew = copy.deepcopy(continued)
     anew.set_train_data()
-    (mean, covariance), (other, truth) = moments(continued), moments(anew)
-    assert continued.solution().found is None
-    assert anew.solution().found is not None
+    (mean, covariance), (second_mean, truth) = moments(continued), moments(anew)
+    assert continued.solution().ep_solution is None
+    assert anew.solution().ep_solution is not None
     sd = truth.diagonal().sqrt()
     size = continued.diagnostics()["effective_sample_size"]
     assert 0.25 * 4096 < size < 4096
     error = 4 * (1 / size + 1 / 4096) ** 0.5
-    assert float(((mean - other) / sd).abs().max()) < error
+    assert float(((mean - second_mean) / sd).abs().max()) < error
     spread = (covariance - truth) / torch.outer(sd, sd)
     assert float(spread.abs().max()) < 1.5 * error
     skewness = continued.posterior(NEW).skewness - anew.posterior(NEW).skewness
@@ -322,7 +328,7 @@ def test_chains_run_anew_where_an_answer_was_not_expected() -> None:
     assert float(surprise._cache.start.draws.effective_sample_size) < 0.25 * 512
     for new, runs in ((expected, False), (surprise, True)):
         new.posterior(x)
-        assert (new.solution().found is not None) is runs
+        assert (new.solution().ep_solution is not None) is runs
         assert new.diagnostics()["effective_sample_size"] >= 0.25 * 512
 
 
@@ -330,20 +336,20 @@ def test_chains_run_anew_where_an_answer_was_not_expected() -> None:
 def test_draws_of_other_hyper_parameters_do_not_go_on() -> None:
     model = tuned()
     model.posterior(NEW)
-    more = mirrored(CELLS[0].feedback)
-    new = model.condition_on_observations(LATER, more)
+    mirrored_answers = mirrored(CELLS[0].feedback)
+    new = model.condition_on_observations(LATER, mirrored_answers)
     new.covar_module.outputscale = 4.0
     expected = tuned()
     expected.covar_module.outputscale = 4.0
     expected.set_train_data(
         torch.cat([POINTS, LATER]),
-        CELLS[0].feedback.followed_by(more.shifted(4)),
+        CELLS[0].feedback.followed_by(mirrored_answers.shifted(4)),
     )
     for got, want in zip(moments(new), moments(expected), strict=True):
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
     # Nor those that were drawn before the last change.
     model.covar_module.outputscale = 4.0
-    later = model.condition_on_observations(LATER, more)
+    later = model.condition_on_observations(LATER, mirrored_answers)
     assert_same(later, expected)
 
 

@@ -48,9 +48,9 @@ DOUBLE = torch.float64
 def one_by_one(feedback: Feedback) -> Feedback:
     """Every answer as often as it counts, by torch alone."""
     fields = {}
-    for name, own in type(feedback).counted.items():
+    for name, counted_field in type(feedback).counted.items():
         counts = getattr(feedback, str(name))
-        for field in own:
+        for field in counted_field:
             value = getattr(feedback, field)
             if value is not None and counts is not None:
                 value = value.repeat_interleave(counts, dim=0)
@@ -64,10 +64,13 @@ def test_counts_say_what_as_many_answers_say(
     engine: type[PreferenceGP], cell: Cell
 ) -> None:
     generator = Generator().manual_seed(4)
-    many = counted(generator, cell.feedback, most=6)
-    if not many.is_counted:
+    counted_answers = counted(generator, cell.feedback, largest=6)
+    if not counted_answers.is_counted:
         pytest.skip("Such answers have no counts.")
-    models = [made(engine, with_feedback(cell, f)) for f in (many, one_by_one(many))]
+    models = [
+        made(engine, with_feedback(cell, f))
+        for f in (counted_answers, one_by_one(counted_answers))
+    ]
     for got, want in zip(*map(moments, models), strict=True):
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-9)
     evidence, expected = (model.log_evidence() for model in models)
@@ -130,8 +133,8 @@ def test_one_pair_is_exact_under_ep(
     pairs = torch.tensor([[0, 1], [1, 0]])[: 1 + bool(losses)]
     counts = torch.tensor([wins, losses])[: len(pairs)]
     likelihood = PairwiseLogitLikelihood() if logit else PairwiseProbitLikelihood(noise)
-    told = Comparisons(pairs, pair_counts=counts)
-    model = two_points(EPPreferenceGP, told, likelihood, scale)
+    comparisons = Comparisons(pairs, pair_counts=counts)
+    model = two_points(EPPreferenceGP, comparisons, likelihood, scale)
 
     def log_likelihood(z: Tensor) -> Tensor:
         link = torch.nn.functional.logsigmoid if logit else log_ndtr
@@ -143,10 +146,10 @@ def test_one_pair_is_exact_under_ep(
     )
     with torch.no_grad():
         duel = model.duel_posterior(*model.train_inputs[0].unsqueeze(-2))
-    found = model.diagnostics()
-    assert found["converged"]
+    diagnostics = model.diagnostics()
+    assert diagnostics["converged"]
     # Twenty nodes to a deviation of the narrowest, 1 / 300 of the noise's.
-    assert float(found["log_evidence"]) == pytest.approx(evidence, abs=1e-6)
+    assert float(diagnostics["log_evidence"]) == pytest.approx(evidence, abs=1e-6)
     assert abs(float(duel.mean) - mean) < 1e-4 * deviation
     assert float(duel.variance) == pytest.approx(deviation**2, rel=1e-4)
     if scale == 1.0 and not losses:
@@ -164,23 +167,23 @@ def test_conditioning_on_counts_is_learning_from_all(
     engine: type[PreferenceGP], cell: Cell
 ) -> None:
     generator = Generator().manual_seed(7)
-    many = counted(generator, cell.feedback, most=5)
-    if not many.is_counted:
+    counted_answers = counted(generator, cell.feedback, largest=5)
+    if not counted_answers.is_counted:
         pytest.skip("Such answers have no counts.")
     model = made(engine, cell)
     model.posterior(POINTS)
-    after = model.condition_on_observations(POINTS, many)
+    after = model.condition_on_observations(POINTS, counted_answers)
     assert after.feedback[0].answer_counts.sum() == (
-        cell.feedback.answer_counts.sum() + many.answer_counts.sum()
+        cell.feedback.answer_counts.sum() + counted_answers.answer_counts.sum()
     )
-    together = cell.feedback.followed_by(many)
+    together = cell.feedback.followed_by(counted_answers)
     expected = moments(made(engine, with_feedback(cell, together)))
     deviation = expected[1].diagonal(dim1=-2, dim2=-1).sqrt()
     slack = 6 * 256**-0.5 if issubclass(engine, SkewPreferenceGP) else 1e-4
     gap = (moments(after)[0] - expected[0]) / deviation
     assert float(gap.abs().max()) < slack
-    for other in (copy.deepcopy(after), pickle.loads(pickle.dumps(after))):
-        assert same_answers(other.feedback[0], after.feedback[0])
+    for copied in (copy.deepcopy(after), pickle.loads(pickle.dumps(after))):
+        assert same_answers(copied.feedback[0], after.feedback[0])
 
 
 @pytest.mark.parametrize("engine", [EPPreferenceGP, LaplacePreferenceGP])
@@ -205,15 +208,15 @@ def test_a_ranking_of_two_is_one_more_duel(dtype: torch.dtype) -> None:
     """Two items share no noise, so that EP is exact about both answers together."""
     points = torch.tensor([[0.1], [0.6]], dtype=dtype)
     rows = torch.tensor([[0, 1]])
-    both = EPPreferenceGP(points, feedback=[Comparisons(rows), Rankings(rows)])
+    model = EPPreferenceGP(points, feedback=[Comparisons(rows), Rankings(rows)])
     twice = EPPreferenceGP(points, Comparisons(rows, pair_counts=torch.tensor([2])))
-    found, truth = both.log_evidence(), twice.log_evidence()
-    torch.testing.assert_close(found, truth, rtol=4 * torch.finfo(dtype).eps, atol=0)
+    evidence, truth = model.log_evidence(), twice.log_evidence()
+    torch.testing.assert_close(evidence, truth, rtol=4 * torch.finfo(dtype).eps, atol=0)
 
 
 def test_regression_counts() -> None:
     X = uniform(5, 2)
-    told = [
+    weighted_blocks = [
         Comparisons(torch.tensor([[0, 1], [3, 2]]), pair_counts=torch.tensor([4, 2])),
         Rankings(torch.tensor([[0, 3, 4], [2, 1, -1]]), counts=torch.tensor([3, 5])),
         Choices(torch.tensor([[0, 1, 4]]), torch.tensor([4]), counts=torch.tensor([2])),
@@ -221,7 +224,7 @@ def test_regression_counts() -> None:
     for inference in ("laplace", "variational"):
         models = [
             PlackettLuceRegression(X, feedback=blocks, inference=inference)
-            for blocks in (told, [one_by_one(b) for b in told])
+            for blocks in (weighted_blocks, [one_by_one(b) for b in weighted_blocks])
         ]
         for name in ("weights_mean", "weights_covariance"):
             got, want = (getattr(model, name) for model in models)
@@ -254,9 +257,11 @@ def test_counts_that_cannot_be_are_refused(counts, message: str) -> None:
 def test_counts_of_no_answers_and_of_too_many_rows_are_refused() -> None:
     with pytest.raises(FeedbackError, match="tie_counts counts ties"):
         Comparisons(COUNT, tie_counts=torch.tensor([1]))
-    many = Rankings(torch.tensor([[0, 1, 2]]), counts=torch.tensor([60_000]))
+    counted_rankings = Rankings(
+        torch.tensor([[0, 1, 2]]), counts=torch.tensor([60_000])
+    )
     with pytest.raises(FeedbackError, match="sees one by one: at most 50000"):
-        build(EPPreferenceGP, [Cell(PairwiseProbitLikelihood, many)])
+        build(EPPreferenceGP, [Cell(PairwiseProbitLikelihood, counted_rankings)])
 
 
 def test_blocks_with_and_without_counts_follow_each_other() -> None:
@@ -265,25 +270,26 @@ def test_blocks_with_and_without_counts_follow_each_other() -> None:
     assert joined.pair_counts.tolist() == [3, 4, 1]
     assert joined.tie_counts is None
     assert joined.answer_counts.tolist() == [3, 4, 1, 1]
-    some = joined.take(torch.tensor([0, 2]), torch.tensor([False]))
-    assert some.ties is None
-    assert some.pair_counts.tolist() == [3, 1]
+    selected = joined.take(torch.tensor([0, 2]), torch.tensor([False]))
+    assert selected.ties is None
+    assert selected.pair_counts.tolist() == [3, 1]
 
 
 def test_agreement_and_scores_weigh_by_counts() -> None:
     X = uniform(4, 2)
-    told = Comparisons(
+    comparisons = Comparisons(
         torch.tensor([[0, 1], [1, 0], [2, 3]]),
         torch.tensor([[0, 1]]),
         pair_counts=torch.tensor([4, 2, 3]),
         tie_counts=torch.tensor([2]),
     )
-    single = one_by_one(told)
-    assert answer_agreement(X, told) == answer_agreement(X, single)
+    single = one_by_one(comparisons)
+    assert answer_agreement(X, comparisons) == answer_agreement(X, single)
     likelihood = PairwiseProbitLikelihood(tie_threshold=0.3).double()
-    model = EPPreferenceGP(X, told, likelihood=likelihood).eval()
+    model = EPPreferenceGP(X, comparisons, likelihood=likelihood).eval()
     got, want = (
-        answer_scores([HeldOutAnswers(model, [block], X)]) for block in (told, single)
+        answer_scores([HeldOutAnswers(model, [block], X)])
+        for block in (comparisons, single)
     )
     for column in got.columns:
         assert got[column].tolist() == pytest.approx(want[column].tolist(), nan_ok=True)
@@ -298,13 +304,15 @@ def test_rankings_of_two_among_longer_ones_are_comparisons(num_sets: int) -> Non
     pairs = [[3, 4], [4, 3], [3, 4]]
     ranked = Rankings(torch.tensor([*longer, *([*pair, -1] for pair in pairs)]))
     apart = [Comparisons(torch.tensor(pairs)), Rankings(torch.tensor(longer))]
-    found, expected = (
+    first_model, expected = (
         EPPreferenceGP(X, feedback=blocks) for blocks in ([ranked], apart)
     )
-    evidences = [m.log_evidence().item() for m in (found, expected)]
+    evidences = [m.log_evidence().item() for m in (first_model, expected)]
     assert evidences[0] == pytest.approx(evidences[1], rel=1e-7)
-    for of in ("mean", "variance"):
-        values = [getattr(m.eval().posterior(new), of) for m in (found, expected)]
+    for moment in ("mean", "variance"):
+        values = [
+            getattr(m.eval().posterior(new), moment) for m in (first_model, expected)
+        ]
         torch.testing.assert_close(*values, rtol=1e-6, atol=1e-6)
 
 
@@ -315,9 +323,9 @@ def test_what_was_heard_of_a_row_has_the_signs_of_its_answers() -> None:
     answers = Comparisons(pairs, pair_counts=torch.tensor([3, 1]))
     factors = SkewPreferenceGP(points, answers).factors()
     draws = 20_000
-    heard = factors.heard(
+    observed = factors.heard(
         torch.zeros(draws, 1).double(), torch.Generator().manual_seed(0)
     )
     away = (2 * factors.variance * 4 / torch.pi).sqrt()
     # A mean of four has less than the deviation of one.
-    assert ((heard.mean(0) - 0.5 * away).abs() < 5 * away / draws**0.5).all()
+    assert ((observed.mean(0) - 0.5 * away).abs() < 5 * away / draws**0.5).all()

@@ -76,23 +76,23 @@ class WithCovariates(Kernel):
 
 
 def kernel() -> ScaleKernel:
-    made = ScaleKernel(RBFKernel()).double()
-    made.base_kernel.lengthscale = 0.5
-    made.outputscale = 2.0
-    return made
+    scaled_kernel = ScaleKernel(RBFKernel()).double()
+    scaled_kernel.base_kernel.lengthscale = 0.5
+    scaled_kernel.outputscale = 2.0
+    return scaled_kernel
 
 
 def model_of(
     engine: type[PreferenceGP], cell: Cell, block: Feedback, X: Tensor = POINTS
 ) -> PreferenceGP:
     likelihood = {type(block): cell.likelihood().double()}
-    given: dict[str, Any] = {"feedback": [block], "likelihood": likelihood}
+    arguments: dict[str, Any] = {"feedback": [block], "likelihood": likelihood}
     if issubclass(engine, SkewPreferenceGP):
-        given["num_draws"] = 512
+        arguments["num_draws"] = 512
     if X.shape[-1] > 1:
-        model = engine(X, covar_module=WithCovariates(kernel()), **given)
+        model = engine(X, covar_module=WithCovariates(kernel()), **arguments)
     else:
-        model = engine(X, covar_module=kernel(), **given)
+        model = engine(X, covar_module=kernel(), **arguments)
         if model.num_covariates:
             model.covariate_module.scale = SCALES
     return model.eval()
@@ -107,16 +107,16 @@ def as_points(block: Any) -> tuple[Feedback, Tensor]:
         return len(rows) - 1
 
     if isinstance(block, Comparisons):
-        whole = torch.cat([getattr(block, name) for name in block.index_fields])
+        indices = torch.cat([getattr(block, name) for name in block.index_fields])
         options = [
             [add(int(a), c), add(int(b), 0 * c)]
-            for (a, b), c in zip(whole, block.covariates, strict=True)
+            for (a, b), c in zip(indices, block.covariates, strict=True)
         ]
         numbers = torch.tensor(options)
         num_pairs = 0 if block.pairs is None else len(block.pairs)
         ties = numbers[num_pairs:] if block.ties is not None else None
-        told = Comparisons(numbers[:num_pairs] if num_pairs else None, ties)
-        return told, torch.stack(rows)
+        comparisons = Comparisons(numbers[:num_pairs] if num_pairs else None, ties)
+        return comparisons, torch.stack(rows)
     sets = getattr(block, block.index_fields[0])
     numbers = torch.full_like(sets, -1)
     for i, j in itertools.product(range(len(sets)), range(sets.shape[-1])):
@@ -147,8 +147,8 @@ SEEN = [
 def test_covariates_are_further_features_of_options(engine, cell) -> None:
     block = with_covariates(cell.feedback)
     model = model_of(engine, cell, block)
-    told, points = as_points(block)
-    truth = model_of(engine, cell, told, points)
+    answers, points = as_points(block)
+    truth = model_of(engine, cell, answers, points)
     torch.testing.assert_close(
         model.log_evidence(), truth.log_evidence(), rtol=1e-7, atol=1e-7
     )
@@ -165,16 +165,16 @@ def test_covariates_are_further_features_of_options(engine, cell) -> None:
     )
     mean, covariance = weights.mean.squeeze(-1), weights.covariance_matrix
     assert_same_moments(engine, (mean.detach(), covariance.detach()), expected)
-    shown = normal(3, 2, seed=3)
-    options = model.option_posterior(NEW, shown)
-    expected = moments(truth, torch.cat([NEW, shown], dim=-1))
+    covariates = normal(3, 2, seed=3)
+    options = model.option_posterior(NEW, covariates)
+    expected = moments(truth, torch.cat([NEW, covariates], dim=-1))
     mean, covariance = options.mean.squeeze(-1), options.covariance_matrix
     assert_same_moments(engine, (mean.detach(), covariance.detach()), expected)
     # Answers that were left out, with covariates of their own.
     held_out = with_covariates(cell.feedback, seed=1)
-    told, points = as_points(held_out)
+    answers, points = as_points(held_out)
     scores = predictive_log_probability(held_out, model, POINTS)
-    wanted = predictive_log_probability(told, truth, points)
+    wanted = predictive_log_probability(answers, truth, points)
     allowed = torch.full_like(wanted, 1e-5)
     if issubclass(engine, SkewPreferenceGP):
         # Two means of 512 probabilities p, whose variance is below p (1 - p).
@@ -218,20 +218,20 @@ def test_answers_with_covariates_live_as_others_do(index) -> None:
         assert same_answers(clone.feedback[0], block)
         torch.testing.assert_close(moments(clone), expected, rtol=0, atol=1e-9)
     # One by one, and with counts.
-    many = counted(generator, block, most=4)
-    single = many.repeated(1000)
-    told = [model_of(EPPreferenceGP, cell, b) for b in (many, single)]
-    torch.testing.assert_close(*map(moments, told), rtol=1e-6, atol=1e-8)
+    counted_block = counted(generator, block, largest=4)
+    single = counted_block.repeated(1000)
+    models = [model_of(EPPreferenceGP, cell, b) for b in (counted_block, single)]
+    torch.testing.assert_close(*map(moments, models), rtol=1e-6, atol=1e-8)
     # In batches, and with copies of points.
     twice = POINTS.repeat(2, 1).expand(2, -1, -1)
     pair = with_covariates(cell.feedback, seed=5)
     stacked = [torch.stack([b.covariates for b in (block, pair)])]
     batch = dataclasses.replace(block.shifted(len(POINTS)), covariates=stacked[0])
     batched = moments(model_of(EPPreferenceGP, cell, batch, twice))
-    for i, one in enumerate((block, pair)):
-        alone = moments(model_of(EPPreferenceGP, cell, one))
-        own = tuple(part[i] for part in batched)
-        torch.testing.assert_close(own, alone, rtol=0, atol=1e-6)
+    for i, joined_part in enumerate((block, pair)):
+        alone = moments(model_of(EPPreferenceGP, cell, joined_part))
+        element_parts = tuple(part[i] for part in batched)
+        torch.testing.assert_close(element_parts, alone, rtol=0, atol=1e-6)
     model.float()
     assert model.covariate_posterior().mean.dtype == torch.float32
     assert_same_moments(
@@ -249,16 +249,16 @@ def test_further_answers_join_those_before(engine) -> None:
     first, second = (with_covariates(cell.feedback, seed=seed) for seed in (0, 1))
     before = model_of(engine, cell, first)
     _ = moments(before)
-    more = POINTS.flip(0) + 0.1
-    model = before.condition_on_observations(more, second)
+    new_points = POINTS.flip(0) + 0.1
+    model = before.condition_on_observations(new_points, second)
     joined = first.followed_by(second.shifted(len(POINTS)))
-    anew = model_of(engine, cell, joined, torch.cat([POINTS, more]))
+    anew = model_of(engine, cell, joined, torch.cat([POINTS, new_points]))
     assert_same_moments(engine, moments(model), moments(anew))
-    found, wanted = (
+    actual, wanted = (
         (w.mean.squeeze(-1).detach(), w.covariance_matrix.detach())
         for w in (model.covariate_posterior(), anew.covariate_posterior())
     )
-    assert_same_moments(engine, found, wanted)
+    assert_same_moments(engine, actual, wanted)
 
 
 def test_intervals_of_weights_cover_as_often_as_they_say() -> None:
@@ -274,13 +274,15 @@ def test_intervals_of_weights_cover_as_often_as_they_say() -> None:
     pairs = torch.rand(sets, m, n, generator=generator).topk(2).indices
     first = 1 - 2.0 * (torch.rand(sets, m, generator=generator) < 0.5).double()
     z = f.gather(-1, pairs[..., 0]) - f.gather(-1, pairs[..., 1]) + first * w
-    heard = z + math.sqrt(2) * torch.randn(sets, m, generator=generator, dtype=DOUBLE)
-    won = (heard > 0).unsqueeze(-1)
-    told = Comparisons(
+    perceived = z + math.sqrt(2) * torch.randn(
+        sets, m, generator=generator, dtype=DOUBLE
+    )
+    won = (perceived > 0).unsqueeze(-1)
+    comparisons = Comparisons(
         torch.where(won, pairs, pairs.flip(-1)),
         covariates=torch.where(won, first.unsqueeze(-1), -first.unsqueeze(-1)),
     )
-    model = EPPreferenceGP(X, told, covar_module=covar).eval()
+    model = EPPreferenceGP(X, comparisons, covar_module=covar).eval()
     weights = model.covariate_posterior()
     error = (weights.mean.squeeze(-1) - w) / weights.variance.squeeze(-1).sqrt()
     # Standard normal where the posterior is right: four standard errors.
@@ -299,16 +301,16 @@ def biased_answers(seed: int, m: int, bias: float) -> Comparisons:
     gap = 3 * (POINTS[pairs[:, 0], 0] - POINTS[pairs[:, 1], 0]) + bias
     noise = torch.randn(m, generator=generator, dtype=DOUBLE)
     won = (gap + math.sqrt(2) * noise > 0).unsqueeze(-1)
-    ones = torch.ones(m, 1, dtype=DOUBLE)
+    unit = torch.ones(m, 1, dtype=DOUBLE)
     return Comparisons(
         torch.where(won, pairs, pairs.flip(-1)),
-        covariates=torch.where(won, ones, -ones),
+        covariates=torch.where(won, unit, -unit),
     )
 
 
 def test_a_fit_finds_a_bias_and_scores_know_it() -> None:
-    told = biased_answers(0, 300, 1.0)
-    model = EPPreferenceGP(POINTS, told)
+    answers = biased_answers(0, 300, 1.0)
+    model = EPPreferenceGP(POINTS, answers)
     raw = model.covariate_module.raw_scale
     before = raw.detach().clone()
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
@@ -316,13 +318,13 @@ def test_a_fit_finds_a_bias_and_scores_know_it() -> None:
     low, high = model.covariate_posterior().interval(0.95)
     assert 0.6 < low.item() < 1.0 < high.item() < 1.4
     table = cross_validate_model(model, 3, fit=None)
-    blind = Comparisons(told.pairs)
-    other = EPPreferenceGP(POINTS, blind, covar_module=model.covar_module)
-    without = cross_validate_model(other, 3, fit=None)
+    blind = Comparisons(answers.pairs)
+    blind_model = EPPreferenceGP(POINTS, blind, covar_module=model.covar_module)
+    without = cross_validate_model(blind_model, 3, fit=None)
     (scores,) = answer_scores(
-        [HeldOutAnswers(model.eval(), [told], POINTS)]
+        [HeldOutAnswers(model.eval(), [answers], POINTS)]
     ).itertuples()
-    likely = predictive_log_probability(told, model, POINTS) > math.log(0.5)
+    likely = predictive_log_probability(answers, model, POINTS) > math.log(0.5)
     assert scores.accuracy == pytest.approx(float(likely.double().mean()))
     gain = without.loc["duels", "log_loss"] - table.loc["duels", "log_loss"]
     assert gain > 0.03
@@ -336,65 +338,70 @@ def test_a_fit_finds_a_bias_and_scores_know_it() -> None:
 def test_an_ensemble_averages_over_its_scales() -> None:
     pytest.importorskip("jax")
     pytest.importorskip("numpyro")
-    told = with_covariates(Comparisons(PAIRS), p=1)
+    answers = with_covariates(Comparisons(PAIRS), p=1)
     likelihood = PairwiseProbitLikelihood(NOISE)
-    given: dict[str, Any] = {"likelihood": likelihood, "covar_module": kernel()}
-    ensemble = FullyBayesianEPPreferenceGP(POINTS, told, **copy.deepcopy(given))
+    arguments: dict[str, Any] = {"likelihood": likelihood, "covar_module": kernel()}
+    ensemble = FullyBayesianEPPreferenceGP(POINTS, answers, **copy.deepcopy(arguments))
     with pytest.raises(BotorchPrefError, match="have not been sampled yet"):
         ensemble.covariate_posterior()
     scales = torch.tensor([0.3, 1.5], dtype=DOUBLE)
-    one = EPPreferenceGP(POINTS, told, **copy.deepcopy(given)).eval()
-    name, raws, means, shown = "covariate_module.raw_scale", [], [], []
+    element_model = EPPreferenceGP(POINTS, answers, **copy.deepcopy(arguments)).eval()
+    name, raws, means, draws = "covariate_module.raw_scale", [], [], []
     for scale in scales:
-        one.covariate_module.scale = scale
-        raws.append(one.covariate_module.raw_scale.detach().clone())
-        means.append(one.covariate_posterior().mean.detach())
-        shown.append(one.option_posterior(NEW, NEW).mean.detach())
-    samples = {n: p.detach().expand(2, *p.shape) for n, p in one.named_parameters()}
+        element_model.covariate_module.scale = scale
+        raws.append(element_model.covariate_module.raw_scale.detach().clone())
+        means.append(element_model.covariate_posterior().mean.detach())
+        draws.append(element_model.option_posterior(NEW, NEW).mean.detach())
+    samples = {
+        n: p.detach().expand(2, *p.shape) for n, p in element_model.named_parameters()
+    }
     ensemble.load_mcmc_samples(samples | {name: torch.stack(raws)})
     ensemble.eval()
     weights = ensemble.covariate_posterior()
     torch.testing.assert_close(weights.mixture_mean, torch.stack(means).mean(0))
     options = ensemble.option_posterior(NEW, NEW)
-    torch.testing.assert_close(options.mixture_mean, torch.stack(shown).mean(0))
-    ensemble.load_state_dict(one.state_dict())
+    torch.testing.assert_close(options.mixture_mean, torch.stack(draws).mean(0))
+    ensemble.load_state_dict(element_model.state_dict())
     torch.testing.assert_close(ensemble.covariate_module.scale, scales[1:])
 
 
 def test_covariates_that_cannot_be_are_refused() -> None:
     pairs, sets = PAIRS[:2], CHOICES.sets
-    one = torch.ones(2, 1, dtype=DOUBLE)
+    unit = torch.ones(2, 1, dtype=DOUBLE)
     for wrong, match in (
-        (one.long(), "got torch.int64"),
-        (one[0], r"expected batch_shape x 2 x p"),
-        (one[:1], r"shape \(1, 1\)"),
-        (one * torch.nan, r"covariates\[0, 0\] is nan"),
-        (one * -1e8, r"covariates\[0, 0\] is -1.*e.*of at most 1e\+06, .*standardised"),
+        (unit.long(), "got torch.int64"),
+        (unit[0], r"expected batch_shape x 2 x p"),
+        (unit[:1], r"shape \(1, 1\)"),
+        (unit * torch.nan, r"covariates\[0, 0\] is nan"),
+        (
+            unit * -1e8,
+            r"covariates\[0, 0\] is -1.*e.*of at most 1e\+06, .*standardised",
+        ),
         ([[1.0], [1.0]], "got list"),
     ):
         with pytest.raises(FeedbackError, match=match):
             Comparisons(pairs, covariates=wrong)
     with pytest.raises(FeedbackError, match="all options of an answer share"):
         Choices(sets, CHOICES.chosen, covariates=torch.ones(3, 1, dtype=DOUBLE))
-    two = Comparisons(pairs, covariates=one.repeat(1, 2))
-    told = Comparisons(pairs, covariates=one)
+    two = Comparisons(pairs, covariates=unit.repeat(1, 2))
+    comparisons = Comparisons(pairs, covariates=unit)
     with pytest.raises(FeedbackError, match="1 columns in one block and 2"):
-        told.followed_by(two)
+        comparisons.followed_by(two)
     ranked = with_covariates(CELLS[3].feedback)
     with pytest.raises(FeedbackError, match=r"have \[1, 2\] covariates"):
-        EPPreferenceGP(POINTS, told, feedback=[ranked])
+        EPPreferenceGP(POINTS, comparisons, feedback=[ranked])
     model = EPPreferenceGP(POINTS, Comparisons(pairs)).eval()
     with pytest.raises(UnsupportedFeedbackError, match="has weights for 0"):
-        model.condition_on_observations(NEW, told)
+        model.condition_on_observations(NEW, comparisons)
     with pytest.raises(UnsupportedFeedbackError, match="PlackettLuceRegression"):
-        PlackettLuceRegression(POINTS, feedback=[told])
+        PlackettLuceRegression(POINTS, feedback=[comparisons])
     with pytest.raises(BotorchPrefError, match="no weights of covariates"):
         model.covariate_posterior()
-    known = EPPreferenceGP(POINTS, told).eval()
+    answered_model = EPPreferenceGP(POINTS, comparisons).eval()
     with pytest.raises(FeedbackError, match="covariates must be a tensor"):
-        known.option_posterior(NEW, [[1.0]])
+        answered_model.option_posterior(NEW, [[1.0]])
     with pytest.raises(FeedbackError, match="one row a point"):
-        known.option_posterior(NEW, torch.ones(2, 1, dtype=DOUBLE))
+        answered_model.option_posterior(NEW, torch.ones(2, 1, dtype=DOUBLE))
     choices = with_covariates(CELLS[4].feedback)
     with pytest.raises(UnsupportedFeedbackError, match="takes no covariates"):
         VariationalPreferenceGP(POINTS, feedback=[choices]).log_evidence()

@@ -100,21 +100,21 @@ def ranking_data_set(indices, ranks) -> RankingDataset:
 @given(order=st.permutations(range(6)), size=st.integers(3, 6), data=st.data())
 def test_any_presentation_of_a_ranking_gives_that_ranking(order, size, data) -> None:
     best_first = list(order[:size])
-    shown = data.draw(st.permutations(best_first))
-    ranks = [best_first.index(item) for item in shown]
-    (block,) = inputs_from_dataset(ranking_data_set([shown], [ranks]))["feedback"]
+    draw = data.draw(st.permutations(best_first))
+    ranks = [best_first.index(item) for item in draw]
+    (block,) = inputs_from_dataset(ranking_data_set([draw], [ranks]))["feedback"]
     assert block.orders.tolist() == [best_first]
 
 
-@pytest.mark.parametrize("others", [[], [[0, 1]]])
-def test_two_equal_ranks_are_a_tie(others) -> None:
-    indices = [[3, 1], [0, 2]][: 1 + len(others)]
-    made = inputs_from_dataset(ranking_data_set(indices, [[0, 0], *others]))
-    block = made["comparisons"]
+@pytest.mark.parametrize("orders", [[], [[0, 1]]])
+def test_two_equal_ranks_are_a_tie(orders) -> None:
+    indices = [[3, 1], [0, 2]][: 1 + len(orders)]
+    data_inputs = inputs_from_dataset(ranking_data_set(indices, [[0, 0], *orders]))
+    block = data_inputs["comparisons"]
     assert block.ties.tolist() == [[3, 1]]
-    assert (block.pairs is None) == (not others)
-    assert not others or block.pairs.tolist() == [[0, 2]]
-    model = EPPreferenceGP(made["datapoints"], block)
+    assert (block.pairs is None) == (not orders)
+    assert not orders or block.pairs.tolist() == [[0, 2]]
+    model = EPPreferenceGP(data_inputs["datapoints"], block)
     assert model.feedback == (block,)
 
 

@@ -167,17 +167,19 @@ def test_analytic_acquisition_functions(model: Any) -> None:
 
 
 def test_membership_in_model_lists(model: Any) -> None:
-    other = type(model)(points(), duels(points()).flip(-1))
-    both = ModelList(model, other)
-    assert both.num_outputs == 2
+    reversed_model = type(model)(points(), duels(points()).flip(-1))
+    model_list = ModelList(model, reversed_model)
+    assert model_list.num_outputs == 2
     new = points(40)[20:].view(10, 2, 3)
-    posterior = both.posterior(new)
-    expected = torch.cat([m.posterior(new).mean for m in (model, other)], dim=-1)
+    posterior = model_list.posterior(new)
+    expected = torch.cat(
+        [m.posterior(new).mean for m in (model, reversed_model)], dim=-1
+    )
     torch.testing.assert_close(posterior.mean, expected)
     sampler = get_sampler(posterior, torch.Size([4]), seed=0)
     assert sampler(posterior).shape == (4, 10, 2, 2)
-    only = both.subset_output([1]).posterior(new)
-    torch.testing.assert_close(only.mean, other.posterior(new).mean)
+    only = model_list.subset_output([1]).posterior(new)
+    torch.testing.assert_close(only.mean, reversed_model.posterior(new).mean)
 
 
 def test_a_model_of_nothing_cannot_be_trained(cls: Any) -> None:
@@ -205,13 +207,13 @@ def test_what_preference_exploration_reads(cls: Any) -> None:
 def test_membership_in_gaussian_model_lists(cls: Any) -> None:
     x = points()
     models = cls(x, duels(x)), cls(x, duels(x).flip(-1))
-    both = ModelListGP(*models)
-    assert both.num_outputs == 2
+    joint_list = ModelListGP(*models)
+    assert joint_list.num_outputs == 2
     if cls is SkewPreferenceGP:
         with pytest.raises(AttributeError, match=r"ModelListGP.*ModelList takes"):
-            both.posterior(x[:3])
+            joint_list.posterior(x[:3])
         return
-    posterior = both.posterior(x[:3])
+    posterior = joint_list.posterior(x[:3])
     expected = torch.cat([m.posterior(x[:3]).mean for m in models], dim=-1)
     torch.testing.assert_close(posterior.mean, expected)
 
@@ -253,25 +255,25 @@ def test_strict_new_data_have_the_shapes_of_the_old(cls: Any) -> None:
 def test_a_transform_that_changes_the_number_of_features(cls: Any) -> None:
     x = points()
     kinds = torch.nn.functional.one_hot((x[:, 0] > 0.5).long(), 2).to(x)
-    given = torch.cat([x, kinds], dim=-1)
-    model = cls(given, duels(x), input_transform=OneHotToNumeric(5, {3: 2})).eval()
+    joined = torch.cat([x, kinds], dim=-1)
+    model = cls(joined, duels(x), input_transform=OneHotToNumeric(5, {3: 2})).eval()
     numbers = torch.cat([x, kinds[:, 1:]], dim=-1)
     expected = cls(numbers, duels(x)).eval().posterior(numbers[:4])
-    torch.testing.assert_close(model.posterior(given[:4]).mean, expected.mean)
+    torch.testing.assert_close(model.posterior(joined[:4]).mean, expected.mean)
     path = draw_matheron_paths(model, sample_shape=torch.Size([3]))
-    assert bool(path(given).isfinite().all())
+    assert bool(path(joined).isfinite().all())
 
 
 def test_warnings_about_inputs_point_to_the_line_that_gave_them(cls: Any) -> None:
     """A range of 500; a transform mends it, and a kernel is one's own."""
     x, pairs = points(), duels(points())
     unequal = x * torch.tensor([1.0, 500.0, 0.001]).to(x)
-    for given, message in (
+    for wrong, message in (
         (x.float(), "double precision"),
         (unequal, "range of .* the default kernel .*Normalize"),
     ):
         with pytest.warns(InputDataWarning, match=message) as caught:
-            cls(given, pairs)
+            cls(wrong, pairs)
         assert [w.filename for w in caught] == [__file__]
     cls(unequal, pairs, input_transform=Normalize(3))
     cls(unequal, pairs, covar_module=ScaleKernel(RBFKernel(ard_num_dims=3)))
@@ -319,13 +321,13 @@ def test_designs_are_valued_by_preferences_over_their_outcomes(cls: Any) -> None
     x = points()
     preference = cls(x, duels(x)).eval()
     draws = LearnedObjective(preference, sample_shape=torch.Size([4000]), seed=0)
-    seen = draws(x.expand(1, *x.shape))
+    paths = draws(x.expand(1, *x.shape))
     posterior = preference.posterior(x)
     mean, variance = (m.flatten() for m in (posterior.mean, posterior.variance))
     # Five standard errors; a variance has the most of them, under skewed posteriors.
-    assert bool(((seen.mean(0) - mean).abs() < 5 * (variance / 4000).sqrt()).all())
+    assert bool(((paths.mean(0) - mean).abs() < 5 * (variance / 4000).sqrt()).all())
     torch.testing.assert_close(
-        seen.var(0), variance, rtol=5 * (4 / 4000) ** 0.5, atol=0
+        paths.var(0), variance, rtol=5 * (4 / 4000) ** 0.5, atol=0
     )
     designs = x[:, :2].double()
     outcomes = SingleTaskGP(designs, x.double(), torch.full_like(x, 1e-3))
@@ -359,7 +361,7 @@ def test_designs_are_valued_by_preferences_over_their_outcomes(cls: Any) -> None
 def test_it_is_no_ensemble(cls: Any) -> None:
     x = points()
     model = cls(x, None)
-    both = ModelList(model, SingleTaskGP(x, utility(x).unsqueeze(-1)))
-    for single in (model, both, ModelList(both, model)):
+    model_list = ModelList(model, SingleTaskGP(x, utility(x).unsqueeze(-1)))
+    for single in (model, model_list, ModelList(model_list, model)):
         assert not is_ensemble(single)
         assert not is_fully_bayesian(single)

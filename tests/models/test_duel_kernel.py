@@ -61,8 +61,8 @@ def test_the_kernel_is_the_sum_over_sets_of_inputs() -> None:
             expected += math.prod(weights) * product
             total += math.prod(weights)
     torch.testing.assert_close(kernel(X).to_dense(), expected / total)
-    ones = torch.ones(7, dtype=DOUBLE)
-    torch.testing.assert_close(kernel(X, diag=True), ones)
+    unit = torch.ones(7, dtype=DOUBLE)
+    torch.testing.assert_close(kernel(X, diag=True), unit)
     torch.testing.assert_close(kernel(X, X[:4]).to_dense(), expected[:, :4] / total)
 
 
@@ -80,9 +80,9 @@ def sum_over_sets(log_odds: Tensor, correlations: Tensor) -> Tensor:
     return torch.einsum("s,sqm->qm", weights, products)
 
 
-def matern(X: Tensor, other: Tensor, lengthscale: Tensor) -> Tensor:
+def matern(X: Tensor, second_points: Tensor, lengthscale: Tensor) -> Tensor:
     """Correlations by each input; GPyTorch takes squares apart, which costs digits."""
-    offset = X.mT.unsqueeze(-1) - other.mT.unsqueeze(-2)
+    offset = X.mT.unsqueeze(-1) - second_points.mT.unsqueeze(-2)
     root = math.sqrt(5) * offset.abs() / lengthscale[:, None, None]
     return (1 + root + root.square() / 3) * torch.exp(-root)
 
@@ -108,11 +108,11 @@ def test_extreme_relevances_keep_their_digits(log_odds: list[float]) -> None:
     expected = sum_over_sets(
         kernel.raw_relevance, matern(X, X, kernel.lengthscale.flatten())
     )
-    found = kernel(X).to_dense()
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-15)
+    dense_kernel = kernel(X).to_dense()
+    torch.testing.assert_close(dense_kernel, expected, rtol=1e-12, atol=1e-15)
     sources = kernel.raw_relevance, kernel.raw_lengthscale, X
     for part, truth in zip(
-        torch.autograd.grad((pull * found).sum(), sources),
+        torch.autograd.grad((pull * dense_kernel).sum(), sources),
         torch.autograd.grad((pull * expected).sum(), sources),
         strict=True,
     ):
@@ -138,14 +138,14 @@ def test_options_of_a_choice_are_exchangeable() -> None:
 def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
     """Of points on both sides, and once more; see also saturated relevances above."""
     kernel, X = mixed_kernel(), mixed_points(4)
-    other = mixed_points(3, seed=1)
+    second_points = mixed_points(3, seed=1)
 
     def value(raw: Tensor, log_lengths: Tensor, *points: Tensor) -> Tensor:
         state = {"raw_relevance": raw, "raw_lengthscale": log_lengths}
         return torch.func.functional_call(kernel, state, points).to_dense()
 
     raw = torch.tensor(log_odds, dtype=DOUBLE)
-    inputs = raw, kernel.raw_lengthscale.detach().clone(), X, other
+    inputs = raw, kernel.raw_lengthscale.detach().clone(), X, second_points
     for tensor in inputs:
         tensor.requires_grad_(True)
     torch.autograd.gradcheck(value, inputs)
@@ -162,16 +162,16 @@ def test_models_of_a_batch_have_relevances_of_their_own() -> None:
             single.raw_lengthscale -= place
             kernel.raw_relevance[place] = single.raw_relevance
             kernel.raw_lengthscale[place] = single.raw_lengthscale
-    X, other = mixed_points(4), mixed_points(2 * 4, seed=1).unflatten(0, (2, 4))
+    X, second_points = mixed_points(4), mixed_points(2 * 4, seed=1).unflatten(0, (2, 4))
     pull = uniform(2, 4, 4, seed=2)
     for diag in (False, True):
-        found = kernel(X, other, diag=diag)
-        covariances = found if diag else found.to_dense()
+        covariance = kernel(X, second_points, diag=diag)
+        covariances = covariance if diag else covariance.to_dense()
         weights = pull[..., 0] if diag else pull
         (weights * covariances).sum().backward()
         for place, single in enumerate(alone):
             single.zero_grad()
-            alone_found = single(X, other[place], diag=diag)
+            alone_found = single(X, second_points[place], diag=diag)
             expected = alone_found if diag else alone_found.to_dense()
             torch.testing.assert_close(covariances[place], expected)
             (weights[place] * expected).sum().backward()
@@ -248,11 +248,11 @@ def test_priors_and_start(dim: int, mode: float) -> None:
     )
     scale = {1: 10.0, 6: 10.0, 20: 3.0, 64: 0.9375}[dim]
     assert float(kernel.outputscale.detach()) == pytest.approx(scale)
-    for prior, at, spread in (
+    for prior, most_probable, spread in (
         (base.lengthscale_prior, mode, 0.5),
         (kernel.outputscale_prior, scale, 0.7),
     ):
-        values = at * torch.tensor([0.2, 1.0, 5.0], dtype=DOUBLE)
+        values = most_probable * torch.tensor([0.2, 1.0, 5.0], dtype=DOUBLE)
         density = prior.log_prob(values)
         expected = -(math.log(5) ** 2) / (2 * spread**2)
         assert float(density[0] - density[1]) == pytest.approx(expected, rel=1e-5)

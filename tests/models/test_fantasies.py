@@ -95,12 +95,12 @@ def test_samplers_of_pairs_will_do(engine) -> None:
         DuelSampler(shape, seed=1),
         SobolQMCNormalSampler(shape, seed=1),
     ]
-    first, *others = (model.fantasize(NEW, s).comparisons for s in samplers)
-    assert all(torch.equal(first, other) for other in others)
-    few = PairwiseSobolQMCNormalSampler(shape, seed=1, max_num_comparisons=2)
-    some = model.fantasize(NEW, few).comparisons[:, len(PAIRS) :]
-    assert some.shape == (5, 2, 2)
-    for mine, theirs in zip(some.tolist(), first.tolist(), strict=True):
+    first, *later_comparisons = (model.fantasize(NEW, s).comparisons for s in samplers)
+    assert all(torch.equal(first, comparison) for comparison in later_comparisons)
+    short_sampler = PairwiseSobolQMCNormalSampler(shape, seed=1, max_num_comparisons=2)
+    fantasy_pairs = model.fantasize(NEW, short_sampler).comparisons[:, len(PAIRS) :]
+    assert fantasy_pairs.shape == (5, 2, 2)
+    for mine, theirs in zip(fantasy_pairs.tolist(), first.tolist(), strict=True):
         assert all(pair in theirs for pair in mine)
         assert mine[0] != mine[1]
     assert bool((np.random.get_state()[1] == state).all())  # noqa: NPY002

@@ -67,24 +67,24 @@ def test_copies_keep_answers_and_predictions(engine, cell) -> None:
     model.log_evidence().backward()
     expected = moments(model)
     priors = [name for name, *_ in model.named_priors()]
-    for other in (*fresh, *(clone(model) for clone in CLONES)):
-        assert same_answers(other.feedback[0], cell.feedback)
-        assert [name for name, *_ in other.named_priors()] == priors
-        torch.testing.assert_close(other.datapoints, POINTS)
-        torch.testing.assert_close(moments(other), expected, rtol=0, atol=1e-6)
+    for tested in (*fresh, *(clone(model) for clone in CLONES)):
+        assert same_answers(tested.feedback[0], cell.feedback)
+        assert [name for name, *_ in tested.named_priors()] == priors
+        torch.testing.assert_close(tested.datapoints, POINTS)
+        torch.testing.assert_close(moments(tested), expected, rtol=0, atol=1e-6)
 
 
 @each_answer
 def test_the_state_dict_carries_every_parameter(engine, cell) -> None:
-    model, other = made(engine, cell), made(engine, cell)
+    model, loaded = made(engine, cell), made(engine, cell)
     generator = Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.rand(parameter.shape, generator=generator))
-    stale = other.log_evidence()
-    other.load_state_dict(model.state_dict())
-    assert_same_model(engine, other, model)
-    assert abs(float((other.log_evidence() - stale).detach())) > 1e-3
+    stale = loaded.log_evidence()
+    loaded.load_state_dict(model.state_dict())
+    assert_same_model(engine, loaded, model)
+    assert abs(float((loaded.log_evidence() - stale).detach())) > 1e-3
 
 
 @each_part
@@ -114,11 +114,11 @@ def test_answers_without_a_likelihood_are_refused_at_once(engine, cell) -> None:
     model = made(engine, cell)
     before = moments(model)
     kind = Validity if type(cell.feedback) is not Validity else OrdinalRatings
-    other = next(c.feedback for c in CELLS if type(c.feedback) is kind)
+    other_answers = next(c.feedback for c in CELLS if type(c.feedback) is kind)
     with pytest.raises(
         UnsupportedFeedbackError, match=f"no likelihood for {kind.__name__}"
     ):
-        model.set_train_data(feedback=[other])
+        model.set_train_data(feedback=[other_answers])
     assert same_answers(model.feedback[0], cell.feedback)
     assert_same_moments(engine, moments(model), before)
 
@@ -128,16 +128,16 @@ def test_answers_without_a_likelihood_are_refused_at_once(engine, cell) -> None:
 
 @each_part
 def test_batches_equal_their_elements(engine, cell) -> None:
-    other = other_answers(cell)
-    both = with_feedback(cell, stacked(cell.feedback, other.feedback))
+    second_answers = other_answers(cell)
+    batched = with_feedback(cell, stacked(cell.feedback, second_answers.feedback))
     points = torch.stack([POINTS, POINTS.square() + 0.1])
     first = made(engine, cell)
     for data in (POINTS, points):
-        model = made(engine, both, data)
+        model = made(engine, batched, data)
         assert model.batch_shape == (2,)
         mean, covariance = moments(model)
         evidence = model.log_evidence()
-        second = made(engine, other, data.expand_as(points)[1])
+        second = made(engine, second_answers, data.expand_as(points)[1])
         for i, single in enumerate((first, second)):
             assert_same_moments(engine, (mean[i], covariance[i]), moments(single))
             torch.testing.assert_close(
@@ -149,12 +149,12 @@ def test_batches_equal_their_elements(engine, cell) -> None:
     "cell", [c for c in CELLS if takes(SkewPreferenceGP, c)], ids=names
 )
 def test_exact_evidences_of_batches_are_those_of_their_elements(cell) -> None:
-    other = other_answers(cell)
-    both = with_feedback(cell, stacked(cell.feedback, other.feedback))
+    second_answers = other_answers(cell)
+    batched = with_feedback(cell, stacked(cell.feedback, second_answers.feedback))
     with torch.no_grad():
         batch, *parts = (
             made(SkewPreferenceGP, c, exact_evidence=True).log_evidence()
-            for c in (both, cell, other)
+            for c in (batched, cell, second_answers)
         )
     # Bridge sampling from 256 draws that EP's Gaussian is close to: 0.02 nats.
     torch.testing.assert_close(batch, torch.stack(parts), rtol=0, atol=0.1)
@@ -238,15 +238,15 @@ def test_the_unit_of_utility_does_not_matter(engine, cell, seed, log_c) -> None:
         pytest.skip("The likelihood has a unit of its own.")
     random, points, _ = random_case(cell, seed, 4)
     c = 10.0**log_c
-    one, other = (made(engine, scaled_by(random, k), points) for k in (1.0, c))
-    other.covar_module.outputscale = c * one.covar_module.outputscale.detach()
-    if hasattr(one.mean_module, "constant"):
-        other.mean_module.initialize(
-            constant=math.sqrt(c) * one.mean_module.constant.detach()
+    plain, rescaled = (made(engine, scaled_by(random, k), points) for k in (1.0, c))
+    rescaled.covar_module.outputscale = c * plain.covar_module.outputscale.detach()
+    if hasattr(plain.mean_module, "constant"):
+        rescaled.mean_module.initialize(
+            constant=math.sqrt(c) * plain.mean_module.constant.detach()
         )
-    mean, covariance = moments(other)
+    mean, covariance = moments(rescaled)
     scaled = mean / math.sqrt(c), covariance / c
-    assert_same_moments(engine, scaled, moments(one))
+    assert_same_moments(engine, scaled, moments(plain))
     torch.testing.assert_close(
-        other.log_evidence(), one.log_evidence(), rtol=1e-6, atol=1e-6
+        rescaled.log_evidence(), plain.log_evidence(), rtol=1e-6, atol=1e-6
     )

@@ -56,8 +56,8 @@ def duels(num_duels: int, seed: int, noise: float = 0.3) -> tuple[Tensor, Tensor
     first = torch.arange(num_duels)
     pairs = torch.stack([first, first + 1], dim=-1)
     f = 2 * (5 * X[:, 0]).sin() - X[:, 1]
-    heard = f[pairs] + noise * normal(num_duels, 2, seed=seed + 100)
-    return X, pairs.gather(-1, heard.argsort(-1, descending=True))
+    perceived = f[pairs] + noise * normal(num_duels, 2, seed=seed + 100)
+    return X, pairs.gather(-1, perceived.argsort(-1, descending=True))
 
 
 def objective_of(model: PreferenceGP) -> PreferenceMarginalLogLikelihood:
@@ -87,8 +87,8 @@ def num_newton(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of evaluations of all fits by Newton's method."""
     counts: list[int] = []
 
-    def counted(*given: Any) -> Any:
-        result = minimize_by_newton(*given)
+    def counted(*arguments: Any) -> Any:
+        result = minimize_by_newton(*arguments)
         counts.append(result.nfev)
         return result
 
@@ -101,20 +101,20 @@ def num_newton(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("kernel", [None, matern], ids=["default", "Matern"])
 def test_the_optimum_is_that_of_l_bfgs(kernel, seed, engine, num_newton) -> None:
     X, pairs = duels(20, seed)
-    found = []
+    losses = []
     for optimizer in ({}, {"optimizer": fit_gpytorch_mll_scipy}):
         model = engine(X, pairs, covar_module=kernel and kernel(2))
         objective = objective_of(model)
         fit_gpytorch_mll(objective, **optimizer)
         assert not objective.training
         with torch.no_grad():
-            found.append((float(objective.log_posterior()), parameters(model)))
+            losses.append((float(objective.log_posterior()), parameters(model)))
     assert len(num_newton) == 1
     assert num_newton[0] <= 12
-    (newton, at), (other, where) = found
+    (newton, newton_scales), (reference, reference_scales) = losses
     # L-BFGS ends where a loss per answer changes by 2e-9.
-    assert newton >= other - 1e-6
-    torch.testing.assert_close(at, where, rtol=0, atol=2e-2)
+    assert newton >= reference - 1e-6
+    torch.testing.assert_close(newton_scales, reference_scales, rtol=0, atol=2e-2)
 
 
 @pytest.mark.parametrize("frozen", ["raw_outputscale", "raw_lengthscale"])
@@ -128,9 +128,9 @@ def test_what_is_frozen_stays(frozen: str, num_newton) -> None:
     before = raw.clone()
     fit_gpytorch_mll(objective_of(model))
     assert torch.equal(raw, before)
-    (other,) = (p for p in model.parameters() if p.requires_grad)
+    (parameter,) = (p for p in model.parameters() if p.requires_grad)
     model.train()
-    (slope,) = torch.autograd.grad(objective_of(model).log_posterior(), other)
+    (slope,) = torch.autograd.grad(objective_of(model).log_posterior(), parameter)
     assert float(slope.abs().max()) <= 1e-4 * model.num_data
     assert num_newton
 
@@ -168,13 +168,13 @@ OTHERS = {
 def test_other_fits_are_those_of_botorch(name, num_newton, monkeypatch) -> None:
     X, pairs = duels(9, 7)
     options = {key: make() for key, make in OTHERS.get(name, {}).items()}
-    asked: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     if name == "single":
         X = X.float()
     elif name == "batch":
         X, pairs = X.expand(2, -1, -1), pairs.expand(2, -1, -1)
     elif name == "method":
-        asked = {"optimizer_kwargs": {"options": {"maxiter": 100}}}
+        keywords = {"optimizer_kwargs": {"options": {"maxiter": 100}}}
     elif name == "many":
         monkeypatch.setattr(fitting, "_MOST_SCALES", 2)
     engine = EPPreferenceGP
@@ -187,7 +187,7 @@ def test_other_fits_are_those_of_botorch(name, num_newton, monkeypatch) -> None:
         model = engine(X, pairs, **options)
     objective = objective_of(model)
     before = float(objective.log_posterior().detach().sum())
-    fit_gpytorch_mll(objective, **asked)
+    fit_gpytorch_mll(objective, **keywords)
     assert not num_newton
     with torch.no_grad():
         assert float(objective.log_posterior().sum()) > before
@@ -212,7 +212,7 @@ def test_in_coordinates_of_priors_l_bfgs_finds_as_much(
     """In half as many evaluations, under a kernel without second derivatives."""
     X, pairs = duels_of_inputs(dim, options, seed=dim)
     choice = [[*range(dim, dim + options)]] if options else []
-    found, counts = [], []
+    losses, counts = [], []
     for optimizer in ({}, {"optimizer": fit_gpytorch_mll_scipy}):
         kernel = DuelKernel(dim + options, categorical=choice).double()
         answers = likelihood and likelihood.default_for(Comparisons(pairs))
@@ -225,9 +225,9 @@ def test_in_coordinates_of_priors_l_bfgs_finds_as_much(
         fit_gpytorch_mll(objective, **optimizer)
         counts.append(len(calls))
         with torch.no_grad():
-            found.append(float(objective.log_posterior()))
+            losses.append(float(objective.log_posterior()))
     # Slopes of at most 3e-3 in each of 26 directions, of curvatures above a quarter.
-    assert found[0] >= found[1] - 26 * 3e-3**2 / 2 / 0.25
+    assert losses[0] >= losses[1] - 26 * 3e-3**2 / 2 / 0.25
     assert counts[0] <= 0.7 * counts[1]
 
 
@@ -311,11 +311,11 @@ def test_convex_quadratics_end_at_their_minimum(seed: int, log_size: float) -> N
     root, linear = normal(4, 4, seed=seed).numpy(), normal(4, seed=seed + 1).numpy()
     matrix = 10**log_size * (root @ root.T + 0.1 * np.eye(4))
     evaluate, start = quadratic(matrix, linear), np.zeros(4)
-    found = minimize_by_newton(evaluate, start, evaluate(start))
+    optimum = minimize_by_newton(evaluate, start, evaluate(start))
     expected = np.linalg.solve(matrix, -linear)
-    assert found.success
-    left = found.fun - evaluate(expected).value
-    assert left <= 1e-5 * max(1.0, float(np.abs(found.fun)))
+    assert optimum.success
+    excess = optimum.fun - evaluate(expected).value
+    assert excess <= 1e-5 * max(1.0, float(np.abs(optimum.fun)))
 
 
 def rosenbrock(x: np.ndarray) -> Evaluation:
@@ -329,9 +329,9 @@ def rosenbrock(x: np.ndarray) -> Evaluation:
 @pytest.mark.parametrize("start", [(-1.2, 1.0), (0.0, 3.0), (2.0, -2.0)])
 def test_a_valley_that_bends_is_followed_to_its_end(start) -> None:
     x = np.array(start)
-    found = minimize_by_newton(rosenbrock, x, rosenbrock(x))
-    np.testing.assert_allclose(found.x, 1.0, atol=1e-3)
-    assert found.nfev <= 60
+    optimum = minimize_by_newton(rosenbrock, x, rosenbrock(x))
+    np.testing.assert_allclose(optimum.x, 1.0, atol=1e-3)
+    assert optimum.nfev <= 60
 
 
 def test_what_has_no_minimum_fails_with_a_message() -> None:
@@ -341,9 +341,9 @@ def test_what_has_no_minimum_fails_with_a_message() -> None:
         return Evaluation(-x[0], np.array([-1.0, 0.0]), np.zeros((2, 2)))
 
     for fun in (evaluate, bent):
-        found = minimize_by_newton(fun, x, fun(x))
-        assert not found.success
-        assert "No optimum" in found.message
+        optimum = minimize_by_newton(fun, x, fun(x))
+        assert not optimum.success
+        assert "No optimum" in optimum.message
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda cls: cls.__name__)
@@ -363,13 +363,13 @@ def test_an_optimum_at_infinity_ends_the_fit_as_that_of_botorch() -> None:
     X, pairs = uniform(6, 3, seed=2), torch.combinations(torch.arange(6))[:5]
     f = X.sum(-1)[pairs]
     pairs = pairs.gather(-1, f.argsort(-1, descending=True))
-    found = []
+    messages = []
     for optimizer in ({}, {"optimizer": fit_gpytorch_mll_scipy}):
         kernel = ScaleKernel(RBFKernel(ard_num_dims=3)).double()
         model = LaplacePreferenceGP(X, pairs, covar_module=kernel)
         fit_gpytorch_mll(objective_of(model), **optimizer)
-        found.append(float(model.log_evidence().detach()))
-    assert found[0] >= found[1] - 0.01
+        messages.append(float(model.log_evidence().detach()))
+    assert messages[0] >= messages[1] - 0.01
 
 
 def test_a_kernel_that_is_no_covariance_is_named() -> None:

@@ -90,15 +90,15 @@ def members(
     model: FullyBayesianPreferenceGP, cls: type[PreferenceGP], **kwargs: Any
 ) -> list[PreferenceGP]:
     """A model of its own for each draw."""
-    found = []
+    messages = []
     for i in range(model.num_mcmc_samples):
         member = build(cls, **kwargs)
         for name, parameter in member.named_parameters():
             value = model.get_parameter(name)
             if parameter.requires_grad:
                 parameter.data = value.detach()[i]
-        found.append(member.eval())
-    return found
+        messages.append(member.eval())
+    return messages
 
 
 # --- Sampling
@@ -239,10 +239,10 @@ def test_the_mean_has_a_prior_by_default() -> None:
 
 
 def test_a_missing_sampler_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
+    find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         "botorch_pref.models.fully_bayesian.find_spec",
-        lambda name: None if name == "numpyro" else found(name),
+        lambda name: None if name == "numpyro" else find_spec(name),
     )
     with pytest.raises(ImportError, match=r"need numpyro.*botorch-pref\[fully-bay"):
         FullyBayesianEPPreferenceGP(POINTS, PAIRS)
@@ -263,15 +263,15 @@ def test_before_sampling_there_is_no_posterior() -> None:
 # --- The ensemble
 
 
-@pytest.mark.parametrize(("cls", "one"), KINDS)
-def test_posterior_is_the_mixture_of_its_models(cls: Any, one: Any) -> None:
+@pytest.mark.parametrize(("cls", "member"), KINDS)
+def test_posterior_is_the_mixture_of_its_models(cls: Any, member: Any) -> None:
     model = ensemble(cls)
     X = uniform(5, 4, 2, seed=7)
     posterior = model.posterior(X)
     assert isinstance(posterior, GaussianMixturePosterior)
     assert model.batch_shape == (3,)
     assert posterior.mean.shape == (5, 3, 4, 1)
-    alone = members(model, one)
+    alone = members(model, member)
     means = torch.stack([m.posterior(X).mean for m in alone], dim=-3)
     variances = torch.stack([m.posterior(X).variance for m in alone], dim=-3)
     torch.testing.assert_close(posterior.mean, means, rtol=0, atol=1e-6)
@@ -292,53 +292,61 @@ def test_posterior_is_the_mixture_of_its_models(cls: Any, one: Any) -> None:
 
 @pytest.mark.parametrize("noise", [False, True])
 def test_duels_are_averaged(noise: bool) -> None:
-    cls, one = KINDS[0]
+    cls, member = KINDS[0]
     model = ensemble(cls)
     first, second = uniform(5, 4, 2, seed=7), uniform(5, 4, 2, seed=8)
     won = model.duel_probability(first, second, observation_noise=noise)
-    alone = [m.duel_probability(first, second, noise) for m in members(model, one)]
+    alone = [m.duel_probability(first, second, noise) for m in members(model, member)]
     torch.testing.assert_close(won, torch.stack(alone).mean(0), rtol=0, atol=1e-6)
     won = model.duel_probability(first[0], second[0], observation_noise=noise)
     alone = [
-        m.duel_probability(first[0], second[0], noise) for m in members(model, one)
+        m.duel_probability(first[0], second[0], noise) for m in members(model, member)
     ]
     torch.testing.assert_close(won, torch.stack(alone).mean(0), rtol=0, atol=1e-6)
     difference = model.duel_posterior(first, second)
     assert isinstance(difference, GaussianMixturePosterior)
-    means = [m.duel_posterior(first, second).mean for m in members(model, one)]
+    means = [m.duel_posterior(first, second).mean for m in members(model, member)]
     torch.testing.assert_close(
         difference.mean, torch.stack(means, dim=-3), rtol=0, atol=1e-6
     )
 
 
 def test_choices_and_validity_are_averaged() -> None:
-    cls, one = KINDS[0]
+    cls, member = KINDS[0]
     sets = torch.tensor([[0, 1, 2]])
-    told = [Choices(sets, sets[:, 0]), VALID]
-    model, X = ensemble(cls, feedback=told), uniform(5, 4, 2, seed=7)
-    alone = members(model, one, feedback=told)
-    for asked in (X, X[0]):
-        each = [choice_probability(m, asked) for m in alone]
-        chosen = choice_probability(model, asked)
-        torch.testing.assert_close(chosen, torch.stack(each).mean(0), rtol=0, atol=0.02)
-        each = [log_validity_probability(m, asked).exp() for m in alone]
-        valid = log_validity_probability(model, asked).exp()
-        torch.testing.assert_close(valid, torch.stack(each).mean(0))
+    blocks = [Choices(sets, sets[:, 0]), VALID]
+    model, X = ensemble(cls, feedback=blocks), uniform(5, 4, 2, seed=7)
+    alone = members(model, member, feedback=blocks)
+    for points in (X, X[0]):
+        probabilities = [choice_probability(m, points) for m in alone]
+        chosen = choice_probability(model, points)
+        torch.testing.assert_close(
+            chosen, torch.stack(probabilities).mean(0), rtol=0, atol=0.02
+        )
+        probabilities = [log_validity_probability(m, points).exp() for m in alone]
+        valid = log_validity_probability(model, points).exp()
+        torch.testing.assert_close(valid, torch.stack(probabilities).mean(0))
 
 
 def test_observation_noise_and_transforms() -> None:
     model = ensemble(FullyBayesianEPPreferenceGP)
     X = uniform(5, 4, 2, seed=7)
     plain = model.posterior(X)
-    heard = model.posterior(X, observation_noise=True)
+    noisy_posterior = model.posterior(X, observation_noise=True)
     noise = model.likelihood.noise
     torch.testing.assert_close(
-        heard.variance, plain.variance + noise.view(3, 1, 1), rtol=1e-9, atol=0
+        noisy_posterior.variance,
+        plain.variance + noise.view(3, 1, 1),
+        rtol=1e-9,
+        atol=0,
     )
-    given = uniform(5, 4, 1, seed=9)
-    heard = model.posterior(X, observation_noise=given)
+    points = uniform(5, 4, 1, seed=9)
+    noisy_posterior = model.posterior(X, observation_noise=points)
     torch.testing.assert_close(
-        heard.variance, plain.variance + given.unsqueeze(-3), rtol=1e-9, atol=0
+        noisy_posterior.variance,
+        plain.variance + points.unsqueeze(-3),
+        rtol=1e-9,
+        atol=0,
     )
     double = ScalarizedPosteriorTransform(torch.tensor([2.0], dtype=DOUBLE))
     doubled = model.posterior(X, posterior_transform=double)
@@ -347,12 +355,12 @@ def test_observation_noise_and_transforms() -> None:
 
 
 def test_conditioning_is_that_of_each_model() -> None:
-    cls, one = KINDS[0]
+    cls, member = KINDS[0]
     model = ensemble(cls)
     X, Y = uniform(2, 2, seed=11), torch.tensor([[1, 0]])
     new = model.condition_on_observations(X, Y)
     assert new.batch_shape == (3,)
-    alone = [m.condition_on_observations(X, Y) for m in members(model, one)]
+    alone = [m.condition_on_observations(X, Y) for m in members(model, member)]
     means = torch.stack([m.posterior(NEW).mean for m in alone])
     torch.testing.assert_close(new.posterior(NEW).mean, means, rtol=0, atol=1e-5)
     # Fantasies: X without, Y with the dimension of the ensemble.
@@ -360,10 +368,10 @@ def test_conditioning_is_that_of_each_model() -> None:
     Y = torch.stack([Y, Y, Y.flip(-1)]).expand(4, 5, 3, 1, 2)
     new = model.condition_on_observations(X, Y)
     assert new.batch_shape == (4, 5, 3)
-    at = new.posterior(NEW.expand(4, 5, 4, 2)).mean
-    other = members(model, one)[2].condition_on_observations(X, Y[0, :, 2])
+    batch_mean = new.posterior(NEW.expand(4, 5, 4, 2)).mean
+    fantasy = members(model, member)[2].condition_on_observations(X, Y[0, :, 2])
     torch.testing.assert_close(
-        at[1, :, 2], other.posterior(NEW).mean, rtol=0, atol=1e-5
+        batch_mean[1, :, 2], fantasy.posterior(NEW).mean, rtol=0, atol=1e-5
     )
 
 
@@ -372,21 +380,21 @@ def test_copies_and_states_keep_the_draws() -> None:
     expected = model.posterior(NEW).mean
     fresh = build(FullyBayesianEPPreferenceGP)
     fresh.load_state_dict(model.state_dict())
-    other = ensemble(FullyBayesianEPPreferenceGP, count=5)
-    other.load_state_dict(model.state_dict())
+    larger = ensemble(FullyBayesianEPPreferenceGP, count=5)
+    larger.load_state_dict(model.state_dict())
     for twin in (
         copy.deepcopy(model),
         pickle.loads(pickle.dumps(model)),
         fresh.eval(),
-        other.eval(),
+        larger.eval(),
     ):
         assert twin.num_mcmc_samples == 3
         torch.testing.assert_close(twin.posterior(NEW).mean, expected)
     # Back to a model that was not sampled, and on to another type.
     model.load_state_dict(build(FullyBayesianEPPreferenceGP).state_dict())
     assert model.batch_shape == ()
-    assert other.pyro_model.start.dtype == DOUBLE
-    torch.testing.assert_close(other.pyro_model.start, fresh.pyro_model.start)
+    assert larger.pyro_model.start.dtype == DOUBLE
+    torch.testing.assert_close(larger.pyro_model.start, fresh.pyro_model.start)
 
 
 def test_without_answers_nothing_is_sampled() -> None:

@@ -269,11 +269,11 @@ def assert_sound(model: PreferenceGP, distance: float, is_new: bool = True) -> b
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InferenceWarning)
-        known = model.diagnostics()
+        diagnostics = model.diagnostics()
         evidence = model.log_evidence()
     warned = [w for w in caught if issubclass(w.category, InferenceWarning)]
-    assert bool(warned) == (not known["converged"])
-    if not known["converged"]:
+    assert bool(warned) == (not diagnostics["converged"])
+    if not diagnostics["converged"]:
         return False
     assert bool(evidence.isfinite())
     if is_new and not isinstance(model, SkewPreferenceGP):
@@ -333,7 +333,7 @@ def test_evidence_and_posterior_before_and_after_a_fit(name: str, engine: Any) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "engine", "said"),
+    ("name", "engine", "message"),
     [
         # Fractions of a millionth that contradict each other: sites that widen.
         ("strengths next to 0 and 1", EP, "posterior standard deviations"),
@@ -344,13 +344,13 @@ def test_evidence_and_posterior_before_and_after_a_fit(name: str, engine: Any) -
     ids=["EPPreferenceGP", "SkewPreferenceGP"],
 )
 def test_what_does_not_converge_says_so_and_is_finite(
-    name: str, engine: Any, said: str
+    name: str, engine: Any, message: str
 ) -> None:
     model = CASES[name][1](engine)
-    with pytest.warns(InferenceWarning, match=said) as caught:
-        known = model.diagnostics()
+    with pytest.warns(InferenceWarning, match=message) as caught:
+        diagnostics = model.diagnostics()
     assert caught[0].filename == __file__
-    assert not known["converged"]
+    assert not diagnostics["converged"]
     # Nor does it go on for long.
     if engine is SKEW:
         assert model.solution().sampled.latent.num_steps == 16
@@ -505,12 +505,12 @@ def test_weights_at_the_edge(name: str, inference: Any) -> None:
     model = PlackettLuceRegression(features, pairs, inference=inference, eta=eta)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InferenceWarning)
-        known = model.diagnostics()
+        diagnostics = model.diagnostics()
     assert not [w for w in caught if "converge" in str(w.message)]
     # Of few answers for a feature under a weak prior Laplace says that they are.
     weak = inference == "laplace" and name in WEAK_PRIORS
     assert bool(caught) == weak
-    assert known["converged"]
+    assert diagnostics["converged"]
     error, allowed = gradient_error(model)
     assert error <= allowed
     x = features[:4]

@@ -63,14 +63,14 @@ def test_they_have_the_answers_and_leave_the_model_alone(
 ) -> None:
     state = {name: value.clone() for name, value in model.state_dict().items()}
     before = torch.get_rng_state()
-    first, again, other = (plausible_models(model, 2, seed) for seed in (0, 0, 1))
+    first, again, reseeded = (plausible_models(model, 2, seed) for seed in (0, 0, 1))
     assert torch.equal(before, torch.get_rng_state())
     assert not model.training
     for name, value in model.state_dict().items():
         assert torch.equal(value, state[name])
     scales = [
         [float(m.covar_module.outputscale.detach()) for m in models]
-        for models in (first, again, other)
+        for models in (first, again, reseeded)
     ]
     assert scales[0] == scales[1] != scales[2]
     kernel = RBFKernel().double()
@@ -79,8 +79,8 @@ def test_they_have_the_answers_and_leave_the_model_alone(
         covar_module.outputscale = scale
         truth = EPPreferenceGP(POINTS, PAIRS, covar_module=covar_module).eval()
         with torch.no_grad():
-            found, expected = (m.posterior(POINTS).mean for m in (drawn, truth))
-        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+            mean, expected = (m.posterior(POINTS).mean for m in (drawn, truth))
+        torch.testing.assert_close(mean, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_resampling_takes_each_as_often_as_its_weight() -> None:
@@ -202,11 +202,11 @@ def test_chances_of_an_average_are_those_of_its_members(
     for noise in (False, True):
         with torch.no_grad():
             chance = average.duel_probability(POINTS[1:], POINTS[:1], noise)
-            each = [
+            probabilities = [
                 m.duel_probability(POINTS[1:], POINTS[:1], noise)
                 for m in average.members
             ]
-        torch.testing.assert_close(chance, sum(each) / 3)
+        torch.testing.assert_close(chance, sum(probabilities) / 3)
     best = best_probability(average, POINTS, num_samples=4096)
     apart = [best_probability(m, POINTS, num_samples=4096) for m in average.members]
     # The error of a share of 4,096 draws, twice.

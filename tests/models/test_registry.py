@@ -28,8 +28,8 @@ def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_exported_model_of_answers_is_registered() -> None:
     exported = {getattr(models, name) for name in models.__all__}
-    found = {e for e in exported if inspect.isclass(e) and issubclass(e, Model)}
-    assert {entry.model_class for entry in registered_models()} == found - {
+    model_classes = {e for e in exported if inspect.isclass(e) and issubclass(e, Model)}
+    assert {entry.model_class for entry in registered_models()} == model_classes - {
         AveragedUtility,
         PreferenceGP,
         CrowdPreferenceGP,
@@ -51,9 +51,9 @@ def test_a_model_of_ones_own_is_listed() -> None:
     ("name", "class_name"), [("ep", "Other"), (None, "EPPreferenceGP")]
 )
 def test_a_name_that_is_taken_is_refused(name: str | None, class_name: str) -> None:
-    other = type(class_name, (EPPreferenceGP,), {})
+    custom_class = type(class_name, (EPPreferenceGP,), {})
     with pytest.raises(ValueError, match=r"EPPreferenceGP.*'ep'"):
-        register_model(name)(other)
+        register_model(name)(custom_class)
 
 
 def test_a_decorator_without_its_call_is_refused() -> None:
@@ -62,17 +62,17 @@ def test_a_decorator_without_its_call_is_refused() -> None:
         register_model(EPPreferenceGP)
 
 
-@pytest.mark.parametrize("given", [3, dict, EPPreferenceGP()])
-def test_only_classes_of_models_are_registered(given: object) -> None:
+@pytest.mark.parametrize("candidate", [3, dict, EPPreferenceGP()])
+def test_only_classes_of_models_are_registered(candidate: object) -> None:
     with pytest.raises(TypeError, match="registers classes of BoTorch models"):
-        register_model("own")(given)
+        register_model("own")(candidate)
 
 
 @pytest.mark.parametrize("engine", [None, "laplace", Laplace])
 def test_a_model_needs_an_engine(engine: object) -> None:
-    own = type("Own", (PreferenceGP,), {"engine": engine})
+    model_class = type("Own", (PreferenceGP,), {"engine": engine})
     with pytest.raises(TypeError, match=r"Own\.engine is .*; give the class"):
-        own()
+        model_class()
     with pytest.raises(TypeError, match=r"PreferenceGP\.engine is None"):
         PreferenceGP()
 

@@ -19,13 +19,15 @@ from botorch_pref.inference.sparse import SparseExpectationPropagation
 
 def everything() -> SparsePreferenceGP:
     """The model of the answers of all processes."""
-    (points, first), (others, second) = map(share, range(2))
-    more = {type(block): block.shifted(len(points)) for block in second}
-    both = [
-        block.followed_by(more[type(block)]) if type(block) in more else block
+    (points, first), (second_points, second) = map(share, range(2))
+    shifted_blocks = {type(block): block.shifted(len(points)) for block in second}
+    joined_blocks = [
+        block.followed_by(shifted_blocks[type(block)])
+        if type(block) in shifted_blocks
+        else block
         for block in first
     ]
-    return made(torch.cat([points, others]), both)
+    return made(torch.cat([points, second_points]), joined_blocks)
 
 
 @pytest.mark.slow
@@ -42,18 +44,18 @@ def test_processes_find_what_all_answers_say(tmp_path: Path) -> None:
     expected = findings(model, -mll.log_posterior())
     fit_gpytorch_mll(mll)
     for rank in range(len(SHARES)):
-        found, fitted, rounding, told = torch.load(tmp_path / f"{rank}.pt")
+        solution, fitted, rounding, messages = torch.load(tmp_path / f"{rank}.pt")
         # Fixed points agree to the tolerance of moments, 1e-7 deviations.
-        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(solution, expected, rtol=1e-6, atol=1e-6)
         # An optimum, to the tolerance of its search.
-        own = {n: p.detach() for n, p in model.named_parameters()}
-        torch.testing.assert_close(fitted, own, rtol=1e-3, atol=1e-3)
+        initial = {n: p.detach() for n, p in model.named_parameters()}
+        torch.testing.assert_close(fitted, initial, rtol=1e-3, atol=1e-3)
         model_there = everything()
         model_there.load_state_dict(fitted, strict=False)
         assert rounding == pytest.approx(model_there.solution().rounding, rel=1e-3)
         # One of the processes has answers without numbers, or other inducing points.
-        assert told[0].startswith("PrecisionError")
-        for refusal in told[1:]:
+        assert messages[0].startswith("PrecisionError")
+        for refusal in messages[1:]:
             assert "assign the same inducing_points" in refusal
     # The other one died in the midst of a solution.
     assert torch.load(tmp_path / "death.pt").startswith("RuntimeError")
@@ -80,9 +82,9 @@ def test_processes_do_not_share_answers_that_widen_the_posterior(
 ) -> None:
     points = torch.linspace(0, 1, 12, dtype=torch.float64).unsqueeze(-1)
     pairs = torch.tensor([[0, 11]]).expand(6, 2)
-    said = torch.tensor([0.98] * 5 + [0.02], dtype=torch.float64)
+    ratings = torch.tensor([0.98] * 5 + [0.02], dtype=torch.float64)
     model = SparsePreferenceGP(
-        points, feedback=[Strengths(pairs, said)], num_inducing=4
+        points, feedback=[Strengths(pairs, ratings)], num_inducing=4
     )
     model.likelihood.precision, model.likelihood.noise = 6.0, 0.5
     assert bool((model.solution().sites.precision < 0).any())

@@ -86,8 +86,8 @@ def known() -> SparsePreferenceGP:
 
 def assert_same(model: PreferenceGP, expected: PreferenceGP) -> None:
     """Equal posteriors and evidences."""
-    found = moments(model, NEW), moments(expected, NEW)
-    assert_same_moments(SparsePreferenceGP, *found)
+    moments_pair = moments(model, NEW), moments(expected, NEW)
+    assert_same_moments(SparsePreferenceGP, *moments_pair)
     torch.testing.assert_close(
         model.log_evidence(), expected.log_evidence(), rtol=1e-6, atol=1e-6
     )
@@ -137,8 +137,8 @@ def projected(model: SparsePreferenceGP, a: Tensor, b: Tensor) -> Tensor:
     """The covariance of ``a`` and ``b`` by way of the inducing points."""
     z, kernel = model.inducing_points, model.covar_module
     with torch.no_grad():
-        left, right = kernel(a, z).to_dense(), kernel(z, b).to_dense()
-        return left @ torch.linalg.solve(kernel(z).to_dense(), right)
+        first_covariance, right = kernel(a, z).to_dense(), kernel(z, b).to_dense()
+        return first_covariance @ torch.linalg.solve(kernel(z).to_dense(), right)
 
 
 def test_a_fit_of_few_points_is_that_of_the_exact_model() -> None:
@@ -207,13 +207,13 @@ def test_rows_hear_what_is_open_independently() -> None:
 
 
 def test_how_much_inducing_points_leave_open_is_said() -> None:
-    shown = Comparisons(sets(60, 2, 40, 2), covariates=uniform(60, 2, seed=3))
-    for feedback in (MANY, [shown]):
+    answers = Comparisons(sets(60, 2, 40, 2), covariates=uniform(60, 2, seed=3))
+    for feedback in (MANY, [answers]):
         model = sparse(feedback)
         explained = projected(model, X, X).diagonal().mean() / 5.0
-        left = model.diagnostics()["left_open"]
-        torch.testing.assert_close(left, 1 - explained)
-    assert float(left) > 0.05
+        open_share = model.diagnostics()["left_open"]
+        torch.testing.assert_close(open_share, 1 - explained)
+    assert float(open_share) > 0.05
 
 
 def mixed() -> SparsePreferenceGP:
@@ -226,47 +226,49 @@ def contradicted() -> SparsePreferenceGP:
     pairs = sets(30, 2, 40, 5)
     first, second = X[pairs].sum(-1).unbind(-1)
     strengths = torch.sigmoid(4 * (first - second))
-    other = torch.where(strengths[:4] > 0.5, 0.02, 0.98).double()
-    both = Strengths(torch.cat([pairs, pairs[:4]]), torch.cat([strengths, other]))
-    model = sparse([both], 20)
+    contradictions = torch.where(strengths[:4] > 0.5, 0.02, 0.98).double()
+    all_strengths = Strengths(
+        torch.cat([pairs, pairs[:4]]), torch.cat([strengths, contradictions])
+    )
+    model = sparse([all_strengths], 20)
     model.likelihood.precision, model.likelihood.noise = 6.0, 0.5
     assert bool((model.solution().sites.precision < 0).any())
     return model
 
 
-@pytest.mark.parametrize("made", [mixed, contradicted])
+@pytest.mark.parametrize("instance", [mixed, contradicted])
 def test_gradient_of_the_evidence_is_that_of_finite_differences(
-    made: Callable[[], SparsePreferenceGP],
+    instance: Callable[[], SparsePreferenceGP],
 ) -> None:
     # The noise of the answers too.
-    model = made().requires_grad_()
+    model = instance().requires_grad_()
     parameters = learned(model)
     slopes = torch.autograd.grad(model.log_evidence(), parameters)
     for parameter, slope in zip(parameters, slopes, strict=True):
-        one = parameter.detach().view(-1)[:1]
-        expected = central_slopes(model.log_evidence, one, 1e-4)
+        entry = parameter.detach().view(-1)[:1]
+        expected = central_slopes(model.log_evidence, entry, 1e-4)
         torch.testing.assert_close(slope.view(-1)[:1], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_blurred_factors_are_integrals_of_their_own() -> None:
     model = sparse([Comparisons(sets(5, 2, 40, 2), sets(3, 2, 40, 3))])
     model.likelihood.tie_threshold = 0.4
-    own = model.factors()
+    factors = model.factors()
     blur = torch.linspace(0.1, 2.0, 8, dtype=DOUBLE)
-    blurred = BlurredFactors(own, blur, None)
+    blurred = BlurredFactors(factors, blur, None)
     z = torch.linspace(-2, 2, 8, dtype=DOUBLE)
     x = torch.linspace(-12, 12, 4001, dtype=DOUBLE)
 
     def value(z: Tensor, variance: Tensor | float) -> Tensor:
         spread = (blur + variance).sqrt()
-        of_each = own.log_prob(z + x.unsqueeze(-1) * spread).value
+        of_each = factors.log_prob(z + x.unsqueeze(-1) * spread).value
         return (of_each - 0.5 * x.unsqueeze(-1) ** 2).logsumexp(0) + torch.log(
             (x[1] - x[0]) / (2 * torch.pi) ** 0.5
         )
 
     with torch.no_grad():
-        given = blurred.log_prob(z)
-        torch.testing.assert_close(given.value, value(z, 0.0))
+        derivatives = blurred.log_prob(z)
+        torch.testing.assert_close(derivatives.value, value(z, 0.0))
         partition = blurred.log_partition(z, torch.full_like(z, 0.7))
         torch.testing.assert_close(partition.value, value(z, 0.7))
         slopes = blurred.tilted(z, torch.full_like(z, 0.7))
@@ -274,8 +276,8 @@ def test_blurred_factors_are_integrals_of_their_own() -> None:
         torch.testing.assert_close(slopes.ratio, 1 + 0.7 * partition.second)
         h = 1e-4
         up, down = blurred.log_prob(z + h), blurred.log_prob(z - h)
-    torch.testing.assert_close(given.first, (up.value - down.value) / (2 * h))
-    torch.testing.assert_close(given.second, (up.first - down.first) / (2 * h))
+    torch.testing.assert_close(derivatives.first, (up.value - down.value) / (2 * h))
+    torch.testing.assert_close(derivatives.second, (up.first - down.first) / (2 * h))
     third = blurred.curvature_gradient(z, torch.full_like(z, 2.0))
     torch.testing.assert_close(third, (up.second - down.second) / h)
 
@@ -284,10 +286,12 @@ def test_blurred_factors_are_integrals_of_their_own() -> None:
 
 
 def test_inducing_points_that_repeat_change_nothing(known: SparsePreferenceGP) -> None:
-    other = sparse(MANY)
-    own = known.inducing_points
-    other.inducing_points = torch.cat([own, own[:4], own[:2] + 1e-12])
-    assert_same(other, known)
+    second_model = sparse(MANY)
+    inducing_points = known.inducing_points
+    second_model.inducing_points = torch.cat(
+        [inducing_points, inducing_points[:4], inducing_points[:2] + 1e-12]
+    )
+    assert_same(second_model, known)
 
 
 def test_directions_within_rounding_are_no_features() -> None:
@@ -312,11 +316,11 @@ def test_no_matrix_of_points_by_points_is_made() -> None:
 
     n, m = 700, 900
     points, pairs = uniform(n, 2), sets(m, 2, n, 1)
-    with Largest() as seen:
+    with Largest() as largest_tensor:
         model = sparse([Comparisons(pairs)], 10, points)
         model.log_evidence().backward()
         model.posterior(points[:5])
-    assert seen.entries <= m * 32
+    assert largest_tensor.entries <= m * 32
 
 
 @pytest.mark.filterwarnings("ignore:A feature has a range")
@@ -340,10 +344,10 @@ def test_raters_share_what_inducing_points_see() -> None:
     assert_same_moments(
         SparsePreferenceGP, moments(all_inducing(model), x), moments(exact, x)
     )
-    few = SparsePreferenceGP(
+    small_model = SparsePreferenceGP(
         points, sets(60, 2, 40, 2), covar_module=kernel, num_inducing=12
     )
-    assert len(few.inducing_points[:, -1].unique()) == 4
+    assert len(small_model.inducing_points[:, -1].unique()) == 4
 
 
 def test_noisy_raters_and_covariates_are_those_of_the_exact_model() -> None:
@@ -361,19 +365,23 @@ def test_noisy_raters_and_covariates_are_those_of_the_exact_model() -> None:
         points, feedback=feedback, covar_module=copy.deepcopy(kernel), num_inducing=40
     )
     all_inducing(model)
-    both = model, exact
-    slopes = [torch.autograd.grad(own.log_evidence(), learned(own)) for own in both]
+    models = model, exact
+    slopes = [
+        torch.autograd.grad(tested.log_evidence(), learned(tested)) for tested in models
+    ]
     torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-6)
-    x, shown = points[:5] + 0.1, uniform(5, 2, seed=8)
+    x, covariates = points[:5] + 0.1, uniform(5, 2, seed=8)
     for find in (
-        lambda own: own.posterior(x),
-        lambda own: own.option_posterior(x, shown),
-        lambda own: own.covariate_posterior(),
+        lambda tested: tested.posterior(x),
+        lambda tested: tested.option_posterior(x, covariates),
+        lambda tested: tested.covariate_posterior(),
     ):
-        found = [find(own.eval()).distribution for own in both]
+        distributions = [find(tested.eval()).distribution for tested in models]
         for part in ("mean", "covariance_matrix"):
             torch.testing.assert_close(
-                *(getattr(of, part) for of in found), rtol=1e-6, atol=1e-6
+                *(getattr(distribution, part) for distribution in distributions),
+                rtol=1e-6,
+                atol=1e-6,
             )
 
 
@@ -385,12 +393,12 @@ def test_inducing_points_are_the_greedy_choice() -> None:
     expected: list[int] = []
     covar = kernel(X).to_dense().detach()
     for _ in range(12):
-        left = covar.diagonal()
+        remaining_variance = covar.diagonal()
         if expected:
-            own = covar[:, expected]
-            inner = torch.linalg.solve(covar[expected][:, expected], own.mT)
-            left = left - (own * inner.mT).sum(-1)
-        expected.append(int(left.argmax()))
+            columns = covar[:, expected]
+            inner = torch.linalg.solve(covar[expected][:, expected], columns.mT)
+            remaining_variance = remaining_variance - (columns * inner.mT).sum(-1)
+        expected.append(int(remaining_variance.argmax()))
     # Of equal variances at first, any may be the largest.
     assert spread_places(kernel, X, 12).tolist() == expected
 
@@ -398,13 +406,14 @@ def test_inducing_points_are_the_greedy_choice() -> None:
 def test_points_that_are_explained_are_chosen_in_further_rounds() -> None:
     kernel = sparse(MANY).covar_module
     kernel.base_kernel.lengthscale = 50.0
-    both = torch.stack([X, X.flip(-2)])
-    places = spread_places(kernel, both, 30)
+    batches = torch.stack([X, X.flip(-2)])
+    places = spread_places(kernel, batches, 30)
     assert places.shape == (2, 30)
-    for each, points in zip(places, both, strict=True):
-        assert len(set(each.tolist())) == 30
+    for element_places, points in zip(places, batches, strict=True):
+        assert len(set(element_places.tolist())) == 30
         torch.testing.assert_close(
-            spread_places(kernel, points, 30).sort().values, each.sort().values
+            spread_places(kernel, points, 30).sort().values,
+            element_places.sort().values,
         )
 
 
@@ -427,15 +436,15 @@ def test_a_state_holds_chosen_inducing_points() -> None:
     model.choose_inducing_points()
     mean, _ = moments(model, NEW)
     for num_inducing in (9, 12):
-        other = sparse(MANY, num_inducing=num_inducing)
-        other.load_state_dict(model.state_dict())
-        torch.testing.assert_close(other.inducing_points, model.inducing_points)
-        torch.testing.assert_close(moments(other, NEW)[0], mean, rtol=0, atol=1e-6)
-    whole = sparse(MANY, num_inducing=len(X))
-    whole.load_state_dict(model.state_dict())
-    assert whole.inducing_points is None
+        resized = sparse(MANY, num_inducing=num_inducing)
+        resized.load_state_dict(model.state_dict())
+        torch.testing.assert_close(resized.inducing_points, model.inducing_points)
+        torch.testing.assert_close(moments(resized, NEW)[0], mean, rtol=0, atol=1e-6)
+    full_model = sparse(MANY, num_inducing=len(X))
+    full_model.load_state_dict(model.state_dict())
+    assert full_model.inducing_points is None
     chosen = model.inducing_points
-    model.load_state_dict(whole.state_dict())
+    model.load_state_dict(full_model.state_dict())
     assert model.inducing_points is not None
     torch.testing.assert_close(model.inducing_points, chosen)
 
@@ -447,8 +456,8 @@ def test_inducing_points_are_of_the_present_data() -> None:
     model.train()
     model.log_evidence()
     assert model.inducing_points is chosen
-    more = torch.cat([X, 2 + uniform(20, 2, seed=9)])
-    model.set_train_data(more)
+    joined = torch.cat([X, 2 + uniform(20, 2, seed=9)])
+    model.set_train_data(joined)
     model.posterior(NEW)
     assert bool((model.inducing_points > 1.5).any())
     model.set_train_data(X[:9], torch.tensor([[0, 1]]), feedback=[])
@@ -483,17 +492,17 @@ def test_a_model_without_points_has_none_to_choose_from() -> None:
 def test_further_points_become_inducing_points() -> None:
     model = sparse(MANY)
     model.posterior(NEW)
-    more = Comparisons(torch.tensor([[0, 1], [0, 1]]))
-    new = model.condition_on_observations(NEW[:2], more)
+    comparisons = Comparisons(torch.tensor([[0, 1], [0, 1]]))
+    new = model.condition_on_observations(NEW[:2], comparisons)
     assert torch.equal(new.inducing_points[-2:], NEW[:2])
     assert new.diagnostics()["converged"]
-    joined = [MANY[0].followed_by(more.shifted(40)), *MANY[1:]]
+    joined = [MANY[0].followed_by(comparisons.shifted(40)), *MANY[1:]]
     again = sparse(joined, points=torch.cat([X, NEW[:2]]))
     again.inducing_points = new.inducing_points
     assert_same(again, new)
     assert len(model.inducing_points) == 9
-    few = sparse(MANY, 40).condition_on_observations(NEW[:2], more)
-    assert few.inducing_points is None
+    fantasy = sparse(MANY, 40).condition_on_observations(NEW[:2], comparisons)
+    assert fantasy.inducing_points is None
 
 
 PAIR = Comparisons(torch.tensor([[0, 1]]))
@@ -514,7 +523,7 @@ def statistics(model: PreferenceGP) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("made", "more", "count"),
+    ("make_model", "further_answers", "count"),
     [
         (mixed, PAIR, 2),
         (lambda: sparse(MANY), TIE, 2),
@@ -523,27 +532,27 @@ def statistics(model: PreferenceGP) -> Tensor:
     ],
 )
 def test_posteriors_move_with_the_points_of_further_answers(
-    made: Callable[[], SparsePreferenceGP], more: Feedback, count: int
+    make_model: Callable[[], SparsePreferenceGP], further_answers: Feedback, count: int
 ) -> None:
     # The points are inducing points too, and move as such.
-    model = made().eval()
+    model = make_model().eval()
 
     def function(x: Tensor) -> Tensor:
-        return statistics(model.condition_on_observations(x, more))
+        return statistics(model.condition_on_observations(x, further_answers))
 
     assert_right_along(function, NEW[:count] + 0.02, atol=1e-6)
 
 
 def test_posteriors_move_through_transforms_covariates_and_batches() -> None:
-    pairs, shown = sets(30, 2, 40, 2), uniform(30, 1, seed=3)
-    seen = Comparisons(pairs, covariates=shown)
-    model = sparse([seen], input_transform=Normalize(2)).eval()
-    more = Comparisons(
+    pairs, covariates = sets(30, 2, 40, 2), uniform(30, 1, seed=3)
+    answers = Comparisons(pairs, covariates=covariates)
+    model = sparse([answers], input_transform=Normalize(2)).eval()
+    further_answers = Comparisons(
         torch.tensor([[0, 1], [2, 1]]), covariates=uniform(2, 1, seed=4) - 0.5
     )
 
     def function(x: Tensor) -> Tensor:
-        return statistics(model.condition_on_observations(x, more))
+        return statistics(model.condition_on_observations(x, further_answers))
 
     assert_right_along(function, (NEW + 0.02).reshape(2, 3, 2), atol=1e-6)
 
@@ -590,8 +599,8 @@ def test_movement_is_that_of_the_exact_model() -> None:
 @in_turn("entry", ACQUISITIONS.values())
 def test_acquisition_functions_take_it(known: SparsePreferenceGP, entry: Any) -> None:
     x = NEW.unsqueeze(-2).clone().requires_grad_()
-    own = {"generator": torch.Generator().manual_seed(5)} if entry.drawn else {}
-    value = entry(known, X[:1], **own)(x)
+    arguments = {"generator": torch.Generator().manual_seed(5)} if entry.drawn else {}
+    value = entry(known, X[:1], **arguments)(x)
     assert bool(value.isfinite().all())
     (slope,) = torch.autograd.grad(value.sum(), x)
     assert bool(slope.isfinite().all())
@@ -613,10 +622,10 @@ def test_a_state_has_inducing_points_and_no_other_data() -> None:
     state = model.state_dict()
     points = state["inducing_points"]
     torch.testing.assert_close(points, model.inducing_points)
-    other = sparse(MANY)
-    other.load_state_dict(state)
-    assert_same(other, model)
+    second_model = sparse(MANY)
+    second_model.load_state_dict(state)
+    assert_same(second_model, model)
     model.choose_inducing_points()
-    assert not torch.equal(model.inducing_points, other.inducing_points)
+    assert not torch.equal(model.inducing_points, second_model.inducing_points)
     # A copy has them as they are.
     assert torch.equal(copy.deepcopy(model).log_evidence(), model.log_evidence())

@@ -82,11 +82,11 @@ def test_derivatives_in_precision_and_latent_are_those_of_autograd(
 @settings(max_examples=100, deadline=None)
 def test_a_mirrored_answer_is_a_mirrored_latent(y, log_precision, t) -> None:
     nu = double(10.0**log_precision)
-    here = beta_log_density(double(y), nu, double(t))
-    there = beta_log_density(1 - double(y), nu, double(-t))
+    density = beta_log_density(double(y), nu, double(t))
+    mirrored = beta_log_density(1 - double(y), nu, double(-t))
     # The mirror itself rounds y.
     slack = 1e-9 * (1 + 10.0**log_precision)
-    for order, (a, b) in enumerate(zip(here, there, strict=True)):
+    for order, (a, b) in enumerate(zip(density, mirrored, strict=True)):
         torch.testing.assert_close(a, (-1) ** order * b, rtol=1e-9, atol=slack)
 
 

@@ -67,8 +67,8 @@ def test_integrals_by_parts_are_those_taken_together(monkeypatch) -> None:
     together = log_concave_integral(of_rows, mean, variance)
     monkeypatch.setattr(quadrature, "_AT_ONCE", 14)
     by_parts = log_concave_integral(of_rows, mean, variance)
-    for found, expected in zip(by_parts, together, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    for part, expected in zip(by_parts, together, strict=True):
+        torch.testing.assert_close(part, expected, rtol=1e-9, atol=1e-12)
 
 
 # The link and its scale, wins, losses, and mean and variance of the Gaussian. Powers
@@ -184,15 +184,19 @@ def test_powers_in_many_digits(power) -> None:
     # The mean of the Gaussian has so many digits.
     rounding = 1e-15 * (abs(mean) + math.sqrt(variance)) / deviation
     for copies in (1, 300):
-        at = [torch.full((copies,), x, dtype=torch.float64) for x in (mean, variance)]
-        found = log_concave_integral(power_of(*function), *at)
-        assert float(found.value[0]) == pytest.approx(
+        gaussian = [
+            torch.full((copies,), x, dtype=torch.float64) for x in (mean, variance)
+        ]
+        moments = log_concave_integral(power_of(*function), *gaussian)
+        assert float(moments.value[0]) == pytest.approx(
             value, rel=1e-9, abs=1e-9 + rounding
         )
-        moved = mean + variance * float(found.first[0])
+        moved = mean + variance * float(moments.first[0])
         assert abs(moved - centre) <= (1e-7 + 100 * rounding) * deviation
-        assert float(found.ratio[0]) == pytest.approx(spread / variance, rel=1e-7)
-        single = log_concave_integral(power_of(*function), *(t.float() for t in at))
+        assert float(moments.ratio[0]) == pytest.approx(spread / variance, rel=1e-7)
+        single = log_concave_integral(
+            power_of(*function), *(t.float() for t in gaussian)
+        )
         assert single.ratio.dtype == torch.float32
         assert float(single.ratio[0]) == pytest.approx(spread / variance, rel=1e-5)
 
@@ -205,10 +209,10 @@ def test_derivatives_where_wide_and_narrow_stand_together(copies) -> None:
     of_rows = power_of("logit", 1.0, 1, 0)
 
     def integral(mean, variance):
-        found = log_concave_integral(
+        moments = log_concave_integral(
             of_rows, mean.repeat(copies), variance.repeat(copies)
         )
-        return [part[:5] for part in found]
+        return [part[:5] for part in moments]
 
     value, slope, bent, _ = integral(mean, variance)
     by_mean, by_variance = torch.autograd.grad(value.sum(), (mean, variance))
@@ -231,8 +235,8 @@ def test_a_power_whose_peak_newton_steps_from_side_to_side() -> None:
         value, first, second = log_sigmoid(z)
         return wins * value, wins * first, wins * second
 
-    given = (torch.tensor([t], dtype=torch.float64) for t in (mean, variance))
-    found = log_concave_integral(lambda places: power, *given)
+    gaussian = (torch.tensor([t], dtype=torch.float64) for t in (mean, variance))
+    moments = log_concave_integral(lambda places: power, *gaussian)
     z = torch.linspace(0.0, 12.0, 400_001, dtype=torch.float64)
     logs = wins * torch.nn.functional.logsigmoid(z) - 0.5 * (z - mean) ** 2 / variance
     total = torch.logsumexp(logs, 0)
@@ -240,10 +244,10 @@ def test_a_power_whose_peak_newton_steps_from_side_to_side() -> None:
     weights = (logs - total).exp()
     first = ((weights @ z) - mean) / variance
     spread = (weights @ (z - weights @ z).square()) / variance
-    torch.testing.assert_close(found.value[0], log_value, rtol=1e-9, atol=0)
-    torch.testing.assert_close(found.first[0], first, rtol=1e-9, atol=0)
+    torch.testing.assert_close(moments.value[0], log_value, rtol=1e-9, atol=0)
+    torch.testing.assert_close(moments.first[0], first, rtol=1e-9, atol=0)
     torch.testing.assert_close(
-        found.second[0], (spread - 1) / variance, rtol=1e-8, atol=0
+        moments.second[0], (spread - 1) / variance, rtol=1e-8, atol=0
     )
 
 
@@ -253,8 +257,8 @@ def test_a_symmetric_product_that_is_narrower_than_the_steps() -> None:
 
     def tie(z):
         parts = log_sigmoid(z - threshold), log_sigmoid(-z - threshold)
-        (value, first, second), (other, slope, bend) = parts
-        return 3 * (value + other), 3 * (first - slope), 3 * (second + bend)
+        (value, first, second), (reverse, slope, bend) = parts
+        return 3 * (value + reverse), 3 * (first - slope), 3 * (second + bend)
 
     def density(z):
         win, loss = (1 / (1 + mp.exp(threshold - s * z)) for s in (1, -1))
@@ -264,10 +268,10 @@ def test_a_symmetric_product_that_is_narrower_than_the_steps() -> None:
     mass = mp.quad(density, ends)
     spread = mp.quad(lambda z: z**2 * density(z), ends) / mass
     value = mp.log(mass) - mp.log(2 * mp.pi * variance) / 2
-    given = (torch.tensor([t], dtype=torch.float64) for t in (0.0, variance))
-    found = log_concave_integral(lambda places: tie, *given)
-    assert float(found.value) == pytest.approx(float(value), rel=1e-9)
-    assert float(found.ratio) == pytest.approx(float(spread / variance), rel=1e-9)
+    gaussian = (torch.tensor([t], dtype=torch.float64) for t in (0.0, variance))
+    moments = log_concave_integral(lambda places: tie, *gaussian)
+    assert float(moments.value) == pytest.approx(float(value), rel=1e-9)
+    assert float(moments.ratio) == pytest.approx(float(spread / variance), rel=1e-9)
 
 
 def test_a_peak_further_away_than_digits_is_refused() -> None:

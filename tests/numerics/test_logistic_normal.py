@@ -46,15 +46,15 @@ def log_entropy(u: Tensor) -> Tensor:
 def test_probability_and_entropy_are_right_to_rounding_in_every_regime(
     mean: float, deviation: float
 ) -> None:
-    given = double(mean), double(deviation**2)
+    moments = double(mean), double(deviation**2)
     truth = log_integral(logsigmoid, mean, deviation)
     torch.testing.assert_close(
-        log_expected_sigmoid(*given)[0], truth, rtol=1e-13, atol=1e-12
+        log_expected_sigmoid(*moments)[0], truth, rtol=1e-13, atol=1e-12
     )
     if mean != MEANS[0]:
         truth = log_integral(log_entropy, mean, deviation).exp()
         torch.testing.assert_close(
-            expected_sigmoid_entropy(*given)[0], truth, rtol=1e-11, atol=0.0
+            expected_sigmoid_entropy(*moments)[0], truth, rtol=1e-11, atol=0.0
         )
 
 

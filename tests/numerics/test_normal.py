@@ -180,10 +180,10 @@ def test_an_interval_without_ends_is_certain(dtype) -> None:
     together = interval_derivatives(lower, upper)
     for value in together:
         assert value[0] == 0.0
-    for alone, rest in zip(
+    for alone, derivatives in zip(
         interval_derivatives(lower[1:], upper[1:]), together, strict=True
     ):
-        torch.testing.assert_close(rest[1:], alone, rtol=0.0, atol=0.0)
+        torch.testing.assert_close(derivatives[1:], alone, rtol=0.0, atol=0.0)
     moved = torch.zeros(4, dtype=dtype, requires_grad=True)
     value = interval_derivatives(lower + moved, upper + moved)[0]
     (slope,) = torch.autograd.grad(value.sum(), moved)
@@ -216,9 +216,9 @@ def test_a_width_that_the_ends_have_no_digits_for_in_the_tail(end) -> None:
     width = torch.tensor(3 / abs(end), dtype=torch.float64, requires_grad=True)
     near = torch.tensor(end, dtype=torch.float64)
     ends = (near, near + width) if end > 0 else (near - width, near)
-    value, *others = interval_derivatives(*(x.detach() for x in ends), width)
+    value, *derivatives = interval_derivatives(*(x.detach() for x in ends), width)
     assert value.item() == pytest.approx(-0.5 * end**2, rel=1e-9)
-    assert all(bool(x.isfinite()) for x in others)
+    assert all(bool(x.isfinite()) for x in derivatives)
     (by_width,) = torch.autograd.grad(value, width)
     assert by_width.item() == pytest.approx(abs(end) / math.expm1(3), rel=1e-10)
 
@@ -266,8 +266,8 @@ def test_one_sided_and_bounded_rows_mix_and_broadcast() -> None:
     for i in range(3):
         for j in range(2):
             alone = interval_derivatives(lower[i, 0], upper[j])
-            for part, whole in zip(alone, together, strict=True):
-                assert torch.equal(whole[i, j], part)
+            for part, joint in zip(alone, together, strict=True):
+                assert torch.equal(joint[i, j], part)
 
 
 def test_second_derivative_of_the_hazard() -> None:

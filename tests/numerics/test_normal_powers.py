@@ -78,10 +78,10 @@ def test_moments_by_parts_are_those_taken_together(
 ) -> None:
     wins, losses, mean, variance = columns_of(CASES)
     powers, every = NormalPowers(wins, losses), torch.arange(len(CASES)).flip(0)
-    given = mean[every].expand(2, -1), variance[every].expand(2, -1), every
-    together = powers.moments(*given)
+    arguments = mean[every].expand(2, -1), variance[every].expand(2, -1), every
+    together = powers.moments(*arguments)
     monkeypatch.setattr(normal_powers, "_AT_ONCE", 7)
-    for got, want in zip(powers.moments(*given), together, strict=True):
+    for got, want in zip(powers.moments(*arguments), together, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-14, atol=0)
 
 
@@ -89,10 +89,10 @@ def test_moments_of_some_rows_of_a_batch() -> None:
     wins, losses, mean, variance = columns_of(CASES)
     powers, rows = NormalPowers(wins, losses), torch.tensor([8, 0, 3])
     batch = torch.stack([mean[rows], mean[rows] + 0.5])
-    found = powers.moments(batch, variance[rows].expand(2, -1), rows)
+    moments = powers.moments(batch, variance[rows].expand(2, -1), rows)
     for element in range(2):
         alone = powers.moments(batch[element], variance[rows], rows)
-        for got, want in zip(found, alone, strict=True):
+        for got, want in zip(moments, alone, strict=True):
             torch.testing.assert_close(got[element], want, rtol=1e-14, atol=1e-15)
 
 
@@ -105,8 +105,8 @@ def test_gradients_are_those_of_finite_differences(part: int) -> None:
     def function(mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
         return powers.moments(mean, variance, every)[part]
 
-    given = mean.requires_grad_(), variance.requires_grad_()
-    assert torch.autograd.gradcheck(function, given, rtol=1e-5)
+    leaves = mean.requires_grad_(), variance.requires_grad_()
+    assert torch.autograd.gradcheck(function, leaves, rtol=1e-5)
 
 
 def test_what_the_nodes_are_too_coarse_for_is_not_covered() -> None:

@@ -51,8 +51,8 @@ def test_slopes_and_the_ends() -> None:
     torch.testing.assert_close(slope, torch.tensor([[0.0, 0.5, 1.0]], dtype=DOUBLE))
     two = torch.tensor([[-400.0, -1.0, 0.1], [0.5, 1e-3, -90.0]], dtype=DOUBLE)
     variance = torch.tensor([1.0, 0.3, 2.0], dtype=DOUBLE)
-    for given in (two, variance):
-        given.requires_grad_()
+    for argument in (two, variance):
+        argument.requires_grad_()
     assert torch.autograd.gradcheck(tailed_positive_part, (two, variance))
     equal = tailed_positive_part(torch.zeros(1, 1, dtype=DOUBLE), torch.ones(1))
     assert float(equal) == pytest.approx(math.sqrt(3) / math.pi)

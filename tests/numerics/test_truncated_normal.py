@@ -114,8 +114,8 @@ def test_draws_are_a_latin_hypercube() -> None:
     generator = torch.Generator().manual_seed(0)
     draws = sample_truncated_normal(zero, zero + 1, -bound, bound, generator)
     parts = (64 * torch.special.ndtr(draws)).long()
-    each = torch.arange(64).unsqueeze(-1).expand(64, 3)
-    assert torch.equal(parts.sort(0).values, each)
+    strata = torch.arange(64).unsqueeze(-1).expand(64, 3)
+    assert torch.equal(parts.sort(0).values, strata)
     # Correlations of two orders have a standard deviation of 1 / sqrt(63).
     correlation = torch.corrcoef(parts.double().mT)
     assert float((correlation - torch.eye(3)).abs().max()) < 4.5 / 63**0.5

@@ -13,6 +13,6 @@ def test_families_have_every_character_that_some_font_has() -> None:
     character = chr(min(special - plain))
     families, lacking = readable_fonts(["oak", f"{character}\U0010fffd"])
     assert lacking == "\U0010fffd"
-    found = {get_font(findfont(FontProperties(family=[name]))) for name in families}
-    assert any(ord(character) in font.get_charmap() for font in found)
+    fonts = {get_font(findfont(FontProperties(family=[name]))) for name in families}
+    assert any(ord(character) in font.get_charmap() for font in fonts)
     assert readable_fonts(["oak"])[0] == families[:1]

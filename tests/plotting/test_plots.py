@@ -115,10 +115,10 @@ def band(axes: Axes) -> tuple[Tensor, Tensor]:
 def segments(axes: Axes) -> Tensor:
     """The lines between options, ``m x 2 x 2``."""
     lines = [c for c in axes.collections if isinstance(c, LineCollection)]
-    found = [
+    collections = [
         s for c in lines if not c.get_label()[0].isalpha() for s in c.get_segments()
     ]
-    return torch.stack([torch.as_tensor(s) for s in found if len(s) == 2])
+    return torch.stack([torch.as_tensor(s) for s in collections if len(s) == 2])
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -145,23 +145,23 @@ def test_a_curve_has_the_quantiles_of_the_posterior(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_duel_is_a_line_from_the_loser_to_the_winner(kind: str) -> None:
-    asked = torch.cat([PAIRS, TIES]) if kind == "ensemble" else PAIRS
+    pairs = torch.cat([PAIRS, TIES]) if kind == "ensemble" else PAIRS
     model = model_of(kind)
     along = segments(plot_utility(model, 0, bounds=BOX))
-    assert len(along) == len(asked)
+    assert len(along) == len(pairs)
     torch.testing.assert_close(along[: len(PAIRS), :, 0], X[PAIRS.flip(-1), 0])
-    both = segments(plot_utility(model, 0, 1, bounds=BOX))
-    assert len(both) == len(asked)
-    torch.testing.assert_close(both[: len(PAIRS)], X[PAIRS.flip(-1)])
+    lines = segments(plot_utility(model, 0, 1, bounds=BOX))
+    assert len(lines) == len(pairs)
+    torch.testing.assert_close(lines[: len(PAIRS)], X[PAIRS.flip(-1)])
     if kind == "ensemble":
-        torch.testing.assert_close(both[len(PAIRS) :], X[TIES.flip(-1)])
+        torch.testing.assert_close(lines[len(PAIRS) :], X[TIES.flip(-1)])
 
 
 def test_contours_have_the_box_and_the_star() -> None:
     model = model_of("ep")
-    given = Figure().subplots()
-    axes = plot_utility(model, "b", "a", bounds=BOX, names=["a", "b"], ax=given)
-    assert axes is given
+    own_axes = Figure().subplots()
+    axes = plot_utility(model, "b", "a", bounds=BOX, names=["a", "b"], ax=own_axes)
+    assert axes is own_axes
     assert (axes.get_xlim(), axes.get_ylim()) == ((0, 2), (0, 1))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("b", "a")
     star = next(line for line in axes.lines if line.get_marker() == "*")
@@ -199,19 +199,19 @@ def test_other_parameters_are_held_where_they_are_wanted() -> None:
 @pytest.mark.parametrize("kind", ["ep", "skew", "ensemble"])
 def test_effects_are_differences_to_the_design(kind: str) -> None:
     model = model_of(kind)
-    at = torch.tensor([[0.4, 0.8]], dtype=torch.double)
-    panels = plot_effects(model, bounds=BOX, names=["a", "b"], at=at)
+    design = torch.tensor([[0.4, 0.8]], dtype=torch.double)
+    panels = plot_effects(model, bounds=BOX, names=["a", "b"], at=design)
     assert [axes.get_xlabel() for axes in panels] == ["a", "b"]
     assert len({axes.get_ylim() for axes in panels}) == 1
     for column, axes in enumerate(panels):
         x, mean = (torch.as_tensor(v) for v in axes.lines[0].get_data())
         # The design is one of the values, the hundredths and fiftieths.
         assert float(mean[40]) == 0
-        moved = at.repeat(2, 1)
+        moved = design.repeat(2, 1)
         moved[:, column] = x[[0, 100]]
         with torch.no_grad():
-            posterior: Any = model.duel_posterior(moved, at)
-            ends = posterior.quantile(at.new_tensor([0.025, 0.975])).squeeze(-1)
+            posterior: Any = model.duel_posterior(moved, design)
+            ends = posterior.quantile(design.new_tensor([0.025, 0.975])).squeeze(-1)
             expected = getattr(posterior, "mixture_mean", posterior.mean).squeeze(-1)
         torch.testing.assert_close(mean[[0, 100]], expected)
         # BoTorch searches the quantiles of a mixture to 1e-5 or so.
@@ -242,8 +242,8 @@ def test_the_matrix_is_of_the_answers_in_the_order_of_the_means() -> None:
             against = model.duel_probability(
                 X[i : i + 1].expand(5, 2), X[order], observation_noise=True
             )
-            others = torch.arange(5) != row
-            torch.testing.assert_close(matrix[row][others], against[others])
+            off_diagonal = torch.arange(5) != row
+            torch.testing.assert_close(matrix[row][off_diagonal], against[off_diagonal])
     assert matrix.diagonal().isnan().all()
     written = [text.get_text() for text in axes.texts]
     assert len(written) == 20
@@ -260,8 +260,8 @@ def test_arcs_are_answers_for_and_against_the_order() -> None:
     model = EPPreferenceGP(X, answers, feedback=[sets, orders], likelihood=kinds)
     axes = plot_comparisons(model.eval(), list("abcde"))
     place = posterior_of(model, X)[0].argsort(descending=True).argsort()
-    said = [*PAIRS.tolist(), [4, 0], [4, 3], [1, 2], [1, 0], [2, 0]]
-    distinct = {(int(place[i]), int(place[j])) for i, j in said}
+    duels = [*PAIRS.tolist(), [4, 0], [4, 3], [1, 2], [1, 0], [2, 0]]
+    distinct = {(int(place[i]), int(place[j])) for i, j in duels}
     lines = {c.get_label(): c for c in axes.collections}
     expected = {
         "the upper item was preferred": {p for p in distinct if p[0] < p[1]},
@@ -291,22 +291,22 @@ def test_arcs_are_answers_for_and_against_the_order() -> None:
 def test_every_pair_of_an_answer_counts_as_often_as_the_answer() -> None:
     orders = torch.tensor([[1, 2, 0, 3], [3, 1, -1, -1]])
     sets = torch.tensor([[0, 3, 4], [2, 1, -1]])
-    found = answered_pairs(
+    pairs = answered_pairs(
         [
             Rankings(orders, counts=torch.tensor([2, 5])),
             Choices(sets, torch.tensor([4, 2]), counts=torch.tensor([3, 7])),
         ]
     )
-    counted = zip(found.won.tolist(), found.won_counts.tolist(), strict=True)
-    said = [*itertools.combinations([1, 2, 0, 3], 2)]
-    expected = {**dict.fromkeys(said, 2), (3, 1): 5, (4, 0): 3, (4, 3): 3, (2, 1): 7}
+    counted = zip(pairs.won.tolist(), pairs.won_counts.tolist(), strict=True)
+    answers = [*itertools.combinations([1, 2, 0, 3], 2)]
+    expected = {**dict.fromkeys(answers, 2), (3, 1): 5, (4, 0): 3, (4, 3): 3, (2, 1): 7}
     assert {tuple(pair): number for pair, number in counted} == expected
-    assert len(found.won) == len(expected)
+    assert len(pairs.won) == len(expected)
 
 
 def test_calibration_counts_the_favourites() -> None:
-    told = torch.tensor([0.55, 0.45, 0.58, 0.91, 0.95, 0.92, 0.08, 0.5])
-    axes = plot_calibration(told)
+    probabilities = torch.tensor([0.55, 0.45, 0.58, 0.91, 0.95, 0.92, 0.08, 0.5])
+    axes = plot_calibration(probabilities)
     bars = errorbars(axes)
     # Three favourites of .55 (won), .55 (lost), .58 (won); four near .92, one lost.
     torch.testing.assert_close(
@@ -362,8 +362,8 @@ def figures_of_names() -> Iterator[list[Axes]]:
     crowd = EPPreferenceGP(
         points, torch.tensor([[0, 5]]), covar_module=rater_covar_module(1).double()
     )
-    some = points[::5, :1]
-    yield [plot_agreement(crowd.eval(), some, raters, ODD_NAMES, num_samples=64)]
+    few_points = points[::5, :1]
+    yield [plot_agreement(crowd.eval(), few_points, raters, ODD_NAMES, num_samples=64)]
 
 
 def test_names_that_people_gave_are_drawn_as_they_are_in_every_figure() -> None:
@@ -378,8 +378,8 @@ def test_names_that_people_gave_are_drawn_as_they_are_in_every_figure() -> None:
             assert box.y0 >= -1, text
         for axes in panels:
             assert axes.get_window_extent().width > 0.1 * figure.bbox.width
-        given = [t for axes in panels for t in labels_of(axes) if "$" in t.get_text()]
-        assert not any(text.get_parse_math() for text in given)
+        labels = [t for axes in panels for t in labels_of(axes) if "$" in t.get_text()]
+        assert not any(text.get_parse_math() for text in labels)
 
 
 def test_one_item_has_no_probabilities() -> None:
@@ -451,8 +451,8 @@ def test_agreement_is_the_mean_correlation_of_draws() -> None:
         )
         noise = torch.randn(4096, 15, dtype=torch.double, generator=generator)
         draws = posterior.mean.squeeze(-1) + noise @ root.mT
-    each = torch.stack([torch.corrcoef(d.reshape(3, 5)) for d in draws])
-    expected = each.mean(0)
+    correlations = torch.stack([torch.corrcoef(d.reshape(3, 5)) for d in draws])
+    expected = correlations.mean(0)
     labels = [text.get_text() for text in axes.get_xticklabels()]
     # Those who agree stand together.
     assert abs(labels.index("Ada") - labels.index("Ben")) == 1
@@ -489,9 +489,9 @@ def test_the_noises_of_many_raters_stand_free_of_the_colour_bar() -> None:
     axes.figure.draw_without_rendering()
     _, bar = axes.figure.axes
     (beside,) = axes.child_axes
-    found = beside.get_tightbbox()
-    assert not found.overlaps(bar.get_tightbbox())
-    assert found.x1 <= axes.figure.bbox.x1
+    extent = beside.get_tightbbox()
+    assert not extent.overlaps(bar.get_tightbbox())
+    assert extent.x1 <= axes.figure.bbox.x1
 
 
 def test_the_progress_of_a_run_is_its_regret() -> None:
@@ -526,8 +526,8 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("no questions", lambda: plot_progress([])),
         ("give three or more", lambda: plot_agreement(model, X[:2], torch.arange(2))),
     ]
-    for said, call in wrong:
-        with pytest.raises(BotorchPrefError, match=said):
+    for message, call in wrong:
+        with pytest.raises(BotorchPrefError, match=message):
             call()
     batch = EPPreferenceGP(X.expand(2, 5, 2), PAIRS.expand(2, 6, 2))
     with pytest.raises(BotorchPrefError, match="a batch of shape"):

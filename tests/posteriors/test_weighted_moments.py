@@ -105,16 +105,16 @@ def test_spread_is_differentiable_in_draws_that_depend_on_each_other() -> None:
     def variance(values: torch.Tensor) -> torch.Tensor:
         return WeightDraws(lift @ values).root.square().sum(-1)
 
-    known = (lift @ free).var(-1, correction=0)
-    torch.testing.assert_close(variance(free), known)
+    expected_variance = (lift @ free).var(-1, correction=0)
+    torch.testing.assert_close(variance(free), expected_variance)
     assert torch.autograd.gradcheck(variance, free.requires_grad_())
 
 
 def test_spread_keeps_its_relative_accuracy_where_weights_nearly_cancel() -> None:
     large, small = normal(2, 1000)
     draws = WeightDraws(torch.stack([1e6 * large, small - 1e6 * large]))
-    seen = (torch.ones(1, 2, dtype=F64) @ draws.root).square().sum().sqrt()
-    assert math.isclose(seen, small.std(correction=0), rel_tol=1e-8)
+    deviation = (torch.ones(1, 2, dtype=F64) @ draws.root).square().sum().sqrt()
+    assert math.isclose(deviation, small.std(correction=0), rel_tol=1e-8)
 
 
 def test_quantiles_of_a_gaussian_are_its_mean_where_nothing_is_open() -> None:
@@ -126,7 +126,7 @@ def test_quantiles_of_a_gaussian_are_its_mean_where_nothing_is_open() -> None:
     values = torch.tensor([0.025, 0.5, 0.975], dtype=torch.double)
     # Of the standard normal distribution, from a table.
     expected = torch.tensor([-1.959963985, 0.0, 1.959963985], dtype=torch.double)
-    found = posterior.quantile(values).squeeze(-1)
-    torch.testing.assert_close(found[:, 0], torch.ones(3).double())
-    torch.testing.assert_close(found[:, 1], 2 * expected - 2)
-    torch.testing.assert_close(posterior.quantile(values[:1]).squeeze(-1), found[0])
+    quantiles = posterior.quantile(values).squeeze(-1)
+    torch.testing.assert_close(quantiles[:, 0], torch.ones(3).double())
+    torch.testing.assert_close(quantiles[:, 1], 2 * expected - 2)
+    torch.testing.assert_close(posterior.quantile(values[:1]).squeeze(-1), quantiles[0])

@@ -44,7 +44,7 @@ def test_each_duel_is_predicted_from_the_answers_before_it() -> None:
     assert duels[0].probability == 0.5
 
     for duel in duels[1:]:
-        before = [other.proposal for other in duels[: duel.number]]
+        before = [earlier.proposal for earlier in duels[: duel.number]]
         model = EPPreferenceGP(
             *index_pairs(
                 torch.stack([proposal.challenger for proposal in before]),
@@ -71,18 +71,18 @@ def test_the_incumbent_follows_the_answers() -> None:
 
 
 def test_a_rule_is_told_the_incumbent_of_the_answers_so_far() -> None:
-    told: list[Tensor | None] = []
+    incumbents: list[Tensor | None] = []
 
     def propose(
         number: int, model: PreferenceGP | None, best: Tensor | None
     ) -> Proposal:
-        told.append(best)
+        incumbents.append(best)
         return king_of_the_hill(number, model, best)
 
     duels = list(run_duels(propose, larger_wins, EPPreferenceGP, 3))
-    assert told[0] is None
-    assert told[1:] == [duel.incumbent for duel in duels[:-1]]
-    assert told[1].tolist() == [0.5]
+    assert incumbents[0] is None
+    assert incumbents[1:] == [duel.incumbent for duel in duels[:-1]]
+    assert incumbents[1].tolist() == [0.5]
 
 
 def test_a_tie_is_kept_as_one_and_winners_come_first() -> None:
@@ -113,10 +113,10 @@ def test_a_model_of_botorch_is_predicted_by_its_own_posterior() -> None:
 
 
 def test_points_that_fail_are_labelled_and_their_duels_not_answered() -> None:
-    told: list[tuple[Tensor, Comparisons, Validity]] = []
+    fits: list[tuple[Tensor, Comparisons, Validity]] = []
 
     def fit(points: Tensor, duels: Comparisons, labels: Validity) -> PreferenceGP:
-        told.append((points, duels, labels))
+        fits.append((points, duels, labels))
         return EPPreferenceGP(points, duels, feedback=[labels])
 
     # Against 0.1 come 0.5, 0.9 and 0.3, of which 0.5 fails; 0.9 wins, 0.3 loses.
@@ -127,8 +127,8 @@ def test_points_that_fail_are_labelled_and_their_duels_not_answered() -> None:
     assert [duel.challenger_won for duel in duels] == [None, True, False]
     # Before the first answer there is no model, and the challenger stands for it.
     assert duels[0].incumbent.tolist() == [0.5]
-    assert [len(duel.pairs) for _, duel, _ in told] == [1, 2]
-    points, comparisons, labels = told[-1]
+    assert [len(duel.pairs) for _, duel, _ in fits] == [1, 2]
+    points, comparisons, labels = fits[-1]
     assert points.flatten().tolist() == [0.1, 0.3, 0.5, 0.9]
     assert comparisons.pairs.tolist() == [[3, 0], [0, 1]]
     assert comparisons.ties is None
@@ -175,10 +175,10 @@ def test_random_at_first_then_the_best_against_the_incumbent() -> None:
 
 
 def test_the_acquisition_function_may_name_the_opponent() -> None:
-    other = torch.tensor([[0.5, 0.5]]).double()
-    propose = chosen_duels(make=lambda fitted, X_ref: Near(fitted, TARGET, other))
+    opponent = torch.tensor([[0.5, 0.5]]).double()
+    propose = chosen_duels(make=lambda fitted, X_ref: Near(fitted, TARGET, opponent))
     chosen = propose(3, *OF_TWO)
-    assert torch.equal(chosen.opponent, other[0])
+    assert torch.equal(chosen.opponent, opponent[0])
     assert torch.allclose(chosen.challenger, TARGET, atol=1e-3)
 
 
@@ -225,9 +225,9 @@ def test_a_challenger_equal_to_the_incumbent_is_replaced_and_said_so() -> None:
 
 def test_random_challengers_start_as_all_rules_do_and_meet_the_incumbent() -> None:
     propose = RandomChallengers(2, 3, torch.Generator().manual_seed(7))
-    others = chosen_duels(seed=7)
+    rule_duels = chosen_duels(seed=7)
     for number in range(3):
-        mine, theirs = propose(number, *OF_TWO), others(number, *OF_TWO)
+        mine, theirs = propose(number, *OF_TWO), rule_duels(number, *OF_TWO)
         assert torch.equal(mine.challenger, theirs.challenger)
         assert torch.equal(mine.opponent, theirs.opponent)
     later = propose(3, *OF_TWO)

@@ -22,14 +22,18 @@ def total(X: torch.Tensor) -> torch.Tensor:
 
 
 def make(kind: str) -> Judge:
-    mine, other = (torch.Generator().manual_seed(seed) for seed in (0, 1))
+    judge_generator, item_generator = (
+        torch.Generator().manual_seed(seed) for seed in (0, 1)
+    )
     return {
-        "probit": lambda: ProbitJudge(total, 0.5, mine),
-        "ties": lambda: ProbitJudge(total, 0.5, mine, tie_threshold=0.4),
-        "logistic": lambda: LogisticJudge(total, 0.6, mine),
-        "lapses": lambda: LapsingJudge(ProbitJudge(total, 0.5, mine), 0.3, other),
+        "probit": lambda: ProbitJudge(total, 0.5, judge_generator),
+        "ties": lambda: ProbitJudge(total, 0.5, judge_generator, tie_threshold=0.4),
+        "logistic": lambda: LogisticJudge(total, 0.6, judge_generator),
+        "lapses": lambda: LapsingJudge(
+            ProbitJudge(total, 0.5, judge_generator), 0.3, item_generator
+        ),
         "lapses, else exact": lambda: LapsingJudge(
-            ProbitJudge(total, 0.0, mine), 0.3, other
+            ProbitJudge(total, 0.0, judge_generator), 0.3, item_generator
         ),
     }[kind]()
 
@@ -46,12 +50,14 @@ LAWS = {
 
 @in_turn("kind", LAWS)
 def test_answers_and_probabilities_follow_the_law(kind: str) -> None:
-    judge, asked = make(kind), 4000
+    judge, num_answers = make(kind), 4000
     first, second = torch.tensor([0.7]).double(), torch.tensor([0.2]).double()
-    answers = [judge(first, second) for _ in range(asked)]
+    answers = [judge(first, second) for _ in range(num_answers)]
     won, tied = LAWS[kind]
     for share, law in [(answers.count(True), won), (answers.count(None), tied)]:
-        assert abs(share / asked - law) <= 4 * math.sqrt(law * (1 - law) / asked)
+        assert abs(share / num_answers - law) <= 4 * math.sqrt(
+            law * (1 - law) / num_answers
+        )
     assert judge.probability(first, second) == pytest.approx(won + tied / 2, abs=1e-7)
     assert judge.probability(second, first) == pytest.approx(1 - won - tied / 2)
     # Its own generators alone decide.
@@ -79,8 +85,12 @@ def test_lapses_do_not_move_the_noise_of_other_answers() -> None:
     points = torch.tensor([0.3]), torch.tensor([0.2])
 
     def answers(rate: float) -> list[bool | None]:
-        mine, other = (torch.Generator().manual_seed(seed) for seed in (0, 1))
-        judge = LapsingJudge(ProbitJudge(total, 1.0, mine), rate, other)
+        judge_generator, item_generator = (
+            torch.Generator().manual_seed(seed) for seed in (0, 1)
+        )
+        judge = LapsingJudge(
+            ProbitJudge(total, 1.0, judge_generator), rate, item_generator
+        )
         return [judge(*points) for _ in range(200)]
 
     # Half of the lapses change the answer: 10 of 200, with a deviation of 3.1.

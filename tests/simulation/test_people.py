@@ -34,10 +34,10 @@ def deviation(law: float, number: int) -> float:
 
 def first_place(utilities: list[float], sigma: float, place: int) -> float:
     """Thurstone's probability that an option is perceived as the best."""
-    others = [u for i, u in enumerate(utilities) if i != place]
+    rivals = [u for i, u in enumerate(utilities) if i != place]
 
     def density(x: float) -> float:
-        below = math.prod(norm.cdf((x - u) / sigma) for u in others)
+        below = math.prod(norm.cdf((x - u) / sigma) for u in rivals)
         return below * norm.pdf((x - utilities[place]) / sigma) / sigma
 
     return quad(density, -10, 10, points=[utilities[place]])[0]

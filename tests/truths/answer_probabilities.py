@@ -89,10 +89,10 @@ def tilted_moments(case, mean, variance):
         value = mp.log(case.probability(mean + scale * mp.mpf(t)))
         return float(value - mp.mpf(t) ** 2 / 2)
 
-    found = optimize.minimize_scalar(
+    optimum = optimize.minimize_scalar(
         lambda t: -log_integrand(t), bracket=(-1.0, 1.0), tol=1e-10
     )
-    mode, peak = float(found.x), -float(found.fun)
+    mode, peak = float(optimum.x), -float(optimum.fun)
     noise_width = math.sqrt(float(case.parameters.get("noise", 1.0))) / scale
     kink = -float(mean) / scale
     edges = {mode + k for k in (-9, -5, -2.5, -1, 0, 1, 2.5, 5, 9)}

@@ -54,7 +54,7 @@ def by_a_long_run(items, eta, centre, covariance, draws=500, chains=8, seed=0):
     def height(white):
         return log_density(centre + white @ root.T, items, eta)
 
-    white, kept = random.normal(size=(chains, d)), []
+    white, states = random.normal(size=(chains, d)), []
     for step in range(draws + draws // 5):
         size = (0.6 + 0.5 * random.random()) / d**0.25
         place, push = white, random.normal(size=(chains, d))
@@ -66,9 +66,9 @@ def by_a_long_run(items, eta, centre, covariance, draws=500, chains=8, seed=0):
             pull = slope(place)
             push = half + 0.5 * size * pull
         gain = height(place) - 0.5 * (push**2).sum(-1) - before
-        taken = np.log(random.random(chains)) < gain
-        white = np.where(taken[:, None], place, white)
+        is_accepted = np.log(random.random(chains)) < gain
+        white = np.where(is_accepted[:, None], place, white)
         if step >= draws // 5:
-            kept.append(centre + white @ root.T)
-    weights = np.concatenate(kept)
+            states.append(centre + white @ root.T)
+    weights = np.concatenate(states)
     return WeightTruth(weights.mean(0), np.cov(weights.T), float("nan"))

@@ -27,9 +27,9 @@ def solver_of(engine: Engine, name: str) -> Solver:
     ) -> GaussianSolution:
         prior = UtilityPrior(mean.unsqueeze(-1), mean, covar)
         start = None if sites is None else WarmStart(sites)
-        found = engine.solve(prior, factors, start)
-        assert isinstance(found, GaussianSolution)
-        return found
+        solution = engine.solve(prior, factors, start)
+        assert isinstance(solution, GaussianSolution)
+        return solution
 
     solve.__name__ = name
     return solve

@@ -79,15 +79,15 @@ def expectation_propagation(
         moved = covariance * forces
         worst, sites, value = mp.mpf(0), [], -log_det / 2
         for i, (t, m) in enumerate(zip(tau, prior, strict=True)):
-            left = 1 - t * sigma[i, i]
-            cavity = sigma[i, i] / left
+            cavity_ratio = 1 - t * sigma[i, i]
+            cavity = sigma[i, i] / cavity_ratio
             centre = m + moved[i] - cavity * forces[i]
             log_z, first, second = partition(i, centre, cavity)
             shrink = 1 + cavity * second
             off = cavity * (first - forces[i]) / mp.sqrt(sigma[i, i])
-            worst = max(worst, abs(off), abs(shrink / left - 1))
+            worst = max(worst, abs(off), abs(shrink / cavity_ratio - 1))
             sites.append((-second / shrink, (first - second * centre) / shrink))
-            value += log_z - (forces[i] * (centre - m) + mp.log(left)) / 2
+            value += log_z - (forces[i] * (centre - m) + mp.log(cavity_ratio)) / 2
         if worst < tolerance:
             return Found(list(tau), forces, value)
         tau, nu = ([site[k] for site in sites] for k in (0, 1))
@@ -112,15 +112,15 @@ def laplace(
     """
     u = mp.matrix(list(start))
     for _ in range(100):
-        known = [log_probability(i, m + u[i]) for i, m in enumerate(prior)]
-        tau = [-second for _, _, second in known]
-        shift = [k[1] + t * x for k, t, x in zip(known, tau, u, strict=True)]
+        derivatives = [log_probability(i, m + u[i]) for i, m in enumerate(prior)]
+        tau = [-second for _, _, second in derivatives]
+        shift = [k[1] + t * x for k, t, x in zip(derivatives, tau, u, strict=True)]
         sigma, forces, log_det = conditioned(covariance, tau, shift)
         new = covariance * forces
         step = max(abs(new[i] - u[i]) / mp.sqrt(sigma[i, i]) for i in range(len(tau)))
         u = new
         if step < tolerance:
-            value = sum(k[0] for k in known) - (forces.T * u)[0] / 2 - log_det / 2
+            value = sum(k[0] for k in derivatives) - (forces.T * u)[0] / 2 - log_det / 2
             return Found(tau, forces, value)
     raise AssertionError(f"no mode: the last step is {mp.nstr(step, 3)} deviations")
 
@@ -133,22 +133,22 @@ class Moments(NamedTuple):
 
 
 def predict(
-    found: Found, covariance: Any, design: Any, cross: Any, prior: Any
+    posterior: Found, covariance: Any, design: Any, cross: Any, prior: Any
 ) -> Moments:
     """The posterior at some points.
 
     Args:
-        found: The solution.
+        posterior: The solution.
         covariance: ``C``, of the rows.
         design: ``A``, rows by points.
         cross: Covariance of these points with those of the answers.
         prior: Prior variances of these points.
     """
-    size = len(found.tau)
-    precision = mp.diag(found.tau) * (
-        (mp.eye(size) + covariance * mp.diag(found.tau)) ** -1
+    size = len(posterior.tau)
+    precision = mp.diag(posterior.tau) * (
+        (mp.eye(size) + covariance * mp.diag(posterior.tau)) ** -1
     )
     k = cross * design.T
-    mean = k * found.forces
+    mean = k * posterior.forces
     explained = k * precision * k.T
     return Moments(list(mean), [p - explained[i, i] for i, p in enumerate(prior)])

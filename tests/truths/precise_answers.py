@@ -62,14 +62,14 @@ def problem(name: str, ratio: float, dtype: torch.dtype, seed: int = 1) -> Probl
         )
         rows.append([a, b])
         truth = utility[a] - utility[b] if differences else utility[a]
-        heard = truth.item() + draw.gauss(0, 1)
+        value = truth.item() + draw.gauss(0, 1)
         width, share = draw.choice([0.3, 1.0, 3.0]), draw.random()
         if name == "wins":
-            lower.append(0.0 if heard > 0 else -torch.inf)
-            upper.append(torch.inf if heard > 0 else 0.0)
+            lower.append(0.0 if value > 0 else -torch.inf)
+            upper.append(torch.inf if value > 0 else 0.0)
         else:
-            lower.append(heard - width * share)
-            upper.append(heard + width * (1 - share))
+            lower.append(value - width * share)
+            upper.append(value + width * (1 - share))
     signs = torch.tensor([1.0, -1.0 if differences else 0.0], dtype=dtype)
     design = SparseDesign(torch.tensor(rows), signs.expand(num_rows, 2), num_points)
     factors = BoxFactors(
@@ -82,27 +82,27 @@ def problem(name: str, ratio: float, dtype: torch.dtype, seed: int = 1) -> Probl
     return Problem(covar.to(dtype), mean, factors)
 
 
-def solve(engine: Engine, given: Problem) -> GaussianSolution:
+def solve(engine: Engine, problem: Problem) -> GaussianSolution:
     """What the engine finds."""
-    return engine(given.covar[:-1, :-1], given.mean, given.factors)
+    return engine(problem.covar[:-1, :-1], problem.mean, problem.factors)
 
 
-def errors(given: Problem, found: GaussianSolution, by: str) -> Errors:
+def errors(problem: Problem, solution: GaussianSolution, by: str) -> Errors:
     """How far a result is from that of the same engine in many digits.
 
     Args:
-        given: The problem.
-        found: What the engine made of it.
+        problem: The problem.
+        solution: What the engine made of it.
         by: ``"ep"`` or ``"laplace"``.
     """
-    factors = given.factors
-    eye = torch.eye(factors.rows.num_points, dtype=given.covar.dtype)
+    factors = problem.factors
+    eye = torch.eye(factors.rows.num_points, dtype=problem.covar.dtype)
     with mp.workdps(many_digits.DIGITS):
-        covar = many_digits.exact(given.covar)
+        covar = many_digits.exact(problem.covar)
         design = many_digits.exact(factors.rows.apply_matrix(eye))
         inner, size = covar[: eye.shape[0], : eye.shape[0]], eye.shape[0]
         rows = design * inner * design.T
-        prior = list(design * mp.matrix(many_digits.exact(given.mean)))
+        prior = list(design * mp.matrix(many_digits.exact(problem.mean)))
         ends = [
             many_digits.exact(v)
             for v in (factors.lower, factors.upper, factors.variance)
@@ -112,11 +112,11 @@ def errors(given: Problem, found: GaussianSolution, by: str) -> Errors:
             return many_digits.box_partition(*(e[i] for e in ends), mean, variance)
 
         if by == "ep":
-            start = found.sites
+            start = solution.sites
             sites = [many_digits.exact(v) for v in start]
             truth = many_digits.expectation_propagation(rows, prior, partition, *sites)
         else:
-            weights = mp.matrix(many_digits.exact(found.weights))
+            weights = mp.matrix(many_digits.exact(solution.weights))
             truth = many_digits.laplace(
                 rows,
                 prior,
@@ -124,15 +124,15 @@ def errors(given: Problem, found: GaussianSolution, by: str) -> Errors:
                 list(design * (inner * weights)),
             )
         cross = covar[:, :size]
-        own = [covar[i, i] for i in range(covar.rows)]
-        want = many_digits.predict(truth, rows, design, cross, own)
-        got = cross * mp.matrix(many_digits.exact(found.terms.weights[:, 0]))
+        variances = [covar[i, i] for i in range(covar.rows)]
+        want = many_digits.predict(truth, rows, design, cross, variances)
+        got = cross * mp.matrix(many_digits.exact(solution.terms.weights[:, 0]))
         mean = max(abs(g - m) / mp.sqrt(v) for g, m, v in zip(got, *want, strict=True))
-        spread = given.covar[:, :size] @ found.terms.root
-        variance = given.covar.diagonal() - spread.square().sum(-1)
+        spread = problem.covar[:, :size] @ solution.terms.root
+        variance = problem.covar.diagonal() - spread.square().sum(-1)
         share = max(
             abs(g / v - 1)
             for g, v in zip(many_digits.exact(variance), want.variance, strict=True)
         )
-        evidence = abs(mp.mpf(found.log_evidence.item()) - truth.log_evidence)
+        evidence = abs(mp.mpf(solution.log_evidence.item()) - truth.log_evidence)
         return Errors(float(mean), float(share), float(evidence))

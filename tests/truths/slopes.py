@@ -63,6 +63,6 @@ def assert_right_along(
     function: Callable[[Tensor], Tensor], points: Tensor, atol: float = 1e-5
 ) -> None:
     """In one direction that no two coordinates have the same part in."""
-    way = uniform(*points.shape, seed=8) - 0.5
+    direction = uniform(*points.shape, seed=8) - 0.5
     zero = torch.zeros(1, dtype=torch.float64)
-    assert_right(lambda t: function(points + t * way), zero, atol)
+    assert_right(lambda t: function(points + t * direction), zero, atol)

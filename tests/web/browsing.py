@@ -77,10 +77,10 @@ def serving(app: Any, port: int = 0) -> Iterator[str]:
 def until(happened: Callable[[], Any]) -> Any:
     """What a function returns as soon as that is true."""
     end = time.monotonic() + PATIENCE
-    while not (found := happened()):
+    while not (outcome := happened()):
         assert time.monotonic() < end, f"{happened} never happened"
         time.sleep(0.02)
-    return found
+    return outcome
 
 
 class Visitor:
@@ -105,8 +105,8 @@ class Visitor:
         self._cdp("Emulation.setDeviceMetricsOverride", **size, **kind)
         self._cdp("Emulation.setTouchEmulationEnabled", enabled=phone)
 
-    def _cdp(self, command: str, **given: Any) -> Any:
-        return self.driver.execute_cdp_cmd(command, given)
+    def _cdp(self, command: str, **arguments: Any) -> Any:
+        return self.driver.execute_cdp_cmd(command, arguments)
 
     def visit(self, address: str) -> None:
         self.driver.get("about:blank")
@@ -149,7 +149,7 @@ class Visitor:
                 [e.textContent, e.ariaLabel, e.title]
                     .some((said) => bare(said).includes(bare(arguments[1]))));
         """
-        found = [
+        elements = [
             element
             for element in self.driver.execute_script(
                 having, f"{within} :is({kinds})", text
@@ -157,9 +157,9 @@ class Visitor:
             if element.is_displayed()
             and (element.accessible_name or element.text).startswith(text)
         ]
-        assert found, f"nothing begins with {text!r}"
-        found.sort(key=lambda element: element.text == text)
-        return found[-1]
+        assert elements, f"nothing begins with {text!r}"
+        elements.sort(key=lambda element: element.text == text)
+        return elements[-1]
 
     def answer(self, text: str) -> int:
         """Clicks an answer and waits for what follows; the question's number."""

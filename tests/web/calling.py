@@ -23,14 +23,14 @@ class Page:
         self.client = client
         self.experiment = experiment
 
-    def get(self, call: str, status: int = 200, **given: Any) -> Any:
-        reply = self.client.get(f"/api/{call}", params=given)
+    def get(self, call: str, status: int = 200, **arguments: Any) -> Any:
+        reply = self.client.get(f"/api/{call}", params=arguments)
         assert reply.status_code == status, reply.text
         return reply.json()
 
-    def post(self, call: str, status: int = 200, **given: Any) -> Any:
+    def post(self, call: str, status: int = 200, **arguments: Any) -> Any:
         # Halves of characters too, as a script may send them.
-        return self.send(call, json.dumps(given), status)
+        return self.send(call, json.dumps(arguments), status)
 
     def send(self, call: str, body: Any, status: int) -> Any:
         """Posts a body as it is."""
@@ -40,17 +40,20 @@ class Page:
 
     def ask(self, rater: str | None = None) -> dict[str, Any]:
         """The question that a rater is asked, however long a busy machine takes."""
-        given = {} if rater is None else {"rater": rater}
-        tries = (self.client.get("/api/question", params=given) for _ in range(20))
-        reply = next((one for one in tries if one.status_code != 202), None)
+        keywords = {} if rater is None else {"rater": rater}
+        tries = (self.client.get("/api/question", params=keywords) for _ in range(20))
+        reply = next(
+            (reply_ready for reply_ready in tries if reply_ready.status_code != 202),
+            None,
+        )
         assert reply is not None, "no question came"
         assert reply.status_code == 200, reply.text
         return reply.json()
 
-    def answer(self, rater: str | None = None, **said: Any) -> int:
+    def answer(self, rater: str | None = None, **answer: Any) -> int:
         """Answers the question on display; its number."""
         index = self.ask(rater)["question"]
-        self.post("answer", question=index, rater=rater, **(said or {"winner": 0}))
+        self.post("answer", question=index, rater=rater, **(answer or {"winner": 0}))
         return index
 
     @property

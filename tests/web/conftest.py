@@ -25,9 +25,9 @@ OLD_PANDAS = "ignore::pandas.errors.Pandas4Warning"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
+        if folder in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(OLD_PANDAS))
 
 

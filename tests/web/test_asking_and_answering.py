@@ -24,7 +24,7 @@ def at_once(call: Callable[[], Any], times: int = 8) -> list[Any]:
     """Results of calls from as many threads."""
     with ThreadPoolExecutor(times) as threads:
         sent = [threads.submit(call) for _ in range(times)]
-        return [one.result() for one in sent]
+        return [future.result() for future in sent]
 
 
 # --- Answers
@@ -33,8 +33,8 @@ def at_once(call: Callable[[], Any], times: int = 8) -> list[Any]:
 def test_twelve_answers_are_stored_as_they_were_given(
     page: Page, tmp_path: Path
 ) -> None:
-    given = []
-    said = [
+    expected_log = []
+    answers = [
         *({"winner": i % 2} for i in range(6)),
         {"tie": True},
         {"cannot_compare": True},
@@ -43,22 +43,22 @@ def test_twelve_answers_are_stored_as_they_were_given(
         {"winner": 0, "ratings": [0.75, None]},
         {"strength": 0.2},
     ]
-    for answer in said:
+    for answer in answers:
         assert page.ask()["options"] == list(page.experiment.pending[0].options)
-        given.append(("told", page.answer(**answer), {**answer, "rater": None}))
-    assert log(stored(tmp_path / "tea.db")) == given
-    assert len({index for _, index, _ in given}) == 12
+        expected_log.append(("told", page.answer(**answer), {**answer, "rater": None}))
+    assert log(stored(tmp_path / "tea.db")) == expected_log
+    assert len({index for _, index, _ in expected_log}) == 12
 
 
 def test_of_four_options_one_says_the_best_or_nothing(
     experiment: PreferenceExperiment, served: Serve, tmp_path: Path
 ) -> None:
     page = served(experiment, size=None)
-    asked = page.ask()
-    assert len(asked["options"]) == 4
-    assert {"best", "ranking", "cannot_compare"} <= set(asked["kinds"])
-    assert not {"winner", "strength"} & set(asked["kinds"])
-    reply = page.post("answer", 400, question=asked["question"], winner=0)
+    question = page.ask()
+    assert len(question["options"]) == 4
+    assert {"best", "ranking", "cannot_compare"} <= set(question["kinds"])
+    assert not {"winner", "strength"} & set(question["kinds"])
+    reply = page.post("answer", 400, question=question["question"], winner=0)
     assert "give best or ranking" in reply["error"]
     answers: list[dict[str, Any]] = [
         {"cannot_compare": True},
@@ -66,12 +66,14 @@ def test_of_four_options_one_says_the_best_or_nothing(
         {"ranking": [2, 0, 3, 1]},
         {"tie": True},
     ]
-    given = [("told", page.answer(**said), {**said, "rater": None}) for said in answers]
+    expected_log = [
+        ("told", page.answer(**answer), {**answer, "rater": None}) for answer in answers
+    ]
     skipped = page.ask()["question"]
     page.post("skip", question=skipped)
     assert page.ask()["question"] != skipped
-    given.append(("withdrawn", skipped, {"rater": None}))
-    assert log(stored(tmp_path / "tea.db")) == given
+    expected_log.append(("withdrawn", skipped, {"rater": None}))
+    assert log(stored(tmp_path / "tea.db")) == expected_log
     assert page.post("undo", question=skipped)["question"] == skipped
 
 
@@ -92,18 +94,18 @@ def test_a_page_shows_four_options_where_a_wanted_kind_is_of_four(
     size: int,
 ) -> None:
     page = served(experiment, size=None, kinds=kinds)
-    asked = page.ask()
-    assert len(asked["options"]) == size
-    assert kinds is None or asked["kinds"] == kinds
+    question = page.ask()
+    assert len(question["options"]) == size
+    assert kinds is None or question["kinds"] == kinds
 
 
 def test_a_page_shows_two_options_where_the_model_takes_no_best_of_four(
     tmp_path: Path, served: Serve
 ) -> None:
     experiment = create(tmp_path / "tea.db", model="LaplacePreferenceGP")
-    asked = served(experiment, size=None).ask()
-    assert len(asked["options"]) == 2
-    assert "winner" in asked["kinds"]
+    question = served(experiment, size=None).ask()
+    assert len(question["options"]) == 2
+    assert "winner" in question["kinds"]
 
 
 @pytest.mark.parametrize(
@@ -135,15 +137,15 @@ def test_kinds_that_are_not_wanted_are_neither_offered_nor_taken(
         "best": 0,
         "ranking": [*range(size)],
     }
-    asked = page.ask()
-    assert (asked["kinds"], len(asked["options"])) == (kinds, size)
-    others = says.keys() - {*kinds}
-    for kind in others:
-        given = {"question": asked["question"], kind: says[kind]}
-        error = page.post("answer", 400, **given)["error"]
+    question = page.ask()
+    assert (question["kinds"], len(question["options"])) == (kinds, size)
+    other_kinds = says.keys() - {*kinds}
+    for kind in other_kinds:
+        keywords = {"question": question["question"], kind: says[kind]}
+        error = page.post("answer", 400, **keywords)["error"]
         assert error.startswith(f"This question does not take {kind}; say one of ")
     assert page.log == []
-    nothing = dict.fromkeys(others) | {"note": "sweet"}
+    nothing = dict.fromkeys(other_kinds) | {"note": "sweet"}
     page.answer(**{kinds[0]: says[kinds[0]]}, **nothing)
     assert page.happened == ["told"]
     third = {**OWN[0], "cups": 3}
@@ -162,15 +164,15 @@ def test_calls_succeed_beside_another_process_that_writes(
         "skip": lambda index: {"question": index},
         "own": lambda index: {"options": OWN},
     }
-    for call, given in calls.items():
+    for call, keywords in calls.items():
         index = page.ask()["question"]
         # The next one is asked ahead before the other process writes.
         until(lambda: len(page.experiment.pending) > 1)
         stored(tmp_path / "tea.db").record(designs, winner=0, rater="other")
-        page.post(call, **given(index))
-    happened = [kind for kind, _, said in page.log if said["rater"] != "other"]
+        page.post(call, **keywords(index))
+    happened = [kind for kind, _, record in page.log if record["rater"] != "other"]
     assert happened == ["told", "undone", "withdrawn"]
-    assert sum(said["rater"] == "other" for _, _, said in page.log) == 4
+    assert sum(record["rater"] == "other" for _, _, record in page.log) == 4
 
 
 def test_a_question_stays_until_it_is_answered(page: Page) -> None:
@@ -185,7 +187,7 @@ def test_a_question_stays_until_it_is_answered(page: Page) -> None:
 def test_an_answer_is_stored_once_and_another_one_is_refused(page: Page) -> None:
     index = page.ask()["question"]
     tapped = at_once(lambda: page.post("answer", question=index, winner=1))
-    assert {one["stored"] for one in tapped} == {index}
+    assert {reply_to_tap["stored"] for reply_to_tap in tapped} == {index}
     page.post("answer", question=index, winner=1)
     reply = page.post("answer", 409, question=index, winner=0)
     assert reply["error"] == "This question has an answer already, which is kept."
@@ -215,8 +217,8 @@ def test_names_that_are_made_up_are_not_asked_for_ever(
     first = page.ask("ann")
     assert "1 people" in page.get("question", 400, rater="bob")["error"]
     for call in ("skip", "claim", "answer", "undo"):
-        given = {"question": first["question"], "winner": 0, "rater": "bob"}
-        assert "1 people" in page.post(call, 400, **given)["error"]
+        keywords = {"question": first["question"], "winner": 0, "rater": "bob"}
+        assert "1 people" in page.post(call, 400, **keywords)["error"]
     assert (page.ask("ann"), page.log) == (first, [])
 
 
@@ -234,8 +236,8 @@ def test_a_page_that_was_open_before_a_restart_goes_on_with_its_question(
 ) -> None:
     index = page.ask()["question"]
     again = served(stored(tmp_path / "tea.db"))
-    given = {"winner": 0} if call == "answer" else {}
-    again.post(call, question=index, **given)
+    keywords = {"winner": 0} if call == "answer" else {}
+    again.post(call, question=index, **keywords)
     assert again.ask()["question"] != index
     assert again.post("undo")["question"] == index
 
@@ -246,8 +248,8 @@ def test_a_question_that_was_answered_elsewhere_is_asked_for_no_more(
 ) -> None:
     index = page.ask()["question"]
     page.experiment.tell(index, winner=0)
-    given = {"winner": 1} if call == "answer" else {}
-    reply = page.post(call, 409, question=index, **given)
+    keywords = {"winner": 1} if call == "answer" else {}
+    reply = page.post(call, 409, question=index, **keywords)
     assert "has an answer already" in reply["error"]
     assert page.ask()["question"] != index
     assert page.log == [("told", index, {"winner": 0, "rater": None})]
@@ -257,35 +259,35 @@ def test_what_another_process_wrote_loses_no_answer(page: Page, tmp_path: Path) 
     first = page.ask()["question"]
     stored(tmp_path / "tea.db").record(OWN, winner=0)
     page.post("answer", question=first, winner=1)
-    told = [(kind, index) for kind, index, _ in log(stored(tmp_path / "tea.db"))]
-    assert ("told", first) in told
-    assert len(told) == 2
+    events = [(kind, index) for kind, index, _ in log(stored(tmp_path / "tea.db"))]
+    assert ("told", first) in events
+    assert len(events) == 2
 
 
 @pytest.mark.parametrize("call", ["answer", "skip", "undo"])
 def test_a_question_that_was_never_asked_is_refused(page: Page, call: str) -> None:
-    asked = page.ask()
+    question = page.ask()
     for index in (99, -1, 10**400):
         reply = page.post(call, 400, question=index, winner=0)
         assert reply["error"].startswith("There is no question ")
-    assert (page.ask(), page.log) == (asked, [])
+    assert (page.ask(), page.log) == (question, [])
 
 
 def test_an_answer_about_another_experiment_is_refused(page: Page) -> None:
     """One that waited in a browser, at an address that serves another one now."""
     page.answer()
-    asked = page.ask()
+    question = page.ask()
     calls: dict[str, dict[str, Any]] = {
-        "undo": {"question": asked["last"]},
-        "skip": {"question": asked["question"]},
-        "answer": {"question": asked["question"], "winner": 0},
+        "undo": {"question": question["last"]},
+        "skip": {"question": question["question"]},
+        "answer": {"question": question["question"], "winner": 0},
     }
-    for call, given in calls.items():
-        reply = page.post(call, 404, experiment="coffee", **given)
+    for call, keywords in calls.items():
+        reply = page.post(call, 404, experiment="coffee", **keywords)
         assert "coffee" in reply["error"]
         assert reply["experiment"] == "tea"
     assert page.happened == ["told"]
-    page.post("answer", experiment=asked["experiment"], **calls["answer"])
+    page.post("answer", experiment=question["experiment"], **calls["answer"])
 
 
 def test_an_answer_about_an_older_experiment_of_this_name_is_refused(
@@ -295,8 +297,8 @@ def test_an_answer_about_an_older_experiment_of_this_name_is_refused(
     old = served(create(tmp_path / "old.db")).ask()
     page = served(create(tmp_path / "new.db"))
     page.ask()
-    given = {"question": old["question"], "experiment": old["experiment"]}
-    page.post("answer", 404, **given, winner=0)
+    keywords = {"question": old["question"], "experiment": old["experiment"]}
+    page.post("answer", 404, **keywords, winner=0)
     assert page.log == []
 
 
@@ -307,14 +309,14 @@ def test_undo_brings_the_last_question_back(page: Page) -> None:
     first = page.ask("ann")
     page.answer("ann")
     second = page.ask("ann")
-    other = page.answer("bob")
+    second_answer = page.answer("bob")
     assert page.post("undo", rater="ann") == first
     assert page.ask("ann") == first
     page.answer("ann", winner=1)
     assert page.ask("ann") == second
     assert page.log == [
         ("told", first["question"], {"winner": 0, "rater": "ann"}),
-        ("told", other, {"winner": 0, "rater": "bob"}),
+        ("told", second_answer, {"winner": 0, "rater": "bob"}),
         ("undone", first["question"], {"rater": None}),
         ("told", first["question"], {"winner": 1, "rater": "ann"}),
     ]
@@ -327,12 +329,14 @@ def test_the_same_undo_at_once_and_again_undoes_one_answer(
     """As a phone does that has not heard the reply, over a restart too."""
     page.answer(rater)
     last = page.answer(rater)
-    given = {"rater": rater, "question": page.ask(rater)["last"]}
-    replies = at_once(lambda: page.post("undo", **given))
-    assert given["question"] == replies[0]["question"] == last
+    keywords = {"rater": rater, "question": page.ask(rater)["last"]}
+    replies = at_once(lambda: page.post("undo", **keywords))
+    assert keywords["question"] == replies[0]["question"] == last
     again = served(stored(tmp_path / "tea.db"))
-    for other in (page, again):
-        assert [other.post("undo", **given), other.ask(rater)] == [replies[0]] * 2
+    for tested_page in (page, again):
+        assert [tested_page.post("undo", **keywords), tested_page.ask(rater)] == [
+            replies[0]
+        ] * 2
     assert replies == [replies[0]] * 8
     assert page.happened == ["told", "told", "undone"]
     # The next rater is asked something else.
@@ -340,8 +344,8 @@ def test_the_same_undo_at_once_and_again_undoes_one_answer(
 
 
 def test_two_undos_take_back_two_answers(page: Page) -> None:
-    given = [page.answer() for _ in range(2)]
-    for index in reversed(given):
+    answers = [page.answer() for _ in range(2)]
+    for index in reversed(answers):
         assert page.ask()["last"] == index
         assert page.post("undo", question=index)["question"] == index
     assert page.ask()["last"] is None
@@ -349,10 +353,10 @@ def test_two_undos_take_back_two_answers(page: Page) -> None:
 
 def test_an_answer_without_a_name_is_undone_after_one_with_a_name(page: Page) -> None:
     """The page said that it had answered another question since."""
-    first, other = page.answer(), page.answer("ann")
+    first, second_answer = page.answer(), page.answer("ann")
     assert page.ask()["last"] == first
     assert page.post("undo", question=first)["question"] == first
-    assert page.ask("ann")["last"] == other
+    assert page.ask("ann")["last"] == second_answer
     assert page.happened == ["told", "told", "undone"]
     assert page.log[-1][1] == first
 
@@ -365,9 +369,9 @@ def test_the_undo_of_a_skip_undoes_no_answer_when_it_is_sent_again(
     second = page.ask()
     assert second["question"] != skipped["question"]
     assert second["last"] == skipped["question"]
-    for other in (page, page, served(stored(tmp_path / "tea.db"))):
-        undone = other.post("undo", question=skipped["question"])
-        assert undone == other.ask() == {**skipped, "last": first}
+    for tested_page in (page, page, served(stored(tmp_path / "tea.db"))):
+        undone = tested_page.post("undo", question=skipped["question"])
+        assert undone == tested_page.ask() == {**skipped, "last": first}
     assert page.happened == ["told", "withdrawn"]
     page.post("answer", question=skipped["question"], winner=0)
     assert page.ask() == {**second, "number": 3, "last": skipped["question"]}
@@ -402,14 +406,14 @@ def test_an_undo_of_what_is_not_the_last_is_refused(page: Page) -> None:
 
 def test_own_designs_are_asked_at_once_and_kept_as_such(page: Page) -> None:
     waiting = page.ask()
-    own = page.post("own", options=OWN)
-    assert own["options"] == OWN
-    assert page.ask() == own
-    page.post("answer", question=own["question"], winner=1)
-    assert page.ask() == {**waiting, "number": 2, "last": own["question"]}
-    found = page.experiment.log.events
-    (asked, _) = [e for e in found if e.question == own["question"]]
-    assert asked.what["chosen_by"] == "person"
+    own_question = page.post("own", options=OWN)
+    assert own_question["options"] == OWN
+    assert page.ask() == own_question
+    page.post("answer", question=own_question["question"], winner=1)
+    assert page.ask() == {**waiting, "number": 2, "last": own_question["question"]}
+    events = page.experiment.log.events
+    (asking_event, _) = [e for e in events if e.question == own_question["question"]]
+    assert asking_event.what["chosen_by"] == "person"
 
 
 @pytest.mark.parametrize("rater", ["ann", None])
@@ -425,12 +429,12 @@ def test_own_designs_that_are_sent_again_are_one_question(
     assert [list(options) for options in shown].count(OWN) == 1
     # The order in which they are shown is drawn; once answered, they are asked anew.
     assert again.post("own", options=OWN[::-1], rater=rater) == replies[0]
-    others = {replies[0]["question"]}
+    numbers = {replies[0]["question"]}
     for options in (OWN, [OWN[0], {**OWN[1], "cups": 3}]):
-        others.add(again.post("own", options=options, rater="bob")["question"])
+        numbers.add(again.post("own", options=options, rater="bob")["question"])
     again.answer(rater)
-    others.add(again.post("own", options=OWN, rater=rater)["question"])
-    assert len(others) == 4
+    numbers.add(again.post("own", options=OWN, rater=rater)["question"])
+    assert len(numbers) == 4
 
 
 OUTSIDE = "A design is not in the search space: "
@@ -446,9 +450,9 @@ WRONG_DESIGNS: list[tuple[dict[str, Any], str]] = [
 
 
 def test_designs_that_cannot_be_compared_are_refused_in_a_sentence(page: Page) -> None:
-    for change, said in WRONG_DESIGNS:
+    for change, message in WRONG_DESIGNS:
         reply = page.post("own", 400, options=[OWN[0], {**OWN[0], **change}])
-        assert reply["error"].startswith(said), change
+        assert reply["error"].startswith(message), change
     missing = {name: value for name, value in OWN[1].items() if name != "kind"}
     for options in ([OWN[0]], OWN[0], [OWN[0], "green"], [OWN[0], missing]):
         assert "error" in page.post("own", 400, options=options)
@@ -459,20 +463,20 @@ def test_designs_that_cannot_be_compared_are_refused_in_a_sentence(page: Page) -
 
 
 def test_history_and_form_say_what_there_is(page: Page) -> None:
-    asked = [page.ask(), None]
+    questions = [page.ask(), None]
     page.answer(winner=1)
-    asked[1] = page.ask()
+    questions[1] = page.ask()
     page.answer(tie=True, seconds=2.5)
     (last, first) = page.get("history")["answers"]
-    assert (last["question"], last["said"]) == (asked[1]["question"], {"tie": True})
-    assert (first["options"], first["said"]) == (asked[0]["options"], {"winner": 1})
+    assert (last["question"], last["said"]) == (questions[1]["question"], {"tie": True})
+    assert (first["options"], first["said"]) == (questions[0]["options"], {"winner": 1})
     fields = {f["name"]: f for f in page.get("form")["fields"]}
     assert list(fields) == ["leaf (g)", "minutes", "cups", "kind"]
     assert (fields["leaf (g)"]["label"], fields["leaf (g)"]["unit"]) == ("leaf", "g")
     assert (fields["cups"]["lower"], fields["cups"]["upper"]) == (1, 4)
     assert set(fields["kind"]["values"]) == {"oolong", "green"}
-    told = [e for e in page.experiment.log.events if e.kind == "told"]
-    assert [event.what.get("seconds") for event in told] == [None, 2.5]
+    told_events = [e for e in page.experiment.log.events if e.kind == "told"]
+    assert [event.what.get("seconds") for event in told_events] == [None, 2.5]
 
 
 def test_questions_are_counted_as_each_rater_does(page: Page) -> None:
@@ -505,7 +509,7 @@ def test_the_page_is_told_when_it_is_enough_and_what_was_found(
 
     monkeypatch.setattr(ModelWorker, "findings", look)
     monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
-    shown = page.ask()["shown"]
+    contents = page.ask()["shown"]
     for answers, checked, enough in (
         (9_999, [], False),
         (10_000, [10_000], True),
@@ -521,7 +525,7 @@ def test_the_page_is_told_when_it_is_enough_and_what_was_found(
         )
     found = page.get("progress")["enough"]
     assert (found["name"], found["answers"], found["chance"]) == ("1 B", 16_000, 0.8)
-    assert found["shown"] == shown[1]
+    assert found["shown"] == contents[1]
 
 
 def test_without_answers_the_findings_say_so_in_plain_words(page: Page) -> None:
@@ -539,34 +543,34 @@ def test_findings_are_those_of_the_report(
     monkeypatch.setattr(ModelWorker, "start", lambda worker: None)
     for option, rater in ((OWN[1], "ann"), ({**OWN[1], "cups": 3}, "bob")):
         page.experiment.record([OWN[0], option], winner=0, rater=rater)
-    found, report = page.get("findings"), page.experiment.report()
-    assert dict(found["summary"])["questions"] == 2
-    assert found["meanings"] == dict(report.summary["meaning"])
-    assert [row["name"] for row in found["options"]] == list(report.options.index)
-    assert [row["mean"] for row in found["options"]] == list(report.options["mean"])
+    findings, report = page.get("findings"), page.experiment.report()
+    assert dict(findings["summary"])["questions"] == 2
+    assert findings["meanings"] == dict(report.summary["meaning"])
+    assert [row["name"] for row in findings["options"]] == list(report.options.index)
+    assert [row["mean"] for row in findings["options"]] == list(report.options["mean"])
     effects = {
         (effect["parameter"], row["value"]): row["change"]
-        for effect in found["effects"]
+        for effect in findings["effects"]
         for row in effect["rows"]
     }
     rows = report.effects.set_index(["parameter", "value"])["change"]
     assert effects == rows.to_dict()
     # The first option of the first question, as questions show it.
-    where = found["recommended"]
-    assert (where["question"], where["place"]) == (0, 0)
-    asked = page.get("history", rater="ann")["answers"][0]
-    assert where["shown"] == asked["shown"][0]
-    best = found["options"][0]["name"]
-    assert found["asked"] == [
-        {"question": number, "options": [best, other]}
-        for number, other in ((1, "1 B"), (2, "2 B"))
+    recommended = findings["recommended"]
+    assert (recommended["question"], recommended["place"]) == (0, 0)
+    answer = page.get("history", rater="ann")["answers"][0]
+    assert recommended["shown"] == answer["shown"][0]
+    best = findings["options"][0]["name"]
+    assert findings["asked"] == [
+        {"question": number, "options": [best, title]}
+        for number, title in ((1, "1 B"), (2, "2 B"))
     ]
-    duels = [(duel["better"], duel["times"]) for duel in found["duels"]]
+    duels = [(duel["better"], duel["times"]) for duel in findings["duels"]]
     assert duels == [(best, 1), (best, 1)]
-    assert {row["rater"]: row["noise"] for row in found["raters"]} == report.raters[
+    assert {row["rater"]: row["noise"] for row in findings["raters"]} == report.raters[
         "noise"
     ].to_dict()
-    (pair,) = found["agreement"]
+    (pair,) = findings["agreement"]
     assert (pair["first"], pair["second"]) == ("ann", "bob")
     assert pair["upper"] == float(report.agreement["upper"].iloc[0])
 
@@ -578,8 +582,8 @@ def test_a_question_is_asked_ahead(
     experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the first is on display, the second is asked: no answer is needed."""
-    asked, ask_one = [Event(), Event(), Event()], experiment.ask
-    count = iter(asked)
+    started, ask_one = [Event(), Event(), Event()], experiment.ask
+    count = iter(started)
 
     def noted(*args: Any, **options: Any) -> Any:
         question = ask_one(*args, **options)
@@ -588,9 +592,9 @@ def test_a_question_is_asked_ahead(
 
     monkeypatch.setattr(experiment, "ask", noted)
     served(experiment).ask()
-    assert asked[1].wait(60)
+    assert started[1].wait(60)
     assert len(experiment.pending) == 2
-    assert not asked[2].is_set()
+    assert not started[2].is_set()
 
 
 def test_those_who_need_a_question_get_theirs_from_one_choice(
@@ -613,8 +617,8 @@ def test_those_who_need_a_question_get_theirs_from_one_choice(
     for rater in others:
         page.get("question", 202, rater=rater, patience=0)
     free.set()
-    asked = {rater: page.ask(rater)["question"] for rater in ["ann", *others]}
-    assert len({*asked.values()}) == 5
+    questions = {rater: page.ask(rater)["question"] for rater in ["ann", *others]}
+    assert len({*questions.values()}) == 5
     # Who has none comes first, by how long they wait; then those with nothing ahead.
     assert calls[:3] == [["ann"], [*others, "ann"], ["eve", "ann", "bob", "cid", "dan"]]
     until(lambda: len(page.experiment.pending) == 10)
@@ -668,9 +672,9 @@ def test_the_page_has_texts_of_whoever_runs_the_experiment(
     # An answer that waits is about the experiment, whatever the page is called.
     page.answer()
     for name in texts:
-        for given in ("", " ", 5, "null \0", "x" * 2001):
+        for note in ("", " ", 5, "null \0", "x" * 2001):
             with pytest.raises(ExperimentError, match=f"{name} is "):
-                served(experiment, **{name: given})
+                served(experiment, **{name: note})
 
 
 def test_an_ask_that_takes_long_says_so(

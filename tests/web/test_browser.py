@@ -64,12 +64,12 @@ def visit(driver: WebDriver, place: Path) -> Iterator[Open]:
             **options: Any,
         ) -> Visitor:
             app = make_app(experiment or create(place), **{"size": 2, **options})
-            one = Visitor(driver, *window)
+            visitor = Visitor(driver, *window)
             # Of servers that are gone.
-            one.complaints()
-            one.address = stack.enter_context(serving(app))
-            one.visit(f"{one.address}/{query}")
-            return one
+            visitor.complaints()
+            visitor.address = stack.enter_context(serving(app))
+            visitor.visit(f"{visitor.address}/{query}")
+            return visitor
 
         yield visit
 
@@ -77,63 +77,66 @@ def visit(driver: WebDriver, place: Path) -> Iterator[Open]:
 def kept(place: Path) -> list[tuple[str, int, dict[str, Any]]]:
     """What happened, of nobody in particular, as another process finds it."""
     return [
-        (kind, index, {k: v for k, v in said.items() if k != "rater"})
-        for kind, index, said in log(stored(place))
+        (kind, index, {k: v for k, v in answer.items() if k != "rater"})
+        for kind, index, answer in log(stored(place))
     ]
 
 
 def test_a_phone_answers_twelve_questions_by_clicks(visit: Open, place: Path) -> None:
     clicked: list[tuple[str, int, dict[str, Any]]] = []
 
-    def told(index: int, **said: Any) -> None:
-        clicked.append(("told", index, said))
+    def told(index: int, **answer: Any) -> None:
+        clicked.append(("told", index, answer))
 
-    one = visit(query=f"?token={TOKEN}", token=TOKEN)
-    one.is_usable()
-    told(one.answer("A is better"), winner=0)
-    told(one.answer("B is better"), winner=1)
-    told(one.answer("No difference"), tie=True)
-    told(one.answer("Cannot compare"), cannot_compare=True)
+    visitor = visit(query=f"?token={TOKEN}", token=TOKEN)
+    visitor.is_usable()
+    told(visitor.answer("A is better"), winner=0)
+    told(visitor.answer("B is better"), winner=1)
+    told(visitor.answer("No difference"), tie=True)
+    told(visitor.answer("Cannot compare"), cannot_compare=True)
     # A reload in the middle changes nothing.
-    before = one.index()
-    one.reload()
-    assert one.index() == before
-    told(one.answer("B is better"), winner=1)
+    before = visitor.index()
+    visitor.reload()
+    assert visitor.index() == before
+    told(visitor.answer("B is better"), winner=1)
     # A tap anywhere on a card is a tap on its button.
-    told(one.leave(one.all(".bp-letter")[0].click), winner=0)
+    told(visitor.leave(visitor.all(".bp-letter")[0].click), winner=0)
     # Undone, and answered anew.
     last = clicked[-1][1]
-    one.leave(lambda: one.click("Undo"))
-    assert one.index() == last
+    visitor.leave(lambda: visitor.click("Undo"))
+    assert visitor.index() == last
     clicked.append(("undone", last, {}))
-    told(one.answer("B is better"), winner=1)
-    clicked.append(("withdrawn", one.answer("Skip"), {}))
+    told(visitor.answer("B is better"), winner=1)
+    clicked.append(("withdrawn", visitor.answer("Skip"), {}))
     # All that is beside a choice.
-    one.click("Say more")
-    one.is_usable()
-    one.click("A failed")
+    visitor.click("Say more")
+    visitor.is_usable()
+    visitor.click("A failed")
     # With one that failed there is nothing to compare.
     for text in ("A is better", "B is better", "No difference"):
-        assert not one.button(text).is_enabled()
-    assert [save.is_enabled() for save in one.all(".bp-save")] == [False, True]
-    told(one.answer("Save this without a choice"), invalid=[0])
+        assert not visitor.button(text).is_enabled()
+    assert [save.is_enabled() for save in visitor.all(".bp-save")] == [False, True]
+    told(visitor.answer("Save this without a choice"), invalid=[0])
     # It stays open until it is closed.
-    scale = one.all(".bp-more [role=radio]")
+    scale = visitor.all(".bp-more [role=radio]")
     scale[4].click()
     scale[5].click()
-    told(one.answer("A is better"), winner=0, levels=[4, 0])
-    one.all("[aria-label^='How much']")[0].send_keys(Keys.HOME)
-    told(one.answer("Save"), strength=0.99)
-    one.click("Say more")
-    own = own_design(one)
-    told(one.answer("A is better" if own == 0 else "B is better"), winner=own)
-    assert one.all(".bp-more[open]") == []
-    one.menu("My answers")
-    until(lambda: "A is much better" in one.text())
-    assert one.fits()
-    one.click("Close")
-    told(one.answer("B is better"), winner=1)
-    assert one.complaints() == []
+    told(visitor.answer("A is better"), winner=0, levels=[4, 0])
+    visitor.all("[aria-label^='How much']")[0].send_keys(Keys.HOME)
+    told(visitor.answer("Save"), strength=0.99)
+    visitor.click("Say more")
+    own_question = own_design(visitor)
+    told(
+        visitor.answer("A is better" if own_question == 0 else "B is better"),
+        winner=own_question,
+    )
+    assert visitor.all(".bp-more[open]") == []
+    visitor.menu("My answers")
+    until(lambda: "A is much better" in visitor.text())
+    assert visitor.fits()
+    visitor.click("Close")
+    told(visitor.answer("B is better"), winner=1)
+    assert visitor.complaints() == []
     assert kept(place) == clicked
     assert sum(kind == "told" for kind, *_ in clicked) == 12
     experiment = stored(place)
@@ -141,27 +144,32 @@ def test_a_phone_answers_twelve_questions_by_clicks(visit: Open, place: Path) ->
     assert all(event.what["seconds"] > 0 for event in told_events)
     # The parameters that were typed in are those of the option that won.
     options = experiment.question(clicked[-2][1]).options
-    assert (options[own]["cups"], options[own]["leaf (g)"]) == (4, 8.75)
+    assert (options[own_question]["cups"], options[own_question]["leaf (g)"]) == (
+        4,
+        8.75,
+    )
 
 
-def own_design(one: Visitor) -> int:
+def own_design(visitor: Visitor) -> int:
     """Edits the first option: four cups. Its place among what is shown then."""
 
     def edit() -> None:
-        one.menu("My own design")
-        (cups,) = until(lambda: one.all("dialog input[name=cups]"))
+        visitor.menu("My own design")
+        (cups,) = until(lambda: visitor.all("dialog input[name=cups]"))
         cups.clear()
         cups.send_keys("4")
-        (leaf,) = one.all("dialog input[name='leaf (g)']")
+        (leaf,) = visitor.all("dialog input[name='leaf (g)']")
         leaf.clear()
         leaf.send_keys("8.75")
-        one.is_usable()
+        visitor.is_usable()
         # A double tap.
         script = "arguments[0].click(); arguments[0].click();"
-        one.driver.execute_script(script, one.button("Compare", within="dialog form"))
+        visitor.driver.execute_script(
+            script, visitor.button("Compare", within="dialog form")
+        )
 
-    one.leave(edit)
-    values = one.all("tr:first-child .bp-value")
+    visitor.leave(edit)
+    values = visitor.all("tr:first-child .bp-value")
     return [value.text for value in values].index("8.75")
 
 
@@ -175,25 +183,25 @@ def test_a_desk_answers_by_keys(visit: Open, place: Path) -> None:
         ("c", {"cannot_compare": True}),
     ]
     pressed: list[tuple[str, int, dict[str, Any]]] = []
-    one = visit(window=DESK)
+    visitor = visit(window=DESK)
     # There is nothing to undo before the first answer.
-    assert not one.button("Undo").is_enabled()
-    one.all("body")[0].send_keys("u")
-    for key, said in keys:
-        pressed.append(("told", one.press(key), said))
-        assert one.driver.switch_to.active_element.text == "Which do you prefer?"
-        assert one.button("Undo").is_enabled()
-    one.press("u")
+    assert not visitor.button("Undo").is_enabled()
+    visitor.all("body")[0].send_keys("u")
+    for key, answer in keys:
+        pressed.append(("told", visitor.press(key), answer))
+        assert visitor.driver.switch_to.active_element.text == "Which do you prefer?"
+        assert visitor.button("Undo").is_enabled()
+    visitor.press("u")
     pressed.append(("undone", pressed[-1][1], {}))
     # From the question the focus goes to the first choice, then to the second.
-    choices = one.all(".bp-choose")
+    choices = visitor.all(".bp-choose")
     for choice in choices:
-        one.driver.switch_to.active_element.send_keys(Keys.TAB)
-        assert one.driver.switch_to.active_element == choice
-    one.is_usable()
-    chosen = one.leave(lambda: choices[1].send_keys(Keys.ENTER))
+        visitor.driver.switch_to.active_element.send_keys(Keys.TAB)
+        assert visitor.driver.switch_to.active_element == choice
+    visitor.is_usable()
+    chosen = visitor.leave(lambda: choices[1].send_keys(Keys.ENTER))
     pressed.append(("told", chosen, {"winner": 1}))
-    assert one.complaints() == []
+    assert visitor.complaints() == []
     assert kept(place) == pressed
 
 
@@ -208,29 +216,29 @@ def test_two_raters_and_two_tabs_lose_and_double_nothing(
     driver: WebDriver, visit: Open, place: Path
 ) -> None:
     first = driver.current_window_handle
-    one = visit(query="?rater=ann")
-    ann, address = one.index(), one.address
+    visitor = visit(query="?rater=ann")
+    ann, address = visitor.index(), visitor.address
     driver.execute_script(ASLEEP)
     driver.switch_to.new_window("tab")
-    one = Visitor(driver, *PHONE)
-    one.visit(address)
-    nameless = one.index()
-    one.enter_name("bob")
-    bob = one.index()
+    visitor = Visitor(driver, *PHONE)
+    visitor.visit(address)
+    nameless = visitor.index()
+    visitor.enter_name("bob")
+    bob = visitor.index()
     # What was on display without a name is so with it.
     assert bob == nameless != ann
-    assert one.answer("B is better") == bob
+    assert visitor.answer("B is better") == bob
     # Her question, in a second tab of hers: the first answer counts.
-    one.visit(f"{address}/?rater=ann")
-    assert one.index() == ann
-    assert one.answer("A is better") == ann
-    following = one.index()
+    visitor.visit(f"{address}/?rater=ann")
+    assert visitor.index() == ann
+    assert visitor.answer("A is better") == ann
+    following = visitor.index()
     driver.close()
     driver.switch_to.window(first)
-    one = Visitor(driver, *PHONE)
-    assert one.answer("B is better") == ann
-    assert one.index() == following
-    assert "had an answer already" in one.text()
+    visitor = Visitor(driver, *PHONE)
+    assert visitor.answer("B is better") == ann
+    assert visitor.index() == following
+    assert "had an answer already" in visitor.text()
     assert log(stored(place)) == [
         ("told", bob, {"winner": 1, "rater": "bob"}),
         ("told", ann, {"winner": 0, "rater": "ann"}),
@@ -248,41 +256,41 @@ def test_a_question_that_cannot_be_shown_is_skipped(
 
     with serving(make_app(experiment, show=show, size=2)) as address:
         driver.get(address)
-        one = Visitor(driver, *PHONE)
-        until(lambda: "KeyError: 'colour'" in one.text())
-        assert one.small_targets() == []
-        one.click("Skip this question")
-        assert one.index() != first.index
+        visitor = Visitor(driver, *PHONE)
+        until(lambda: "KeyError: 'colour'" in visitor.text())
+        assert visitor.small_targets() == []
+        visitor.click("Skip this question")
+        assert visitor.index() != first.index
         # A name that cannot be, in an address that somebody has made.
         driver.get(f"{address}/?rater={'x' * 10_000}")
-        until(lambda: "more than 100 characters" in one.text())
-        one.click("Enter my name")
+        until(lambda: "more than 100 characters" in visitor.text())
+        visitor.click("Enter my name")
         name = driver.switch_to.active_element
         name.clear()
         name.send_keys("ann", Keys.ENTER)
-        assert one.index() != first.index
+        assert visitor.index() != first.index
     assert kept(place) == [("withdrawn", first.index, {})]
 
 
 def test_an_answer_outlives_the_server_that_was_to_store_it(
     driver: WebDriver, place: Path
 ) -> None:
-    one, clicked = Visitor(driver, *PHONE), []
+    visitor, clicked = Visitor(driver, *PHONE), []
     with serving(make_app(create(place), size=2)) as address:
-        one.visit(address)
+        visitor.visit(address)
         for winner, text in enumerate(("A is better", "B is better")):
-            clicked.append(("told", one.answer(text), {"winner": winner}))
-        index = one.index()
-    one.click("B is better")
-    until(lambda: "No connection" in one.text())
+            clicked.append(("told", visitor.answer(text), {"winner": winner}))
+        index = visitor.index()
+    visitor.click("B is better")
+    until(lambda: "No connection" in visitor.text())
     # That the answer before was saved is not said beside it.
-    assert one.all(".bp-message")[0].text == ""
+    assert visitor.all(".bp-message")[0].text == ""
     # As a phone does that puts the page away: nobody clicks again.
     with serving(make_app(stored(place), size=2), urlsplit(address).port or 0):
-        one.visit(address)
-        until(lambda: one.index() != index)
+        visitor.visit(address)
+        until(lambda: visitor.index() != index)
         clicked.append(("told", index, {"winner": 1}))
-        clicked.append(("told", one.answer("A is better"), {"winner": 0}))
+        clicked.append(("told", visitor.answer("A is better"), {"winner": 0}))
     assert kept(place) == clicked
 
 
@@ -290,26 +298,26 @@ def test_an_answer_waits_while_something_else_is_served_at_its_address(
     driver: WebDriver, place: Path
 ) -> None:
     """As another program at this port, or the experiment under another name."""
-    one = Visitor(driver, *PHONE)
+    visitor = Visitor(driver, *PHONE)
     with serving(make_app(create(place), size=2)) as address:
-        one.visit(address)
-        index, port = one.index(), urlsplit(address).port or 0
-    one.click("B is better")
-    until(lambda: "No connection" in one.text())
+        visitor.visit(address)
+        index, port = visitor.index(), urlsplit(address).port or 0
+    visitor.click("B is better")
+    until(lambda: "No connection" in visitor.text())
     reply = JSONResponse({"error": "There is nothing of this name."}, 404)
     with serving(reply, port):
-        until(lambda: "There is nothing of this name." in one.text())
+        until(lambda: "There is nothing of this name." in visitor.text())
     with serving(make_app(stored(place), size=2), port):
-        one.click("Try again")
-        until(lambda: one.index() != index)
+        visitor.click("Try again")
+        until(lambda: visitor.index() != index)
     assert kept(place) == [("told", index, {"winner": 1})]
 
 
 def test_an_answer_waits_while_another_experiment_is_asked_about_at_its_address(
     driver: WebDriver, place: Path
 ) -> None:
-    one = Visitor(driver, *PHONE)
-    other = PreferenceExperiment.create(
+    visitor = Visitor(driver, *PHONE)
+    experiment_of_coffee = PreferenceExperiment.create(
         "coffee",
         parameters=[
             RangeParameterConfig(name="g", parameter_type="float", bounds=(1, 9))
@@ -318,24 +326,26 @@ def test_an_answer_waits_while_another_experiment_is_asked_about_at_its_address(
         initial=99,
     )
     with serving(make_app(create(place), size=2)) as address:
-        one.visit(address)
-        index, port = one.index(), urlsplit(address).port or 0
-    one.click("B is better")
-    until(lambda: "No connection" in one.text())
-    told = "asks about coffee now. Your answer is kept here, and sent as soon as it can"
-    with serving(make_app(other, size=2), port):
-        until(lambda: told in one.text())
-        assert "No connection" not in one.text()
+        visitor.visit(address)
+        index, port = visitor.index(), urlsplit(address).port or 0
+    visitor.click("B is better")
+    until(lambda: "No connection" in visitor.text())
+    message = (
+        "asks about coffee now. Your answer is kept here, and sent as soon as it can"
+    )
+    with serving(make_app(experiment_of_coffee, size=2), port):
+        until(lambda: message in visitor.text())
+        assert "No connection" not in visitor.text()
         # It hinders no answer to what is asked there, even of the same number.
-        one.click("Try again")
-        assert one.index() == index
-        until(lambda: told in one.text())
-        assert one.answer("A is better") == index
-        assert told not in one.text()
-    assert log(other) == [("told", index, {"winner": 0, "rater": None})]
+        visitor.click("Try again")
+        assert visitor.index() == index
+        until(lambda: message in visitor.text())
+        assert visitor.answer("A is better") == index
+        assert message not in visitor.text()
+    assert log(experiment_of_coffee) == [("told", index, {"winner": 0, "rater": None})]
     with serving(make_app(stored(place), size=2), port):
-        one.visit(address)
-        until(lambda: one.index() != index)
+        visitor.visit(address)
+        until(lambda: visitor.index() != index)
     assert kept(place) == [("told", index, {"winner": 1})]
 
 
@@ -343,14 +353,14 @@ def test_a_note_is_kept_with_one_answer(visit: Open, place: Path) -> None:
     experiment = create(place)
     for size in (2, 3):
         experiment.ask(size, rater="ann")
-    one = visit(experiment, query="?rater=ann", kinds=["winner", "strength"])
-    one.click("Say more")
-    one.all(".bp-note")[0].send_keys("my own")
-    noted = one.answer("A is better")
+    visitor = visit(experiment, query="?rater=ann", kinds=["winner", "strength"])
+    visitor.click("Say more")
+    visitor.all(".bp-note")[0].send_keys("my own")
+    noted = visitor.answer("A is better")
     # Here no more can be said, and so no note be written.
-    best = one.answer("B is the best")
-    told = [event for event in stored(place).log.events if event.kind == "told"]
-    notes = [(event.question, event.what.get("note")) for event in told]
+    best = visitor.answer("B is the best")
+    events = [event for event in stored(place).log.events if event.kind == "told"]
+    notes = [(event.question, event.what.get("note")) for event in events]
     assert notes == [(noted, "my own"), (best, None)]
 
 
@@ -369,17 +379,17 @@ LOST = """
 def test_an_undo_whose_reply_is_lost_undoes_one_answer_when_it_is_tapped_again(
     visit: Open, place: Path
 ) -> None:
-    one = visit()
-    first, last = one.answer("A is better"), one.answer("B is better")
-    one.driver.execute_script(LOST)
-    one.click("Undo")
-    until(lambda: "No connection" in one.text())
-    one.leave(lambda: one.click("Undo"))
-    assert one.index() == last
-    again = one.answer("A is better")
-    told = [("told", first, {"winner": 0}), ("told", last, {"winner": 1})]
+    visitor = visit()
+    first, last = visitor.answer("A is better"), visitor.answer("B is better")
+    visitor.driver.execute_script(LOST)
+    visitor.click("Undo")
+    until(lambda: "No connection" in visitor.text())
+    visitor.leave(lambda: visitor.click("Undo"))
+    assert visitor.index() == last
+    again = visitor.answer("A is better")
+    expected_log = [("told", first, {"winner": 0}), ("told", last, {"winner": 1})]
     redone = [("undone", last, {}), ("told", again, {"winner": 0})]
-    assert kept(place) == told + redone
+    assert kept(place) == expected_log + redone
 
 
 SILENT = """
@@ -395,64 +405,66 @@ SILENT = """
 def test_the_number_of_a_question_comes_with_it_on_a_slow_connection(
     visit: Open,
 ) -> None:
-    one = visit()
-    one.answer("A is better")
-    until(lambda: one.all(".bp-counts")[0].text.startswith("Question 2 "))
-    one.driver.execute_script(SILENT)
-    one.answer("B is better")
-    assert one.all(".bp-counts")[0].text.startswith("Question 3 ")
+    visitor = visit()
+    visitor.answer("A is better")
+    until(lambda: visitor.all(".bp-counts")[0].text.startswith("Question 2 "))
+    visitor.driver.execute_script(SILENT)
+    visitor.answer("B is better")
+    assert visitor.all(".bp-counts")[0].text.startswith("Question 3 ")
 
 
 def test_the_page_asks_whether_to_go_on_once_it_may_be_enough(
     visit: Open, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = visit()
-    assert one.all(".bp-enough *") == []
-    best = one.all(".bp-card .bp-value")[4].text
+    visitor = visit()
+    assert visitor.all(".bp-enough *") == []
+    best = visitor.all(".bp-card .bp-value")[4].text
     answers = 12
 
     def end(service: PreferenceService) -> dict[str, Any]:
-        shown = service._presenter.shown(service.experiment.question(0))
-        return {"answers": answers, "chance": 0.83, "shown": shown[1]}
+        contents = service._presenter.shown(service.experiment.question(0))
+        return {"answers": answers, "chance": 0.83, "shown": contents[1]}
 
     monkeypatch.setattr(PreferenceService, "_shown_end", end)
-    one.reload()
-    until(lambda: "This may be enough" in one.text())
-    assert "The chance that it is the best of all that was shown is 83 %" in one.text()
-    assert best in [value.text for value in one.all(".bp-enough .bp-value")]
-    one.is_usable()
+    visitor.reload()
+    until(lambda: "This may be enough" in visitor.text())
+    assert (
+        "The chance that it is the best of all that was shown is 83 %" in visitor.text()
+    )
+    assert best in [value.text for value in visitor.all(".bp-enough .bp-value")]
+    visitor.is_usable()
     # The questions go on below it.
-    answered = one.answer("A is better")
-    one.click("That is enough")
-    until(lambda: "Thank you. All answers are saved" in one.text())
-    assert one.all(".bp-options") == []
-    one.is_usable()
-    one.click("Go on")
-    one.settled()
-    assert one.all(".bp-enough *") == []
-    one.answer("A is better")
-    one.reload()
-    one.settled()
-    assert one.all(".bp-enough *") == []
+    answered = visitor.answer("A is better")
+    visitor.click("That is enough")
+    until(lambda: "Thank you. All answers are saved" in visitor.text())
+    assert visitor.all(".bp-options") == []
+    visitor.is_usable()
+    visitor.click("Go on")
+    visitor.settled()
+    assert visitor.all(".bp-enough *") == []
+    visitor.answer("A is better")
+    visitor.reload()
+    visitor.settled()
+    assert visitor.all(".bp-enough *") == []
     # It asks again when there are half as many answers more.
     answers = 18
-    one.reload()
-    until(lambda: "After 18 answers" in one.text())
+    visitor.reload()
+    until(lambda: "After 18 answers" in visitor.text())
     assert kept(place)[0] == ("told", answered, {"winner": 0})
 
 
 def test_everybody_counts_questions_of_her_own(visit: Open) -> None:
-    one = visit(query="?rater=ann")
+    visitor = visit(query="?rater=ann")
     for _ in range(3):
-        one.answer("A is better")
-    one.enter_name("bob")
-    assert one.index() > 2
-    until(lambda: "Question 1 · 3 answers · 0 by you" in one.text())
-    assert one.all("[role=group]")[0].accessible_name == "Question 1"
-    one.answer("B is better")
-    until(lambda: "Question 2 · 4 answers · 1 by you" in one.text())
-    one.menu("My answers")
-    (heading,) = until(lambda: one.all("dialog h3"))
+        visitor.answer("A is better")
+    visitor.enter_name("bob")
+    assert visitor.index() > 2
+    until(lambda: "Question 1 · 3 answers · 0 by you" in visitor.text())
+    assert visitor.all("[role=group]")[0].accessible_name == "Question 1"
+    visitor.answer("B is better")
+    until(lambda: "Question 2 · 4 answers · 1 by you" in visitor.text())
+    visitor.menu("My answers")
+    (heading,) = until(lambda: visitor.all("dialog h3"))
     assert heading.text.startswith("1. B is better")
 
 
@@ -464,27 +476,27 @@ MARKED = Markup(
 
 
 def test_what_is_shown_is_text_and_what_is_marked_runs_nothing(visit: Open) -> None:
-    one = visit(window=DESK, show=lambda option: [TEXT, MARKED])
-    assert [text.text for text in one.all(".bp-text")] == [TEXT, TEXT]
-    marked = one.all(".bp-markup em")
+    visitor = visit(window=DESK, show=lambda option: [TEXT, MARKED])
+    assert [text.text for text in visitor.all(".bp-text")] == [TEXT, TEXT]
+    marked = visitor.all(".bp-markup em")
     assert [element.text for element in marked] == ["marked", "marked"]
     click = "arguments[0].dispatchEvent(new Event('click'))"
-    one.driver.execute_script(click, marked[0])
-    assert one.driver.title == "tea"
-    refused = one.complaints()
+    visitor.driver.execute_script(click, marked[0])
+    assert visitor.driver.title == "tea"
+    refused = visitor.complaints()
     assert refused
     assert [line for line in refused if "Content Security" not in line] == []
 
 
 def test_a_ranking_is_tapped_in_order(visit: Open, place: Path) -> None:
-    one = visit(size=3, kinds=["best", "ranking"])
-    one.is_usable()
+    visitor = visit(size=3, kinds=["best", "ranking"])
+    visitor.is_usable()
     # There is no more to say.
-    assert "null" not in one.text()
-    one.click("Rank them all")
-    one.click("C is next")
-    ranked = one.answer("A is next")
-    best = one.answer("B is the best")
+    assert "null" not in visitor.text()
+    visitor.click("Rank them all")
+    visitor.click("C is next")
+    ranked = visitor.answer("A is next")
+    best = visitor.answer("B is the best")
     assert kept(place) == [
         ("told", ranked, {"ranking": [2, 0, 1]}),
         ("told", best, {"best": 1}),
@@ -494,33 +506,33 @@ def test_a_ranking_is_tapped_in_order(visit: Open, place: Path) -> None:
 def test_a_tap_ranks_where_nothing_but_a_ranking_is_asked_for(
     visit: Open, place: Path
 ) -> None:
-    one = visit(size=4, kinds=["ranking", "tie", "invalid"])
-    one.is_usable()
-    body = one.driver.find_element(By.TAG_NAME, "body")
+    visitor = visit(size=4, kinds=["ranking", "tie", "invalid"])
+    visitor.is_usable()
+    body = visitor.driver.find_element(By.TAG_NAME, "body")
 
     def shown(text: str) -> bool:
-        return any(e.text.startswith(text) for e in one.all("button"))
+        return any(e.text.startswith(text) for e in visitor.all("button"))
 
-    assert "Tap them in order, the best first" in one.text()
+    assert "Tap them in order, the best first" in visitor.text()
     assert not shown("Rank them all")
-    equal = one.answer("No difference")
-    one.click("B is next")
+    equal = visitor.answer("No difference")
+    visitor.click("B is next")
     body.send_keys("=", "r")
     assert not shown("No difference")
-    one.click("D is next")
-    assert "So far B > D" in one.text()
+    visitor.click("D is next")
+    assert "So far B > D" in visitor.text()
     body.send_keys(Keys.ESCAPE)
     assert shown("B is next")
     # With nothing tapped, it is the last answer that Undo takes back.
-    one.leave(lambda: one.click("Undo"))
-    assert one.index() == equal
+    visitor.leave(lambda: visitor.click("Undo"))
+    assert visitor.index() == equal
     for text in ("C is next", "A is next", "Undo", "B is next", "Say more"):
-        one.click(text)
+        visitor.click(text)
     # With one left there is nothing to rank.
     for text in ("A failed", "B failed", "C failed", "C failed"):
-        one.click(text)
-    one.click("D is next", within="article")
-    until(lambda: one.index() != equal)
+        visitor.click(text)
+    visitor.click("D is next", within="article")
+    until(lambda: visitor.index() != equal)
     assert kept(place) == [
         ("told", equal, {"tie": True}),
         ("undone", equal, {}),
@@ -532,75 +544,77 @@ def test_a_tap_ranks_where_nothing_but_a_ranking_is_asked_for(
 def test_a_tap_says_nothing_where_no_choice_is_asked_for(
     visit: Open, place: Path, kind: str
 ) -> None:
-    one = visit(kinds=[kind])
-    one.is_usable()
-    index = one.index()
-    assert one.all(".bp-choose") == []
-    one.all(".bp-letter")[0].click()
-    one.all("body")[0].send_keys(Keys.ARROW_LEFT, "1")
-    said: dict[str, Any] = {"strength": 0.99}
+    visitor = visit(kinds=[kind])
+    visitor.is_usable()
+    index = visitor.index()
+    assert visitor.all(".bp-choose") == []
+    visitor.all(".bp-letter")[0].click()
+    visitor.all("body")[0].send_keys(Keys.ARROW_LEFT, "1")
+    answer: dict[str, Any] = {"strength": 0.99}
     if kind == "levels":
-        assert "How good is each?" in one.all(".bp-prompt")[0].text
-        one.all(".bp-more [role=radio]")[3].click()
-        said = {"levels": [3, None]}
+        assert "How good is each?" in visitor.all(".bp-prompt")[0].text
+        visitor.all(".bp-more [role=radio]")[3].click()
+        answer = {"levels": [3, None]}
     else:
-        one.all("[aria-label^='How much']")[0].send_keys(Keys.HOME)
-    assert one.answer("Save") == index
-    assert kept(place) == [("told", index, said)]
+        visitor.all("[aria-label^='How much']")[0].send_keys(Keys.HOME)
+    assert visitor.answer("Save") == index
+    assert kept(place) == [("told", index, answer)]
 
 
 def test_a_ranking_says_how_to_stop_it(visit: Open, place: Path) -> None:
-    one = visit(size=4)
+    visitor = visit(size=4)
 
     def says() -> list[str]:
-        shown = [e.text for e in one.all(".bp-beside button") if e.is_displayed()]
-        return [text.split("\n")[0] for text in shown]
+        button_texts = [
+            e.text for e in visitor.all(".bp-beside button") if e.is_displayed()
+        ]
+        return [text.split("\n")[0] for text in button_texts]
 
     before = says()
     assert before == ["No difference", "Rank them all", "Cannot compare"]
-    body = one.driver.find_element(By.TAG_NAME, "body")
-    by_button = partial(one.click, "Stop ranking")
+    body = visitor.driver.find_element(By.TAG_NAME, "body")
+    by_button = partial(visitor.click, "Stop ranking")
     for stop in (by_button, partial(body.send_keys, Keys.ESCAPE)):
-        one.click("Rank them all")
+        visitor.click("Rank them all")
         # What would be an answer at once cannot be tapped by mistake.
         assert says() == ["Stop ranking"]
         body.send_keys("=", "c")
-        one.click("B is next")
-        one.click("D is next")
-        assert "So far B > D" in one.text()
+        visitor.click("B is next")
+        visitor.click("D is next")
+        assert "So far B > D" in visitor.text()
         stop()
         assert says() == before
-        assert "Which is the best?" in one.text()
-    one.click("Rank them all")
-    one.click("B is next")
-    one.click("D is next")
+        assert "Which is the best?" in visitor.text()
+    visitor.click("Rank them all")
+    visitor.click("B is next")
+    visitor.click("D is next")
     # The last tap and no answer is taken back.
-    one.click("Undo")
-    one.click("A is next")
-    ranked = one.answer("C is next")
+    visitor.click("Undo")
+    visitor.click("A is next")
+    ranked = visitor.answer("C is next")
     assert kept(place) == [("told", ranked, {"ranking": [1, 0, 2, 3]})]
 
 
 def test_what_failed_leaves_a_ranking_and_has_no_level(
     visit: Open, place: Path
 ) -> None:
-    one = visit(size=4)
+    visitor = visit(size=4)
     for text in ("Rank them all", "B is next", "A is next", "Say more"):
-        one.click(text)
-    one.click("B failed")
-    assert "So far A;" in one.text()
-    one.click("D failed")
-    ranked = one.answer("C is next")
+        visitor.click(text)
+    visitor.click("B failed")
+    assert "So far A;" in visitor.text()
+    visitor.click("D failed")
+    ranked = visitor.answer("C is next")
     # All that is left has its place: the last tap is made again.
     for text in ("Rank them all", "B is next", "A is next"):
-        one.click(text)
+        visitor.click(text)
     for text in ("C failed", "D failed"):
-        one.click(text)
-    again = one.answer("A is next")
-    one.all(".bp-more [role=radio]")[2].click()
-    assert "How good is each? 5 is the best." in one.text()
-    one.click("A failed")
-    best = one.answer("B is the best")
+        visitor.click(text)
+    again = visitor.answer("A is next")
+    visitor.all(".bp-more [role=radio]")[2].click()
+    assert "How good is each? 5 is the best." in visitor.text()
+    visitor.click("A failed")
+    best = visitor.answer("B is the best")
     assert kept(place) == [
         ("told", ranked, {"winner": 0, "invalid": [1, 3]}),
         ("told", again, {"winner": 1, "invalid": [2, 3]}),
@@ -611,12 +625,12 @@ def test_what_failed_leaves_a_ranking_and_has_no_level(
 def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
     visit: Open, place: Path
 ) -> None:
-    one = visit(size=None)
-    one.is_usable()
-    best = one.answer("D is the best")
-    none = one.answer("Cannot compare")
-    equal = one.answer("No difference")
-    skipped = one.answer("Skip")
+    visitor = visit(size=None)
+    visitor.is_usable()
+    best = visitor.answer("D is the best")
+    none = visitor.answer("Cannot compare")
+    equal = visitor.answer("No difference")
+    skipped = visitor.answer("Skip")
     assert kept(place) == [
         ("told", best, {"best": 3}),
         ("told", none, {"cannot_compare": True}),
@@ -624,18 +638,18 @@ def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
         ("withdrawn", skipped, {}),
     ]
     # What was skipped does not count.
-    until(lambda: "Question 4 · 3 answers" in one.text())
+    until(lambda: "Question 4 · 3 answers" in visitor.text())
     # Four options that were shown stand there with each value in one line.
-    one.menu("My answers")
-    values = until(lambda: one.all("dialog .bp-value"))
+    visitor.menu("My answers")
+    values = until(lambda: visitor.all("dialog .bp-value"))
     lines = "return arguments[0].map((value) => value.getClientRects().length)"
-    assert one.driver.execute_script(lines, values) == [1] * 48
+    assert visitor.driver.execute_script(lines, values) == [1] * 48
     # In brackets are the names that the report has.
-    names = [name.text for name in one.all("dialog .bp-letter")]
+    names = [name.text for name in visitor.all("dialog .bp-letter")]
     titles = [f"{q + 1} {x}" for q in (equal, none, best) for x in "ABCD"]
     assert names == [f"{title[-1]} ({title})" for title in titles]
     assert {*titles} <= {*stored(place).titles.values()}
-    assert one.fits()
+    assert visitor.fits()
 
 
 def test_no_name_of_a_parameter_is_broken_within_a_word(
@@ -656,7 +670,7 @@ def test_no_name_of_a_parameter_is_broken_within_a_word(
         ),
     ]
     lab = PreferenceExperiment.create("lab", parameters=parameters, storage=place)
-    one = visit(lab, DESK, size=4)
+    visitor = visit(lab, DESK, size=4)
     lines_of_words = """
         return [...document.querySelectorAll("th")].flatMap((th) =>
             [...th.textContent.matchAll(/\\S+/g)].map((word) => {
@@ -667,15 +681,15 @@ def test_no_name_of_a_parameter_is_broken_within_a_word(
             }));
     """
     for window in (DESK, (700, 844), PHONE):
-        one.resize(*window)
+        visitor.resize(*window)
         # Three words of each of four options.
-        assert one.driver.execute_script(lines_of_words) == [1] * 12
-        assert one.fits()
+        assert visitor.driver.execute_script(lines_of_words) == [1] * 12
+        assert visitor.fits()
 
 
 def test_a_tap_that_a_picture_overtakes_is_no_answer(visit: Open, place: Path) -> None:
     picture = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"></svg>'
-    one = visit(show=lambda option: picture)
+    visitor = visit(show=lambda option: picture)
     # It comes late, moves all that is below it, and a finger is on its way.
     overtaken = """
         const done = arguments[0], picture = document.querySelector(".bp-image");
@@ -686,38 +700,38 @@ def test_a_tap_that_a_picture_overtakes_is_no_answer(visit: Open, place: Path) -
             done();
         }).observe(picture);
     """
-    one.driver.execute_async_script(overtaken)
-    last = one.answer("B is better")
+    visitor.driver.execute_async_script(overtaken)
+    last = visitor.answer("B is better")
     assert kept(place) == [("told", last, {"winner": 1})]
     assert last == 0
 
 
 def test_four_options_stand_in_a_row_or_in_two_equal_ones(visit: Open) -> None:
-    one = visit(size=4)
+    visitor = visit(size=4)
     for width in (390, 600, 700, 834, 900, 940, 1280):
-        one.resize(width, 844)
-        tops = [card.rect["y"] for card in one.all(".bp-options .bp-card")]
+        visitor.resize(width, 844)
+        tops = [card.rect["y"] for card in visitor.all(".bp-options .bp-card")]
         assert [tops.count(top) for top in tops] == [4 if width > 930 else 2] * 4
 
 
 def test_a_phone_has_four_options_in_sight_and_a_small_one_levels_in_a_row(
     visit: Open,
 ) -> None:
-    one = visit(size=4)
-    buttons = [button.rect for button in one.all(".bp-choose")]
+    visitor = visit(size=4)
+    buttons = [button.rect for button in visitor.all(".bp-choose")]
     assert max(rect["y"] + rect["height"] for rect in buttons) < PHONE[1]
-    one.resize(320, 568)
-    one.click("Say more")
-    one.is_usable()
-    scales = one.all(".bp-more [role=radiogroup]")
+    visitor.resize(320, 568)
+    visitor.click("Say more")
+    visitor.is_usable()
+    scales = visitor.all(".bp-more [role=radiogroup]")
     rows = [scale.find_elements(By.TAG_NAME, "button") for scale in scales]
     assert [len({level.rect["y"] for level in row}) for row in rows] == [1] * 4
 
 
 @pytest.mark.parametrize(("words", "rows"), [(4, 2), (40, 4)])
 def test_long_texts_stand_below_each_other_on_a_phone(words, rows, visit: Open) -> None:
-    one = visit(size=4, show=lambda option: "lemon " * words)
-    assert len({card.rect["y"] for card in one.all(".bp-options .bp-card")}) == rows
+    visitor = visit(size=4, show=lambda option: "lemon " * words)
+    assert len({card.rect["y"] for card in visitor.all(".bp-options .bp-card")}) == rows
 
 
 WIDGET = """
@@ -750,10 +764,10 @@ WIDGET = """
 
 def test_the_widget_is_the_same_component(visit: Open, place: Path) -> None:
     """Messages of a notebook's model are handed to the page's calls here."""
-    one = visit(window=DESK)
-    assert one.driver.execute_async_script(WIDGET)
-    answered = one.answer("B is better")
-    until(lambda: "Saved: B is better" in one.text())
+    visitor = visit(window=DESK)
+    assert visitor.driver.execute_async_script(WIDGET)
+    answered = visitor.answer("B is better")
+    until(lambda: "Saved: B is better" in visitor.text())
     assert kept(place) == [("told", answered, {"winner": 1})]
 
 
@@ -776,32 +790,32 @@ COVERED = """
 
 def test_nothing_lies_over_a_button(visit: Open) -> None:
     # Options that are higher than the window.
-    one = visit(show=lambda option: "leaf\n" * 50)
+    visitor = visit(show=lambda option: "leaf\n" * 50)
     for size in ((360, 640), (1440, 900)):
-        one.resize(*size)
+        visitor.resize(*size)
         for text in ("A is better", "No difference", "Skip"):
-            one.answer(text)
-            assert ("Skipped" if text == "Skip" else "Saved") in one.text()
-            assert one.driver.execute_script(COVERED) == [], size
-            assert one.fits(), size
-        one.leave(lambda: one.click("Undo"))
-        assert "Undone" in one.text()
-        assert one.driver.execute_script(COVERED) == [], size
+            visitor.answer(text)
+            assert ("Skipped" if text == "Skip" else "Saved") in visitor.text()
+            assert visitor.driver.execute_script(COVERED) == [], size
+            assert visitor.fits(), size
+        visitor.leave(lambda: visitor.click("Undo"))
+        assert "Undone" in visitor.text()
+        assert visitor.driver.execute_script(COVERED) == [], size
 
 
 def test_taps_answer_one_question_and_beside_the_menu_none(
     visit: Open, place: Path
 ) -> None:
-    one = visit(window=(360, 640))
-    one.click("Menu")
-    one.click("A is better")
-    assert not one.all(".bp-menu")[0].is_displayed()
+    visitor = visit(window=(360, 640))
+    visitor.click("Menu")
+    visitor.click("A is better")
+    assert not visitor.all(".bp-menu")[0].is_displayed()
     assert kept(place) == []
-    one.answer("B is better")
-    assert [said for _, _, said in kept(place)] == [{"winner": 1}]
+    visitor.answer("B is better")
+    assert [answer for _, _, answer in kept(place)] == [{"winner": 1}]
     for _ in range(3):
         # The second tap comes as soon as another question is there.
-        one.leave(lambda: one.driver.execute_script(DOUBLE_TAP))
+        visitor.leave(lambda: visitor.driver.execute_script(DOUBLE_TAP))
     assert [kind for kind, *_ in kept(place)] == ["told"] * 4
 
 
@@ -811,7 +825,7 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     rater = {"answers": 1234, "lower": 0.241, "upper": 13.4, "outlier": True}
     option = {"leaf (g)": 2.0, "difference": 0, "least": -1, "most": 1}
     names = ["1 A", "1 B", "an id of a row that is longer than there is room", "12 D"]
-    found = {
+    sizes = {
         "summary": [
             ["answered alike", 0.8],
             ["options", 40 * "12 D, "],
@@ -823,8 +837,13 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         "reference": "1 A",
         "effects": [
             {"parameter": name, "is_choice": choice, "log": False, "is_known": choice}
-            | {"rows": [{"value": v, "change": 0, "lower": -1, "upper": 1} for v in of]}
-            for name, choice, of in (
+            | {
+                "rows": [
+                    {"value": v, "change": 0, "lower": -1, "upper": 1}
+                    for v in list_name
+                ]
+            }
+            for name, choice, list_name in (
                 ("leaf (g)", False, [1.5, 2.5, 4.0]),
                 (
                     "a parameter with a name",
@@ -853,65 +872,67 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         ],
         "warnings": [],
     }
-    monkeypatch.setattr(ModelWorker, "findings", lambda worker: found)
-    one = visit(window=(390, 844))
-    one.driver.get(f"{one.address}/report")
-    until(lambda: one.all(".bp-raters"))
-    assert one.fits()
+    monkeypatch.setattr(ModelWorker, "findings", lambda worker: sizes)
+    visitor = visit(window=(390, 844))
+    visitor.driver.get(f"{visitor.address}/report")
+    until(lambda: visitor.all(".bp-raters"))
+    assert visitor.fits()
     # Marks of what was more or less in its question say nothing of an option alone.
-    marks = one.all(".bp-bests .bp-rank")
+    marks = visitor.all(".bp-bests .bp-rank")
     assert marks
     assert not any(mark.is_displayed() for mark in marks)
-    (table, *_), figures = one.all(".bp-raters"), one.all(".bp-figure")
+    (table, *_), figures = visitor.all(".bp-raters"), visitor.all(".bp-figure")
     frames = [figure.find_element(By.XPATH, "..") for figure in figures]
 
     def are_whole(*parts: WebElement) -> bool:
         wide = "return arguments[0].every((e) => e.scrollWidth <= e.clientWidth)"
-        return bool(one.driver.execute_script(wide, [*parts]))
+        return bool(visitor.driver.execute_script(wide, [*parts]))
 
     assert are_whole(table, *frames)
     # The way back is not cut off on a smaller phone either.
-    one.resize(360, 640)
-    assert are_whole(*one.all("a.bp-chip"))
+    visitor.resize(360, 640)
+    assert are_whole(*visitor.all("a.bp-chip"))
     for width in (390, 1280):
-        one.resize(width, 844)
+        visitor.resize(width, 844)
         # Arcs, and whatever is written, end within the figure.
-        assert until(lambda: one.driver.execute_script(WITHIN))
-    one.resize(390, 844)
+        assert until(lambda: visitor.driver.execute_script(WITHIN))
+    visitor.resize(390, 844)
     # No two labels of an effect meet.
-    for figure in one.all(".bp-effect"):
+    for figure in visitor.all(".bp-effect"):
         boxes = [label.rect for label in figure.find_elements(By.TAG_NAME, "text")]
         for a, b in combinations(boxes, 2):
             beside = max(a["x"], b["x"]) >= min(e["x"] + e["width"] for e in (a, b))
             assert beside or abs(a["y"] - b["y"]) > 10
-    one.click("Numbers behind this")
+    visitor.click("Numbers behind this")
     assert "0.907 (0.241 to 13.4)" in table.text
-    assert "0.5 is guessing" in one.text()
+    assert "0.5 is guessing" in visitor.text()
     # A long value leaves half of the row to its name.
-    name, row = one.all(".bp-summary dt")[0], one.all(".bp-summary")[0]
+    name, row = visitor.all(".bp-summary dt")[0], visitor.all(".bp-summary")[0]
     assert name.size["width"] >= row.size["width"] // 2
-    assert "1 A is option A of question 1, where it was first shown" in one.text()
-    assert "Differences to 1 A, and who was better than whom" in one.text()
-    assert one.text().count("not known from these answers") == 1
+    assert "1 A is option A of question 1, where it was first shown" in visitor.text()
+    assert "Differences to 1 A, and who was better than whom" in visitor.text()
+    assert visitor.text().count("not known from these answers") == 1
     # Of a catalogue, whose rows have ids, nothing is named so.
     rows = [{**option, "name": name} for name in ("w1", "w2")]
-    found |= {"options": rows, "asked": [], "duels": []}
-    one.driver.refresh()
-    until(lambda: one.all(".bp-raters"))
-    assert "is option" not in one.text()
+    sizes |= {"options": rows, "asked": [], "duels": []}
+    visitor.driver.refresh()
+    until(lambda: visitor.all(".bp-raters"))
+    assert "is option" not in visitor.text()
     # A phone shows ten rows, and the others where they are asked for; a desk all.
     rows = [{**option, "name": f"w{i:02}"} for i in range(12)]
-    found |= {"options": rows}
-    for width, few in ((390, 10), (1280, 12)):
-        one.resize(width, 844)
-        one.driver.refresh()
-        until(lambda: one.all(".bp-raters"))
-        for wanted in (few, 12):
-            table = one.all(".bp-data")[-1]
+    sizes |= {"options": rows}
+    for width, number in ((390, 10), (1280, 12)):
+        visitor.resize(width, 844)
+        visitor.driver.refresh()
+        until(lambda: visitor.all(".bp-raters"))
+        for wanted in (number, 12):
+            table = visitor.all(".bp-data")[-1]
             assert len(table.find_elements(By.CSS_SELECTOR, "tbody tr")) == wanted
-            last = [label.text for label in one.all(".bp-figure .bp-name")].count("w11")
+            last = [label.text for label in visitor.all(".bp-figure .bp-name")].count(
+                "w11"
+            )
             assert last == (wanted == 12)
-            for button in one.all(".bp-all"):
+            for button in visitor.all(".bp-all"):
                 assert button.text == "Show all 12"
                 button.click()
 
@@ -947,30 +968,36 @@ def test_a_design_of_ones_own_opens_as_one_that_can_be_compared(
 ) -> None:
     experiment = create(place)
     first = experiment.ask(options=[{**OWN[0], "leaf (g)": 4.00123}, OWN[1]])
-    one, start = visit(experiment), "dialog [aria-label='Start from']"
+    visitor, start = visit(experiment), "dialog [aria-label='Start from']"
 
     def compare() -> None:
-        one.menu("My own design")
-        until(lambda: one.all("dialog .bp-save:enabled"))
+        visitor.menu("My own design")
+        until(lambda: visitor.all("dialog .bp-save:enabled"))
         # From A there is nothing to compare until something is changed.
-        one.click("A", within=start)
-        assert not one.button("Compare").is_enabled()
-        assert "This is A as it is" in one.text()
-        (leaf,) = one.all("dialog [name='leaf (g)']")
+        visitor.click("A", within=start)
+        assert not visitor.button("Compare").is_enabled()
+        assert "This is A as it is" in visitor.text()
+        (leaf,) = visitor.all("dialog [name='leaf (g)']")
         # Below what is shown.
         leaf.send_keys(".001")
-        assert not one.button("Compare").is_enabled()
+        assert not visitor.button("Compare").is_enabled()
         leaf.send_keys(Keys.BACKSPACE * 5)
-        one.click("Compare")
-        until(lambda: "should be a number from 1 to 9" in one.text())
-        one.click("between", within=start)
-        assert one.button("Compare").is_enabled()
-        one.click("Compare")
+        visitor.click("Compare")
+        until(lambda: "should be a number from 1 to 9" in visitor.text())
+        visitor.click("between", within=start)
+        assert visitor.button("Compare").is_enabled()
+        visitor.click("Compare")
 
-    one.leave(compare)
+    visitor.leave(compare)
     # One was asked ahead. What was not changed is what it was, below what is shown too.
-    others = [one.options for one in experiment.pending if one.index != first.index]
-    (options,) = [options for options in others if first.options[0] in options]
+    remaining_options = [
+        visitor.options
+        for visitor in experiment.pending
+        if visitor.index != first.index
+    ]
+    (options,) = [
+        options for options in remaining_options if first.options[0] in options
+    ]
     assert {**OWN[1], "leaf (g)": 4.5} in options
 
 
@@ -984,35 +1011,35 @@ def test_a_long_word_in_a_name_leaves_the_form_of_a_design_as_wide_as_a_phone(
     experiment = PreferenceExperiment.create(
         "words", parameters=parameters, storage=tmp_path / "words.db"
     )
-    one = visit(experiment)
-    one.menu("My own design")
-    (form,) = until(lambda: one.all("dialog"))
+    visitor = visit(experiment)
+    visitor.menu("My own design")
+    (form,) = until(lambda: visitor.all("dialog"))
     wide = "return arguments[0].scrollWidth - arguments[0].clientWidth"
-    assert one.driver.execute_script(wide, form) == 0
+    assert visitor.driver.execute_script(wide, form) == 0
 
 
 def test_answers_under_another_name_stay_within_reach(visit: Open, place: Path) -> None:
-    one = visit()
-    one.enter_name("Ann")
-    assert "stays under My answers" not in one.text()
-    first = one.answer("A is better")
-    one.enter_name("Bob")
-    assert "What you answered as Ann stays under My answers." in one.text()
-    assert one.fits()
-    one.menu("My answers")
-    until(lambda: "No answer so far." in one.text())
-    one.click("as Ann")
-    until(lambda: f"{first + 1}. A is better" in one.text())
-    one.is_usable()
-    one.click("Close")
+    visitor = visit()
+    visitor.enter_name("Ann")
+    assert "stays under My answers" not in visitor.text()
+    first = visitor.answer("A is better")
+    visitor.enter_name("Bob")
+    assert "What you answered as Ann stays under My answers." in visitor.text()
+    assert visitor.fits()
+    visitor.menu("My answers")
+    until(lambda: "No answer so far." in visitor.text())
+    visitor.click("as Ann")
+    until(lambda: f"{first + 1}. A is better" in visitor.text())
+    visitor.is_usable()
+    visitor.click("Close")
     # Back under the first name, over a reload, the answer can be undone.
-    one.reload()
-    one.menu("My name")
-    one.click("Ann", within="dialog")
-    until(lambda: "You answer as Ann now." in one.text())
-    one.settled()
-    one.leave(lambda: one.click("Undo"))
-    assert one.index() == first
+    visitor.reload()
+    visitor.menu("My name")
+    visitor.click("Ann", within="dialog")
+    until(lambda: "You answer as Ann now." in visitor.text())
+    visitor.settled()
+    visitor.leave(lambda: visitor.click("Undo"))
+    assert visitor.index() == first
     assert kept(place) == [("told", first, {"winner": 0}), ("undone", first, {})]
 
 
@@ -1030,10 +1057,10 @@ def before_it_settles(
     driver: WebDriver, experiment: PreferenceExperiment, show: Callable[..., Any]
 ) -> Iterator[Visitor]:
     """Somebody before a page of duels that is still loading."""
-    one = Visitor(driver, *DESK)
+    visitor = Visitor(driver, *DESK)
     with serving(make_app(experiment, show=show, size=2)) as address:
         driver.get(address)
-        yield one
+        yield visitor
 
 
 def test_nobody_answers_about_a_medium_that_cannot_be_shown(
@@ -1053,30 +1080,30 @@ def test_nobody_answers_about_a_medium_that_cannot_be_shown(
         wrong = second and question < len(WRONG_MEDIA)
         return tmp_path / [*WRONG_MEDIA][question] if wrong else "a cup"
 
-    def unless_gone(service: PreferenceService, *args: int, **given: int) -> Any:
+    def unless_gone(service: PreferenceService, *args: int, **arguments: int) -> Any:
         # There when the question was made, and not when it is looked at.
-        medium = media(service, *args, **given)
+        medium = media(service, *args, **arguments)
         if medium.data.name == "gone.svg":
             medium.data.unlink(missing_ok=True)
         return medium
 
     media, kinds = PreferenceService.media, {".wav": "sound", ".mp4": "film"}
     monkeypatch.setattr(PreferenceService, "media", unless_gone)
-    with before_it_settles(driver, experiment, show) as one:
+    with before_it_settles(driver, experiment, show) as visitor:
         for index, name in enumerate(WRONG_MEDIA):
             kind = kinds.get(Path(name).suffix, "picture")
             words = f"The {kind} of option B cannot be shown"
-            until(lambda words=words: words in one.text())
-            assert one.all("button.bp-choose, .bp-says, .bp-more") == []
+            until(lambda words=words: words in visitor.text())
+            assert visitor.all("button.bp-choose, .bp-says, .bp-more") == []
             for act in ("Try again", "Skip this question"):
-                (panel,) = one.all(".bp-empty")
-                one.click(act)
+                (panel,) = visitor.all(".bp-empty")
+                visitor.click(act)
                 until(lambda panel=panel: is_gone(panel))
                 asked = experiment.log.questions[index]
                 assert asked.withdrawn == (act != "Try again")
                 if not asked.withdrawn:
-                    until(lambda words=words: words in one.text())
-        one.answer("A is better")
+                    until(lambda words=words: words in visitor.text())
+        visitor.answer("A is better")
     assert [kind for kind, *_ in kept(place)] == ["withdrawn"] * len(WRONG_MEDIA) + [
         "told"
     ]
@@ -1086,12 +1113,12 @@ def test_a_picture_of_another_host_is_neither_fetched_nor_answered_about(
     driver: WebDriver, place: Path
 ) -> None:
     markup = Markup('<img src="https://example.org/picture.png">')
-    with before_it_settles(driver, create(place), lambda option: markup) as one:
-        until(lambda: "The picture of option A cannot be shown" in one.text())
-        assert one.all("button.bp-choose, .bp-says, .bp-more") == []
+    with before_it_settles(driver, create(place), lambda option: markup) as visitor:
+        until(lambda: "The picture of option A cannot be shown" in visitor.text())
+        assert visitor.all("button.bp-choose, .bp-says, .bp-more") == []
         assert any(
             "https://example.org" in line and "Content Security" in line
-            for line in one.complaints()
+            for line in visitor.complaints()
         )
     assert kept(place) == []
 
@@ -1108,70 +1135,70 @@ def test_nothing_is_answered_before_its_pictures_are_there(
 ) -> None:
     experiment, free, media = create(place), Event(), PreferenceService.media
 
-    def slow(service: PreferenceService, *args: int, **given: int) -> Any:
+    def slow(service: PreferenceService, *args: int, **arguments: int) -> Any:
         free.wait(60)
-        return media(service, *args, **given)
+        return media(service, *args, **arguments)
 
     monkeypatch.setattr(PreferenceService, "media", slow)
     picture = b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
-    with before_it_settles(driver, experiment, lambda option: picture) as one:
-        until(lambda: len(one.all("button.bp-choose")) == 2)
-        one.driver.find_element(By.TAG_NAME, "body").send_keys("1")
-        one.driver.execute_script("document.querySelector('.bp-letter').click()")
+    with before_it_settles(driver, experiment, lambda option: picture) as visitor:
+        until(lambda: len(visitor.all("button.bp-choose")) == 2)
+        visitor.driver.find_element(By.TAG_NAME, "body").send_keys("1")
+        visitor.driver.execute_script("document.querySelector('.bp-letter').click()")
         buttons = "[...document.querySelectorAll('button.bp-choose, .bp-says')]"
         inert = f"return {buttons}.every((button) => button.inert)"
-        assert one.driver.execute_script(inert)
+        assert visitor.driver.execute_script(inert)
         free.set()
-        one.settled()
-        assert not one.driver.execute_script(inert)
+        visitor.settled()
+        assert not visitor.driver.execute_script(inert)
         assert kept(place) == []
-        one.answer("A is better")
+        visitor.answer("A is better")
     assert [kind for kind, *_ in kept(place)] == ["told"]
 
 
 def test_a_page_says_what_it_asks_and_introduces_itself_once(visit: Open) -> None:
     texts = {"title": "Tea", "question": "Which is tastier?"}
-    one = visit(size=4, introduction="Sip.\nThen rinse.", **texts)
-    introduction, prompt = one.all(".bp-introduction, .bp-prompt")
+    visitor = visit(size=4, introduction="Sip.\nThen rinse.", **texts)
+    introduction, prompt = visitor.all(".bp-introduction, .bp-prompt")
     until(introduction.is_displayed)
     assert introduction.text == "Sip.\nThen rinse."
     assert prompt.text == "Which is tastier?"
-    assert one.all(".bp-title")[0].text == one.driver.title == "Tea"
-    one.driver.find_element(By.TAG_NAME, "body").send_keys("r")
-    assert "Tap them in order, the best first." in one.text()
-    one.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
-    one.answer("A is the best")
-    assert "Sip." not in one.text()
-    assert "Which is tastier?" in one.text()
+    assert visitor.all(".bp-title")[0].text == visitor.driver.title == "Tea"
+    visitor.driver.find_element(By.TAG_NAME, "body").send_keys("r")
+    assert "Tap them in order, the best first." in visitor.text()
+    visitor.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    visitor.answer("A is the best")
+    assert "Sip." not in visitor.text()
+    assert "Which is tastier?" in visitor.text()
 
 
 def test_a_page_in_german_says_nothing_in_english(visit: Open, place: Path) -> None:
-    one = visit(create(place, initial=1_000), size=None, language="de")
-    element = one.driver.find_element(By.TAG_NAME, "html")
+    visitor = visit(create(place, initial=1_000), size=None, language="de")
+    element = visitor.driver.find_element(By.TAG_NAME, "html")
     assert (element.get_attribute("lang"), element.get_attribute("dir")) == (
         "de",
         "ltr",
     )
-    assert "Was ist am besten?" in one.text()
-    best = one.answer("D am besten")
-    until(lambda: "Gespeichert: D am besten." in one.text())
-    until(lambda: "Frage 2 · 1 Antwort · Ihr Geschmack" in one.text())
-    one.click("Mehr sagen")
-    one.is_usable()
-    one.answer("Kein Unterschied")
-    until(lambda: "Frage 3 · 2 Antworten" in one.text())
-    one.click("Alle ordnen")
-    shown = one.text()
-    one.click("Ordnen abbrechen")
+    assert "Was ist am besten?" in visitor.text()
+    best = visitor.answer("D am besten")
+    until(lambda: "Gespeichert: D am besten." in visitor.text())
+    until(lambda: "Frage 2 · 1 Antwort · Ihr Geschmack" in visitor.text())
+    visitor.click("Mehr sagen")
+    visitor.is_usable()
+    visitor.answer("Kein Unterschied")
+    until(lambda: "Frage 3 · 2 Antworten" in visitor.text())
+    visitor.click("Alle ordnen")
+    page_text = visitor.text()
+    visitor.click("Ordnen abbrechen")
     for item in ("Meine Antworten", "Mein Name", "Tasten", "Mein eigener Entwurf"):
-        one.click("Menü")
-        shown += one.text()
-        one.click(item)
-        until(lambda: one.all("dialog"))
-        shown += one.text()
-        one.all("dialog [aria-label=Schließen]")[0].click()
+        visitor.click("Menü")
+        page_text += visitor.text()
+        visitor.click(item)
+        until(lambda: visitor.all("dialog"))
+        page_text += visitor.text()
+        visitor.all("dialog [aria-label=Schließen]")[0].click()
     english = "the|and|best|answers?|question|better|undo|skip|save|name is|own"
-    assert re.findall(rf"\b(?:{english})\b", shown, re.IGNORECASE) == []
+    assert re.findall(rf"\b(?:{english})\b", page_text, re.IGNORECASE) == []
     assert kept(place)[0] == ("told", best, {"best": 3})
-    one.answer("Überspringen")
-    one.answer("Rückgängig")
+    visitor.answer("Überspringen")
+    visitor.answer("Rückgängig")

@@ -27,8 +27,8 @@ def test_nothing_is_served_or_stored_without_the_token(
     right, bearer = {"token": "right"}, {"Authorization": "Bearer right"}
     wrong = {"Authorization": "Bearer wrong"}
 
-    def status(**given: Any) -> int:
-        return page.client.get(path, **given).status_code
+    def status(**keywords: Any) -> int:
+        return page.client.get(path, **keywords).status_code
 
     for path in ("/", "/report", "/api/question", "/api/progress"):
         for token in ({}, {"token": "wrong"}, {"token": ""}, {"token": "right2"}):
@@ -80,8 +80,10 @@ BODIES = [b"", b"{", b"\xff\xfe", b"[" * 50_000, b"NaN"]
 
 def test_wrong_answers_get_a_reason_and_store_nothing(page: Page) -> None:
     page.experiment.ask(2)
-    for status, given, said in WRONG:
-        assert said in page.send("answer", json.dumps(given), status)["error"], given
+    for status, keywords, message in WRONG:
+        assert message in page.send("answer", json.dumps(keywords), status)["error"], (
+            keywords
+        )
     for body in BODIES:
         assert "body" in page.send("answer", body, 400)["error"], body[:9]
     # A form of another site.
@@ -96,16 +98,16 @@ def test_wrong_answers_get_a_reason_and_store_nothing(page: Page) -> None:
 
 
 def test_numbers_that_are_not_finite_are_refused(page: Page) -> None:
-    asked = page.experiment.ask(2)
-    first, second = ({**option} for option in asked.options)
+    question = page.experiment.ask(2)
+    first, second = ({**option} for option in question.options)
     second["leaf (g)"] = 12345.5
-    given = {"question": 0, "strength": 12345.5, "options": [first, second]}
+    keywords = {"question": 0, "strength": 12345.5, "options": [first, second]}
     for number in ("NaN", "Infinity", "-Infinity", "1e999"):
-        body = json.dumps(given).replace("12345.5", number)
+        body = json.dumps(keywords).replace("12345.5", number)
         for call in ("own", "answer"):
             reply = page.send(call, body, 400)
             assert f"the number {number} is not finite" in reply["error"]
-    assert page.experiment.pending == [asked]
+    assert page.experiment.pending == [question]
     assert page.log == []
 
 
@@ -208,8 +210,8 @@ def test_too_many_requests_are_turned_away_until_time_has_passed(
     monkeypatch.setattr(guard, "BURST", 3.0)
 
     def statuses(count: int) -> list[int]:
-        found = [page.client.get("/api/progress") for _ in range(count)]
-        return [reply.status_code for reply in found]
+        responses = [page.client.get("/api/progress") for _ in range(count)]
+        return [reply.status_code for reply in responses]
 
     assert statuses(4) == [200, 200, 200, 429]
     now[0] += 2.0 / guard.RATE + 1e-9

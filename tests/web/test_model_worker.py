@@ -54,8 +54,8 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
 
 def few(storage: Path) -> PreferenceExperiment:
     """An experiment of two options."""
-    whole = RangeParameterConfig(name="x", parameter_type="int", bounds=(0, 1))
-    return PreferenceExperiment.create("few", parameters=[whole], storage=storage)
+    integer = RangeParameterConfig(name="x", parameter_type="int", bounds=(0, 1))
+    return PreferenceExperiment.create("few", parameters=[integer], storage=storage)
 
 
 def warn(number: int) -> int:
@@ -88,7 +88,9 @@ def test_warnings_are_counted_and_logged_and_not_printed(
         {"text": "InferenceWarning: did not converge 1", "times": 3},
         {"text": "InferenceWarning: did not converge 2", "times": 1},
     ]
-    logged = [one.getMessage() for one in caplog.records if one.name == LOGGER.name]
+    logged = [
+        record.getMessage() for record in caplog.records if record.name == LOGGER.name
+    ]
     assert len(logged) == 4
     assert "converge" not in "".join(capsys.readouterr())
 
@@ -131,8 +133,8 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     for cups in (1, 2, 3, 4, 1, 2):
         experiment.record([OWN[0], {**OWN[1], "cups": cups}], winner=cups % 2)
     state, notes = packed_state(experiment), []
-    there = process.run(notes, packed_choices, state, 2, [None])
-    assert pickle.loads(there) == pickle.loads(packed_choices(state, 2, [None]))
+    packed = process.run(notes, packed_choices, state, 2, [None])
+    assert pickle.loads(packed) == pickle.loads(packed_choices(state, 2, [None]))
     assert repr(worker.findings()) == repr({**findings_of(state), "warnings": []})
     with pytest.raises(ExperimentError, match="options"):
         process.run(
@@ -168,9 +170,9 @@ class Dying:
     ) -> None:
         self.before, self.works = before, works
 
-    def run(self, notes: list[str], job: Callable[..., Any], *given: Any) -> Any:
+    def run(self, notes: list[str], job: Callable[..., Any], *arguments: Any) -> Any:
         if job is int or self.works:
-            return job(*given)
+            return job(*arguments)
         self.before()
         raise EOFError
 

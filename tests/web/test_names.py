@@ -28,8 +28,8 @@ def test_a_name_that_comes_late_takes_over_what_nobody_in_particular_was_asked(
     assert answered[0] == nameless["question"]
     assert answered[2] == waiting["question"]
     assert set(answered) == {0, 1, 2, 3}
-    left = stored(tmp_path / "tea.db").pending
-    assert [question.rater for question in left] == ["bob"] * len(left)
+    pending = stored(tmp_path / "tea.db").pending
+    assert [question.rater for question in pending] == ["bob"] * len(pending)
 
 
 def test_a_question_in_the_making_is_for_the_name_that_is_entered_meanwhile(
@@ -62,9 +62,9 @@ def test_what_is_skipped_while_the_name_is_entered_can_be_undone_under_it(
         return withdraw(*args)
 
     monkeypatch.setattr(calls, "withdraw_unanswered", slow)
-    asked = service.question({})["question"]
-    service.skip({"question": asked})
-    assert service.undo({"rater": "bob"})["question"] == asked
+    question = service.question({})["question"]
+    service.skip({"question": question})
+    assert service.undo({"rater": "bob"})["question"] == question
     service.close()
 
 
@@ -100,12 +100,12 @@ SPELLINGS = {
 
 
 def test_a_name_is_the_same_however_it_is_written(page: Page, tmp_path: Path) -> None:
-    told = []
+    events = []
     for spelling, name in SPELLINGS.items():
         index = page.answer(spelling)
-        told.append(("told", index, {"winner": 0, "rater": name}))
+        events.append(("told", index, {"winner": 0, "rater": name}))
         assert page.get("progress", rater=name)["yours"] == 1
-    assert log(stored(tmp_path / "tea.db")) == told
+    assert log(stored(tmp_path / "tea.db")) == events
 
 
 def test_what_is_no_name_is_refused_and_takes_nothing_over(page: Page) -> None:

@@ -25,8 +25,8 @@ class Script:
         self._heard: Queue[dict[str, Any]] = Queue()
         patch.setattr(widget, "send", self._heard.put)
 
-    def call(self, name: str, **given: Any) -> dict[str, Any]:
-        message = {"id": name, "call": name, "given": {"rater": None, **given}}
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        message = {"id": name, "call": name, "given": {"rater": None, **arguments}}
         self._widget._handle_custom_msg(message, [])
         reply = self._heard.get(timeout=60)
         assert reply.pop("id") == name
@@ -51,8 +51,8 @@ def test_questions_are_asked_answered_and_undone(
     for _ in range(2):
         assert script.call("undo", question=first["question"])["found"] == first
     script.call("answer", question=first["question"], winner=0)
-    own = script.call("own", options=OWN)["found"]
-    assert own["options"] == OWN
+    own_question = script.call("own", options=OWN)["found"]
+    assert own_question["options"] == OWN
     assert [kind for kind, *_ in log(stored(tmp_path / "tea.db"))] == [
         "told",
         "undone",
@@ -80,11 +80,11 @@ def test_a_widget_shows_four_options(
 ) -> None:
     widget = QuestionWidget(experiment)
     script = Script(widget, monkeypatch)
-    asked = script.call("question")["found"]
-    assert len(asked["options"]) == 4
-    script.call("answer", question=asked["question"], best=3)
+    reply = script.call("question")["found"]
+    assert len(reply["options"]) == 4
+    script.call("answer", question=reply["question"], best=3)
     widget.close()
-    assert [said for *_, said in log(stored(tmp_path / "tea.db"))] == [
+    assert [answer for *_, answer in log(stored(tmp_path / "tea.db"))] == [
         {"best": 3, "rater": None}
     ]
 
@@ -103,8 +103,8 @@ def test_a_wrong_call_gets_a_reason(
         ("own", {"options": [OWN[0], {**OWN[1], "cups": 10**400}]}, "cups"),
         ("own", {"options": [OWN[0], {**OWN[1], "leaf (g)": -(10**400)}]}, "leaf"),
     ]
-    for call, given, said in wrong:
-        assert said in script.call(call, **given)["error"]
+    for call, keywords, message in wrong:
+        assert message in script.call(call, **keywords)["error"]
 
 
 def test_the_script_and_the_style_are_those_of_the_page(
@@ -130,6 +130,6 @@ def test_a_widget_fits_its_models_in_the_notebook_and_hides_no_warning(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         widget._service._worker.ask([None], num_raters=2)
-    assert [str(one.message) for one in caught] == ["did not converge"]
+    assert [str(warning.message) for warning in caught] == ["did not converge"]
     assert widget._service._worker._process is None
     widget.close()

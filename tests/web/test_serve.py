@@ -30,10 +30,10 @@ LOADING = "Loading the models, which takes some seconds ..."
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def interpreter(folder: Path, *given: str) -> subprocess.CompletedProcess[str]:
+def interpreter(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What another interpreter does with these arguments, in a folder."""
     return subprocess.run(
-        [sys.executable, *given],
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -43,32 +43,35 @@ def interpreter(folder: Path, *given: str) -> subprocess.CompletedProcess[str]:
 
 
 def not_run(server: uvicorn.Server, sockets: list[Any]) -> None:
-    for one in sockets:
-        one.close()
+    for listener in sockets:
+        listener.close()
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Applications, which are not run."""
-    found: list[Any] = []
+    servers: list[Any] = []
 
     def run(server: uvicorn.Server, sockets: list[Any]) -> None:
-        found.append(server.config.app)
+        servers.append(server.config.app)
         not_run(server, sockets)
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    return found
+    return servers
 
 
-def serve(storage: Path, *more: str) -> int:
-    return main(["serve", str(storage), "--name", "tea", "--port", "0", *more])
+def serve(storage: Path, *options: str) -> int:
+    return main(["serve", str(storage), "--name", "tea", "--port", "0", *options])
 
 
 def test_parameters_make_an_experiment_and_find_it_again(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place, given = tmp_path / "tea.db", ["leaf (g)=1.5:9", "cups=1:4", "kind=a, b"]
-    options = [f"--parameter={one}" for one in given]
+    place, parameter_texts = (
+        tmp_path / "tea.db",
+        ["leaf (g)=1.5:9", "cups=1:4", "kind=a, b"],
+    )
+    options = [f"--parameter={parameter_text}" for parameter_text in parameter_texts]
     assert serve(place, *options) == 0
     experiment = stored(place)
     space = experiment.experiment.search_space.parameters
@@ -88,10 +91,10 @@ def test_parameters_make_an_experiment_and_find_it_again(
 def test_position_bias_is_of_a_new_experiment(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place, given = tmp_path / "tea.db", ("--parameter=cups=1:4", "--position-bias")
-    assert serve(place, *given) == 0
+    place, arguments = tmp_path / "tea.db", ("--parameter=cups=1:4", "--position-bias")
+    assert serve(place, *arguments) == 0
     assert stored(place).settings.position_bias
-    assert (serve(place), serve(place, *given)) == (0, 0)
+    assert (serve(place), serve(place, *arguments)) == (0, 0)
     create(tmp_path / "plain.db")
     assert serve(tmp_path / "plain.db", "--position-bias") == 2
     assert "created without --position-bias" in capsys.readouterr().err
@@ -116,19 +119,19 @@ runpy.run_module("botorch_pref", run_name="__main__")
 
 
 def test_it_speaks_before_it_imports_what_takes_long(tmp_path: Path) -> None:
-    found = interpreter(tmp_path, "-c", FIRST_IMPORT, "--port=0")
-    first, *_, last = found.stdout.splitlines()
-    assert (first, last.partition(" ")[0], found.stderr) == (LOADING, "importing", "")
-    found = interpreter(tmp_path, "-c", FIRST_IMPORT, "--help")
-    assert found.stdout.startswith("usage: python -m")
-    assert ("importing" in found.stdout, found.stderr) == (False, "")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        found = interpreter(tmp_path, "-c", FIRST_IMPORT, f"--port={port}")
-    assert (found.stdout, found.returncode) == ("", 2)
-    assert f"127.0.0.1:{port} cannot be had" in found.stderr
+    process = interpreter(tmp_path, "-c", FIRST_IMPORT, "--port=0")
+    first, *_, last = process.stdout.splitlines()
+    assert (first, last.partition(" ")[0], process.stderr) == (LOADING, "importing", "")
+    process = interpreter(tmp_path, "-c", FIRST_IMPORT, "--help")
+    assert process.stdout.startswith("usage: python -m")
+    assert ("importing" in process.stdout, process.stderr) == (False, "")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        process = interpreter(tmp_path, "-c", FIRST_IMPORT, f"--port={port}")
+    assert (process.stdout, process.returncode) == ("", 2)
+    assert f"127.0.0.1:{port} cannot be had" in process.stderr
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
@@ -136,20 +139,30 @@ def test_browsers_may_ask_by_the_names_of_this_machine_and_those_allowed(
     tmp_path: Path, served: list[Any], host: str
 ) -> None:
     create(tmp_path / "tea.db")
-    given = ("--host", host, "--allow-host", "tea.example", "--allow-host", "t.example")
-    assert serve(tmp_path / "tea.db", *given) == 0
+    arguments = (
+        "--host",
+        host,
+        "--allow-host",
+        "tea.example",
+        "--allow-host",
+        "t.example",
+    )
+    assert serve(tmp_path / "tea.db", *arguments) == 0
     token = (tmp_path / "tea.db.token").read_text()
     name = socket.gethostname()
     with TestClient(served[0]) as client:
 
-        def status(asked: str) -> int:
-            headers = {"Authorization": f"Bearer {token}", "Host": asked}
+        def status(host_name: str) -> int:
+            headers = {"Authorization": f"Bearer {token}", "Host": host_name}
             return client.get("/api/progress", headers=headers).status_code
 
-        for known in ("localhost:1", "127.0.0.1:1", "tea.example", "t.example"):
-            assert status(known) == 200
-        own = 200 if host == "0.0.0.0" else 421
-        assert [status(name), status(f"{name}.local:80")] == [own, own]
+        for host_name in ("localhost:1", "127.0.0.1:1", "tea.example", "t.example"):
+            assert status(host_name) == 200
+        expected_status = 200 if host == "0.0.0.0" else 421
+        assert [status(name), status(f"{name}.local:80")] == [
+            expected_status,
+            expected_status,
+        ]
         assert status("example") == 421
 
 
@@ -191,7 +204,11 @@ def test_one_signal_ends_it_in_silence_whoever_stalls(
     ) as server:
         assert server.stdout is not None
         try:
-            line = next(one for one in server.stdout if one.startswith("questions: "))
+            line = next(
+                printed_line
+                for printed_line in server.stdout
+                if printed_line.startswith("questions: ")
+            )
             place = urlsplit(line.split()[1])
             with (
                 closing(HTTPConnection(place.netloc, timeout=60)) as page,
@@ -206,10 +223,10 @@ def test_one_signal_ends_it_in_silence_whoever_stalls(
                     if not patience:
                         assert b"waited" in page.getresponse().read()
                 server.send_signal(number)
-                _, told = server.communicate(timeout=60)
+                _, errors = server.communicate(timeout=60)
         finally:
             server.kill()
-    assert (server.returncode, told) == (-number, "")
+    assert (server.returncode, errors) == (-number, "")
 
 
 def test_what_is_left_to_do_when_it_has_stopped_is_interrupted_in_silence(
@@ -217,8 +234,8 @@ def test_what_is_left_to_do_when_it_has_stopped_is_interrupted_in_silence(
 ) -> None:
     """As what the threads do that the interpreter waits for."""
     create(tmp_path / "tea.db")
-    given = ["serve", str(tmp_path / "tea.db"), "--name", "tea", "--port", "0"]
-    monkeypatch.setattr(sys, "argv", ["botorch_pref", *given])
+    arguments = ["serve", str(tmp_path / "tea.db"), "--name", "tea", "--port", "0"]
+    monkeypatch.setattr(sys, "argv", ["botorch_pref", *arguments])
     before = signal.getsignal(signal.SIGINT)
     try:
         with pytest.raises(SystemExit) as ended:
@@ -256,21 +273,21 @@ def test_a_token_that_others_can_read_is_its_owners_again(
     token = tmp_path / "tea.db.token"
     token.write_text("a-long-secret")
     token.chmod(0o644)
-    said = []
+    messages = []
     for _ in range(2):
         assert serve(tmp_path / "tea.db") == 0
         assert stat.S_IMODE(token.stat().st_mode) == 0o600
-        said.append(capsys.readouterr().out)
-        assert "?token=a-long-secret" in said[-1]
-    assert [f"{token} had a mode" in each for each in said] == [True, False]
-    assert "only its owner can now" in said[0]
+        messages.append(capsys.readouterr().out)
+        assert "?token=a-long-secret" in messages[-1]
+    assert [f"{token} had a mode" in message for message in messages] == [True, False]
+    assert "only its owner can now" in messages[0]
     # As on a disk of another system.
     token.chmod(0o644)
     monkeypatch.setattr(Path, "chmod", lambda path, mode: None)
     assert serve(tmp_path / "tea.db") == 0
-    told = capsys.readouterr().out
-    assert "its disk takes no other one" in told
-    assert "only its owner can now" not in told
+    output = capsys.readouterr().out
+    assert "its disk takes no other one" in output
+    assert "only its owner can now" not in output
 
 
 def test_the_token_is_kept_where_the_command_was_killed_before_it_was_written(
@@ -314,16 +331,16 @@ def test_the_users_function_shows_options(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     # The number of options follows from the kinds where it is not given.
-    for kinds, size, given in (
+    for kinds, size, options in (
         ("winner,tie", 2, []),
         ("best,ranking", 4, []),
         ("best,ranking", 3, ["--size", "3"]),
     ):
         place = tmp_path / f"{size}.db"
         create(place)
-        more = ["--show", "teahouse:draw", "--kinds", kinds, *given]
-        more += ["--question", "Which is tastier?", "--title", "Tea"]
-        assert serve(place, *more) == 0
+        options = ["--show", "teahouse:draw", "--kinds", kinds, *options]
+        options += ["--question", "Which is tastier?", "--title", "Tea"]
+        assert serve(place, *options) == 0
         token = Path(f"{place}.token").read_text(encoding="utf-8")
         with TestClient(served.pop(), "http://localhost") as client:
             question = client.get("/api/question", params={"token": token}).json()
@@ -335,8 +352,8 @@ def test_the_users_function_shows_options(
 def test_the_help_names_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
-    _, told = capsys.readouterr().out.split("answers offered")
-    offered = re.findall(r"\w+", told.split("--position-bias")[0])
+    _, listed = capsys.readouterr().out.split("answers offered")
+    offered = re.findall(r"\w+", listed.split("--position-bias")[0])
     assert {"cannot_compare", *(kind.field for kind in KINDS)} <= {*offered}
 
 
@@ -368,25 +385,30 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("is_present", [True, False])
 def test_what_cannot_be_served_is_one_line_and_leaves_nothing_behind(
-    tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str], there: bool
+    tmp_path: Path,
+    served: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    is_present: bool,
 ) -> None:
     place = tmp_path / "tea.db"
-    if there:
+    if is_present:
         create(place)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     capsys.readouterr()
-    for more, said in WRONG:
-        new = [] if there else ["--parameter", "cups=1:4"]
-        assert serve(place, *new, *more.split()) == 2, more
+    for options, message in WRONG:
+        new = [] if is_present else ["--parameter", "cups=1:4"]
+        assert serve(place, *new, *options.split()) == 2, options
         line = capsys.readouterr().err.strip()
         assert line.startswith("botorch_pref: error: ")
-        assert said in line, more
+        assert message in line, options
         assert "\n" not in line
-        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before, more
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before, (
+            options
+        )
     assert served == []
-    if not there:
+    if not is_present:
         # An experiment is not made up either.
         assert serve(place) == 2
         assert "tea.db" in capsys.readouterr().err
@@ -398,19 +420,19 @@ def test_more_options_than_there_are_designs_are_refused_at_the_start(
 ) -> None:
     place = tmp_path / "tea.db"
     new = "--parameter=leaf=black,green"
-    for given in ([new, "--size=7"], [new], ["--size=3"], ["--size=2"]):
-        refused = given[-1] in ("--size=7", "--size=3")
-        assert serve(place, *given) == (2 if refused else 0)
-        said = "fewer designs that a person can tell apart; give a smaller size"
-        assert (said in capsys.readouterr().err) == refused
-        assert place.exists() == (given != [new, "--size=7"])
+    for arguments in ([new, "--size=7"], [new], ["--size=3"], ["--size=2"]):
+        refused = arguments[-1] in ("--size=7", "--size=3")
+        assert serve(place, *arguments) == (2 if refused else 0)
+        message = "fewer designs that a person can tell apart; give a smaller size"
+        assert (message in capsys.readouterr().err) == refused
+        assert place.exists() == (arguments != [new, "--size=7"])
     assert len(served) == 2
 
 
 def test_bounds_written_as_whole_numbers_are_of_whole_numbers() -> None:
-    given = ["a=-3:3", "b=0:1.0", "c=1e-4:0.5"]
-    whole, real, small = map(parameter_config, given)
-    assert (whole.parameter_type, whole.bounds) == ("int", (-3, 3))
+    texts = ["a=-3:3", "b=0:1.0", "c=1e-4:0.5"]
+    integer, real, small = map(parameter_config, texts)
+    assert (integer.parameter_type, integer.bounds) == ("int", (-3, 3))
     assert (real.parameter_type, real.bounds) == ("float", (0, 1))
     assert small.bounds == (1e-4, 0.5)
 
@@ -421,13 +443,17 @@ def test_choices_may_have_dashes_between_numbers() -> None:
 
 
 def test_a_step_stands_behind_the_bounds() -> None:
-    real, whole = map(parameter_config, ["dose=14:22:0.5", "n=1:9:2"])
+    real, integer = map(parameter_config, ["dose=14:22:0.5", "n=1:9:2"])
     assert (real.parameter_type, real.bounds, real.step_size) == (
         "float",
         (14, 22),
         0.5,
     )
-    assert (whole.parameter_type, whole.bounds, whole.step_size) == ("int", (1, 9), 2)
+    assert (integer.parameter_type, integer.bounds, integer.step_size) == (
+        "int",
+        (1, 9),
+        2,
+    )
 
 
 def test_a_file_that_is_not_there_is_made_with_parameters(
@@ -444,8 +470,8 @@ ROOT = Path(__file__).parents[2]
 def serve_commands(name: str) -> list[list[str]]:
     """The arguments of each command that serves and makes an experiment."""
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
-    found = re.findall(r"python -m botorch_pref (serve .*--parameter.*)", text)
-    return [shlex.split(line) for line in found]
+    commands = re.findall(r"python -m botorch_pref (serve .*--parameter.*)", text)
+    return [shlex.split(line) for line in commands]
 
 
 def test_the_commands_of_all_pages_serve_one_experiment(
@@ -467,6 +493,10 @@ def test_the_code_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs/web.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.M))
-    found: dict[str, Any] = {}
-    exec(code + "\nshown = show({'x': 0.5})", found)
-    assert [type(one).__name__ for one in found["shown"]] == ["Figure", "str", "Markup"]
+    findings: dict[str, Any] = {}
+    exec(code + "\nshown = show({'x': 0.5})", findings)
+    assert [type(content).__name__ for content in findings["shown"]] == [
+        "Figure",
+        "str",
+        "Markup",
+    ]

@@ -53,16 +53,16 @@ def test_numbers_in_steps_are_shown_as_numbers(tmp_path: Path) -> None:
         "steps", parameters=[steps, kind], storage=tmp_path / "steps.db"
     )
     space = experiment.experiment.search_space
-    shown = [{"x": x, "kind": "1.0"} for x in (180.0, 235.0, 252.5)]
-    rows = [[*contents[0]["rows"]] for contents in number_tables(space, shown, {})]
+    options = [{"x": x, "kind": "1.0"} for x in (180.0, 235.0, 252.5)]
+    rows = [[*contents[0]["rows"]] for contents in number_tables(space, options, {})]
     assert [row["value"] for row, _ in rows] == ["180", "235", "252.5"]
     assert [row["place"] for row, _ in rows] == [0, 0.25, pytest.approx(72.5 / 220)]
     assert [row["rank"] for row, _ in rows] == [-1, 0, 1]
     assert [kind["value"] for _, kind in rows] == ["1.0"] * 3
     assert [kind["place"] for _, kind in rows] == [None] * 3
-    experiment.record(shown[:2], winner=0)
-    found = findings_of(packed_state(experiment))
-    assert [e["is_choice"] for e in found["effects"]] == [False, True]
+    experiment.record(options[:2], winner=0)
+    findings = findings_of(packed_state(experiment))
+    assert [e["is_choice"] for e in findings["effects"]] == [False, True]
 
 
 def test_a_parameter_called_name_does_not_rename_options(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_a_parameter_called_name_does_not_rename_options(tmp_path: Path) -> None
         "names", parameters=[name], storage=tmp_path / "names.db"
     )
     experiment.record([{"name": value} for value in values], winner=1)
-    found = findings_of(packed_state(experiment))
-    (column,) = found["parameters"]
-    rows = [(row["name"], row[column]) for row in found["options"]]
+    findings = findings_of(packed_state(experiment))
+    (column,) = findings["parameters"]
+    rows = [(row["name"], row[column]) for row in findings["options"]]
     assert rows == [("1 B", "Bob"), ("1 A", "Ann")]
 
 
@@ -105,8 +105,10 @@ def test_tables_have_units_and_mark_what_differs(
 def test_options_that_differ_look_different(tmp_path: Path) -> None:
     """Prices within a hundredth of their range."""
     wines = pd.DataFrame({"price": [9.95, 10.2, 149.0]}, index=[*"abc"])
-    made = PreferenceExperiment.create("w", catalogue=wines, storage=tmp_path / "w.db")
-    space = made.experiment.search_space
+    wine_experiment = PreferenceExperiment.create(
+        "w", catalogue=wines, storage=tmp_path / "w.db"
+    )
+    space = wine_experiment.experiment.search_space
     prices = [{"price": 9.95}, {"price": 10.2}]
     tables = number_tables(space, prices, {})
     (first,), (second,) = (contents[0]["rows"] for contents in tables)
@@ -161,14 +163,17 @@ def test_media_come_from_addresses_of_their_own(
     client = served(experiment, show=show, token="right&strange").client
     bearer = {"Authorization": "Bearer right&strange"}
     question = client.get("/api/question", headers=bearer).json()
-    for option, shown in zip(question["options"], question["shown"], strict=True):
-        text, given, file = shown
+    for option, content in zip(question["options"], question["shown"], strict=True):
+        text, keywords, file = content
         assert text == {"type": "text", "text": "text"}
-        reply = client.get(f"/{given['src']}")
-        assert (given["type"], reply.headers["content-type"]) == ("image", "image/gif")
+        reply = client.get(f"/{keywords['src']}")
+        assert (keywords["type"], reply.headers["content-type"]) == (
+            "image",
+            "image/gif",
+        )
         assert reply.content == f"GIF89a {option['cups']};".encode()
         assert client.get(f"/{file['src']}").content == b"GIF89a of a file;"
-        assert client.get("/" + given["src"].partition("?")[0]).status_code == 403
+        assert client.get("/" + keywords["src"].partition("?")[0]).status_code == 403
     path.unlink()
     assert client.get(f"/{file['src']}").status_code == 404
     for absent in ("0/0/0", "0/0/9", "0/9/0", "9/0/0"):
@@ -179,12 +184,12 @@ def test_a_question_that_cannot_be_shown_can_be_skipped(
     experiment: PreferenceExperiment, served: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     def show(option: dict[str, Any]) -> str:
-        if option in asked.options and not mended:
+        if option in question.options and not mended:
             raise failures.pop(0)
         return "a cup"
 
     failures = [KeyError("dose"), SystemExit("a script's end")]
-    asked, mended = experiment.ask(2), False
+    question, mended = experiment.ask(2), False
     page = served(experiment, show=show)
     # It is tried again each time.
     for reason in ("KeyError: 'dose'", "SystemExit: a script's end"):
@@ -192,7 +197,7 @@ def test_a_question_that_cannot_be_shown_can_be_skipped(
         assert refused["question"] == 0
         assert "Skip it" in refused["error"]
         assert refused["error"].endswith(f"the reason: {reason}")
-        assert f"show failed for {asked.options[0]}: {reason}" in caplog.text
+        assert f"show failed for {question.options[0]}: {reason}" in caplog.text
     mended = True
     assert page.ask()["question"] == 0
     assert page.post("skip", question=0)["skipped"] == 0
@@ -206,12 +211,12 @@ def test_a_function_that_takes_long_holds_up_no_answer_and_is_called_once_ahead(
 
     def show(option: dict[str, Any]) -> str:
         calls.append(option)
-        if option not in asked.options:
+        if option not in question.options:
             begun.set()
             free.wait(60)
         return "a cup"
 
-    asked = experiment.ask(2)
+    question = experiment.ask(2)
     page = served(experiment, show=show)
     first = page.ask()
     # The second is drawn while the first is on display, of which all still works.
@@ -270,13 +275,13 @@ def test_offered_kinds_are_those_that_tell_takes(
     compared: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
     if size > 2:
         compared = {"best": 0, "tie": True, "ranking": [*range(size)]}
-    taken = set()
+    names = set()
     for kind, answer in (judged | compared).items():
         with suppress(ExperimentError):
             experiment.tell(experiment.ask(size), **{kind: answer})
-            taken.add(kind)
-    assert set(offered_kinds(experiment, size)) == taken
-    assert kinds is None or taken == kinds
+            names.add(kind)
+    assert set(offered_kinds(experiment, size)) == names
+    assert kinds is None or names == kinds
 
 
 def test_only_the_kinds_that_are_wanted_are_offered(
@@ -290,8 +295,8 @@ def test_only_the_kinds_that_are_wanted_are_offered(
         (["cannot_compare"], "nothing can be preferred"),
         (["winner", "levels"], "levels"),
     ]
-    for kinds, said in wrong:
-        with pytest.raises(ExperimentError, match=said):
+    for kinds, message in wrong:
+        with pytest.raises(ExperimentError, match=message):
             make_app(experiment, kinds=kinds, size=2)
     page = served(experiment, kinds=["tie", "winner"])
     assert page.ask()["kinds"] == ["winner", "tie"]
@@ -366,26 +371,26 @@ BYTES = [
 
 def test_bytes_are_known_by_how_they_begin() -> None:
     for data, mime in BYTES:
-        (found,) = contents_of(data)
-        assert found == Media(mime, data)
-        assert data_address(0, 0, 0, found).startswith(f"data:{mime};base64,")
+        (content,) = contents_of(data)
+        assert content == Media(mime, data)
+        assert data_address(0, 0, 0, content).startswith(f"data:{mime};base64,")
 
 
 def pictures() -> dict[str, bytes]:
     """Files of a noisy picture, and of a noisy second, by their suffixes."""
     draws = np.random.default_rng(0)
     image = Image.fromarray(draws.integers(0, 256, (40, 60, 3), dtype=np.uint8))
-    made = {}
+    pictures = {}
     for suffix in ("png", "jpeg", "gif", "webp"):
         stream = io.BytesIO()
         # With a thumbnail, which has an end of its own.
-        more = {"exif": exif_with_thumbnail(image)} if suffix == "jpeg" else {}
-        image.save(stream, suffix, **more)
-        made[suffix] = stream.getvalue()
+        options = {"exif": exif_with_thumbnail(image)} if suffix == "jpeg" else {}
+        image.save(stream, suffix, **options)
+        pictures[suffix] = stream.getvalue()
     with wave.open(stream := io.BytesIO(), "wb") as sound:
         sound.setparams((1, 2, 8000, 0, "NONE", ""))
         sound.writeframes(draws.bytes(16_000))
-    return {**made, "wav": stream.getvalue()}
+    return {**pictures, "wav": stream.getvalue()}
 
 
 def exif_with_thumbnail(image: Image.Image) -> bytes:
@@ -402,9 +407,9 @@ def test_a_medium_that_was_cut_off_or_is_empty_cannot_be_shown(tmp_path: Path) -
         path = tmp_path / f"medium.{suffix}"
         path.write_bytes(data)
         assert [medium.data for medium in contents_of([data, path])] == [data, path]
-        for kept in (len(data) // 2, len(data) - 3):
-            path.write_bytes(data[:kept])
-            for cut in (data[:kept], path):
+        for length in (len(data) // 2, len(data) - 3):
+            path.write_bytes(data[:length])
+            for cut in (data[:length], path):
                 with pytest.raises(ExperimentError, match="end is missing"):
                     contents_of(cut)
         path.write_bytes(b"")
@@ -437,17 +442,17 @@ def test_pictures_and_figures_are_drawn(tmp_path: Path) -> None:
     assert width > 1.5 * height
     path = tmp_path / "picture.png"
     path.write_bytes(png(3))
-    (kept,) = contents_of(path)
-    assert size(kept) == (3, 1)
+    (content,) = contents_of(path)
+    assert size(content) == (3, 1)
 
 
 def test_a_list_is_shown_from_top_to_bottom() -> None:
-    found = contents_of(["above", (png(), "below")])
-    assert [type(content) for content in found] == [dict, Media, dict]
+    contents = contents_of(["above", (png(), "below")])
+    assert [type(content) for content in contents] == [dict, Media, dict]
 
 
 def test_what_cannot_be_shown_says_so() -> None:
-    for value, said in [
+    for value, message in [
         (b"what is this", "no known type"),
         (Path("tea.txt"), "by its suffix"),
         (Path("absent.png"), "no such file"),
@@ -455,7 +460,7 @@ def test_what_cannot_be_shown_says_so() -> None:
         (3.5, "float"),
         ({"leaf": 2}, "dict"),
     ]:
-        with pytest.raises(ExperimentError, match=said):
+        with pytest.raises(ExperimentError, match=message):
             contents_of(value)
 
 

@@ -20,12 +20,12 @@ SCRIPT = (STATIC / "question.js").read_text(encoding="utf-8")
 
 def test_every_language_has_all_texts_that_the_page_says() -> None:
     assert LANGUAGES == ("de", "en")
-    said = {*re.findall(r'\bsay\("(\w+)"', SCRIPT)}
-    assert len(said) > 60
+    keys = {*re.findall(r'\bsay\("(\w+)"', SCRIPT)}
+    assert len(keys) > 60
     for language in LANGUAGES:
         table = language_table(language)
         assert table["lang"] == language
-        assert said <= table.keys()
+        assert keys <= table.keys()
         # A user's table may be a copy of it.
         assert language_table(dict(table)) == table
         # Each text is said somewhere.
@@ -58,8 +58,8 @@ def test_languages_that_count_otherwise_say_so() -> None:
     """Arabic has no one, but few and many."""
     table = dict(language_table("en")) | {"lang": "ar", "dir": "rtl"}
     del table["answers.one"]
-    few = {"answers.few": "{count} few", "answers.many": "{count} many"}
-    assert language_table(table | few)["answers.few"] == "{count} few"
+    texts = {"answers.few": "{count} few", "answers.many": "{count} many"}
+    assert language_table(table | texts)["answers.few"] == "{count} few"
 
 
 def test_the_page_says_its_language_and_holds_its_texts(
@@ -92,6 +92,6 @@ def test_truths_in_a_table_are_in_the_language_of_the_page(tmp_path: Path) -> No
     texts = service.PageTexts(language="de")
     options: dict[str, Any] = {"size": 2, "texts": texts, "apart": False}
     german = service.PreferenceService(experiment, lambda *part: "", **options)
-    shown = german.question({})["shown"]
+    contents = german.question({})["shown"]
     german.close()
-    assert {table[0]["rows"][1]["value"] for table in shown} <= {"ja", "nein"}
+    assert {table[0]["rows"][1]["value"] for table in contents} <= {"ja", "nein"}

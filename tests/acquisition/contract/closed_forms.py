@@ -18,12 +18,14 @@ CLOSED = {name: entry for name, entry in ACQUISITIONS.items() if not entry.drawn
 
 def each(**chosen: bool) -> pytest.MarkDecorator:
     """Those whose entries say this."""
-    found = {
+    closed_forms = {
         name: entry
         for name, entry in CLOSED.items()
         if all(bool(getattr(entry, key)) == value for key, value in chosen.items())
     }
-    return pytest.mark.parametrize("kind", found.values(), ids=found.keys())
+    return pytest.mark.parametrize(
+        "kind", closed_forms.values(), ids=closed_forms.keys()
+    )
 
 
 def points(*shape: int, seed: int = 3) -> Tensor:

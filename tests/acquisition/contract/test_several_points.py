@@ -39,8 +39,8 @@ def test_options_are_worth_the_mean_of_their_duels(
     acquisition.set_X_pending(pending)
     everything = torch.stack(among + across).mean(0)
     torch.testing.assert_close(acquisition(new), everything, **CLOSE)
-    one = acquisition(new[:, :1])
-    torch.testing.assert_close(one, torch.stack(across[:2]).mean(0), **CLOSE)
+    value = acquisition(new[:, :1])
+    torch.testing.assert_close(value, torch.stack(across[:2]).mean(0), **CLOSE)
 
 
 @each(level=False)
@@ -58,8 +58,8 @@ def test_challengers_meet_the_reference_each_other_and_pending_points(
     acquisition.set_X_pending(pending)
     expected = torch.stack(among + across).mean(0)
     torch.testing.assert_close(acquisition(new), expected, **CLOSE)
-    one = acquisition(new[:, :1])
-    torch.testing.assert_close(one, torch.stack(across[:3]).mean(0), **CLOSE)
+    value = acquisition(new[:, :1])
+    torch.testing.assert_close(value, torch.stack(across[:3]).mean(0), **CLOSE)
 
 
 class Answered(Model):
@@ -89,16 +89,16 @@ def test_open_questions_count_by_their_answers(
     kind: Acquisition, gaussian_model: Model
 ) -> None:
     """Of every two pending points, in order; a last one is of the same question."""
-    new, asked, last = points(4, 2), points(4, seed=8), points(1, seed=9)
-    after = Answered(gaussian_model, asked)
+    new, pending, last = points(4, 2), points(4, seed=8), points(1, seed=9)
+    after = Answered(gaussian_model, pending)
     acquisition = kind(gaussian_model)
-    acquisition.set_X_pending(asked)
+    acquisition.set_X_pending(pending)
     torch.testing.assert_close(acquisition(new), kind(after)(new), **CLOSE)
-    acquisition.set_X_pending(torch.cat([asked, last]))
+    acquisition.set_X_pending(torch.cat([pending, last]))
     expected = kind(after)
     expected.set_X_pending(last)
     torch.testing.assert_close(acquisition(new), expected(new), **CLOSE)
-    acquisition.set_X_pending(asked[[2, 3, 1, 0]])
+    acquisition.set_X_pending(pending[[2, 3, 1, 0]])
     torch.testing.assert_close(acquisition(new), kind(after)(new), **CLOSE)
 
 
@@ -125,8 +125,8 @@ def test_answers_without_a_link_are_free_of_noise(linear_utility) -> None:
     alone = acquisition(x)
     assert float(alone) == pytest.approx(0.6 / math.sqrt(2 * math.pi))
     acquisition.set_X_pending(x[0])
-    left = math.sqrt(1 - 2 / math.pi)
-    torch.testing.assert_close(acquisition(x), left * alone)
+    deviation = math.sqrt(1 - 2 / math.pi)
+    torch.testing.assert_close(acquisition(x), deviation * alone)
 
 
 def test_utilities_of_challengers_are_counted_from_the_reference(model: Model) -> None:

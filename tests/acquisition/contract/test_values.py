@@ -95,8 +95,8 @@ def test_the_noise_is_the_likelihoods(kind: Acquisition, linear_utility) -> None
     acquisition = kind(linear_utility(ONE, 1.0, likelihood), X_REF)
     for noise in (0.3, 2.0):
         likelihood.noise = noise
-        given = kind(linear_utility(ONE), X_REF, link=ProbitLink(noise))
-        torch.testing.assert_close(acquisition(X), given(X))
+        linked = kind(linear_utility(ONE), X_REF, link=ProbitLink(noise))
+        torch.testing.assert_close(acquisition(X), linked(X))
 
 
 @each(linked=True)

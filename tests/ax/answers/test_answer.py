@@ -15,13 +15,13 @@ DUEL = "pairwise_pref_query"
 
 
 def test_every_field_is_of_the_kind_that_says_so() -> None:
-    said = [field.name for field in fields(Answer) if field.name != "cannot_compare"]
-    assert said == [kind.field for kind in KINDS]
+    names = [field.name for field in fields(Answer) if field.name != "cannot_compare"]
+    assert names == [kind.field for kind in KINDS]
     assert len({kind.metric for kind in KINDS}) == len(KINDS)
 
 
 @in_turn(
-    ("size", "said", "rows"),
+    ("size", "answer", "rows"),
     [
         (2, {"winner": 1}, {DUEL: {0: 0, 1: 1}}),
         (2, {"tie": True}, {"preference_tie": {0: 1, 1: 1}}),
@@ -54,8 +54,8 @@ def test_every_field_is_of_the_kind_that_says_so() -> None:
         ),
     ],
 )
-def test_answers_are_data_of_their_metrics(size, said, rows) -> None:
-    assert checked_answer(size, 5, **said).rows(size) == rows
+def test_answers_are_data_of_their_metrics(size, answer, rows) -> None:
+    assert checked_answer(size, 5, **answer).rows(size) == rows
 
 
 def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
@@ -70,7 +70,7 @@ def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
 
 
 @in_turn(
-    ("size", "said", "match"),
+    ("size", "answer", "match"),
     [
         (2, {}, "says nothing"),
         (2, {"winner": 2}, "not one of \\[0, 1\\]"),
@@ -98,22 +98,22 @@ def test_the_same_said_in_other_ways_is_the_same_answer() -> None:
         (2, {"loser": 1}, "no loser"),
     ],
 )
-def test_what_cannot_be_said_is_refused(size, said, match) -> None:
+def test_what_cannot_be_said_is_refused(size, answer, match) -> None:
     with pytest.raises(ExperimentError, match=match):
-        checked_answer(size, 5, **said)
+        checked_answer(size, 5, **answer)
 
 
 @in_turn("argument", ["tie", "cannot_compare"])
-@in_turn("given", ["no", "", 2, 1, 0, 1.0, [], [True], np.array(True), np.nan])
-def test_only_booleans_are_true_or_false(argument, given) -> None:
+@in_turn("flag", ["no", "", 2, 1, 0, 1.0, [], [True], np.array(True), np.nan])
+def test_only_booleans_are_true_or_false(argument, flag) -> None:
     with pytest.raises(ExperimentError, match=f"{argument} is .*True or False"):
-        checked_answer(2, 5, **{argument: given})
+        checked_answer(2, 5, **{argument: flag})
 
 
 def test_false_says_nothing_of_any_type() -> None:
-    told = checked_answer(2, 5, winner=1)
+    checked = checked_answer(2, 5, winner=1)
     nothing = {"tie": np.False_, "cannot_compare": np.False_}
-    assert checked_answer(2, 5, winner=1, **nothing) == told
+    assert checked_answer(2, 5, winner=1, **nothing) == checked
     with pytest.raises(ExperimentError, match="says nothing"):
         checked_answer(2, 5, **nothing)
 
@@ -133,20 +133,20 @@ def test_numbers_and_booleans_may_be_of_numpy() -> None:
 
 
 @in_turn(
-    "said",
+    "answer",
     [
-        *({"winner": given} for given in (False, 1.0, np.array(1), [1], np.bool_(1))),
-        *({"invalid": given} for given in (False, 0, [0.0], [False], [np.array(0)])),
-        *({"levels": [given, None]} for given in (1.0, "1", np.array(1), np.True_)),
-        *({"strength": given} for given in (True, np.True_, np.array(0.5), [0.5])),
+        *({"winner": winner} for winner in (False, 1.0, np.array(1), [1], np.bool_(1))),
+        *({"invalid": winner} for winner in (False, 0, [0.0], [False], [np.array(0)])),
+        *({"levels": [winner, None]} for winner in (1.0, "1", np.array(1), np.True_)),
+        *({"strength": winner} for winner in (True, np.True_, np.array(0.5), [0.5])),
         {"winner": False, "levels": [1, 2]},
         {"ratings": [np.array(0.5), 0.5]},
     ],
 )
-def test_what_is_almost_a_number_is_refused_by_name(said) -> None:
-    name = next(iter(said))
+def test_what_is_almost_a_number_is_refused_by_name(answer) -> None:
+    name = next(iter(answer))
     with pytest.raises(ExperimentError, match=f"^{name} "):
-        checked_answer(2, 5, **said)
+        checked_answer(2, 5, **answer)
 
 
 def test_levels_need_a_scale() -> None:

@@ -51,8 +51,8 @@ def test_items_by_name(path) -> None:
     again = PreferenceExperiment.resume("triangle", storage=path)
     assert again.pending == []
     one_by_one = triangle(path.with_stem("one"), seed=3)
-    for pair, said in zip(pairs, whats(experiment), strict=True):
-        one_by_one.record([dict(zip("ab", p, strict=True)) for p in pair], **said)
+    for pair, answer in zip(pairs, whats(experiment), strict=True):
+        one_by_one.record([dict(zip("ab", p, strict=True)) for p in pair], **answer)
     columns = ["trial_index", "arm_name", "metric_name", "mean"]
     tables = [e.experiment.lookup_data().df[columns] for e in (again, one_by_one)]
     first, second = (t.sort_values(columns).reset_index(drop=True) for t in tables)
@@ -182,9 +182,9 @@ def test_a_table_of_a_spreadsheet_that_writes_decimal_commas(
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     experiment = triangle(tmp_path / "triangle.db")
     experiment.record_table(tmp_path / "t.csv")
-    told = experiment.answers()
-    assert told[["a", "b"]].to_numpy().tolist() == [[0.5, 1.0], [0.0, 0.25]]
-    assert told["note"].tolist() == ["5,0 or 1"] * 2
+    records = experiment.answers()
+    assert records[["a", "b"]].to_numpy().tolist() == [[0.5, 1.0], [0.0, 0.25]]
+    assert records["note"].tolist() == ["5,0 or 1"] * 2
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
@@ -235,8 +235,8 @@ def test_ids_that_look_like_numbers_keep_their_commas(tmp_path) -> None:
     free = PreferenceExperiment.create(
         "free", parameters=[real("dose")], storage=tmp_path / "free.db"
     )
-    for one, items in ((experiment, None), (free, doses)):
-        (duel,) = one.record_table(path, items)
+    for tested, items in ((experiment, None), (free, doses)):
+        (duel,) = tested.record_table(path, items)
         assert duel.options == ({"dose": 0.5}, {"dose": 0.1})
 
 
@@ -282,7 +282,7 @@ def test_what_is_wrong_in_a_file_is_found_by_its_row(
     ],
 )
 def test_a_mark_of_thousands_is_no_decimal_comma(text, match, tmp_path) -> None:
-    made = PreferenceExperiment.create(
+    experiment = PreferenceExperiment.create(
         "thousands",
         parameters=[real("p", 1, 5000), whole("n", 1, 5000)],
         storage=tmp_path / "thousands.db",
@@ -291,8 +291,8 @@ def test_a_mark_of_thousands_is_no_decimal_comma(text, match, tmp_path) -> None:
     header = separator.join(["winner_p", "loser_p", "winner_n", "loser_n"])
     (tmp_path / "t.csv").write_text(f"{header}\n{text}\n", encoding="utf-8")
     with pytest.raises(ExperimentError, match=match):
-        made.record_table(tmp_path / "t.csv")
-    assert made.log.events == []
+        experiment.record_table(tmp_path / "t.csv")
+    assert experiment.log.events == []
 
 
 def test_a_table_of_another_coding_is_told_which_to_take(experiment, tmp_path) -> None:

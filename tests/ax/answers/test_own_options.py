@@ -47,12 +47,12 @@ def test_another_number_of_own_designs_than_was_asked_for_is_refused(path) -> No
 
 
 def test_values_get_the_types_of_the_search_space(espresso) -> None:
-    other = {**DESIGN, "ratio": 3, "machine": "lever"}
-    first, second = espresso.ask(options=[DESIGN, other]).options
+    second_design = {**DESIGN, "ratio": 3, "machine": "lever"}
+    first, second = espresso.ask(options=[DESIGN, second_design]).options
     assert first == {**DESIGN, "machine": "lever"}
     assert type(first["dose"]) is float
     assert type(first["ratio"]) is int
-    assert second == other
+    assert second == second_design
 
 
 @in_turn(
@@ -89,7 +89,7 @@ def test_a_number_between_steps_is_refused_in_few_words(tmp_path) -> None:
 
 
 @in_turn(
-    ("given", "match"),
+    ("options", "match"),
     [
         ([], "options has 0"),
         ([DESIGN], "options has 1"),
@@ -100,10 +100,10 @@ def test_a_number_between_steps_is_refused_in_few_words(tmp_path) -> None:
         ("ab", "give a list of two or more designs"),
     ],
 )
-def test_options_that_are_none_are_refused(given, match, espresso) -> None:
+def test_options_that_are_none_are_refused(options, match, espresso) -> None:
     for act in (
-        lambda: espresso.ask(options=given),
-        lambda: espresso.record(given, winner=0),
+        lambda: espresso.ask(options=options),
+        lambda: espresso.record(options, winner=0),
     ):
         with pytest.raises(ExperimentError, match=match):
             act()
@@ -114,21 +114,21 @@ def test_an_answer_from_elsewhere_is_kept_like_any_other(path) -> None:
     asked, recorded = triangle(path), triangle(path.with_stem("recorded"), seed=1)
     question = asked.ask(options=options(A, B), rater="ann")
     asked.tell(question, winner=1, levels=None, note="sweet", seconds=2, order=(1, 0))
-    kept = recorded.record(
+    recorded_question = recorded.record(
         options(A, B), rater="ann", winner=1, note="sweet", seconds=2.0, order=[1, 0]
     )
-    assert kept == question
+    assert recorded_question == question
     tables = [e.experiment.lookup_data().df for e in (asked, recorded)]
     assert tables[0].equals(tables[1])
     first, second = (
         e.experiment.trials[0]._properties["preference_events"]
         for e in (asked, recorded)
     )
-    when = {"time": ""}
+    unhashed = {"time": ""}
     # All but where it was answered.
     assert second[0]["what"].pop("elsewhere")
-    for one, other in zip(first, second, strict=True):
-        assert one | when == other | when
+    for first_event, second_event in zip(first, second, strict=True):
+        assert first_event | unhashed == second_event | unhashed
     assert first[1]["what"] == {
         "winner": 1,
         "rater": "ann",
@@ -144,12 +144,12 @@ def test_an_answer_from_elsewhere_is_kept_like_any_other(path) -> None:
 
 def test_a_recorded_answer_that_cannot_be_leaves_nothing_behind(path) -> None:
     experiment = triangle(path)
-    for said in ({"winner": 2}, {}, {"levels": [0, 1]}, {"winner": 0, "rater": ""}):
+    for answer in ({"winner": 2}, {}, {"levels": [0, 1]}, {"winner": 0, "rater": ""}):
         with pytest.raises(ExperimentError):
-            experiment.record(options(A, B), **said)
+            experiment.record(options(A, B), **answer)
     assert len(experiment.experiment.trials) == 0
-    other = PreferenceExperiment.resume("triangle", storage=path)
-    other.record(options(A, B), winner=0)
+    resumed = PreferenceExperiment.resume("triangle", storage=path)
+    resumed.record(options(A, B), winner=0)
     with pytest.raises(StorageError, match="Another process"):
         experiment.record(options(B, C), winner=0)
     assert len(experiment.experiment.trials) == 1
@@ -173,7 +173,7 @@ def test_who_is_asked_answers(path) -> None:
         trial._properties["preference_events"][1]["what"]
         for trial in resumed.experiment.trials.values()
     ]
-    assert [what["rater"] for what in whats] == ["ann", "bob"]
+    assert [question_record["rater"] for question_record in whats] == ["ann", "bob"]
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def asked(path) -> PreferenceExperiment:
 
 
 @in_turn(
-    ("given", "match"),
+    ("circumstances", "match"),
     [
         ({"rater": " "}, "rater is ' '"),
         ({"rater": "half \ud800"}, "rater is 'half"),
@@ -197,7 +197,7 @@ def asked(path) -> PreferenceExperiment:
         ({"order": [0, 0]}, "name each option once"),
     ],
 )
-def test_circumstances_that_cannot_be_are_refused(given, match, asked) -> None:
+def test_circumstances_that_cannot_be_are_refused(circumstances, match, asked) -> None:
     with pytest.raises(ExperimentError, match=match):
-        asked.tell(0, winner=0, **given)
+        asked.tell(0, winner=0, **circumstances)
     assert [question.index for question in asked.pending] == [0]

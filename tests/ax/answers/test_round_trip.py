@@ -53,18 +53,18 @@ def said_of(draw: Any, size: int) -> dict[str, Any]:
     if len(valid) > 2:
         ways += [{"best": draw(st.sampled_from(valid))}]
         ways += [{"ranking": draw(st.permutations(valid))}]
-    said = dict(draw(st.sampled_from(ways)))
+    answer = dict(draw(st.sampled_from(ways)))
     if failed is not None:
-        said["invalid"] = sorted(failed)
+        answer["invalid"] = sorted(failed)
     for field, values in (
         ("ratings", FRACTIONS),
         ("levels", st.integers(0, LEVELS - 1)),
     ):
         lists = st.lists(st.none() | values, min_size=size, max_size=size)
-        each = draw(st.none() | lists)
-        if each and any(value is not None for value in each):
-            said[field] = each
-    return said or {"cannot_compare": True}
+        ranks = draw(st.none() | lists)
+        if ranks and any(value is not None for value in ranks):
+            answer[field] = ranks
+    return answer or {"cannot_compare": True}
 
 
 @st.composite
@@ -95,13 +95,13 @@ def created(path: Path) -> PreferenceExperiment:
 
 def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
     """Options in their order, and everything that was said of them."""
-    found = []
+    errors = []
     for question in experiment.log.questions:
         event = question.standing
         if event is not None:
             options = [dict(o) for o in experiment.question(question.index).options]
-            found.append((options, dict(event.what)))
-    return found
+            errors.append((options, dict(event.what)))
+    return errors
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +120,11 @@ def test_what_is_written_is_recorded_as_it_was(empty, told, data) -> None:
         paths = [Path(folder) / f"{name}.db" for name in ("first", "second", "third")]
         for path in paths:
             path.write_bytes(empty)
-        first, *others = (PreferenceExperiment.resume("trip", storage=p) for p in paths)
-        for designs, said in told:
-            question = first.record(designs, **said)
+        first, *later_experiments = (
+            PreferenceExperiment.resume("trip", storage=p) for p in paths
+        )
+        for designs, answer in told:
+            question = first.record(designs, **answer)
             if data.draw(st.booleans()):
                 first.withdraw(question)
         first.ask(options=[designs[0], designs[1]])
@@ -132,16 +134,16 @@ def test_what_is_written_is_recorded_as_it_was(empty, told, data) -> None:
         table = Path(folder) / "answers.csv"
         first.write_answers(table)
         forms = (table, first.answers())
-        for path, other, form in zip(paths[1:], others, forms, strict=True):
-            questions = other.record_table(form)
+        for path, stored, form in zip(paths[1:], later_experiments, forms, strict=True):
+            questions = stored.record_table(form)
             assert len(questions) == len(expected)
-            assert kept(other) == expected
+            assert kept(stored) == expected
             again = PreferenceExperiment.resume("trip", storage=path)
             assert kept(again) == expected
             # Each answer is taken once, whichever way it comes.
-            assert other.record_table(form) == []
-            assert first.record_table(other.answers()) == []
-            assert kept(other) == expected
+            assert stored.record_table(form) == []
+            assert first.record_table(stored.answers()) == []
+            assert kept(stored) == expected
 
 
 def test_a_catalogue_is_told_by_its_ids(tmp_path) -> None:
@@ -168,20 +170,20 @@ def recorded(tmp_path) -> PreferenceExperiment:
 
 
 @in_turn(
-    "given",
+    "time",
     [
         "0001-01-01T00:00:00.000+00:00",
         "0001-01-01T00:00:00.000+05:00",
         "9999-12-31T23:59:59.999+00:00",
     ],
 )
-def test_a_time_that_some_zones_do_not_have_is_not_kept(given, recorded) -> None:
+def test_a_time_that_some_zones_do_not_have_is_not_kept(time, recorded) -> None:
     """Ax has local times: where there is none, no question could be asked any more."""
-    table = recorded.answers().assign(time=given)
+    table = recorded.answers().assign(time=time)
     recorded.record_table(table)
-    kept = datetime.fromisoformat(recorded.log.events[-1].time)
+    recorded_time = datetime.fromisoformat(recorded.log.events[-1].time)
     for hours in (-12, 14):
-        kept.astimezone(timezone(timedelta(hours=hours)))
+        recorded_time.astimezone(timezone(timedelta(hours=hours)))
 
 
 @in_turn(

@@ -16,8 +16,8 @@ def test_they_are_said_in_lists() -> None:
     decided, tied = preferred(answer.given(), 4)
     assert {*decided} == {(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)}
     assert tied == [(1, 2)]
-    for same in ([[0], [1, 2], [3]], (0, (1, 2), 3), [0, [1, 2], [], 3]):
-        assert checked_answer(4, None, ranking=same) == answer
+    for ranking in ([[0], [1, 2], [3]], (0, (1, 2), 3), [0, [1, 2], [], 3]):
+        assert checked_answer(4, None, ranking=ranking) == answer
     assert checked_answer(3, None, ranking=[[2, 0, 1]]) == checked_answer(
         3, None, tie=True
     )
@@ -47,10 +47,10 @@ def test_an_experiment_learns_and_keeps_them(tmp_path) -> None:
     assert rankings.orders.tolist() == [[c, b, d]]
     # Through a file, and back.
     experiment.write_answers(tmp_path / "answers.csv")
-    other = triangle(tmp_path / "other.db")
-    other.record_table(tmp_path / "answers.csv")
-    said = [question.standing.said for question in other.log.questions]
-    assert said == [{"ranking": [2, [0, 1], 3]}, {"ranking": [1, 0, 2]}]
+    copied = triangle(tmp_path / "other.db")
+    copied.record_table(tmp_path / "answers.csv")
+    answers = [question.standing.said for question in copied.log.questions]
+    assert answers == [{"ranking": [2, [0, 1], 3]}, {"ranking": [1, 0, 2]}]
     report = experiment.report().options
     titles = {
         option: experiment.titles[arm.name]

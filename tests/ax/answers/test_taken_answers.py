@@ -36,9 +36,9 @@ TAKEN = {
 }
 
 
-def takes(settings: Settings, said: str) -> bool:
-    size = 3 if said in ("best", "ranking") else 2
-    answer = checked_answer(size, 4, **{said: ANSWERS[said]})
+def takes(settings: Settings, answer_kind: str) -> bool:
+    size = 3 if answer_kind in ("best", "ranking") else 2
+    answer = checked_answer(size, 4, **{answer_kind: ANSWERS[answer_kind]})
     try:
         check_taken(settings, answer, size, 4)
     except ExperimentError:
@@ -48,9 +48,9 @@ def takes(settings: Settings, said: str) -> bool:
 
 @pytest.mark.parametrize("model", model_classes())
 def test_each_model_takes_what_it_has_a_likelihood_for(model) -> None:
-    assert {said for said in ANSWERS if takes(Settings(model=model), said)} == TAKEN[
-        model
-    ]
+    assert {
+        answer for answer in ANSWERS if takes(Settings(model=model), answer)
+    } == TAKEN[model]
 
 
 def test_another_likelihood_takes_other_answers() -> None:

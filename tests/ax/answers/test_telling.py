@@ -28,8 +28,8 @@ def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]
 def test_the_same_answer_again_changes_nothing(experiment) -> None:
     question = experiment.ask(2)
     assert experiment.pending == [question]
-    for said in ({"winner": 1}, {"best": 1}, {"ranking": (1, 0)}):
-        experiment.tell(question, **said)
+    for answer in ({"winner": 1}, {"best": 1}, {"ranking": (1, 0)}):
+        experiment.tell(question, **answer)
     assert experiment.pending == []
     experiment.tell(question.index, winner=1)
     assert rows(experiment, 0) == {"pairwise_pref_query": [0, 1]}
@@ -38,12 +38,12 @@ def test_the_same_answer_again_changes_nothing(experiment) -> None:
 
 def test_texts_that_no_file_keeps_are_refused(experiment) -> None:
     question = experiment.ask(2)
-    for said in ({"note": "a\0b"}, {"note": "\ud800"}, {"rater": "ann\0"}):
+    for answer in ({"note": "a\0b"}, {"note": "\ud800"}, {"rater": "ann\0"}):
         with pytest.raises(ExperimentError, match=r"is '.*whole characters.*NUL"):
-            experiment.tell(question, winner=0, **said)
+            experiment.tell(question, winner=0, **answer)
         with pytest.raises(ExperimentError, match="NUL"):
-            experiment.record(question.options, winner=0, **said)
-        table = pd.DataFrame([{"winner": "x", "loser": "y", **said}])
+            experiment.record(question.options, winner=0, **answer)
+        table = pd.DataFrame([{"winner": "x", "loser": "y", **answer}])
         items = pd.DataFrame([*question.options], index=["x", "y"])
         with pytest.raises(ExperimentError, match=r"Row 0 of the answers: .*NUL"):
             experiment.record_table(table, items)
@@ -83,7 +83,7 @@ def test_a_duel_that_cannot_be_compared(experiment) -> None:
 
 
 def test_four_that_cannot_be_compared_or_are_not_to_be(experiment) -> None:
-    compared, withdrawn, told = (experiment.ask() for _ in range(3))
+    compared, withdrawn, answered = (experiment.ask() for _ in range(3))
     assert len(compared.options) == 4
     with pytest.raises(ExperimentError, match=r"winner is about two.*best or ranking"):
         experiment.tell(compared, winner=3)
@@ -91,13 +91,13 @@ def test_four_that_cannot_be_compared_or_are_not_to_be(experiment) -> None:
         experiment.tell(compared, best=3, invalid=[3])
     experiment.tell(compared, cannot_compare=True)
     experiment.withdraw(withdrawn)
-    experiment.tell(told, best=3)
+    experiment.tell(answered, best=3)
     duel = experiment.ask(2)
     experiment.tell(duel, tie=True)
     trials = experiment.experiment.trials.values()
     done, gone = TrialStatus.COMPLETED, TrialStatus.ABANDONED
     assert [trial.status for trial in trials] == [gone, gone, done, done]
-    assert rows(experiment, told.index) == {"preference_choice": [0, 0, 0, 1]}
+    assert rows(experiment, answered.index) == {"preference_choice": [0, 0, 0, 1]}
     assert rows(experiment, compared.index) == rows(experiment, withdrawn.index) == {}
     assert experiment.undo() == duel
 

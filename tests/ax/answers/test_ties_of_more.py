@@ -45,8 +45,10 @@ def test_ties_in_turn_say_nearly_what_one_answer_says() -> None:
 
     def tied(pairs: list[tuple[int, int]]) -> Tensor:
         u = torch.stack([f[:, i] - f[:, j] for i, j in pairs])
-        heard = ndtr((THRESHOLD - u) / 2**0.5) - ndtr((-THRESHOLD - u) / 2**0.5)
-        return heard.prod(0)
+        tie_probability = ndtr((THRESHOLD - u) / 2**0.5) - ndtr(
+            (-THRESHOLD - u) / 2**0.5
+        )
+        return tie_probability.prod(0)
 
     answer = dict.fromkeys(range(4), 1.0)
     turn = [tuple(pair) for pair in tied_in_turn(answer)]
@@ -99,9 +101,9 @@ def test_ties_alone_say_that_options_are_alike(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "line", parameters=[real("x", 0, 1)], storage=tmp_path / "line.db"
     )
-    for left in range(6):
-        experiment.record([{"x": left / 6}, {"x": (left + 1) / 6}], tie=True)
-        experiment.record([{"x": left / 6}, {"x": 0.9 - left / 12}], tie=True)
+    for number in range(6):
+        experiment.record([{"x": number / 6}, {"x": (number + 1) / 6}], tie=True)
+        experiment.record([{"x": number / 6}, {"x": 0.9 - number / 12}], tie=True)
     likelihood = experiment.fitted_adapter().botorch_model.likelihood
     # Learned from ties alone it would grow without an end.
     assert float(likelihood.tie_threshold) == THRESHOLD

@@ -49,18 +49,18 @@ def test_questions_of_every_acquisition_function(
     experiment.log.settings = replace(experiment.settings, acquisition=acquisition)
     # All that was shown was judged.
     shown_before = experiment.experiment.arms_by_name.values()
-    seen = {tuple(arm.parameters.items()) for arm in shown_before}
+    shown_designs = {tuple(arm.parameters.items()) for arm in shown_before}
     # Of three options where they are chosen one by one, and jointly.
     sizes = (2, 3) if acquisition in ("DuelingEIIG", "DuelingEUBO") else (2, 2)
     questions = [experiment.ask(size) for size in sizes]
     for question, size in zip(questions, sizes, strict=True):
-        shown = [tuple(option.items()) for option in question.options]
-        assert len(set(shown)) == size
+        options = [tuple(option.items()) for option in question.options]
+        assert len(set(options)) == size
         for option in question.options:
             space = experiment.experiment.search_space
             assert space.check_membership(option, raise_error=True)
-        known = [tuple(dict(option).items()) in seen for option in shown]
-        assert sum(known) == (acquisition not in CHOOSE_ALL)
+        is_known = [tuple(dict(option).items()) in shown_designs for option in options]
+        assert sum(is_known) == (acquisition not in CHOOSE_ALL)
     assert questions[0].options != questions[1].options
     assert experiment.pending == questions
 
@@ -77,9 +77,11 @@ def test_the_model_asks_where_ordered_values_are_constrained(tmp_path) -> None:
     for y, x in ((6, 4), (9, 2), (4, 4), (6, 2)):
         experiment.record([better, {"x": x, "y": y}], winner=0)
     for _ in range(3):
-        asked = experiment.ask(2)
-        assert experiment.log.questions[asked.index].asked["chosen_by"] == "Preference"
-        experiment.tell(asked, winner=asked.options.index(better))
+        question = experiment.ask(2)
+        assert (
+            experiment.log.questions[question.index].asked["chosen_by"] == "Preference"
+        )
+        experiment.tell(question, winner=question.options.index(better))
     assert experiment.recommend(anywhere=True) == better
 
 
@@ -97,7 +99,7 @@ def test_seeds_of_purposes_differ_and_do_not_change() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         {"invalid": [0, 1]},
         {"levels": [0, 1]},
@@ -105,11 +107,11 @@ def test_seeds_of_purposes_differ_and_do_not_change() -> None:
         {"strength": 0.7},
     ],
 )
-def test_duels_follow_answers_that_are_no_duels(said, tmp_path) -> None:
+def test_duels_follow_answers_that_are_no_duels(answer, tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db", initial=1, num_levels=2)
-    experiment.tell(experiment.ask(2), **said)
-    asked = experiment.ask(2)
-    assert experiment.log.questions[asked.index].asked["chosen_by"] == "Preference"
+    experiment.tell(experiment.ask(2), **answer)
+    question = experiment.ask(2)
+    assert experiment.log.questions[question.index].asked["chosen_by"] == "Preference"
 
 
 def little(storage, values, **settings) -> PreferenceExperiment:
@@ -130,7 +132,7 @@ def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
         experiment.tell(
             question, winner=[o["tea"] for o in question.options].index("green")
         )
-    chosen_by = [asked.asked["chosen_by"] for asked in experiment.log.questions]
+    chosen_by = [record.asked["chosen_by"] for record in experiment.log.questions]
     assert chosen_by == ["Sobol", "Sobol", "Preference", "Preference"]
     assert experiment.recommend() == {"tea": "green"}
     assert experiment.recommend(anywhere=True) == {"tea": "green"}
@@ -149,15 +151,15 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
         repeat_rate=0,
         fit_options=QUICK_FIT,
     )
-    asked = []
+    questions = []
     for _ in range(8):
         question = experiment.ask(2)
-        shown = [tuple(option.values()) for option in question.options]
-        asked.append(frozenset(shown))
+        shown_options = [tuple(option.values()) for option in question.options]
+        questions.append(frozenset(shown_options))
         # The same judge as one who errs: the model is not sure of anything.
-        experiment.tell(question, winner=len(asked) % 2)
-    assert len(set(asked)) == len(asked)
-    assert {len(options) for options in asked} == {2}
+        experiment.tell(question, winner=len(questions) % 2)
+    assert len(set(questions)) == len(questions)
+    assert {len(options) for options in questions} == {2}
 
 
 @pytest.mark.usefixtures("few_draws")
@@ -177,8 +179,8 @@ def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -
     experiment = little(tmp_path / "two.db", ["green", "black"], initial=initial)
     experiment.tell(experiment.ask(2, rater="ann"), winner=0)
     questions = [experiment.ask(2, rater=rater) for rater in ("ann", "bob", None)]
-    shown = [{option["tea"] for option in question.options} for question in questions]
-    assert shown == [{"green", "black"}] * 3
+    teas = [{option["tea"] for option in question.options} for question in questions]
+    assert teas == [{"green", "black"}] * 3
     with pytest.raises(ExperimentError, match="answer what is pending"):
         experiment.ask(2, rater="ann")
     experiment.tell(questions[0], winner=0)
@@ -188,12 +190,12 @@ def test_the_only_duel_is_asked_of_everybody_once_at_a_time(initial, tmp_path) -
 @pytest.mark.usefixtures("few_draws")
 def test_what_nobody_is_asked_goes_before_what_others_are(tmp_path) -> None:
     experiment = little(tmp_path / "three.db", ["green", "black", "white"], initial=9)
-    shown = [
+    names = [
         frozenset(option["tea"] for option in experiment.ask(2, rater=rater).options)
         for rater in "abcde"
     ]
-    assert len(set(shown[:3])) == 3
-    assert set(shown[3:]) <= set(shown[:3])
+    assert len(set(names[:3])) == 3
+    assert set(names[3:]) <= set(names[:3])
 
 
 def test_an_answered_question_goes_before_what_others_are_asked(tmp_path) -> None:
@@ -215,12 +217,12 @@ def test_sobol_points_that_stand_in_go_on_where_they_were(
 
     monkeypatch.setattr(asking, "next_run", fails)
     experiment = create(tmp_path / "espresso.db")
-    shown = []
+    options = []
     for _ in range(5):
         question = experiment.ask(2)
         experiment.tell(question, winner=0)
-        shown += [tuple(option.items()) for option in question.options]
-    assert len(set(shown)) == len(shown)
+        options += [tuple(option.items()) for option in question.options]
+    assert len(set(options)) == len(options)
 
 
 def test_spread_options_are_the_points_of_one_sequence(tmp_path) -> None:
@@ -228,8 +230,8 @@ def test_spread_options_are_the_points_of_one_sequence(tmp_path) -> None:
     ax, settings = experiment.experiment, experiment.settings
     with with_rng_seed(0):
         run = fitted_sobol_spec(ax, settings, 0).gen(n=6)
-    shown = [option for _ in range(3) for option in experiment.ask(2).options]
-    for number, option in enumerate(shown):
+    options = [option for _ in range(3) for option in experiment.ask(2).options]
+    for number, option in enumerate(options):
         drawn = [arm.parameters for arm in run.arms[number // 2 * 2 :][:2]]
         # Choices are rounded at random where several of them are equally near.
         assert option["dose"] in [design["dose"] for design in drawn]
@@ -242,9 +244,9 @@ def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
     experiment.withdraw(experiment.ask(2))
-    asked = experiment.ask(2)
-    assert experiment.log.questions[asked.index].asked["chosen_by"] == "Preference"
-    pending = [(option["dose"] - 14) / 8 for option in asked.options]
+    question = experiment.ask(2)
+    assert experiment.log.questions[question.index].asked["chosen_by"] == "Preference"
+    pending = [(option["dose"] - 14) / 8 for option in question.options]
     adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEIIG"])
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     points = adapter.generator._acquisition.acqf.X_pending
@@ -259,9 +261,11 @@ def test_open_questions_are_whole_where_all_options_are_chosen(
     """One option was answered already, and a question of another size is no pair."""
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
-    seen = experiment.experiment.trials[0].arms[0].parameters
-    question = experiment.ask(options=[seen, {**seen, "dose": 15.5}])
-    experiment.ask(options=[{**seen, "dose": dose} for dose in (16.5, 17.5, 18.5)])
+    parameters = experiment.experiment.trials[0].arms[0].parameters
+    question = experiment.ask(options=[parameters, {**parameters, "dose": 15.5}])
+    experiment.ask(
+        options=[{**parameters, "dose": dose} for dose in (16.5, 17.5, 18.5)]
+    )
     adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEUBO"])
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     pending = adapter.generator._acquisition.acqf.X_pending
@@ -275,8 +279,8 @@ def test_an_option_that_was_judged_is_not_pending(answered, tmp_path) -> None:
     """Also where a question about it and another one is open."""
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
-    seen = experiment.experiment.trials[0].arms[0].parameters
-    experiment.ask(options=[seen, {**seen, "dose": 15.5}])
+    parameters = experiment.experiment.trials[0].arms[0].parameters
+    experiment.ask(options=[parameters, {**parameters, "dose": 15.5}])
     adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEIIG"])
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     pending = adapter.generator._acquisition.acqf.X_pending
@@ -298,18 +302,18 @@ def test_a_gain_is_over_choices_as_good_as_the_incumbent(answered, tmp_path) -> 
 
 
 def test_options_of_the_optimizer_reach_it(tmp_path, monkeypatch) -> None:
-    seen: list[dict] = []
+    calls: list[dict] = []
 
     def noted(*args, **options):
-        seen.append(options)
+        calls.append(options)
         return optimize_acqf(*args, **options)
 
     monkeypatch.setattr(search, "optimize_acqf", noted)
     experiment = triangle(tmp_path / "triangle.db", initial=1, optimizer_options=QUICK)
     experiment.tell(experiment.ask(2), winner=0)
     experiment.ask(2)
-    assert seen[-1].items() >= {"num_restarts": 1, "raw_samples": 8}.items()
-    assert seen[-1]["options"].items() >= QUICK["options"].items()
+    assert calls[-1].items() >= {"num_restarts": 1, "raw_samples": 8}.items()
+    assert calls[-1]["options"].items() >= QUICK["options"].items()
 
 
 @pytest.mark.slow
@@ -334,16 +338,16 @@ def test_the_strategy_of_an_experiment_goes_on_where_it_stands(tmp_path) -> None
     experiment.tell(question, winner=0)
     ax, strategy = experiment.experiment, experiment.generation_strategy
     theirs = [arm.parameters for arm in strategy.gen_single_trial(ax, n=2).arms]
-    known = [arm.parameters for arm in ax.arms_by_name.values()]
-    assert [design in known for design in theirs] == [False, False]
+    parameters = [arm.parameters for arm in ax.arms_by_name.values()]
+    assert [design in parameters for design in theirs] == [False, False]
 
 
 def of_four(storage: Path, **settings: Any) -> PreferenceExperiment:
     """An experiment with three answers about four options, of which a model chooses."""
-    made = create(storage, **{"initial": 3, "repeat_rate": 0, **settings})
+    experiment = create(storage, **{"initial": 3, "repeat_rate": 0, **settings})
     for number in range(3):
-        made.tell(made.ask(4), best=number, rater="ann")
-    return made
+        experiment.tell(experiment.ask(4), best=number, rater="ann")
+    return experiment
 
 
 PEOPLE = ["ann", "bob", "cid", "dan", "eve"]
@@ -355,22 +359,24 @@ def test_people_who_answer_at_the_same_time_are_asked_different_questions(
 ) -> None:
     experiment = of_four(tmp_path / "espresso.db")
     projection, before = experiment._kept.projection, experiment.version
-    found = chosen_questions(projection, 4, PEOPLE)
-    assert found[0] == chosen_question(projection, 4, "ann")
-    assert 2 < len(found) <= 5
-    assert {chosen.chosen_by for chosen in found} == {"Preference"}
+    found_questions = chosen_questions(projection, 4, PEOPLE)
+    assert found_questions[0] == chosen_question(projection, 4, "ann")
+    assert 2 < len(found_questions) <= 5
+    assert {chosen.chosen_by for chosen in found_questions} == {"Preference"}
     assert experiment.version == before
     # Kept as they are asked, and each only if it is new there.
     questions = [
         experiment._added(lambda log, chosen=chosen, name=name: log.ask(chosen, name))[
             0
         ]
-        for chosen, name in zip(found, PEOPLE, strict=False)
+        for chosen, name in zip(found_questions, PEOPLE, strict=False)
     ]
-    assert len({frozenset(question.names) for question in questions}) == len(found)
+    assert len({frozenset(question.names) for question in questions}) == len(
+        found_questions
+    )
     reopened = PreferenceExperiment.resume("espresso", storage=tmp_path / "espresso.db")
     assert reopened.pending == questions
-    orders = [chosen.places for chosen in found]
+    orders = [chosen.places for chosen in found_questions]
     assert len({tuple(order) for order in orders}) > 1
 
 
@@ -379,9 +385,9 @@ def test_one_question_is_chosen_where_others_cannot_be(tmp_path) -> None:
     spread = create(tmp_path / "spread.db")
     assert len(chosen_questions(spread._kept.projection, 4, PEOPLE)) == 1
     for name, people in (("share", PEOPLE), ("pool", PEOPLE[:1])):
-        made = of_four(tmp_path / f"{name}.db", raters=name)
-        (chosen,) = chosen_questions(made._kept.projection, 4, people)
-        assert chosen == chosen_question(made._kept.projection, 4, people[0])
+        experiment = of_four(tmp_path / f"{name}.db", raters=name)
+        (chosen,) = chosen_questions(experiment._kept.projection, 4, people)
+        assert chosen == chosen_question(experiment._kept.projection, 4, people[0])
 
 
 def test_of_many_open_options_a_choice_allows_for_those_that_may_be_the_best(
@@ -389,7 +395,7 @@ def test_of_many_open_options_a_choice_allows_for_those_that_may_be_the_best(
 ) -> None:
     experiment, allowed = of_four(tmp_path / "espresso.db"), []
 
-    def noted(search: object, acquisition: Any, *_given: object) -> None:
+    def noted(search: object, acquisition: Any, *_arguments: object) -> None:
         allowed.append(acquisition)
         raise CandidateGenerationError("not needed")
 

@@ -42,7 +42,7 @@ def questions(*pairs) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("asked", "few"),
+    ("asked_pairs", "is_small"),
     [
         ([], True),
         ([(0, 15), (14, 15)], True),
@@ -54,45 +54,45 @@ def questions(*pairs) -> torch.Tensor:
     ],
 )
 def test_pairs_are_chosen_jointly_and_the_least_asked_first(
-    model, asked, few, monkeypatch
+    model, asked_pairs, is_small, monkeypatch
 ) -> None:
-    if not few:
+    if not is_small:
         monkeypatch.setattr(finite_search, "MAX_QUESTIONS", 0)
     pairs = [*combinations(range(16), 2)]
-    if asked == "all but one":
-        asked = [pair for pair in pairs if pair != (2, 7)]
-    if asked == "all twice":
-        asked = [*pairs, *(pair for pair in pairs if pair != (3, 8))]
-    apart = ToldApart(STEPS, questions(*asked), questions())
+    if asked_pairs == "all but one":
+        asked_pairs = [pair for pair in pairs if pair != (2, 7)]
+    if asked_pairs == "all twice":
+        asked_pairs = [*pairs, *(pair for pair in pairs if pair != (3, 8))]
+    apart = ToldApart(STEPS, questions(*asked_pairs), questions())
     acquisition = Worth(model)
     torch.manual_seed(0)
-    found = best_of_designs(acquisition, DESIGNS, 2, apart)
-    least = min(asked.count(pair) for pair in pairs)
-    left = [pair for pair in pairs if asked.count(pair) == least]
-    best = max(acquisition(questions(pair)).item() for pair in left)
-    assert acquisition(found.unsqueeze(0)).item() == pytest.approx(best)
-    chosen = sorted(int((x == DESIGNS).all(-1).nonzero()) for x in found)
-    assert tuple(chosen) in left
+    designs = best_of_designs(acquisition, DESIGNS, 2, apart)
+    smallest_count = min(asked_pairs.count(pair) for pair in pairs)
+    candidates = [pair for pair in pairs if asked_pairs.count(pair) == smallest_count]
+    best = max(acquisition(questions(pair)).item() for pair in candidates)
+    assert acquisition(designs.unsqueeze(0)).item() == pytest.approx(best)
+    chosen = sorted(int((x == DESIGNS).all(-1).nonzero()) for x in designs)
+    assert tuple(chosen) in candidates
 
 
 def test_a_challenger_is_neither_the_reference_nor_asked_nor_pending(model) -> None:
     reference = DESIGNS[:1]
-    asked, pending = questions((0, 15), (15, 3)), questions((0, 14))
-    both = torch.cat([asked, pending])
-    apart = ToldApart(STEPS, both, pending, reference)
+    asked_pairs, pending = questions((0, 15), (15, 3)), questions((0, 14))
+    counted_pairs = torch.cat([asked_pairs, pending])
+    apart = ToldApart(STEPS, counted_pairs, pending, reference)
     acquisition = Worth(model)
-    found = best_of_designs(acquisition, DESIGNS, 1, apart)
-    left = [i for i in range(16) if i not in (0, 14, 15)]
-    best = max(left, key=lambda i: acquisition(DESIGNS[i].view(1, 1, 2)).item())
-    assert found.equal(DESIGNS[[best]])
+    challenger = best_of_designs(acquisition, DESIGNS, 1, apart)
+    candidates = [i for i in range(16) if i not in (0, 14, 15)]
+    best = max(candidates, key=lambda i: acquisition(DESIGNS[i].view(1, 1, 2)).item())
+    assert challenger.equal(DESIGNS[[best]])
 
 
-@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("is_small", [True, False])
 def test_challengers_that_are_worth_most_together_are_found_at_once(
-    few: bool, monkeypatch: pytest.MonkeyPatch
+    is_small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all triples, also where exchanges of one at a time look for them."""
-    monkeypatch.setattr(finite_search, "MAX_QUESTIONS", 10_000 if few else 1)
+    monkeypatch.setattr(finite_search, "MAX_QUESTIONS", 10_000 if is_small else 1)
     space = OptionSpace(
         (Coordinate([0], None), Coordinate([1], None)),
         torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double),
@@ -104,16 +104,16 @@ def test_challengers_that_are_worth_most_together_are_found_at_once(
     value = DuelingJointEUBO(model, reference, torch.Generator().manual_seed(0))
     apart = ToldApart(STEPS, none, none, reference)
     torch.manual_seed(0)
-    found = QuestionSearch(space, None, {}).best(value, 3, apart)
-    others = [place for place in range(16) if place != 5]
-    triples = DESIGNS[torch.tensor([*combinations(others, 3)])]
-    worth = value(found).item()
+    best = QuestionSearch(space, None, {}).best(value, 3, apart)
+    rivals = [place for place in range(16) if place != 5]
+    triples = DESIGNS[torch.tensor([*combinations(rivals, 3)])]
+    worth = value(best).item()
     # Another order of the same options has other draws.
     assert worth >= value(triples).max().item() - 1e-9
     chosen: list[int] = []
     for _ in range(3):
-        each = torch.tensor([[*chosen, place] for place in others])
-        chosen.append(others[value(DESIGNS[each]).argmax()])
+        sets = torch.tensor([[*chosen, place] for place in rivals])
+        chosen.append(rivals[value(DESIGNS[sets]).argmax()])
     # One after the other they are worth less.
     assert worth > 1.02 * value(DESIGNS[chosen]).item()
 
@@ -134,18 +134,18 @@ def test_many_options_are_found_by_few_exchanges(
     value = DuelingJointEUBO(model, reference, torch.Generator().manual_seed(0))
     chosen = designs[:0]
     for _ in range(12):
-        more = torch.cat([chosen.expand(49, -1, 2), designs.unsqueeze(1)], dim=1)
-        chosen = more[value(more).argmax()]
+        extended = torch.cat([chosen.expand(49, -1, 2), designs.unsqueeze(1)], dim=1)
+        chosen = extended[value(extended).argmax()]
     none, valued = torch.zeros(0, 13, 2, dtype=torch.double), []
-    value.register_forward_pre_hook(lambda _, given: valued.append(len(given[0])))
+    value.register_forward_pre_hook(lambda _, inputs: valued.append(len(inputs[0])))
     apart = ToldApart(STEPS / 2, none, none, reference)
-    found = []
+    calls = []
     for seed in range(8):
         torch.manual_seed(seed)
-        found.append(best_of_designs(value, designs, 12, apart))
+        calls.append(best_of_designs(value, designs, 12, apart))
     turns = (sum(valued) / 8 - 64) / (12 * 49)
     assert turns <= 3.5 + 4 * 0.89 / 8**0.5
-    assert (value(torch.stack(found)) > value(chosen) + 0.05).all()
+    assert (value(torch.stack(calls)) > value(chosen) + 0.05).all()
 
 
 def test_no_exchange_for_any_design_finds_more(
@@ -162,21 +162,21 @@ def test_no_exchange_for_any_design_finds_more(
     none = torch.zeros(0, 4, 2, dtype=torch.double)
     apart = ToldApart(STEPS / 20, none, none, designs[130:131])
     torch.manual_seed(0)
-    found = best_of_designs(value, designs, 3, apart)
+    best = best_of_designs(value, designs, 3, apart)
     with torch.no_grad():
-        worth = value(found)
+        worth = value(best)
         for place in range(3):
-            others = found.repeat(len(designs), 1, 1)
-            others[:, place] = designs
-            told = apart.smallest_gap(others) >= 1 - 1e-6
-            assert (value(others)[told] <= worth + 1e-9).all()
+            alternatives = best.repeat(len(designs), 1, 1)
+            alternatives[:, place] = designs
+            is_apart = apart.smallest_gap(alternatives) >= 1 - 1e-6
+            assert (value(alternatives)[is_apart] <= worth + 1e-9).all()
 
 
 def test_starts_are_sets_of_different_designs_each_as_likely() -> None:
     torch.manual_seed(0)
     drawn = finite_search._distinct_draws(60_000, 5, 3).sort(-1).values
     sets, counts = drawn.unique(dim=0, return_counts=True)
-    assert sets.tolist() == [[*each] for each in combinations(range(5), 3)]
+    assert sets.tolist() == [[*pair] for pair in combinations(range(5), 3)]
     # Ten sets: four deviations of a count.
     assert (counts - 6_000).abs().max() < 4 * (60_000 * 0.1 * 0.9) ** 0.5
 
@@ -185,18 +185,18 @@ def test_most_designs_are_asked_about_at_once(model) -> None:
     """Of 40 designs drawn of 49, two would be the same but for 1 in 10^10 draws."""
     designs = torch.cartesian_prod(*[torch.linspace(0, 1, 7, dtype=torch.double)] * 2)
     none = torch.zeros(0, 40, 2, dtype=torch.double)
-    found = best_of_designs(Worth(model), designs, 40, ToldApart(STEPS / 2, none, none))
-    assert len(found.unique(dim=0)) == 40
+    best = best_of_designs(Worth(model), designs, 40, ToldApart(STEPS / 2, none, none))
+    assert len(best.unique(dim=0)) == 40
 
 
 def test_what_nobody_can_tell_from_the_reference_is_no_challenger(model) -> None:
     apart = ToldApart(1.9 * STEPS, questions(), questions(), DESIGNS[5:6])
     for _ in range(10):
-        found = best_of_designs(Worth(model), DESIGNS, 1, apart)
-        assert (found - DESIGNS[5]).norm() >= 1.9 / 3
+        best = best_of_designs(Worth(model), DESIGNS, 1, apart)
+        assert (best - DESIGNS[5]).norm() >= 1.9 / 3
         apart = ToldApart(
             1.9 * STEPS,
-            torch.cat([apart.asked, torch.stack([found, DESIGNS[5:6]], dim=-2)]),
+            torch.cat([apart.asked, torch.stack([best, DESIGNS[5:6]], dim=-2)]),
             questions(),
             DESIGNS[5:6],
         )
@@ -207,8 +207,8 @@ def test_hopeless_designs_come_after_those_asked_twice() -> None:
     sure = EPPreferenceGP(DESIGNS[[0, 15]], pairs).eval()
     difference = sure.duel_posterior(DESIGNS[15:], DESIGNS[:1])
     assert difference.mean / difference.variance.sqrt() < -3
-    asked = questions(*[(0, i) for i in range(1, 15)] * 2)
-    apart = ToldApart(STEPS, asked, questions(), DESIGNS[:1])
+    asked_pairs = questions(*[(0, i) for i in range(1, 15)] * 2)
+    apart = ToldApart(STEPS, asked_pairs, questions(), DESIGNS[:1])
     assert not best_of_designs(Worth(sure), DESIGNS, 1, apart).equal(DESIGNS[15:])
 
 

@@ -26,8 +26,8 @@ FLOAT, INT = ParameterType.FLOAT, ParameterType.INT
 
 def shown(transform, **numbers: float) -> dict:
     features = ObservationFeatures(parameters=dict(numbers))
-    (found,) = transform.untransform_observation_features([features])
-    return found.parameters
+    (features_back,) = transform.untransform_observation_features([features])
+    return features_back.parameters
 
 
 @in_turn(
@@ -66,8 +66,8 @@ def test_what_satisfies_the_constraints_still_does(x, y) -> None:
     assert space.check_membership(after) or not space.check_membership(before)
     assert abs(after["x"] - x) <= 0.5e-4 * (1 + 1e-9)
     # Whole numbers and choices are none of its business.
-    other = SearchSpace([RangeParameter("n", INT, 0, 9)])
-    assert shown(ReadableNumbers(other), n=3) == {"n": 3}
+    search_space = SearchSpace([RangeParameter("n", INT, 0, 9)])
+    assert shown(ReadableNumbers(search_space), n=3) == {"n": 3}
 
 
 def space(constraint: str) -> SearchSpace:
@@ -97,8 +97,8 @@ CONSTRAINTS = {
 )
 def test_the_nearest_whole_numbers_that_are_allowed(constraint, x, m, n, free) -> None:
     allowed = CONSTRAINTS[constraint]
-    given = {"x": x, "m": m, "n": n, "free": free}
-    p = shown(WholeNumbers(space(constraint)), **given)
+    design = {"x": x, "m": m, "n": n, "free": free}
+    p = shown(WholeNumbers(space(constraint)), **design)
     assert p["x"] == x
     assert p["free"] == round(free)
     assert all(isinstance(p[name], int) for name in ("m", "n", "free"))
@@ -115,7 +115,7 @@ def test_the_nearest_whole_numbers_that_are_allowed(constraint, x, m, n, free) -
     ]
     if feasible:
         assert distance((p["m"], p["n"])) <= min(map(distance, feasible)) + 1e-12
-    if allowed(given):
+    if allowed(design):
         # A feasible number has a feasible whole number beside it.
         assert allowed(p)
         assert 1 <= p["m"] <= 4
@@ -151,15 +151,17 @@ def test_places_satisfy_what_their_values_satisfy(values, weight, most) -> None:
     places = PlacesInOrder(space).transform_search_space(space.clone())
     for (place, value), b in itertools.product(enumerate(values), (0, 0.5, 1, 2)):
         allowed = weight * value + b <= most
-        found = places.check_membership({"a": place, "b": b})
+        is_member = places.check_membership({"a": place, "b": b})
         # Of steps that are not even no linear constraint of places says the same.
-        assert found == allowed or (found and values == [1, 2, 3, 9])
+        assert is_member == allowed or (is_member and values == [1, 2, 3, 9])
     moved, transforms = space.clone(), []
     for transform in (PlacesInOrder, WholeNumbers, UnitNumbers):
         transforms.append(transform(moved))
         moved = transforms[-1].transform_search_space(moved)
-    whole = option_space(space, transforms, ["a", "b"])
+    full_space = option_space(space, transforms, ["a", "b"])
     for (place, value), b in itertools.product(enumerate(values), (0, 0.5, 1, 2)):
         design = torch.tensor([[place / (len(values) - 1), b / 2]], dtype=torch.float64)
-        assert whole.allows(design).item() == (weight * value + b <= most)
-        assert torch.equal(whole.features(whole.coordinates_of(design)), design)
+        assert full_space.allows(design).item() == (weight * value + b <= most)
+        assert torch.equal(
+            full_space.features(full_space.coordinates_of(design)), design
+        )

@@ -40,25 +40,27 @@ class Worth(AcquisitionFunction):
         super().__init__(EPPreferenceGP(torch.zeros(2, 5, dtype=D)))
 
     def forward(self, X):
-        whole, a, b, number, c = X.unbind(-1)
-        each = 2 * a + 1.9 * b - (number - 0.3 * a - 0.6) ** 2 - (whole - 0.5) ** 2 + c
+        integer, a, b, number, c = X.unbind(-1)
+        value = (
+            2 * a + 1.9 * b - (number - 0.3 * a - 0.6) ** 2 - (integer - 0.5) ** 2 + c
+        )
         together = 3 * (number[..., :1] - number[..., -1:]).square().sum(-1)
-        return each.sum(-1) + together
+        return value.sum(-1) + together
 
 
-def limited(space: OptionSpace, coefficients: list[float], most: float) -> OptionSpace:
-    limits = torch.tensor([coefficients], dtype=D), torch.tensor([most], dtype=D)
+def limited(space: OptionSpace, coefficients: list[float], limit: float) -> OptionSpace:
+    limits = torch.tensor([coefficients], dtype=D), torch.tensor([limit], dtype=D)
     return replace(space, constraints=limits)
 
 
 def grid(step=0.02) -> torch.Tensor:
     designs = []
     numbers = torch.arange(0, 1 + step / 2, step, dtype=D)
-    for whole, category, number in itertools.product(
+    for integer, category, number in itertools.product(
         STEPS[:, 0].tolist(), range(3), numbers.tolist()
     ):
         a, b, c = torch.eye(3, dtype=D)[category].tolist()
-        designs.append([whole, a, b, number, c])
+        designs.append([integer, a, b, number, c])
     return torch.tensor(designs, dtype=D)
 
 
@@ -88,19 +90,19 @@ def test_designs_are_all_combinations_that_constraints_allow() -> None:
 
 
 def test_near_designs_move_by_shares_of_ranges_and_keep_categories() -> None:
-    whole = torch.linspace(0, 1, 101, dtype=D).unsqueeze(-1)
+    grid = torch.linspace(0, 1, 101, dtype=D).unsqueeze(-1)
     space = replace(
         MIXED,
         coordinates=(
             *MIXED.coordinates[:1],
-            Coordinate([0], whole),
+            Coordinate([0], grid),
             MIXED.coordinates[2],
         ),
     )
     point = torch.tensor([[0.5, 0, 1, 0.5, 0]], dtype=D)
     designs = space.near(point, 384, seed=0)
     assert designs[:, [1, 2, 4]].equal(point[:, [1, 2, 4]].expand(384, -1))
-    assert designs[:, :1].sub(whole.T).abs().amin(-1).max() < 1e-12
+    assert designs[:, :1].sub(grid.T).abs().amin(-1).max() < 1e-12
     for column, step in ((3, 0.0), (0, 0.01)):
         moved = designs[:, column] - 0.5
         for i, deviation in enumerate((0.1, 0.03, 0.01)):
@@ -117,49 +119,54 @@ def test_near_designs_move_by_shares_of_ranges_and_keep_categories() -> None:
 def test_designs_among_which_maxima_are_sought() -> None:
     """Half anywhere, half near; all of a small space; none beyond constraints."""
     point = grid()[:1]
-    found = MIXED.sample_near(point, 256)
-    categories = found[:, [1, 2, 4]]
-    assert len(found) == 257
+    neighbours = MIXED.sample_near(point, 256)
+    categories = neighbours[:, [1, 2, 4]]
+    assert len(neighbours) == 257
     assert (categories.sum(-1) == 1).all()
     # Those near keep the category, of those anywhere two thirds have another.
-    other = (categories != point[:, [1, 2, 4]]).any(-1)
-    assert abs(int(other.sum()) - 128 * 2 / 3) < 4 * (128 * 2 / 9) ** 0.5
+    differs = (categories != point[:, [1, 2, 4]]).any(-1)
+    assert abs(int(differs.sum()) - 128 * 2 / 3) < 4 * (128 * 2 / 9) ** 0.5
     limit = limited(MIXED, [1, 0, 0, 1, 0], 0.8)
-    found = limit.sample_near(point, 256)
-    assert limit.allows(found).all()
-    assert found[-1:].equal(point)
-    whole = OptionSpace((Coordinate([0], STEPS),), MIXED.bounds[:, :1])
-    for most, count in ((256, 5), (3, 3)):
-        found = whole.sample_near(STEPS[:1], most)
-        assert len(found.unique(dim=0)) == len(found) == count
+    neighbours = limit.sample_near(point, 256)
+    assert limit.allows(neighbours).all()
+    assert neighbours[-1:].equal(point)
+    integer_space = OptionSpace((Coordinate([0], STEPS),), MIXED.bounds[:, :1])
+    for largest, count in ((256, 5), (3, 3)):
+        neighbours = integer_space.sample_near(STEPS[:1], largest)
+        assert len(neighbours.unique(dim=0)) == len(neighbours) == count
     rows, point = grid(), grid()[7:8]
     apart = (rows - point).norm(dim=-1).sort().values
-    found = replace(MIXED, rows=rows).sample_near(point, 64)
-    nearest, others = (found - point).norm(dim=-1).split(32)
+    neighbours = replace(MIXED, rows=rows).sample_near(point, 64)
+    nearest, remaining_neighbours = (neighbours - point).norm(dim=-1).split(32)
     torch.testing.assert_close(nearest, apart[:32])
-    assert len(found.unique(dim=0)) == 64
+    assert len(neighbours.unique(dim=0)) == 64
     # One in each half of the others is as likely: five deviations.
-    assert abs(int((others > apart[32:].median()).sum()) - 16) < 5 * 8**0.5
+    assert (
+        abs(int((remaining_neighbours > apart[32:].median()).sum()) - 16) < 5 * 8**0.5
+    )
 
 
-@pytest.mark.parametrize("least", [0.999, 1.0])
-def test_a_thin_space_keeps_as_many_designs(least: float) -> None:
+@pytest.mark.parametrize("smallest_share", [0.999, 1.0])
+def test_a_thin_space_keeps_as_many_designs(smallest_share: float) -> None:
     """Recipes whose parts make a whole, around an even one and around a pure one."""
     total = torch.ones(1, 6, dtype=D)
-    limits = torch.cat([total, -total]), torch.tensor([1.0, -least], dtype=D)
+    limits = torch.cat([total, -total]), torch.tensor([1.0, -smallest_share], dtype=D)
     shares = tuple(Coordinate([i], None) for i in range(6))
     bounds = torch.tensor([[0.0], [1.0]], dtype=D).expand(2, 6)
     space = OptionSpace(shares, bounds, limits)
     for point in (total / 6, torch.eye(6, dtype=D)[2:3]):
-        found = space.sample_near(point, 256)
-        assert len(found) == 257
-        assert found.min() > -1e-8
-        assert found.sum(-1).sub((1 + least) / 2).abs().max() < (1 - least) / 2 + 1e-8
-        anywhere, near = (found - point).norm(dim=-1).split([128, 129])
+        neighbours = space.sample_near(point, 256)
+        assert len(neighbours) == 257
+        assert neighbours.min() > -1e-8
+        assert (
+            neighbours.sum(-1).sub((1 + smallest_share) / 2).abs().max()
+            < (1 - smallest_share) / 2 + 1e-8
+        )
+        anywhere, near = (neighbours - point).norm(dim=-1).split([128, 129])
         # Near ones go half of the time less than an eighth of the way.
         assert near.median() < 0.3 * anywhere.median()
         # Of a uniform point of the simplex a part is above 0.3 in 1 of 6 draws.
-        assert (found[:128] > 0.3).any(0).all()
+        assert (neighbours[:128] > 0.3).any(0).all()
     assert space.frame is not None
     starts = space.frame.points(space.frame.starts(5, 3, seed=None))
     assert starts.shape == (5, 3, 6)
@@ -189,8 +196,8 @@ def test_a_challenger_of_mixed_parameters(constrained) -> None:
     best = designs[values.argmax()]
     search = QuestionSearch(space, None, {})
     torch.manual_seed(0)
-    found = search.best(acquisition, 1, None)
-    assert acquisition(found) >= values.max() - 1e-4
+    challenger = search.best(acquisition, 1, None)
+    assert acquisition(challenger) >= values.max() - 1e-4
     # The best is the reference now, and was met by the second best.
     apart = ToldApart(WIDTHS, NONE, NONE, best.unsqueeze(0))
     far = ((designs - best) / WIDTHS).square().sum(-1) >= 1
@@ -201,11 +208,11 @@ def test_a_challenger_of_mixed_parameters(constrained) -> None:
     near = ((designs - best) / WIDTHS).square().sum(-1) >= 1.25**2
     assert acquisition(second) >= values[near].max() - 1e-3
     assert acquisition(second) <= values[far].max() + 0.05
-    asked = torch.stack([second, best.unsqueeze(0)], dim=-2)
-    apart = ToldApart(WIDTHS, asked, NONE, best.unsqueeze(0))
+    duels = torch.stack([second, best.unsqueeze(0)], dim=-2)
+    apart = ToldApart(WIDTHS, duels, NONE, best.unsqueeze(0))
     third = search.best(acquisition, 1, apart)
-    for other in (best, second[0]):
-        assert ((third - other) / WIDTHS).square().sum() >= 1 - 1e-6
+    for rival in (best, second[0]):
+        assert ((third - rival) / WIDTHS).square().sum() >= 1 - 1e-6
 
 
 def test_pairs_of_mixed_parameters_are_chosen_jointly() -> None:
@@ -216,11 +223,11 @@ def test_pairs_of_mixed_parameters_are_chosen_jointly() -> None:
     pairs = torch.stack([designs[first], designs[second]], dim=-2)
     apart = ToldApart(WIDTHS, NONE, NONE)
     torch.manual_seed(0)
-    found = QuestionSearch(MIXED, None, {"num_restarts": 8}).best(acquisition, 2, apart)
-    assert acquisition(found) >= acquisition(pairs).max() - 1e-3
+    best = QuestionSearch(MIXED, None, {"num_restarts": 8}).best(acquisition, 2, apart)
+    assert acquisition(best) >= acquisition(pairs).max() - 1e-3
     # One after the other, the first would not be at an end of the range.
     alone = designs[acquisition(designs.unsqueeze(1)).argmax()]
-    assert (found[:, 3] - alone[3]).abs().min() > 0.05
+    assert (best[:, 3] - alone[3]).abs().min() > 0.05
 
 
 @pytest.mark.parametrize(("jointly", "starts"), [(False, 2), (True, 1)])
@@ -236,35 +243,35 @@ def test_many_options_are_as_good_from_few_starts(jointly: bool, starts: int) ->
         best = values.masked_fill(~free, -torch.inf).argmax()
         chosen = torch.cat([chosen, designs[best].unsqueeze(0)])
 
-    def note(_, given) -> None:
-        if given[0].requires_grad:
-            climbing.append(len(given[0]))
+    def note(_, inputs) -> None:
+        if inputs[0].requires_grad:
+            climbing.append(len(inputs[0]))
 
     acquisition.register_forward_pre_hook(note)
     apart = ToldApart(WIDTHS, none, none, designs[:1])
     torch.manual_seed(0)
-    found = QuestionSearch(MIXED, None, {}).best(acquisition, 6, apart)
+    options = QuestionSearch(MIXED, None, {}).best(acquisition, 6, apart)
     assert max(climbing) == starts
-    assert apart.smallest_gap(found) >= 1
-    assert acquisition(found) >= 0.98 * acquisition(chosen[1:])
+    assert apart.smallest_gap(options) >= 1
+    assert acquisition(options) >= 0.98 * acquisition(chosen[1:])
 
 
 def test_numbers_are_valued_as_they_are_shown() -> None:
     line = OptionSpace((Coordinate([0], None),), MIXED.bounds[:, :1])
-    seen = []
+    points = []
 
     class Peak(Worth):
         def forward(self, X):
-            seen.append(X)
+            points.append(X)
             return -(X[..., 0, 0] - 0.46).abs()
 
     def tenths(X):
         return (10 * X).round() / 10
 
     torch.manual_seed(0)
-    found = QuestionSearch(line, tenths, {}).best(Peak(), 1, None)
-    assert found.item() == pytest.approx(0.5)
-    assert seen[-1].eq(tenths(seen[-1])).all()
+    best = QuestionSearch(line, tenths, {}).best(Peak(), 1, None)
+    assert best.item() == pytest.approx(0.5)
+    assert points[-1].eq(tenths(points[-1])).all()
 
 
 def test_designs_are_as_many_as_all_options_of_a_question_can_be_valued_for() -> None:
@@ -289,10 +296,10 @@ def test_what_nobody_can_tell_apart_is_worth_less_than_a_random_question() -> No
     off = torch.linspace(0, 2, 81, dtype=D).view(-1, 1, 1) * WIDTHS / 5**0.5
     X = reference + off
     level = torch.linspace(0, 2, 81, dtype=D)
-    found, plain = value(X), acquisition(X)
-    assert (found[level <= 1] < acquisition(draws).median()).all()
-    assert found[level >= 1.25].equal(plain[level >= 1.25])
-    assert (found <= plain).all()
+    value_of_question, plain = value(X), acquisition(X)
+    assert (value_of_question[level <= 1] < acquisition(draws).median()).all()
+    assert value_of_question[level >= 1.25].equal(plain[level >= 1.25])
+    assert (value_of_question <= plain).all()
 
 
 def test_a_question_like_a_tie_is_worth_less() -> None:
@@ -300,11 +307,12 @@ def test_a_question_like_a_tie_is_worth_less() -> None:
     generator = torch.Generator().manual_seed(1)
     draws, tie = torch.rand(2, 64, 1, 5, generator=generator, dtype=D)
     reference, tie = torch.full((1, 5), 0.5, dtype=D), tie[:1]
-    asked = torch.cat([tie, reference.unsqueeze(0)], -2)
+    questions = torch.cat([tie, reference.unsqueeze(0)], -2)
     apart = ToldApart(WIDTHS, NONE, NONE, reference)
-    tied = ToldApart(WIDTHS, NONE, NONE, reference, tied=asked)
+    tied = ToldApart(WIDTHS, NONE, NONE, reference, tied=questions)
     plain, with_tie = (
-        QuestionValue(Worth(), lambda X: X, each, draws) for each in (apart, tied)
+        QuestionValue(Worth(), lambda X: X, apart_rule, draws)
+        for apart_rule in (apart, tied)
     )
     level = torch.tensor([0.0, 5.0, 10.0, 20.0], dtype=D)
     X = tie + level.view(-1, 1, 1) * WIDTHS / 5**0.5
@@ -320,15 +328,15 @@ def test_starts_under_constraints_fill_what_these_leave() -> None:
     bounds = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
     A, b = torch.ones(1, 3, dtype=torch.double), torch.ones(1, dtype=torch.double)
     draws = search._allowed_draws(bounds, A, b)
-    found = draws(200, 2, 0)
-    assert found.shape == (200, 2, 3)
-    assert (found.sum(-1) <= 1).all()
+    draws_of_options = draws(200, 2, 0)
+    assert draws_of_options.shape == (200, 2, 3)
+    assert (draws_of_options.sum(-1) <= 1).all()
     # Dirichlet's with four equal parts: mean 1/4, variance 3/80; five deviations.
     error = 5 * (3 / 80 / 400) ** 0.5
-    assert (found.mean((0, 1)) - 0.25).abs().max() < error
-    assert len(found.flatten(0, 1).unique(dim=0)) == 400
-    assert draws(200, 2, 0).equal(found)
-    assert not draws(200, 2, 1).equal(found)
+    assert (draws_of_options.mean((0, 1)) - 0.25).abs().max() < error
+    assert len(draws_of_options.flatten(0, 1).unique(dim=0)) == 400
+    assert draws(200, 2, 0).equal(draws_of_options)
+    assert not draws(200, 2, 1).equal(draws_of_options)
 
 
 def test_questions_of_other_people_differ_most_of_all_that_are_worth_as_much() -> None:
@@ -349,27 +357,27 @@ def test_questions_of_other_people_differ_most_of_all_that_are_worth_as_much() -
 
     told_apart = 1 - 1e-6
     of_best = worth(best[None])
-    least = of_best - 0.25 * (of_best - values.median())
+    threshold = of_best - 0.25 * (of_best - values.median())
     worthy = [
         question
         for question, value in zip(questions, values, strict=True)
-        if value >= least and difference(question[:1], question[1:]) >= told_apart
+        if value >= threshold and difference(question[:1], question[1:]) >= told_apart
     ]
     assert 20 < len(worthy) < 200
     expected = [best]
     for _ in range(4):
-        gaps = [min(difference(one, q) for one in expected) for q in worthy]
+        gaps = [min(difference(design, q) for design in expected) for q in worthy]
         expected.append(worthy[gaps.index(max(gaps))])
-    found = noted.different(best, 5, ToldApart(WIDTHS, NONE, NONE))
-    assert torch.equal(found, torch.stack(expected))
+    chosen = noted.different(best, 5, ToldApart(WIDTHS, NONE, NONE))
+    assert torch.equal(chosen, torch.stack(expected))
     # What was asked is not asked of others.
-    asked = ToldApart(WIDTHS, found[1:2], NONE)
-    again = noted.different(best, 5, asked)
-    assert all(difference(found[1], one) >= told_apart for one in again)
+    rule = ToldApart(WIDTHS, chosen[1:2], NONE)
+    again = noted.different(best, 5, rule)
+    assert all(difference(chosen[1], design) >= told_apart for design in again)
     # Of worthy ones that nobody can tell apart only one is asked.
-    few = noted.different(best, len(worthy), ToldApart(WIDTHS, NONE, NONE))
-    assert 5 < len(few) <= len(worthy)
-    pairs = itertools.combinations(few, 2)
+    all_chosen = noted.different(best, len(worthy), ToldApart(WIDTHS, NONE, NONE))
+    assert 5 < len(all_chosen) <= len(worthy)
+    pairs = itertools.combinations(all_chosen, 2)
     assert all(difference(first, second) >= told_apart for first, second in pairs)
 
 

@@ -17,8 +17,8 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 
 
-def cups(name: str, upper: int, **more: Any) -> RangeParameterConfig:
-    return whole(name, 1, upper, **more)
+def cups(name: str, upper: int, **options: Any) -> RangeParameterConfig:
+    return whole(name, 1, upper, **options)
 
 
 def kinds(name: str, number: int) -> ChoiceParameterConfig:
@@ -33,7 +33,7 @@ TWO_NUMBERS = [cups("a", 5), cups("b", 5)]
 
 
 @pytest.mark.parametrize(
-    ("parameters", "more", "size"),
+    ("parameters", "options", "size"),
     [
         ([real("x")], {}, 4),
         ([cups("cups", 7)], {}, 2),
@@ -55,10 +55,10 @@ TWO_NUMBERS = [cups("a", 5), cups("b", 5)]
         ([FINEST], {"smallest_difference": {"x": 1.4}}, 4),
     ],
 )
-def test_few_designs_are_compared_in_pairs(tmp_path, parameters, more, size) -> None:
+def test_few_designs_are_compared_in_pairs(tmp_path, parameters, options, size) -> None:
     storage = tmp_path / "few.db"
     created = PreferenceExperiment.create(
-        "few", parameters=parameters, storage=storage, **more
+        "few", parameters=parameters, storage=storage, **options
     )
     for experiment in (
         created,
@@ -78,10 +78,10 @@ def test_few_rows_are_compared_in_pairs(tmp_path, number, size) -> None:
     )
     assert experiment.default_size == size
     for rater in ("ann", "bob"):
-        asked = [experiment.ask(rater=rater) for _ in range(4)]
-        shown = [frozenset(question.names) for question in asked]
-        assert len(set(shown)) == 4
-        assert {len(names) for names in shown} == {size}
+        questions = [experiment.ask(rater=rater) for _ in range(4)]
+        sets = [frozenset(question.names) for question in questions]
+        assert len(set(sets)) == 4
+        assert {len(names) for names in sets} == {size}
     if size == 2:
         experiment.tell(experiment.ask(3), best=2)
 
@@ -111,8 +111,8 @@ def test_models_of_duels_alone_are_asked_about_duels(tmp_path, settings, size) -
     assert experiment.default_size == size
     question = experiment.ask()
     assert len(question.options) == size
-    said = {"winner": 1} if size == 2 else {"ranking": [3, 1, 0, 2]}
-    experiment.tell(question, **said)
+    answer = {"winner": 1} if size == 2 else {"ranking": [3, 1, 0, 2]}
+    experiment.tell(question, **answer)
     if size == 2:
         with pytest.raises(ExperimentError, match="does not take"):
             experiment.tell(experiment.ask(4), best=0)
@@ -152,9 +152,11 @@ def test_the_incumbent_is_found_once(tmp_path, monkeypatch: pytest.MonkeyPatch) 
     """By a rule that takes it for its reference, and choices around it."""
     experiment = create(tmp_path / "espresso.db", initial=1, repeat_rate=0)
     experiment.tell(experiment.ask(), ranking=[3, 1, 0, 2])
-    own, found = base._copeland_scores, []
+    scores, calls = base._copeland_scores, []
     monkeypatch.setattr(
-        base, "_copeland_scores", lambda *given: found.append(given) or own(*given)
+        base,
+        "_copeland_scores",
+        lambda *arguments: calls.append(arguments) or scores(*arguments),
     )
     assert len(experiment.ask().options) == 4
-    assert len(found) == 1
+    assert len(calls) == 1

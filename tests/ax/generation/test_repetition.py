@@ -32,8 +32,10 @@ def test_the_rate_is_that_of_the_settings(tmp_path) -> None:
     # Each but the last, which everybody remembers.
     counts = [sum(run.repeats == number for run in again) for number in range(4)]
     for run in again:
-        shown = [option.parameters for option in log.questions[run.repeats].options]
-        assert all(option in shown for option in run.options)
+        parameters = [
+            option.parameters for option in log.questions[run.repeats].options
+        ]
+        assert all(option in parameters for option in run.options)
         assert len(run.options) == 2
     assert counts[-1] == 0
     assert all(count > 30 for count in counts[:-1])
@@ -53,11 +55,11 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
     for _ in range(2):
         question = experiment.ask(2)
         trial = experiment.experiment.trials[question.index]
-        what = experiment.log.questions[question.index].asked
-        assert what["chosen_by"] == "Repeat"
-        before = experiment.log.questions[what["repeats"]].options
+        record = experiment.log.questions[question.index].asked
+        assert record["chosen_by"] == "Repeat"
+        before = experiment.log.questions[record["repeats"]].options
         assert experiment.log.questions[question.index].options == before[::-1]
-        assert {arm.signature for arm in trial.arms} == earlier[what["repeats"]]
+        assert {arm.signature for arm in trial.arms} == earlier[record["repeats"]]
         experiment.tell(question, winner=0)
     resumed = PreferenceExperiment.resume("again", storage=storage)
     report = resumed.report()
@@ -95,7 +97,7 @@ def test_raters_are_asked_their_own_questions_again_in_the_opposite_order(
 def test_checks_are_counted_by_rater_from_what_was_shown(tmp_path) -> None:
     experiment = triangle(tmp_path / "checks.db")
     pair, trio = (A, B), (A, B, C)
-    said = [
+    answers = [
         (None, (A, D), {"winner": 0}),
         ("ann", pair, {"winner": 0}),
         ("bob", pair, {"winner": 1}),
@@ -107,19 +109,19 @@ def test_checks_are_counted_by_rater_from_what_was_shown(tmp_path) -> None:
         ("ann", trio[::-1], {"ranking": (0, 2, 1)}),  # alike
         (None, (D, A), {"winner": 0}),  # not
     ]
-    for rater, options, answer in said:
-        shown = [{"a": a, "b": b} for a, b in options]
-        experiment.record(shown, rater=rater, **answer)
-    found = rater_checks(experiment.log)
-    assert found.index.tolist() == ["ann", ""]
-    assert found["checks"].tolist() == [4, 1]
-    assert found["alike"].tolist() == [0.75, 0.0]
-    for end in (found["lower"], found["upper"]):
+    for rater, options, answer in answers:
+        designs = [{"a": a, "b": b} for a, b in options]
+        experiment.record(designs, rater=rater, **answer)
+    checks = rater_checks(experiment.log)
+    assert checks.index.tolist() == ["ann", ""]
+    assert checks["checks"].tolist() == [4, 1]
+    assert checks["alike"].tolist() == [0.75, 0.0]
+    for end in (checks["lower"], checks["upper"]):
         # Each end is 1.96 of its own deviations away from the share.
-        deviation = (end * (1 - end) / found["checks"]) ** 0.5
-        away = (end - found["alike"]).abs()
+        deviation = (end * (1 - end) / checks["checks"]) ** 0.5
+        away = (end - checks["alike"]).abs()
         assert away.to_numpy() == pytest.approx(1.959963985 * deviation.to_numpy())
-    experiment.withdraw(len(said) - 1)
+    experiment.withdraw(len(answers) - 1)
     assert rater_checks(experiment.log).index.tolist() == ["ann"]
     for number in (1, 2, 3, 4, 6, 8):
         experiment.withdraw(number)
@@ -132,14 +134,14 @@ def test_who_sees_no_difference_is_asked_something_else(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "same", parameters=[real("x"), real("y")], storage=tmp_path / "same.db"
     )
-    shown: list[torch.Tensor] = []
+    options: list[torch.Tensor] = []
     for number in range(9):
         question = experiment.ask(2)
         points = torch.tensor([[o["x"], o["y"]] for o in question.options])
-        for before in shown[5:]:
+        for before in options[5:]:
             apart = torch.cdist(points, before)
             assert max(apart.amin(0).max(), apart.amin(1).max()) > 0.05, number
-        shown.append(points)
+        options.append(points)
         experiment.tell(question, tie=True)
 
 
@@ -147,12 +149,12 @@ def test_a_search_is_told_which_questions_were_ties(tmp_path) -> None:
     experiment = PreferenceExperiment.create(
         "some", parameters=[real("x"), real("y")], storage=tmp_path / "some.db"
     )
-    for said in ({"winner": 0}, {"tie": True}, {"winner": 1}, {"tie": True}):
+    for answer in ({"winner": 0}, {"tie": True}, {"winner": 1}, {"tie": True}):
         question = experiment.ask(2)
-        experiment.tell(question, **said)
+        experiment.tell(question, **answer)
     experiment.ask(2)
     adapter = experiment.fitted_adapter()
-    told = adapter._to_find(2)["told_apart"]
-    assert len(told.asked) == 5
-    assert torch.equal(told.tied, told.asked[[1, 3]])
-    assert torch.equal(told.pending, told.asked[4:])
+    smallest_differences = adapter._to_find(2)["told_apart"]
+    assert len(smallest_differences.asked) == 5
+    assert torch.equal(smallest_differences.tied, smallest_differences.asked[[1, 3]])
+    assert torch.equal(smallest_differences.pending, smallest_differences.asked[4:])

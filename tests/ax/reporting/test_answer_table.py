@@ -21,7 +21,7 @@ def told(tmp_path_factory) -> PreferenceExperiment:
         num_levels=5,
         initial=20,
     )
-    said = [
+    answers = [
         (2, {"winner": 1, "rater": "eva", "note": "sour", "seconds": 3.0}),
         (2, {"tie": True, "invalid": []}),
         (3, {"ranking": [2, 0], "invalid": [1], "levels": [4, None, 0]}),
@@ -29,7 +29,7 @@ def told(tmp_path_factory) -> PreferenceExperiment:
         (2, {"strength": 0.8}),
         (3, {"best": 1}),
     ]
-    for size, answer in said:
+    for size, answer in answers:
         experiment.tell(experiment.ask(size), **answer)
     experiment.ask(2)
     withdrawn = experiment.ask(2)
@@ -68,10 +68,10 @@ def test_each_option_has_what_was_said_of_it(told) -> None:
 def test_options_are_in_the_order_in_which_they_were_shown(told) -> None:
     table = told.answers()
     for index in range(6):
-        shown = told.question(index).options
-        assert column(table, index, "bean") == [option["bean"] for option in shown]
+        options = told.question(index).options
+        assert column(table, index, "bean") == [option["bean"] for option in options]
         # A parameter that is called as a column has another name.
-        assert column(table, index, "tie_parameter") == [o["tie"] for o in shown]
+        assert column(table, index, "tie_parameter") == [o["tie"] for o in options]
 
 
 def test_columns_of_parameters_that_are_called_as_each_other(tmp_path) -> None:
@@ -82,13 +82,13 @@ def test_columns_of_parameters_that_are_called_as_each_other(tmp_path) -> None:
             storage=tmp_path / "named.db",
         )
 
-    told, other = create("told"), create("other")
+    told, second_experiment = create("told"), create("other")
     options = [{"tie": 0.1, "tie_parameter": 0.2}, {"tie": 0.3, "tie_parameter": 0.4}]
     told.record(options, winner=1)
     table = told.answers()
     assert column(table, 0, "tie_parameter_parameter") == [0.1, 0.3]
     assert column(table, 0, "tie_parameter") == [0.2, 0.4]
-    (question,) = other.record_table(table)
+    (question,) = second_experiment.record_table(table)
     assert [*question.options] == options
 
 

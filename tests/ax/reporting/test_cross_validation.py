@@ -107,12 +107,12 @@ def test_every_kind_of_answer_is_scored_and_none_is_split(
     tell(experiment, [C, D], tie=True)
     tell(experiment, [A, E], winner=0, invalid=[], levels=[2, 0])
     adapter = experiment.fitted_adapter()
-    seen = []
+    designs = []
     original = adapter.dataset_of
     monkeypatch.setattr(
         adapter,
         "dataset_of",
-        lambda part, *counts: seen.append(part) or original(part, *counts),
+        lambda part, *counts: designs.append(part) or original(part, *counts),
     )
     # What is predicted from what is tested above.
     monkeypatch.setattr(adapter, "model_of", lambda _: adapter.botorch_model)
@@ -128,15 +128,15 @@ def test_every_kind_of_answer_is_scored_and_none_is_split(
     assert (table["scored"] == table["answers"]).all()
     assert np.isfinite(table["log_loss"]).all()
     assert table["accuracy"].notna().to_dict() == {k: k == "duels" for k in table.index}
-    whole = experiment.experiment.data.df.groupby("trial_index").size()
-    for train, test in zip(seen[::2], seen[1::2], strict=True):
+    sizes = experiment.experiment.data.df.groupby("trial_index").size()
+    for train, test in zip(designs[::2], designs[1::2], strict=True):
         rows = [
             part.observation_data["mean"].count(axis=1).groupby("trial_index").sum()
             for part in (train, test)
         ]
         assert len(rows[0]) == 3
         assert len(rows[1]) == 1
-        assert all((whole[row.index] == row).all() for row in rows)
+        assert all((sizes[row.index] == row).all() for row in rows)
 
 
 @pytest.mark.slow

@@ -85,8 +85,8 @@ def test_numbers_and_choices_have_their_posteriors(
     axes = plot_utility(fitted_once, "bean")
     assert [t.get_text() for t in axes.get_xticklabels()] == ["a", "b", "c"]
     mean, lower, upper = intervals(fitted_once, [{**best, "bean": b} for b in "abc"])
-    shown, ends = bars(axes)
-    torch.testing.assert_close(shown, mean)
+    bars_of_options, ends = bars(axes)
+    torch.testing.assert_close(bars_of_options, mean)
     torch.testing.assert_close(ends, torch.stack([lower, upper], dim=-1))
     # Four questions of two options.
     assert len(duels(axes)) == 4
@@ -104,8 +104,8 @@ def test_two_parameters_are_contours_or_a_curve_for_each_choice(
     x, mean = (torch.as_tensor(v) for v in axes.lines[1].get_data())
     # dose + ratio <= 21: nothing is drawn beyond a dose of 18.
     assert torch.equal(mean.isnan(), x > 18 + 1e-9)
-    at = {**best, "bean": "b", "ratio": 3}
-    expected, _, _ = intervals(fitted_once, [{**at, "dose": 14.0}])
+    design = {**best, "bean": "b", "ratio": 3}
+    expected, _, _ = intervals(fitted_once, [{**design, "dose": 14.0}])
     torch.testing.assert_close(mean[:1], expected)
 
     axes = plot_utility(fitted_once, "ratio", "dose")

@@ -89,9 +89,9 @@ def test_a_parameter_is_best_somewhere_only_if_an_interval_excludes_zero() -> No
 def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     assert "of all" not in advice_in_words(VALUES, OPTIONS, "1 A")
     chances = OPTIONS.assign(best=[0.22, float("nan"), 0.31])
-    said = advice_in_words(VALUES, chances, "1 A")
+    advice = advice_in_words(VALUES, chances, "1 A")
     assert "1 B is the best of all with a larger probability than 1 A (0.31, 0.22)" in (
-        said
+        advice
     )
 
 
@@ -124,9 +124,9 @@ def test_the_answers_of_a_coin_are_guesses_and_those_of_a_person_are_not() -> No
 def test_it_is_said_who_parts_from_the_others() -> None:
     columns = {"favourite": ["1 A", "1 B"], "better": [0.5, 0.96]}
     favourites = DataFrame(columns, index=["ann", "bob"])
-    said = advice_in_words(VALUES, OPTIONS, "1 A", favourites)
-    assert "bob parts from the others: for bob 1 B is better than 1 A, with a" in said
-    assert "ann" not in said
+    advice = advice_in_words(VALUES, OPTIONS, "1 A", favourites)
+    assert "bob parts from the others: for bob 1 B is better than 1 A, with a" in advice
+    assert "ann" not in advice
     unsure = favourites.assign(better=[0.5, 0.94])
     assert "parts" not in advice_in_words(VALUES, OPTIONS, "1 A", unsure)
 

@@ -119,14 +119,14 @@ def test_options_are_joined_by_answers(judged, found) -> None:
 
 
 def test_an_option_has_one_name_for_people(judged, found) -> None:
-    shown = {A: "1 A", B: "1 B", C: "4 A", D: "4 B", E: "5 B"}
+    labels = {A: "1 A", B: "1 B", C: "4 A", D: "4 B", E: "5 B"}
     designs = found.options[["a", "b"]].itertuples(index=False, name=None)
-    assert dict(zip(designs, found.options.index, strict=True)) == shown
+    assert dict(zip(designs, found.options.index, strict=True)) == labels
     arms = judged.experiment.arms_by_name
     titles = {tuple(arms[n].parameters.values()): t for n, t in judged.titles.items()}
-    assert titles == {**shown, (0.7, 0.7): "6 B"}
+    assert titles == {**labels, (0.7, 0.7): "6 B"}
     best = judged.recommend()
-    text = f"{shown[best['a'], best['b']]}: a = {best['a']:g}, b = {best['b']:g}"
+    text = f"{labels[best['a'], best['b']]}: a = {best['a']:g}, b = {best['b']:g}"
     assert found.summary["value"]["recommended of those shown"] == text
     assert [option_title(9, place) for place in (0, 25, 26)] == [
         "10 A",
@@ -187,8 +187,8 @@ def test_effects_are_differences_of_the_joint_posterior(judged, found) -> None:
     designs = [{**best, row.parameter: row.value} for row in effects.itertuples()]
     assert all(design["a"] + design["b"] <= 2 for design in designs)
     for name, value in best.items():
-        own = effects[(effects.parameter == name) & (effects.value == value)]
-        assert own[["change", "lower", "upper"]].to_numpy().tolist() == [[0, 0, 0]]
+        effect = effects[(effects.parameter == name) & (effects.value == value)]
+        assert effect[["change", "lower", "upper"]].to_numpy().tolist() == [[0, 0, 0]]
         assert len(effects[effects.parameter == name]) > 3
     points = adapter.points_of([best, *designs])
     draws = averaged_draws(adapter.botorch_model, points, 40_000)
@@ -245,9 +245,9 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
     options = experiment.report().options
     table = by_option(options)
     copies = table.loc[[A, near, nearer]]
-    (kept,) = copies.index[copies["best"].notna()]
-    assert table.loc[kept, "mean"] == copies["mean"].max()
-    name = options.index[(options[["a", "b"]] == kept).all(axis=1)][0]
+    (place,) = copies.index[copies["best"].notna()]
+    assert table.loc[place, "mean"] == copies["mean"].max()
+    name = options.index[(options[["a", "b"]] == place).all(axis=1)][0]
     assert sorted(copies["copy_of"]) == ["", name, name]
     assert table["copy_of"][[B, C]].tolist() == ["", ""]
     assert table["best"].sum() == pytest.approx(1)
@@ -256,7 +256,7 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
     alone = best_probability(utility, adapter.datapoints)
     designs = [tuple(arm.parameters.values()) for arm in adapter.arms]
     shares = sum(float(alone[designs.index(p)]) for p in (A, near, nearer))
-    assert table["best"][kept] == pytest.approx(shares)
+    assert table["best"][place] == pytest.approx(shares)
 
 
 @pytest.mark.slow
@@ -306,8 +306,8 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
 def test_recommendations_are_in_words(judged, found) -> None:
     best = judged.recommend(anywhere=True)
     text = found.summary["value"]["recommended of all"]
-    said = dict(part.split(" = ") for part in text.split(", "))
-    assert {name: float(value) for name, value in said.items()} == pytest.approx(best)
+    values = dict(part.split(" = ") for part in text.split(", "))
+    assert {name: float(value) for name, value in values.items()} == pytest.approx(best)
     assert found.summary["value"]["recommended of those shown"] != text
 
 
@@ -449,8 +449,8 @@ def test_a_report_says_that_the_best_option_only_failed(tmp_path) -> None:
     assert "failed" not in works.report().advice
     experiment = triangle(tmp_path / "failed.db")
     tell(experiment, [A, B], invalid=[0, 1])
-    said = "This option failed once, and no answer prefers it"
-    assert said in experiment.report().advice
+    sentence = "This option failed once, and no answer prefers it"
+    assert sentence in experiment.report().advice
     tell(experiment, [A, B], winner=0)
     tell(experiment, [A, C], winner=0)
     assert "failed" not in experiment.report().advice
@@ -476,8 +476,8 @@ def test_only_answers_that_name_a_failure_say_invalid(tmp_path) -> None:
     tell(experiment, [A, C], invalid=[1])
     name = experiment.experiment.name
     again = PreferenceExperiment.resume(name, storage=tmp_path / "worked.db")
-    for each in (experiment, again):
-        value = each.report().summary["value"]
+    for tested in (experiment, again):
+        value = tested.report().summary["value"]
         assert (value["answers"], value["that say invalid"]) == (2, 1)
 
 
@@ -492,8 +492,8 @@ def test_a_chance_of_one_draw_is_printed_as_none() -> None:
 def test_of_many_options_the_best_are_printed() -> None:
     summary = DataFrame({"value": [1]}, index=["answers"])
     options = DataFrame({"mean": range(480, 0, -1)}, index=map(str, range(480)))
-    said, table, _ = report.Report(summary, options).to_markdown().split("\n\n")
-    assert said.startswith("The best 30 of 480 options;")
+    sentences, table, _ = report.Report(summary, options).to_markdown().split("\n\n")
+    assert sentences.startswith("The best 30 of 480 options;")
     _, _, *rows = table.splitlines()
     assert [row.split()[1] for row in rows] == [str(place) for place in range(30)]
 

@@ -44,11 +44,11 @@ def test_a_bound_of_zero_has_no_sign() -> None:
 
 
 def test_people_are_shown_few_digits_and_no_weight_of_one() -> None:
-    for text, shown in (
+    for text, options in (
         ("dose + 2.00000001*ratio <= 1", "dose + 2 * ratio <= 1"),
         ("dose >= ratio", "ratio - dose <= 0"),
     ):
-        assert shown_constraint(LinearConstraint.parsed(text, NAMES)) == shown
+        assert shown_constraint(LinearConstraint.parsed(text, NAMES)) == options
 
 
 def test_names_that_no_python_has() -> None:
@@ -152,15 +152,15 @@ def test_ordered_numbers_have_constraints_whatever_their_ratios(
         initial=4,
         **VARIED,
     )
-    shown = []
+    options = []
     for _ in range(5):
         question = experiment.ask(2)
-        shown += question.options
+        options += question.options
         experiment.tell(question, winner=0)
-    cups = {option["cup"] for option in shown}
+    cups = {option["cup"] for option in options}
     # All but the largest, and the last of these with a small number only.
     assert cups == {*values[:-1]}
-    assert all(o["cup"] + o["a"] <= values[-2] + 0.5 + 1e-9 for o in shown)
+    assert all(o["cup"] + o["a"] <= values[-2] + 0.5 + 1e-9 for o in options)
 
 
 def test_parameters_with_a_single_value_count_in_constraints(tmp_path) -> None:
@@ -175,13 +175,13 @@ def test_parameters_with_a_single_value_count_in_constraints(tmp_path) -> None:
         )
 
     experiment = created("x", "a + 2 * b <= 3.5", "b >= 1")
-    shown = []
+    options = []
     for _ in range(3):
         question = experiment.ask(2)
-        shown += question.options
+        options += question.options
         experiment.tell(question, winner=0)
-    assert all(o["b"] == 1.5 and o["a"] <= 0.5 + 1e-9 for o in shown)
-    assert max(option["a"] for option in shown) > 0.25
+    assert all(o["b"] == 1.5 and o["a"] <= 0.5 + 1e-9 for o in options)
+    assert max(option["a"] for option in options) > 0.25
     resumed = PreferenceExperiment.resume("x", storage=tmp_path / "x.db")
     assert resumed.log.space == experiment.log.space
     with pytest.raises(ExperimentError, match="single value, which do not satisfy"):

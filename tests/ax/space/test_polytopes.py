@@ -29,23 +29,23 @@ def random_space(seed: int, share_whole: float = 0.0) -> tuple[list, Rows]:
     dim = int(draws.integers(2, 6))
     lower = draws.normal(size=dim) * 10.0 ** draws.integers(-2, 3, dim)
     width = 10.0 ** draws.integers(-2, 3, dim)
-    whole = draws.random(dim) < share_whole
-    lower[whole], width[whole] = (
-        lower[whole].round(),
-        draws.integers(2, 30, whole.sum()),
+    is_integer = draws.random(dim) < share_whole
+    lower[is_integer], width[is_integer] = (
+        lower[is_integer].round(),
+        draws.integers(2, 30, is_integer.sum()),
     )
     parameters = [
         RangeParameterConfig(
             name=f"x{i}",
-            parameter_type="int" if whole[i] else "float",
+            parameter_type="int" if is_integer[i] else "float",
             bounds=(int(lower[i]), int(lower[i] + width[i]))
-            if whole[i]
+            if is_integer[i]
             else (float(lower[i]), float(lower[i] + width[i])),
         )
         for i in range(dim)
     ]
     inside = lower + width * draws.random(dim)
-    inside[whole] = inside[whole].round()
+    inside[is_integer] = inside[is_integer].round()
     rows = []
     for _ in range(draws.integers(1, 4)):
         weights = np.where(draws.random(dim) < 0.7, draws.normal(size=dim).round(2), 0)
@@ -81,8 +81,8 @@ def check_served(
         question = experiment.ask(size)
         assert len(question.options) == size
         points = np.array([[*option.values()] for option in question.options])
-        for weights, most in rows:
-            assert (points @ weights <= most + 1e-7).all()
+        for weights, limit in rows:
+            assert (points @ weights <= limit + 1e-7).all()
         for config, column in zip(parameters, points.T, strict=True):
             low, high = config.bounds
             slack = 1e-9 * (high - low)
@@ -126,22 +126,22 @@ def test_with_whole_numbers_they_are_served_or_refused_at_once(seed, tmp_path) -
 )
 def test_thin_and_flat_polytopes_are_served(rows, tmp_path) -> None:
     parameters = [real(f"x{i}") for i in range(len(rows[0][0]))]
-    rows = [(np.array(weights, dtype=float), float(most)) for weights, most in rows]
+    rows = [(np.array(weights, dtype=float), float(limit)) for weights, limit in rows]
     experiment = check_served(parameters, rows, tmp_path / "thin.db", (2, 4, 2))
     assert experiment.answers()["chosen_by"].tolist()[-1] == "Preference"
 
 
 def test_numbers_in_steps_are_spread_like_others(tmp_path) -> None:
-    row, asked = (np.array([1.0, 1.0]), 56.0), []
+    row, questions = (np.array([1.0, 1.0]), 56.0), []
     for step in (None, 1.0):
         grains = real("x0", 40, 60, step_size=step)
         path = tmp_path / f"{step}.db"
         experiment = check_served([grains, real("x1", 6, 8)], [row], path, (4, 4))
-        told = experiment.answers()
-        assert told["chosen_by"].tolist()[-1] == "Preference"
-        asked.append(told["x0"].to_numpy()[:4])
+        answers = experiment.answers()
+        assert answers["chosen_by"].tolist()[-1] == "Preference"
+        questions.append(answers["x0"].to_numpy()[:4])
     # Both of the same Sobol sequence, one rounded.
-    assert np.abs(asked[0] - asked[1]).max() <= 1
+    assert np.abs(questions[0] - questions[1]).max() <= 1
 
 
 def test_ranges_fit_what_constraints_leave(tmp_path) -> None:

@@ -57,9 +57,9 @@ def test_notes_of_every_length_and_end_of_line_come_back(tmp_path) -> None:
     experiment.write_answers(tmp_path / "answers.csv")
     with pytest.raises(StorageError, match=r"no log that write_json.* record_table"):
         PreferenceExperiment.read(tmp_path / "answers.csv", storage=tmp_path / "c.db")
-    other = triangle(tmp_path / "b.db")
-    other.record_table(tmp_path / "answers.csv")
-    assert [*other.answers()["note"]][::2] == notes
+    second_experiment = triangle(tmp_path / "b.db")
+    second_experiment.record_table(tmp_path / "answers.csv")
+    assert [*second_experiment.answers()["note"]][::2] == notes
 
 
 @in_turn(
@@ -86,10 +86,10 @@ def test_arguments_that_cannot_be_are_named(act, match, played, tmp_path) -> Non
 def test_a_space_that_cannot_be_is_not_resumed(read_only, tmp_path) -> None:
     triangle(tmp_path / "triangle.db")
 
-    def resume(**given: object) -> None:
+    def resume(**arguments: object) -> None:
         path = tmp_path / "triangle.db"
         door = {"storage": path, "read_only": read_only}
-        PreferenceExperiment.resume("triangle", **door, **given)
+        PreferenceExperiment.resume("triangle", **door, **arguments)
 
     with pytest.raises(ExperimentError, match="give a list of Range"):
         resume(parameters=[3])
@@ -100,19 +100,19 @@ def test_a_space_that_cannot_be_is_not_resumed(read_only, tmp_path) -> None:
 def test_a_damaged_file_is_refused_by_what_is_wrong(played, tmp_path) -> None:
     file = tmp_path / "all.json"
     played.write_json(file)
-    whole = file.read_bytes()
-    stored = json.loads(whole)
+    content = file.read_bytes()
+    stored = json.loads(content)
     # An event that another one follows.
     fewer = json.dumps({**stored, "events": stored["events"][1:]}).encode()
     for damaged in (
-        whole[: len(whole) // 2],
+        content[: len(content) // 2],
         fewer,
-        whole.replace(b"tie", b"tye"),
-        whole.replace(b"seed", b"sead", 1),
-        whole.replace(b"undone", b"\x80undone"),
+        content.replace(b"tie", b"tye"),
+        content.replace(b"seed", b"sead", 1),
+        content.replace(b"undone", b"\x80undone"),
         # A field that is not there.
-        whole.replace(b'"number"', b'"numbers"', 1),
-        re.sub(rb'(catalogue"+: ?)null', rb"\1[1]", whole),
+        content.replace(b'"number"', b'"numbers"', 1),
+        re.sub(rb'(catalogue"+: ?)null', rb"\1[1]", content),
         b"",
         b"[]",
         b"[" * 100_000,
@@ -167,41 +167,45 @@ def test_a_copy_goes_on_in_a_wider_space(played, tmp_path) -> None:
     # What the error advises.
     answers = played.answers()
     inside = (answers[["a", "b"]] <= 1).all(axis=1)
-    other = PreferenceExperiment.create(
+    second_experiment = PreferenceExperiment.create(
         "kept", parameters=narrow, storage=tmp_path / "kept.db", num_levels=3
     )
     inside = inside.groupby(answers["question"]).transform("all")
-    kept = other.record_table(answers[inside])
-    assert [q.options for q in kept] == [played.question(1).options]
-    more = [real(name, 0, 3) for name in ("a", "b", "c")]
+    recorded = second_experiment.record_table(answers[inside])
+    assert [q.options for q in recorded] == [played.question(1).options]
+    parameters = [real(name, 0, 3) for name in ("a", "b", "c")]
     with pytest.raises(ExperimentError, match=r"no c.*record_table.*answers\(\)"):
-        played.copy(storage=tmp_path / "more.db", parameters=more)
+        played.copy(storage=tmp_path / "more.db", parameters=parameters)
 
 
 def test_answers_of_a_table_are_not_merged_again(tmp_path) -> None:
-    experiment, other = (triangle(tmp_path / f"{name}.db") for name in "ab")
+    experiment, second_experiment = (triangle(tmp_path / f"{name}.db") for name in "ab")
     for winner in (0, 1):
         tell(experiment, [A, B], winner=winner, rater="ann")
     table = experiment.answers()
     assert experiment.record_table(table) == []
     # A day is not the time of an answer, and what differs is another answer.
     unlike = table.assign(time=table["time"].str[:10]), table.assign(rater="bo")
-    assert [len(other.record_table(each)) for each in (table, *unlike)] == [2, 2, 2]
+    assert [len(second_experiment.record_table(rows)) for rows in (table, *unlike)] == [
+        2,
+        2,
+        2,
+    ]
     # An answer that was taken back here does not come back.
     experiment.withdraw(0)
     assert experiment.record_table(table) == []
-    assert len(experiment.record_table(other.answers())) == 4
+    assert len(experiment.record_table(second_experiment.answers())) == 4
     assert {*experiment.answers()["question"]} == {1, 2, 3, 4, 5}
-    assert experiment.record_table(other.answers()) == []
-    assert other.record_table(experiment.answers()) == []
+    assert experiment.record_table(second_experiment.answers()) == []
+    assert second_experiment.record_table(experiment.answers()) == []
 
 
 def test_a_corrected_answer_does_not_come_back(tmp_path) -> None:
     """From a table of before."""
-    experiment, other = (triangle(tmp_path / f"{name}.db") for name in "ab")
+    experiment, second_experiment = (triangle(tmp_path / f"{name}.db") for name in "ab")
     tell(experiment, [A, B], winner=0)
     table = experiment.answers()
-    other.record_table(table)
+    second_experiment.record_table(table)
     experiment.undo(0)
     experiment.tell(0, winner=1)
     assert experiment.record_table(table) == []
@@ -255,12 +259,12 @@ def test_ax_reads_what_was_saved_to_its_storage(played, tmp_path) -> None:
         with warnings.catch_warnings():
             # Ax's own.
             warnings.simplefilter("ignore")
-            found = load.load_experiment("triangle")
+            loaded = load.load_experiment("triangle")
     finally:
         db.SESSION_FACTORY = None
-    assert str(found.search_space) == str(played.experiment.search_space)
-    assert len(found.trials) == 4
-    means = found.lookup_data().df.sort_values(["trial_index", "arm_name"])["mean"]
+    assert str(loaded.search_space) == str(played.experiment.search_space)
+    assert len(loaded.trials) == 4
+    means = loaded.lookup_data().df.sort_values(["trial_index", "arm_name"])["mean"]
     ours = played.experiment.lookup_data().df.sort_values(["trial_index", "arm_name"])
     assert means.tolist() == ours["mean"].tolist()
     for place in (tmp_path / "away" / "ax.db", "nosuchdatabase://x"):
@@ -283,7 +287,7 @@ def test_ax_has_times_of_this_place(tmp_path, monkeypatch) -> None:
             (trial,) = experiment.experiment.trials.values()
     finally:
         time.tzset()
-    found = trial.time_created, trial.time_completed
-    for local, event in zip(found, experiment.log.events, strict=True):
+    times = trial.time_created, trial.time_completed
+    for local, event in zip(times, experiment.log.events, strict=True):
         in_utc = datetime.fromisoformat(event.time).replace(tzinfo=None)
         assert local - in_utc == timedelta(hours=9)

@@ -77,19 +77,19 @@ def test_a_retry_writes_what_a_failure_lost(
     failure: Failure, change, tmp_path, monkeypatch
 ) -> None:
     path = tmp_path / "triangle.db"
-    experiment, same = started(path), CHANGES[change]
+    experiment, settings = started(path), CHANGES[change]
     with failure(path, monkeypatch):
         with pytest.raises(StorageError, match="Cannot"):
-            same(experiment)
+            settings(experiment)
         # Neither is it taken for done, nor is anything built on it.
         for _ in range(2):
             with pytest.raises(StorageError, match=r"(?s)could not be written.*repeat"):
-                same(experiment)
+                settings(experiment)
         with pytest.raises(StorageError, match=r"could not be written"):
             _ = experiment.pending
     assert state(experiment) == state(resumed(path))
     assert len(state(experiment)) == 2
-    same(experiment)
+    settings(experiment)
     assert state(experiment) == state(resumed(path))
     assert sum(len(events) for events in state(experiment)) == 4
 

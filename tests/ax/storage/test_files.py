@@ -239,12 +239,12 @@ def test_a_full_disk_loses_nothing(tmp_path) -> None:
 CREATORS = 4
 
 
-def create(path: Path, seed: int, start: Barrier, said: SimpleQueue) -> None:
+def create(path: Path, seed: int, start: Barrier, answers: SimpleQueue) -> None:
     start.wait()
     try:
         triangle(path, seed=seed)
     except StorageError as error:
-        said.put(str(error))
+        answers.put(str(error))
 
 
 @pytest.mark.slow
@@ -253,9 +253,9 @@ def create(path: Path, seed: int, start: Barrier, said: SimpleQueue) -> None:
 )
 def test_one_of_several_processes_creates_an_experiment(tmp_path) -> None:
     forked = get_context("fork")
-    start, said = forked.Barrier(CREATORS), forked.SimpleQueue()
+    start, messages = forked.Barrier(CREATORS), forked.SimpleQueue()
     processes = [
-        forked.Process(target=create, args=(tmp_path / NAME, seed, start, said))
+        forked.Process(target=create, args=(tmp_path / NAME, seed, start, messages))
         for seed in range(CREATORS)
     ]
     for process in processes:
@@ -263,8 +263,8 @@ def test_one_of_several_processes_creates_an_experiment(tmp_path) -> None:
     for process in processes:
         process.join()
     errors = []
-    while not said.empty():
-        errors.append(said.get())
+    while not messages.empty():
+        errors.append(messages.get())
     assert len(errors) == CREATORS - 1
     assert all("already" in error for error in errors), errors
     assert resumed(tmp_path / NAME).settings.seed in range(CREATORS)

@@ -54,7 +54,7 @@ def test_another_name_is_refused(stored) -> None:
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
-        (lambda whole: whole[: len(whole) // 3], "malformed; put back a copy"),
+        (lambda content: content[: len(content) // 3], "malformed; put back a copy"),
         (lambda _: b"\x80\x04K" * 999, "not a database; name another"),
         (lambda _: b"", "no experiment"),
     ],
@@ -109,7 +109,7 @@ def test_stored_parameters_are_not_executed(tmp_path, capsys) -> None:
 
 
 def test_another_search_space_is_refused(stored) -> None:
-    def refused(parameters, limits, told: str) -> None:
+    def refused(parameters, limits, message: str) -> None:
         with pytest.raises(ExperimentError) as caught:
             PreferenceExperiment.resume(
                 "espresso",
@@ -117,25 +117,29 @@ def test_another_search_space_is_refused(stored) -> None:
                 parameters=parameters,
                 parameter_constraints=limits,
             )
-        assert f"search space: {told}. To go on with it leave" in str(caught.value)
+        assert f"search space: {message}. To go on with it leave" in str(caught.value)
 
     refused(PARAMETERS, (), "its constraints are others")
-    dose, grind, *others = PARAMETERS
+    dose, grind, *further_parameters = PARAMETERS
     wide = replace(dose, bounds=(10, 22))
-    told = "dose is a number from 14 to 22, and given as a number from 10 to 22"
-    refused([wide, grind, *others], CONSTRAINTS, told)
-    told = "grind is a number from 0.1 to 10, and given as "
+    message = "dose is a number from 14 to 22, and given as a number from 10 to 22"
+    refused([wide, grind, *further_parameters], CONSTRAINTS, message)
+    message = "grind is a number from 0.1 to 10, and given as "
     linear = replace(grind, scaling=None)
-    refused([dose, linear, *others], CONSTRAINTS, f"{told}another kind of these")
-    refused([dose, *others], CONSTRAINTS, f"{told}not there")
+    refused(
+        [dose, linear, *further_parameters],
+        CONSTRAINTS,
+        f"{message}another kind of these",
+    )
+    refused([dose, *further_parameters], CONSTRAINTS, f"{message}not there")
 
 
 def test_two_experiments_in_one_database(tmp_path) -> None:
     path = tmp_path / "both.db"
     first, second = create(path, "first"), create(path, "second", seed=1)
-    asked = first.ask(2), second.ask(2)
-    assert asked[0].options != asked[1].options
-    for name, question in zip(("first", "second"), asked, strict=True):
+    questions = first.ask(2), second.ask(2)
+    assert questions[0].options != questions[1].options
+    for name, question in zip(("first", "second"), questions, strict=True):
         assert PreferenceExperiment.resume(name, storage=path).pending == [question]
 
 
@@ -175,19 +179,19 @@ def test_the_tables_are_those_of_any_database() -> None:
 
 def test_two_processes_lose_no_answer_of_each_other(stored) -> None:
     mine = PreferenceExperiment.resume("espresso", storage=stored)
-    other = PreferenceExperiment.resume("espresso", storage=stored)
+    resumed = PreferenceExperiment.resume("espresso", storage=stored)
     (question,) = mine.pending
-    other.tell(question, winner=1)
+    resumed.tell(question, winner=1)
     with pytest.raises(StorageError, match="Another process"):
         mine.tell(question, winner=0)
     mine.tell(question, winner=1)
     with pytest.raises(ExperimentError, match="withdraw it"):
         mine.tell(question, winner=0)
-    asked = other.ask(2)
+    questions = resumed.ask(2)
     with pytest.raises(StorageError, match="Another process"):
         mine.ask(2)
-    assert mine.pending == [asked]
-    assert mine.ask(2) != asked
+    assert mine.pending == [questions]
+    assert mine.ask(2) != questions
     again = PreferenceExperiment.resume("espresso", storage=stored)
     assert len(again.pending) == 2
     assert again.version == mine.version
@@ -214,10 +218,10 @@ def test_postgresql_goes_on_as_sqlite(tmp_path) -> None:
         experiment.withdraw(0)
         experiment = PreferenceExperiment.resume(name, storage=place)
         outcomes.append((experiment.recommend(), experiment.ask(2)))
-        other = PreferenceExperiment.resume(name, storage=place)
+        resumed = PreferenceExperiment.resume(name, storage=place)
         experiment.withdraw(3)
         with pytest.raises(StorageError, match="Another process"):
-            other.withdraw(3)
+            resumed.withdraw(3)
     assert outcomes[0] == outcomes[1]
     with pytest.raises(StorageError, match="already"):
         create(os.environ[POSTGRES], name)
@@ -228,12 +232,12 @@ def test_postgresql_is_read_as_of_one_moment() -> None:
     """Another process wrote between two queries, and the log was said to be damaged."""
     place, name = os.environ[POSTGRES], f"espresso {uuid.uuid4()}"
     experiment, store = create(place, name), LogStore(place)
-    asked: list[object] = []
+    questions: list[object] = []
 
     def ask(connection, cursor, statement, *_) -> None:
-        if f"FROM {EXPERIMENTS.name}" in statement and not asked:
-            asked.append(experiment.ask(2))
+        if f"FROM {EXPERIMENTS.name}" in statement and not questions:
+            questions.append(experiment.ask(2))
 
     event.listen(store._engine, "after_cursor_execute", ask)
     assert len(checked_log(store, name).events) == 0
-    assert len(checked_log(store, name).events) == 1 == len(asked)
+    assert len(checked_log(store, name).events) == 1 == len(questions)

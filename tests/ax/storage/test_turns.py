@@ -35,13 +35,13 @@ def larger(question: Question) -> int:
 def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
     """Questions of an experiment that is loaded anew for each."""
     triangle(path, seed=seed, initial=3, fit_options=QUICK_FIT)
-    asked = []
+    asked_questions = []
     for _ in range(questions):
-        asked.append(resumed(path).ask(2))
+        asked_questions.append(resumed(path).ask(2))
         experiment = resumed(path)
-        experiment.tell(asked[-1], winner=larger(asked[-1]))
+        experiment.tell(asked_questions[-1], winner=larger(asked_questions[-1]))
     experiment.write_json(path.with_suffix(".json"))
-    return asked
+    return asked_questions
 
 
 def log(experiment: PreferenceExperiment) -> list[tuple]:
@@ -78,17 +78,19 @@ def test_threads_with_one_experiment_ask_in_turn(tmp_path) -> None:
 
     def ask_and_tell(_thread: int) -> list[Question]:
         start.wait()
-        asked = []
+        questions = []
         for _ in range(3):
-            asked.append(experiment.ask(2))
-            experiment.tell(asked[-1], winner=larger(asked[-1]))
-        return asked
+            questions.append(experiment.ask(2))
+            experiment.tell(questions[-1], winner=larger(questions[-1]))
+        return questions
 
     with ThreadPoolExecutor(THREADS) as pool:
-        asked = [q for asked in pool.map(ask_and_tell, range(THREADS)) for q in asked]
+        questions = [
+            q for questions in pool.map(ask_and_tell, range(THREADS)) for q in questions
+        ]
     everything = log(resumed(path))
     assert log(experiment) == everything
-    assert sorted(question.index for question in asked) == [*range(3 * THREADS)]
+    assert sorted(question.index for question in questions) == [*range(3 * THREADS)]
     assert Counter(everything) == Counter(
         (i, kind) for i in range(3 * THREADS) for kind in ("asked", "told")
     )
@@ -102,16 +104,16 @@ def test_a_log_can_be_read_at_any_moment_while_it_grows(tmp_path) -> None:
     class Read(list):
         """Events or questions, after each of which another thread reads the log."""
 
-        def append(self, one: object) -> None:
-            super().append(one)
+        def append(self, event: object) -> None:
+            super().append(event)
             answers = [answer.question for answer in grown.answers()]
-            seen.append((answers, [grown.titles_of(q) for q in grown.questions]))
+            calls.append((answers, [grown.titles_of(q) for q in grown.questions]))
 
-    seen: list[tuple] = []
+    calls: list[tuple] = []
     grown.events, grown.questions = Read(), Read()
     experiment.tell(experiment.ask(2), winner=0)
-    shown = [["1 A", "1 B"]]
-    assert seen == [([], shown), ([], shown), ([0], shown)]
+    names = [["1 A", "1 B"]]
+    assert calls == [([], names), ([], names), ([0], names)]
 
 
 def insist(act: Callable[[], object]) -> object:
@@ -162,14 +164,14 @@ def test_a_process_that_is_forked_while_another_thread_works_goes_on(tmp_path) -
     assert process.exitcode == 0
 
 
-def tell_all(path: Path, kept: Connection) -> None:
+def tell_all(path: Path, connection: Connection) -> None:
     """Says what was kept as soon as it was."""
     experiment = resumed(path)
     while True:
         for question in experiment.pending or [experiment.ask(2)]:
-            kept.send(("asked", question.index))
+            connection.send(("asked", question.index))
             experiment.tell(question, winner=question.index % 2)
-            kept.send(("told", question.index))
+            connection.send(("told", question.index))
 
 
 KILLS = int(os.environ.get("BOTORCH_PREF_TEST_KILLS", "4"))
@@ -179,29 +181,31 @@ KILLS = int(os.environ.get("BOTORCH_PREF_TEST_KILLS", "4"))
 def test_what_is_killed_at_any_time_has_lost_and_doubled_nothing(tmp_path) -> None:
     path = tmp_path / "triangle.db"
     triangle(path, initial=10**6)
-    at = random.Random(0)
-    said: list[tuple[str, int]] = []
+    random_source = random.Random(0)
+    answers: list[tuple[str, int]] = []
     for _ in range(KILLS):
         mine, theirs = get_context("fork").Pipe()
         process = get_context("fork").Process(target=tell_all, args=(path, theirs))
         process.start()
         theirs.close()
-        time.sleep(at.uniform(0.05, 0.5))
+        time.sleep(random_source.uniform(0.05, 0.5))
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         while mine.poll():
             try:
-                said.append(mine.recv())
+                answers.append(mine.recv())
             except EOFError:
                 break
         experiment = resumed(path)
         happened = [(kind, trial) for trial, kind in log(experiment)]
-        assert set(said) <= set(happened)
+        assert set(answers) <= set(happened)
         assert len(happened) == len(set(happened))
-        told = [e for e in experiment.log.events if e.kind == TOLD]
-        assert all(event.what == {"winner": event.question % 2} for event in told)
+        answered_events = [e for e in experiment.log.events if e.kind == TOLD]
+        assert all(
+            event.what == {"winner": event.question % 2} for event in answered_events
+        )
         data = experiment.experiment.lookup_data().df
-        twice = dict.fromkeys((event.question for event in told), 2)
+        twice = dict.fromkeys((event.question for event in answered_events), 2)
         assert Counter(data.trial_index) == Counter(twice)
     # A killed process can have kept one thing more than it could say.
-    assert len(happened) - len(set(said)) <= KILLS
+    assert len(happened) - len(set(answers)) <= KILLS

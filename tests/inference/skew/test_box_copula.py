@@ -29,8 +29,8 @@ def covariances(*batch: int) -> Tensor:
 
 def factors_of(noise: Any, lower: Tensor = LOWER, upper: Tensor = UPPER) -> BoxFactors:
     size = lower.shape[-1]
-    each = torch.arange(size).unsqueeze(-1)
-    rows = SparseDesign(each, torch.ones(size, 1, dtype=torch.float64), size)
+    places = torch.arange(size).unsqueeze(-1)
+    rows = SparseDesign(places, torch.ones(size, 1, dtype=torch.float64), size)
     return BoxFactors(rows, torch.zeros_like(lower) + noise, lower, upper)
 
 
@@ -47,12 +47,12 @@ def by_definition(covar: Tensor, mean: Tensor, factors: BoxFactors, s: Tensor) -
 
     The cavities are those of the solution; SciPy has the truncated normals.
     """
-    found = expectation_propagation(covar, mean, factors)
-    tau, nu = found.sites
-    root = found.factor.row_root()
+    solution = expectation_propagation(covar, mean, factors)
+    tau, nu = solution.sites
+    root = solution.factor.row_root()
     variance = root.square().sum(-1)
     cavity = 1 / (1 / variance - tau)
-    centre = cavity * (found.row_means(mean) / variance - nu)
+    centre = cavity * (solution.row_means(mean) / variance - nu)
     scale = (cavity + factors.variance).sqrt()
     ends = [(end - centre) / scale for end in (factors.lower, factors.upper)]
     box = stats.truncnorm(*(end.numpy() for end in ends), centre.numpy(), scale.numpy())
@@ -128,9 +128,9 @@ def test_batches_equal_one_at_a_time() -> None:
         alone = copula_of(
             covar[i, j], mean[i, j], factors_of(1e-2, lower[i, j], upper[i, j])
         )
-        own = s[:, i, j]
-        torch.testing.assert_close(copula.values(s)[:, i, j], alone.values(own))
-        one_value, one_slope = alone(own)
+        latent = s[:, i, j]
+        torch.testing.assert_close(copula.values(s)[:, i, j], alone.values(latent))
+        one_value, one_slope = alone(latent)
         torch.testing.assert_close(value[:, i, j], one_value)
         torch.testing.assert_close(slope[:, i, j], one_slope)
 
@@ -166,16 +166,16 @@ def suits(covar: Tensor, design: Tensor, noise: float) -> bool:
         SparseDesign(index, design, num_points), ends[0] + noise, *ends
     )
     mean = covar.new_zeros(num_points)
-    found = expectation_propagation(covar, mean, factors)
+    solution = expectation_propagation(covar, mean, factors)
     rows = Target(
         box_log_ratio(
-            factors.variance, *ends, found.sites.shift, found.sites.precision
+            factors.variance, *ends, solution.sites.shift, solution.sites.precision
         ),
-        found.row_means(mean),
-        found.factor.row_root(),
+        solution.row_means(mean),
+        solution.factor.row_root(),
     )
     prior = factors.rows.apply(mean), factors.rows.congruence(covar)
-    copula = BoxCopula.of(factors, prior, found, rows.mean)
+    copula = BoxCopula.of(factors, prior, solution, rows.mean)
     return copula is not None and copula.suits(rows, seeded())
 
 

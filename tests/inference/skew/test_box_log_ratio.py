@@ -52,8 +52,8 @@ def test_either_side_of_the_tail() -> None:
     ratio = box_log_ratio(*TERMS)
     near = torch.zeros(1, 4, dtype=torch.float64)
     far = torch.full((1, 4), -90.0, dtype=torch.float64)
-    both, _ = ratio(torch.cat([near, far]))
-    torch.testing.assert_close(both[:1], ratio(near)[0], rtol=1e-12, atol=1e-12)
+    joint, _ = ratio(torch.cat([near, far]))
+    torch.testing.assert_close(joint[:1], ratio(near)[0], rtol=1e-12, atol=1e-12)
 
 
 def test_batches_with_ends_of_their_own() -> None:

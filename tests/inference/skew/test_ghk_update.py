@@ -62,14 +62,17 @@ def test_continued_draws_have_the_moments_of_the_truncated_gaussian(count) -> No
         UPPER[1 : count + 1],
         generator,
     )
-    both = torch.cat([first[draws.chosen].unsqueeze(-1), draws.further], dim=-1)
-    assert bool((both >= LOWER[: count + 1]).all() & (both <= UPPER[: count + 1]).all())
+    all_draws = torch.cat([first[draws.chosen].unsqueeze(-1), draws.further], dim=-1)
+    assert bool(
+        (all_draws >= LOWER[: count + 1]).all()
+        & (all_draws <= UPPER[: count + 1]).all()
+    )
     points, weight = on_grid(count + 1)
     share = float(draws.share)
     assert 0.3 < share < 0.999
     for powers in itertools.product(range(3), repeat=count + 1):
         exponents = torch.tensor(powers, dtype=DOUBLE)
-        ours, theirs = ((x**exponents).prod(-1) for x in (both, points))
+        ours, theirs = ((x**exponents).prod(-1) for x in (all_draws, points))
         truth = (weight * theirs).sum()
         spread = (weight * (theirs - truth).square()).sum().sqrt()
         # Five standard errors of the effective draws.
@@ -108,9 +111,9 @@ def test_elements_of_a_batch_do_not_depend_on_each_other() -> None:
 
 def test_an_answer_that_nobody_expected_leaves_few_draws() -> None:
     means = torch.tensor([[-9.0], [-30.0], [-40.0], [-50.0]], dtype=DOUBLE)
-    ones = torch.ones(1, dtype=DOUBLE)
+    unit = torch.ones(1, dtype=DOUBLE)
     draws = ghk_update(
-        means, ones[:, None], 0 * ones, torch.inf * ones, torch.Generator()
+        means, unit[:, None], 0 * unit, torch.inf * unit, torch.Generator()
     )
     assert draws.chosen.tolist() == [0] * 4
     assert float(draws.share) == pytest.approx(0.25)

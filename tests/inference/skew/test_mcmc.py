@@ -49,12 +49,12 @@ def test_size_follows_a_direct_sum_over_lags() -> None:
     total = within * 19 / 20 + chains.mean(0).var()
     rho = 1 - (within - covariance) / total
     rho[0] = 1.0
-    time, least = -1.0, math.inf
+    time, smallest = -1.0, math.inf
     for pair in rho.view(-1, 2).sum(1).tolist():
         if pair < 0:
             break
-        least = min(least, pair)
-        time += 2 * least
+        smallest = min(smallest, pair)
+        time += 2 * smallest
     assert float(effective_sample_size(draws)) == pytest.approx(120 / time, rel=1e-10)
 
 

@@ -172,23 +172,23 @@ def test_density_is_that_of_the_unified_skew_normal() -> None:
     covar, factors = kernel(), factors_of(blocks)
     _, result = solve(covar, MEAN, factors)
     a = factors.rows.apply_matrix(torch.eye(4, dtype=torch.float64))
-    which = torch.tensor([0, 1])
+    places = torch.tensor([0, 1])
     gamma = a @ covar @ a.mT + torch.diag(factors.variance.detach())
     above_zero = torch.tensor([[0.0, math.inf]] * 2, dtype=torch.float64)
     skew = UnifiedSkewNormal(
         trunc=TruncatedMultivariateNormal(a @ MEAN, gamma, bounds=above_zero),
-        gauss=MultivariateNormal(MEAN[which], covar[which][:, which]),
-        cross_covariance_matrix=(a @ covar)[:, which],
+        gauss=MultivariateNormal(MEAN[places], covar[places][:, places]),
+        cross_covariance_matrix=(a @ covar)[:, places],
     )
-    means = (MEAN + (covar @ result.weights).mT)[:, which]
-    root = (covar @ result.factor.root())[which]
-    shared = covar[which][:, which] - root @ root.mT
+    means = (MEAN + (covar @ result.weights).mT)[:, places]
+    root = (covar @ result.factor.root())[places]
+    shared = covar[places][:, places] - root @ root.mT
     # A mixture of components with the draws' means.
-    at = torch.tensor([[-0.5, 0.5], [0.0, 0.3], [0.4, 1.2], [1.0, 0.6]]).double()
+    values = torch.tensor([[-0.5, 0.5], [0.0, 0.3], [0.4, 1.2], [1.0, 0.6]]).double()
     components = torch.distributions.MultivariateNormal(means.unsqueeze(1), shared)
-    densities = components.log_prob(at).exp()
+    densities = components.log_prob(values).exp()
     got, error = densities.mean(0), densities.std(0) / math.sqrt(DRAWS)
-    want = skew.log_prob(at).exp()
+    want = skew.log_prob(values).exp()
     assert bool(((got - want).abs() <= 4.5 * error).all())
     assert bool((error < 0.05 * want).all())
 

@@ -48,17 +48,20 @@ def solve(
         a, r = dense(boxes), boxes.variance
         centre = mean @ a.T
         gamma = a @ covar @ a.T + torch.diag(r)
-        left = 1 - r * result.sites.precision
-        tau, nu = result.sites.precision / left, result.sites.shift / left
+        cavity_ratio = 1 - r * result.sites.precision
+        tau, nu = (
+            result.sites.precision / cavity_ratio,
+            result.sites.shift / cavity_ratio,
+        )
         spread = torch.linalg.inv(torch.linalg.inv(gamma) + torch.diag_embed(tau))
         centre = centre + (spread @ (nu - tau * centre).unsqueeze(-1)).squeeze(-1)
         v = draws.truncated.movedim(0, -1)
         v = v - v.mean(-1, keepdim=True)
-        own = torch.linalg.cholesky(v @ v.mT / num_draws)
-        v = torch.linalg.cholesky(spread) @ torch.linalg.solve(own, v)
+        root = torch.linalg.cholesky(v @ v.mT / num_draws)
+        v = torch.linalg.cholesky(spread) @ torch.linalg.solve(root, v)
         v = v + centre.unsqueeze(-1)
-        seen = v - (mean @ a.T).unsqueeze(-1)
-        weights = a.T @ torch.linalg.solve(gamma, seen)
+        centred = v - (mean @ a.T).unsqueeze(-1)
+        weights = a.T @ torch.linalg.solve(gamma, centred)
         draws = replace(draws, truncated=v.movedim(-1, 0), weights=weights)
         motion = SkewTangent(boxes, mean, result, draws)
         return draws, motion, GaussianTangent(mean, result)

@@ -41,8 +41,8 @@ def test_moments_of_a_gaussian_are_exact(k: float) -> None:
     ratio = Quadratic(slope, k * torch.linalg.inv(covar))
     target = Target(ratio, torch.zeros(3, dtype=torch.float64), root)
     draws = normal(200, 3, seed=2) @ root.mT
-    found = steadied(draws[::2], draws, ratio.gradient(draws) @ covar, target, FEW)
-    mean, covariance = moments(found)
+    steady = steadied(draws[::2], draws, ratio.gradient(draws) @ covar, target, FEW)
+    mean, covariance = moments(steady)
     torch.testing.assert_close(mean, covar @ slope / (1 + k), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(covariance, covar / (1 + k), rtol=1e-9, atol=1e-9)
 
@@ -54,9 +54,9 @@ def test_few_draws_and_rows_that_follow_from_others_keep_their_covariance() -> N
         ratio = Quadratic(slope, torch.zeros_like(covar))
         target = Target(ratio, torch.zeros(3, dtype=torch.float64), root)
         draws = normal(count, root.shape[-1], seed=2) @ root.mT
-        found = steadied(draws, draws, ratio.gradient(draws) @ covar, target, FEW)
-        torch.testing.assert_close(moments(found)[0], covar @ slope)
-        torch.testing.assert_close(moments(found)[1], moments(draws)[1])
+        steady = steadied(draws, draws, ratio.gradient(draws) @ covar, target, FEW)
+        torch.testing.assert_close(moments(steady)[0], covar @ slope)
+        torch.testing.assert_close(moments(steady)[1], moments(draws)[1])
 
 
 def test_batches_and_fixed_rows() -> None:
@@ -68,8 +68,8 @@ def test_batches_and_fixed_rows() -> None:
     target = Target(Quadratic(mean[0], covar[0]), mean, root)
     together = steadied(draws[:30], draws, forces, target, FEW.expand(2))
     for i in range(2):
-        own = Target(target.log_ratio, mean[i], root[i])
-        alone = steadied(draws[:30, i], draws[:, i], forces[:, i], own, FEW)
+        element_target = Target(target.log_ratio, mean[i], root[i])
+        alone = steadied(draws[:30, i], draws[:, i], forces[:, i], element_target, FEW)
         torch.testing.assert_close(together[:, i], alone)
     torch.testing.assert_close(together[:, 1, 2], mean[1, 2].expand(30))
 
@@ -97,23 +97,23 @@ def test_the_error_of_a_mean_and_a_variance_is_that_of_the_force() -> None:
     # x - force has the variance that the share of the control leaves of x.
     apart = grid - force
     apart = apart - (weight * apart).sum()
-    left = (
+    remainder = (
         variance
         - (weight * apart * (grid - mean)).sum().square()
         / (weight * apart.square()).sum()
     )
-    assert float(left) < 0.02 * float(variance)
-    one = torch.ones(1, dtype=torch.float64)
-    target = Target(Win(1.0), 0 * one, one.unsqueeze(-1))
+    assert float(remainder) < 0.02 * float(variance)
+    unit = torch.ones(1, dtype=torch.float64)
+    target = Target(Win(1.0), 0 * unit, unit.unsqueeze(-1))
     means, variances = [], []
     for seed in range(20):
-        found = sample_latent(target, num_draws=256, generator=seeded(seed)).draws
-        means.append(found.mean())
-        variances.append(found.var(correction=0))
+        latent = sample_latent(target, num_draws=256, generator=seeded(seed)).draws
+        means.append(latent.mean())
+        variances.append(latent.var(correction=0))
     means, variances = torch.stack(means), torch.stack(variances)
     # Runs have 512 draws; five standard errors of the mean of 20 runs.
-    assert float((means.mean() - mean).abs()) < 5 * float((left / 512 / 20).sqrt())
-    assert float(means.std()) < 1.5 * float((left / 512).sqrt())
+    assert float((means.mean() - mean).abs()) < 5 * float((remainder / 512 / 20).sqrt())
+    assert float(means.std()) < 1.5 * float((remainder / 512).sqrt())
     # Of as many independent draws a variance scatters by sqrt(2 / n) of itself.
     plain = float(variance) * (2 / 256) ** 0.5
     assert float(variances.std()) < 0.3 * plain
@@ -122,12 +122,12 @@ def test_the_error_of_a_mean_and_a_variance_is_that_of_the_force() -> None:
 
 def test_a_wall_that_no_draw_felt_moves_nothing() -> None:
     """Positive values of a Gaussian, where only the force of its site was felt."""
-    one, draws = torch.ones(1, 1).double(), normal(4000, 1).abs()
-    site = Quadratic(0.5 * one[0], 0.5 * one)
-    target = Target(site, torch.zeros(1).double(), one)
+    unit, draws = torch.ones(1, 1).double(), normal(4000, 1).abs()
+    site = Quadratic(0.5 * unit[0], 0.5 * unit)
+    target = Target(site, torch.zeros(1).double(), unit)
     size = torch.tensor(2000.0).double()
-    found = steadied(draws, draws, site.gradient(draws), target, size)
-    torch.testing.assert_close(found, draws)
+    steady = steadied(draws, draws, site.gradient(draws), target, size)
+    torch.testing.assert_close(steady, draws)
 
 
 def test_thin_walls_leave_draws_where_they_are() -> None:
@@ -144,7 +144,7 @@ def test_thin_walls_leave_draws_where_they_are() -> None:
         seed=0,
     )
     with torch.no_grad():
-        found = model.posterior(X[:1])
+        posterior = model.posterior(X[:1])
     # Four standard errors of some two hundred effective draws, and of their variance.
-    assert abs(float(found.mean) + 6.94) < 4 * (70 / 200) ** 0.5
-    assert abs(float(found.variance) - 70) < 4 * 70 * (2 / 200) ** 0.5
+    assert abs(float(posterior.mean) + 6.94) < 4 * (70 / 200) ** 0.5
+    assert abs(float(posterior.variance) - 70) < 4 * 70 * (2 / 200) ** 0.5

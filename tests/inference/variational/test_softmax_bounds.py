@@ -50,13 +50,17 @@ def test_single_precision_is_flat_at_zero_too() -> None:
 def test_the_bound_is_below_and_touches(y, xi) -> None:
     y, xi = double(y), double(xi)
 
-    def bound(at):
-        return bound_intercept(xi) + 0.5 * at - bound_curvature(xi) * at.square()
+    def bound(parameters):
+        return (
+            bound_intercept(xi)
+            + 0.5 * parameters
+            - bound_curvature(xi) * parameters.square()
+        )
 
     slack = 20 * EPS * (1 + y.square() + xi.square())
     assert bool((bound(y) <= logsigmoid(y) + slack).all())
-    for at in (xi, -xi):
-        assert bool(((bound(at) - logsigmoid(at)).abs() <= slack).all())
+    for touching in (xi, -xi):
+        assert bool(((bound(touching) - logsigmoid(touching)).abs() <= slack).all())
 
 
 @in_turn("variance", [0.0, 1e-6, 0.3, 20.0])
@@ -94,9 +98,9 @@ def test_parameters_are_the_best_from_wherever_they_are_sought() -> None:
     variance = torch.rand(20, m, generator=generator, dtype=torch.float64).square()
     best = bound.best(mean, variance)
     step = torch.randn(best.shape, generator=generator, dtype=torch.float64)
-    most = bound.expected(best, mean, variance)
+    largest = bound.expected(best, mean, variance)
     for size in (1e-3, 1e-1):
-        assert (bound.expected(best + size * step, mean, variance) < most).all()
+        assert (bound.expected(best + size * step, mean, variance) < largest).all()
     for near in (best, best + step, best + 1e3, best - 1e8):
-        found = bound.best(mean, variance, near)
-        torch.testing.assert_close(found, best, rtol=1e-9, atol=1e-9)
+        parameters = bound.best(mean, variance, near)
+        torch.testing.assert_close(parameters, best, rtol=1e-9, atol=1e-9)

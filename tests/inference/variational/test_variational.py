@@ -48,12 +48,12 @@ def covariance(scale=4.0, points=POINTS):
 
 
 def factors_of(blocks, dtype=DOUBLE):
-    made = []
+    parts = []
     for block in blocks:
         pairs = isinstance(block, Comparisons)
         likelihood = PairwiseLogitLikelihood() if pairs else PlackettLuceLikelihood()
-        made.append(likelihood.to(dtype).factors(block, N))
-    return joint_factors(made)
+        parts.append(likelihood.to(dtype).factors(block, N))
+    return joint_factors(parts)
 
 
 def stages_of(blocks):
@@ -203,12 +203,12 @@ def test_duplicates_and_warm_starts() -> None:
     keep = [0, 1, 3]
     same_mean = MEAN.clone()
     same_mean[2] = same_mean[1]
-    whole = variational(covar, same_mean, factors)
+    large = variational(covar, same_mean, factors)
     small = variational(covar[keep][:, keep], same_mean[keep], merged)
-    torch.testing.assert_close(small.log_evidence, whole.log_evidence)
+    torch.testing.assert_close(small.log_evidence, large.log_evidence)
     torch.testing.assert_close(
         posterior(covar[keep][:, keep], same_mean[keep], small)[0],
-        posterior(covar, same_mean, whole)[0][keep],
+        posterior(covar, same_mean, large)[0][keep],
     )
 
 
@@ -221,9 +221,11 @@ def test_single_precision_agrees_with_double(scale) -> None:
     double = variational(covar, mean, factors_of(ANSWERS["sets"]))
     assert single.converged
     assert single.log_evidence.dtype == single.terms.weights.dtype == torch.float32
-    found = [posterior(covar, mean, result) for result in (single, double)]
-    deviation = found[1][1].diagonal().sqrt()
-    assert float(((found[0][0] - found[1][0]) / deviation).abs().max()) <= 1e-6
+    posteriors = [posterior(covar, mean, result) for result in (single, double)]
+    deviation = posteriors[1][1].diagonal().sqrt()
+    assert (
+        float(((posteriors[0][0] - posteriors[1][0]) / deviation).abs().max()) <= 1e-6
+    )
     evidence = single.log_evidence.double()
     torch.testing.assert_close(evidence, double.log_evidence, rtol=1e-7, atol=0)
 

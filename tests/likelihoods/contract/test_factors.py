@@ -46,9 +46,9 @@ def test_log_probability_and_derivatives(case) -> None:
 
 def check_log_probability(case, z, dtype, expected) -> None:
     factors = case.build(dtype).factors(case.feedback, 3)
-    at = torch.tensor([z], dtype=dtype)
-    third = factors.curvature_gradient(at, torch.ones_like(at))
-    got = factors.log_prob(at)
+    place = torch.tensor([z], dtype=dtype)
+    third = factors.curvature_gradient(place, torch.ones_like(place))
+    got = factors.log_prob(place)
     eps = torch.finfo(dtype).eps
     # In units of the noise: bounds there are seen with a relative rounding of eps, and
     # far from them the value is quadratic.
@@ -101,9 +101,11 @@ def test_log_partition_against_quadrature(case) -> None:
             assert number(value) == close, cavity
         if case.feedback in (WIN, TIE):
             ties = case.feedback is TIE
-            of = likelihood.tie_probability if ties else likelihood.win_probability
+            probability = (
+                likelihood.tie_probability if ties else likelihood.win_probability
+            )
             chance = pytest.approx(math.exp(expected[0]), rel=1e-8)
-            assert number(of(mean, variance)) == chance, cavity
+            assert number(probability(mean, variance)) == chance, cavity
 
 
 @each_dtype
@@ -112,11 +114,11 @@ def test_partition_at_extremes_shrinks_the_cavity(case, dtype) -> None:
     factors = case.build(dtype).factors(case.feedback, 3)
     for mean, variance in itertools.product((-800.0, 800.0), (1e-6, 1.0, 1e4)):
         cavity = torch.tensor([[mean], [variance]], dtype=dtype)
-        found = factors.log_partition(*cavity)
-        assert all(part.isfinite().all() for part in found), (mean, variance)
+        partition = factors.log_partition(*cavity)
+        assert all(part.isfinite().all() for part in partition), (mean, variance)
         # Log-concave: -1 / s < second <= 0, so sites have non-negative precision.
-        assert -1 / variance < number(found.second) <= 0, (mean, variance)
-        assert number(found.value) <= 0, (mean, variance)
+        assert -1 / variance < number(partition.second) <= 0, (mean, variance)
+        assert number(partition.value) <= 0, (mean, variance)
 
 
 @pytest.mark.parametrize("level", range(4))

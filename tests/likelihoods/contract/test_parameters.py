@@ -39,14 +39,16 @@ def test_gradient_in_parameters(case, name) -> None:
     points = itertools.product(
         (-800.0, -3.0, 0.1, 2.0, 800.0), (("log_prob", 0.0), ("log_partition", 0.8))
     )
-    for z, (what, variance) in points:
+    for z, (quantity, variance) in points:
         if variance and "noise" not in case.parameters:
             # Its partition has no closed form; tests of engines have its gradient.
             continue
         mean = torch.tensor([z], dtype=torch.float64)
-        arguments = (mean,) if what == "log_prob" else (mean, mean.new_tensor([0.8]))
+        arguments = (
+            (mean,) if quantity == "log_prob" else (mean, mean.new_tensor([0.8]))
+        )
         (got,) = torch.autograd.grad(
-            getattr(factors, what)(*arguments).value.sum(), raw, retain_graph=True
+            getattr(factors, quantity)(*arguments).value.sum(), raw, retain_graph=True
         )
         # A box under N(z, s): noise and cavity variances add, whatever the parameter.
         share = variance / case.items
@@ -59,7 +61,7 @@ def test_gradient_in_parameters(case, name) -> None:
             return mp.log(case.truth(mp.mpf(z), **changes))
 
         want = float(mp.diff(shifted, mp.mpf(value))) * slope
-        assert number(got) == pytest.approx(want, rel=1e-9, abs=1e-9), (z, what)
+        assert number(got) == pytest.approx(want, rel=1e-9, abs=1e-9), (z, quantity)
 
 
 @pytest.mark.parametrize(("case", "name"), parameter_cases(ENTRIES))
@@ -90,8 +92,8 @@ def test_priors_see_the_natural_value_and_make_it_learned(case, name) -> None:
     likelihood = case.build(**{f"{name}_prior": prior})
     assert getattr(likelihood, f"raw_{name}").requires_grad
     # Others may have a prior by default.
-    given = [entry for entry in likelihood.named_priors() if entry[2] is prior]
-    ((_, module, _, closure, setting),) = given
+    entries = [entry for entry in likelihood.named_priors() if entry[2] is prior]
+    ((_, module, _, closure, setting),) = entries
     assert torch.equal(closure(module), getattr(likelihood, name))
     setting(module, torch.tensor(0.4))
     assert number(getattr(likelihood, name)) == pytest.approx(0.4, rel=1e-6)
@@ -135,13 +137,13 @@ def test_batches_of_parameters_and_answers_equal_their_elements() -> None:
         factors = module.factors(Comparisons(pairs, ties), 3)
         together = factors.log_prob(factors.rows.apply(utilities)).value
         for i in range(2):
-            one = PairwiseProbitLikelihood(
+            element_likelihood = PairwiseProbitLikelihood(
                 *(
                     float(torch.as_tensor(p).expand(2)[i].to(torch.float32))
                     for p in (noise, threshold)
                 )
             ).double()
-            single = one.factors(Comparisons(pairs[i], ties), 3)
+            single = element_likelihood.factors(Comparisons(pairs[i], ties), 3)
             torch.testing.assert_close(
                 together[i], single.log_prob(single.rows.apply(utilities[i])).value,
                 rtol=1e-6, atol=1e-6,

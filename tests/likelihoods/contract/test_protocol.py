@@ -20,9 +20,9 @@ VARIANCES = torch.tensor([1e-6, 0.01, 0.5, 3.0, 400.0], dtype=DOUBLE)
 UTILITIES = torch.tensor([[0.3, -0.2, 1.0], [4.0, 0.0, 4.5]], dtype=DOUBLE)
 
 LIKELIHOODS = {
-    f"{type(made).__name__} of {type(cell.feedback).__name__}": made.double()
+    f"{type(instance).__name__} of {type(cell.feedback).__name__}": instance.double()
     for cell in CELLS
-    for made in [cell.likelihood()]
+    for instance in [cell.likelihood()]
 }
 each_likelihood = pytest.mark.parametrize(
     "likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS.keys()
@@ -69,9 +69,9 @@ def test_wins_and_ties_are_their_own_quadrature(likelihood) -> None:
                 method(MEANS, VARIANCES)
         return
     for name in ("win_probability", "tie_probability"):
-        own = getattr(likelihood, name)(MEANS, VARIANCES)
+        probability = getattr(likelihood, name)(MEANS, VARIANCES)
         by_default = getattr(PreferenceLikelihood, name)(likelihood, MEANS, VARIANCES)
-        torch.testing.assert_close(own, by_default, rtol=1e-8, atol=1e-9)
+        torch.testing.assert_close(probability, by_default, rtol=1e-8, atol=1e-9)
     wins = likelihood.win_probability(MEANS, VARIANCES)
     losses = likelihood.win_probability(-MEANS, VARIANCES)
     ties = likelihood.tie_probability(MEANS, VARIANCES)
@@ -86,12 +86,12 @@ def test_partitions_are_their_own_quadrature(case) -> None:
         with pytest.raises(UnsupportedFeedbackError, match="ties"):
             PreferenceLikelihood.factors(likelihood, case.feedback, 3)
         return
-    own = likelihood.factors(case.feedback, 3)
+    factors = likelihood.factors(case.feedback, 3)
     by_default = PreferenceLikelihood.factors(likelihood, case.feedback, 3)
-    sign = own.rows.coefficients.sum() if case.items == 1 else 1.0
+    sign = factors.rows.coefficients.sum() if case.items == 1 else 1.0
     mean = MEANS.expand(-1, len(VARIANCES)).reshape(-1, 1)
     variance = VARIANCES.expand(len(MEANS), -1).reshape(-1, 1)
-    want = own.log_partition(sign * mean, variance).value
+    want = factors.log_partition(sign * mean, variance).value
     # Below, a probability of failing is lost beside that of a valid trial.
     (likely,) = (want[:, 0] > -20).nonzero(as_tuple=True)
     got = by_default.log_partition(mean[likely], variance[likely]).value
@@ -129,10 +129,10 @@ def test_choices_and_orders_of_a_set_have_probability_one(likelihood) -> None:
 def test_likelihoods_without_sets_say_so(likelihood) -> None:
     if {Choices, Rankings} & likelihood.explains.keys():
         return
-    for method, what in (
+    for method, quantity in (
         (likelihood.log_choice_probability, "choice"),
         (likelihood.log_order_probability, "ranking"),
     ):
         name = type(likelihood).__name__
-        with pytest.raises(UnsupportedFeedbackError, match=f"{what} under {name}"):
+        with pytest.raises(UnsupportedFeedbackError, match=f"{quantity} under {name}"):
             method(UTILITIES)

@@ -99,8 +99,8 @@ def test_heavy_tails_with_a_lapse(mean: float, deviation: float) -> None:
     spread = moments[2] / moments[0] - shift**2
     want = math.log(moments[0]), shift / deviation, (spread - 1) / deviation**2
     rows = point_rows(torch.tensor([0]), 1, MEAN)
-    at = torch.tensor([[mean], [deviation**2]], dtype=DOUBLE)
-    got = DensityFactors(rows, density).log_partition(*at)
+    cavity = torch.tensor([[mean], [deviation**2]], dtype=DOUBLE)
+    got = DensityFactors(rows, density).log_partition(*cavity)
     for value, expected in zip(got, want, strict=True):
         assert float(value) == pytest.approx(float(expected), rel=1e-7, abs=1e-9)
 

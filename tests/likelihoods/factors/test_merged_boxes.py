@@ -25,11 +25,11 @@ def test_elements_of_a_batch_are_merged_by_themselves() -> None:
     mean = torch.linspace(-1, 1, 6).double().reshape(2, 3)
     variance = torch.linspace(0.2, 2, 6).double().reshape(2, 3)
     together = boxes_of(pairs).merged(None, row_groups)
-    found = together.tilted(mean, variance)
-    for element, own in enumerate(pairs):
-        alone = boxes_of([own]).merged(None, row_groups)
+    moments = together.tilted(mean, variance)
+    for element, element_pairs in enumerate(pairs):
+        alone = boxes_of([element_pairs]).merged(None, row_groups)
         expected = alone.tilted(mean[element : element + 1], variance[element])
-        for got, want in zip(found, expected, strict=True):
+        for got, want in zip(moments, expected, strict=True):
             torch.testing.assert_close(got[element], want[0], rtol=1e-9, atol=1e-9)
 
 
@@ -38,10 +38,10 @@ def test_one_element_of_answers_serves_every_element_of_means() -> None:
     together = boxes_of([[[0, 1], [2, 3], [0, 1], [1, 2]]]).merged(None, row_groups)
     mean = torch.linspace(-1, 1, 6).double().reshape(2, 3)
     variance = torch.linspace(0.2, 2, 3).double()
-    found = together.tilted(mean, variance)
+    moments = together.tilted(mean, variance)
     for element in range(2):
         expected = together.tilted(mean[element : element + 1], variance)
-        for got, want in zip(found, expected, strict=True):
+        for got, want in zip(moments, expected, strict=True):
             torch.testing.assert_close(got[element], want[0], rtol=1e-9, atol=1e-9)
 
 
@@ -56,13 +56,13 @@ def test_repeated_duels_of_any_noise_by_sums_over_a_fine_grid() -> None:
     merged = boxes.merged(counts, row_groups)
     mean = torch.tensor([-0.7, 0.4, 0.2, 1.1]).double()
     variance = torch.tensor([2.0, 0.5, 0.3, 0.8]).double()
-    found = merged.tilted(mean, variance)
+    moments = merged.tilted(mean, variance)
     # The rows 1 and 2 are one with three wins and a loss, and so are 4 and 5.
     wins = torch.tensor([2.0, 3.0, 40.0, 2.0]).double()
     losses = torch.tensor([0.0, 1.0, 0.0, 1.0]).double()
-    own = noise[torch.tensor([0, 1, 3, 4])]
+    row_noise = noise[torch.tensor([0, 1, 3, 4])]
     grid = torch.linspace(-12, 12, 100_001, dtype=torch.double).unsqueeze(-1)
-    z, scale = mean + variance.sqrt() * grid, own.rsqrt()
+    z, scale = mean + variance.sqrt() * grid, row_noise.rsqrt()
     logs = wins * torch.special.log_ndtr(z * scale)
     logs = logs + losses * torch.special.log_ndtr(-z * scale) - 0.5 * grid.square()
     value = logs.logsumexp(0) + torch.log((grid[1] - grid[0]) / (2 * torch.pi) ** 0.5)
@@ -75,9 +75,9 @@ def test_repeated_duels_of_any_noise_by_sums_over_a_fine_grid() -> None:
         (spread / variance - 1) / variance,
         spread / variance,
     )
-    for got, want in zip(found, expected, strict=True):
+    for got, want in zip(moments, expected, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-10)
-    (got,) = torch.autograd.grad(found.value.sum(), noise)
+    (got,) = torch.autograd.grad(moments.value.sum(), noise)
     (want,) = torch.autograd.grad(value.sum(), noise)
     # One answer of a row stands for the noise of all.
     row = torch.tensor([0, 1, 1, 2, 3, 3])
@@ -95,14 +95,14 @@ def test_rows_that_an_element_lacks_say_nothing() -> None:
     merged = boxes.merged(None, row_groups)
     mean, variance = torch.zeros(2, 4).double(), torch.ones(2, 4).double()
     moments = merged.tilted(mean, variance)
-    for found in moments[:3]:
-        assert found[1, 1:].eq(0).all()
+    for moment in moments[:3]:
+        assert moment[1, 1:].eq(0).all()
     assert moments.ratio[1, 1:].eq(1).all()
     # Of the integral of four wins, by mpmath.
     expected = [-1.204680076616300, -0.881981300852494]
-    found = moments.value[1].sum()
-    (slope,) = torch.autograd.grad(found, noise)
-    assert [found.item(), slope[1].sum().item()] == pytest.approx(expected, rel=1e-9)
+    moment = moments.value[1].sum()
+    (slope,) = torch.autograd.grad(moment, noise)
+    assert [moment.item(), slope[1].sum().item()] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("learned", [[0, 1], [0], [1]])
@@ -126,11 +126,11 @@ def test_equal_noises_of_two_blocks_have_gradients_of_their_own(learned) -> None
     assert factors.rows.num_rows == 1
     z = torch.linspace(-12, 12, 4001, dtype=torch.float64)
     density = torch.exp(-0.5 * (z - 0.7).square() / 1.5)
-    each = [
+    blocks = [
         torch.special.log_ndtr(side * z / noise.sqrt())
         for side, noise in zip((1, -1), noises, strict=True)
     ]
-    want = torch.autograd.grad((density * sum(each).exp()).sum().log(), wanted)
-    given = torch.tensor([[0.7], [1.5]], dtype=torch.float64)
-    got = torch.autograd.grad(factors.tilted(*given).value.sum(), wanted)
+    want = torch.autograd.grad((density * sum(blocks).exp()).sum().log(), wanted)
+    cavities = torch.tensor([[0.7], [1.5]], dtype=torch.float64)
+    got = torch.autograd.grad(factors.tilted(*cavities).value.sum(), wanted)
     torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)

@@ -110,7 +110,7 @@ def test_posterior_and_evidence_are_those_of_brute_force(engine, cell) -> None:
     if takes(engine, cell):
         check(engine, [cell])
         return
-    able = [other.__name__ for other in ENGINES if takes(other, cell)]
+    able = [candidate.__name__ for candidate in ENGINES if takes(candidate, cell)]
     with pytest.raises(UnsupportedFeedbackError) as error:
         build(engine, [cell])
     for name in (engine.__name__, type(cell.feedback).__name__, *able):

@@ -89,12 +89,12 @@ def test_moving_to_where_it_is_computes_nothing_anew(engine: Engine) -> None:
     """As BoTorch's analytic acquisition functions do at every call."""
     model = engine(POINTS, PAIRS)
     expected = model.posterior(NEW).mean
-    found = model.solution()
+    solution = model.solution()
     torch.testing.assert_close(model.to(NEW).posterior(NEW).mean, expected)
     model.posterior(NEW.expand(6, 4, 2))
     model.duel_probability(NEW[:1], NEW[1:])
-    assert model.solution() is found
-    assert model.to(torch.float32).solution() is not found
+    assert model.solution() is solution
+    assert model.to(torch.float32).solution() is not solution
 
 
 def test_construction_in_single_precision(engine: Engine) -> None:
@@ -107,9 +107,9 @@ def test_another_engine_has_another_solution(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
     before = model.posterior(NEW).mean
     by_ep = isinstance(engine.cls.engine, ExpectationPropagation)
-    other = Laplace() if by_ep else ExpectationPropagation()
-    model.engine = other
-    anew = type("Other", (PreferenceGP,), {"engine": other})(
+    replacement = Laplace() if by_ep else ExpectationPropagation()
+    model.engine = replacement
+    anew = type("Other", (PreferenceGP,), {"engine": replacement})(
         POINTS, PAIRS, likelihood=model.likelihood
     )
     hyperparameters = model.state_dict()
@@ -174,17 +174,19 @@ def test_a_copy_of_a_fitted_model_predicts_the_same_to_the_bit(
 ) -> None:
     model = fitted(engine)
     expected = moments(model.posterior(ASKED))
-    other = clone(model)
+    copied = clone(model)
     exact = {"rtol": 0, "atol": 0}
-    torch.testing.assert_close(moments(other.posterior(ASKED)), expected, **exact)
-    torch.testing.assert_close(other.datapoints, RAW, **exact)
-    assert torch.equal(other.comparisons, model.comparisons)
+    torch.testing.assert_close(moments(copied.posterior(ASKED)), expected, **exact)
+    torch.testing.assert_close(copied.datapoints, RAW, **exact)
+    assert torch.equal(copied.comparisons, model.comparisons)
     # And goes on as the other does, until it is changed.
     pair = torch.tensor([[0, 1]])
-    both = [m.condition_on_observations(ASKED[:2], pair) for m in (model, other)]
-    torch.testing.assert_close(*(moments(m.posterior(ASKED)) for m in both), **exact)
-    other.covar_module.outputscale = 5.0
-    other.set_train_data(RAW, PAIRS.flip(-1))
+    fantasies = [m.condition_on_observations(ASKED[:2], pair) for m in (model, copied)]
+    torch.testing.assert_close(
+        *(moments(m.posterior(ASKED)) for m in fantasies), **exact
+    )
+    copied.covar_module.outputscale = 5.0
+    copied.set_train_data(RAW, PAIRS.flip(-1))
     torch.testing.assert_close(moments(model.posterior(ASKED)), expected, **exact)
 
 
@@ -200,7 +202,7 @@ def test_draws_do_not_hang_on_what_was_asked_before() -> None:
 def test_a_state_dict_holds_no_data(engine: Engine) -> None:
     """BoTorch and Ax load hyper-parameters into models of newer data."""
     model, newer = fitted(engine), 30 * uniform(9, 2, seed=2) - 7
-    other, direct = normalised(engine, newer), normalised(engine, newer)
+    normalised_model, direct = normalised(engine, newer), normalised(engine, newer)
     state = through_a_file(model.state_dict(), weights_only=True)
     assert {name.split(".")[0] for name in state} <= {
         "covar_module",
@@ -210,15 +212,15 @@ def test_a_state_dict_holds_no_data(engine: Engine) -> None:
         # Where a sparse model looks from, which is part of its approximation.
         "inducing_points",
     }
-    other.load_state_dict(state)
-    torch.testing.assert_close(other.datapoints, newer, rtol=0, atol=0)
+    normalised_model.load_state_dict(state)
+    torch.testing.assert_close(normalised_model.datapoints, newer, rtol=0, atol=0)
     direct.covar_module.load_state_dict(model.covar_module.state_dict())
     direct.input_transform.load_state_dict(model.input_transform.state_dict())
     inducing = {n: t for n, t in state.items() if n == "inducing_points"}
     direct.load_state_dict(inducing, strict=False)
     expected = moments(direct.posterior(ASKED))
     torch.testing.assert_close(
-        moments(other.posterior(ASKED)), expected, rtol=0, atol=1e-6
+        moments(normalised_model.posterior(ASKED)), expected, rtol=0, atol=1e-6
     )
 
 
@@ -241,13 +243,13 @@ def scaled(width: float) -> InputTransform:
 def test_a_state_is_loaded_after_a_question_too(
     engine: Engine, first: InputTransform, second: InputTransform
 ) -> None:
-    model, other = (
+    model, generic_model = (
         engine.with_draws(128)(RAW, PAIRS, input_transform=copy.deepcopy(t)).eval()
         for t in (first, second)
     )
     before, _ = moments(model.posterior(ASKED))
-    model.load_state_dict(other.state_dict())
-    expected = moments(other.posterior(ASKED))
+    model.load_state_dict(generic_model.state_dict())
+    expected = moments(generic_model.posterior(ASKED))
     assert (expected[0] - before).abs().max() > 0.01
     # Engines that start elsewhere stop within this.
     torch.testing.assert_close(
@@ -256,11 +258,11 @@ def test_a_state_is_loaded_after_a_question_too(
 
 
 def test_a_model_is_copied_after_a_question_and_another_state(engine: Engine) -> None:
-    model, other = mixed(engine), mixed(engine)
-    other.mean_module.constant.data.fill_(0.7)
+    model, loaded = mixed(engine), mixed(engine)
+    loaded.mean_module.constant.data.fill_(0.7)
     model.eval().posterior(NEW)
-    model.load_state_dict(other.state_dict())
-    expected = other.eval().posterior(NEW)
+    model.load_state_dict(loaded.state_dict())
+    expected = loaded.eval().posterior(NEW)
     assert_same_posterior(engine, copy.deepcopy(model).posterior(NEW), expected)
 
 
@@ -278,19 +280,19 @@ def test_there_and_back_between_devices(engine: Engine) -> None:
 
 
 def test_seeds_are_the_only_source_of_draws() -> None:
-    one, same, other = (
+    draw, repeated, reseeded = (
         normalised(ENGINES[SkewPreferenceGP], seed=seed).posterior(ASKED).mean
         for seed in (3, 3, 4)
     )
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
+    assert torch.equal(draw, repeated)
+    assert not torch.equal(draw, reseeded)
 
 
 def used(model: PreferenceGP) -> list[Tensor]:
     """Everything that a model does but for drawing function values."""
     pair = torch.tensor([[0, 1]])
     conditioned = model.condition_on_observations(ASKED[:2], pair)
-    found = [
+    evidences = [
         model.log_evidence().detach(),
         *moments(model.posterior(ASKED)),
         model.posterior(ASKED, observation_noise=True).variance.detach(),
@@ -300,7 +302,7 @@ def used(model: PreferenceGP) -> list[Tensor]:
         *moments(conditioned.posterior(ASKED)),
     ]
     model.set_train_data(comparisons=answers(RAW, 3))
-    return [*found, *moments(model.posterior(ASKED))]
+    return [*evidences, *moments(model.posterior(ASKED))]
 
 
 def test_global_random_numbers_are_neither_used_nor_touched(engine: Engine) -> None:
@@ -319,18 +321,18 @@ def test_global_random_numbers_are_neither_used_nor_touched(engine: Engine) -> N
 def test_who_asks_in_inference_mode_leaves_derivatives_to_others(
     engine: Engine, transform: InputTransform | None
 ) -> None:
-    asked, other = (
+    first_model, second_model = (
         engine.with_draws(128)(POINTS, PAIRS, input_transform=copy.deepcopy(transform))
         for _ in range(2)
     )
     with torch.inference_mode():
-        asked.posterior(NEW).variance.sum()
-        asked.log_evidence()
-    found = []
-    for model in (asked, other):
+        first_model.posterior(NEW).variance.sum()
+        first_model.log_evidence()
+    errors = []
+    for model in (first_model, second_model):
         X = NEW.clone().requires_grad_()
         posterior = model.posterior(X)
         value = (posterior.mean + posterior.variance).sum() + model.log_evidence()
-        given = [X, *(p for p in model.parameters() if p.requires_grad)]
-        found.append(torch.autograd.grad(value, given))
-    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+        leaves = [X, *(p for p in model.parameters() if p.requires_grad)]
+        errors.append(torch.autograd.grad(value, leaves))
+    torch.testing.assert_close(*errors, rtol=1e-5, atol=1e-6)

@@ -93,14 +93,16 @@ def test_near_duplicates_are_almost_duplicates(engine: Engine, distance: float) 
     """Three points that are close, compared with others and with each other."""
     away = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE)
     pairs = torch.tensor([[0, 3], [4, 1], [2, 5], [0, 1], [2, 0], [1, 2]])
-    near, same = (
+    near, equal_model = (
         engine(torch.cat([X + d * away, POINTS[1:4]]), pairs, covar_module=kernel())
         for d in (distance, 0.0)
     )
     # Utilities of points at this distance differ by about five distances in deviation.
     allowed = 20 * distance + 1e-6
-    assert_same_posterior(engine, near.posterior(NEW), same.posterior(NEW), allowed)
-    evidences = [model.train().log_evidence() for model in (near, same)]
+    assert_same_posterior(
+        engine, near.posterior(NEW), equal_model.posterior(NEW), allowed
+    )
+    evidences = [model.train().log_evidence() for model in (near, equal_model)]
     torch.testing.assert_close(*evidences, rtol=0, atol=allowed)
 
 

@@ -176,9 +176,9 @@ def test_fitting_model_batches() -> None:
 
 @pytest.mark.parametrize("batch", [3, 4])  # As many as there are cut points, too.
 def test_a_prior_on_numbers_that_batches_share_counts_in_each_batch(batch) -> None:
-    told = torch.tensor([0, 1, 2, 3, 4, 2]).expand(batch, 6)
-    levels = OrdinalRatings(torch.arange(6).expand(batch, 6), told, 5)
-    cutpoints, found = torch.tensor([-1.0, -0.2, 0.5, 2.0], dtype=torch.double), []
+    answered_levels = torch.tensor([0, 1, 2, 3, 4, 2]).expand(batch, 6)
+    levels = OrdinalRatings(torch.arange(6).expand(batch, 6), answered_levels, 5)
+    cutpoints, slopes = torch.tensor([-1.0, -0.2, 0.5, 2.0], dtype=torch.double), []
     for deviation in (1.0, 2.0):
         likelihood = OrdinalProbitLikelihood(
             cutpoints=cutpoints, cutpoints_prior=NormalPrior(0.0, deviation)
@@ -188,16 +188,18 @@ def test_a_prior_on_numbers_that_batches_share_counts_in_each_batch(batch) -> No
             points.expand(batch, 6, 1), feedback=[levels], likelihood=likelihood
         )
         mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-        found.append(mll.log_posterior().detach())
+        slopes.append(mll.log_posterior().detach())
     square = float(cutpoints.square().sum())
     expected = square / 8 - square / 2 + 4 * math.log(2)
-    assert (found[0] - found[1]).tolist() == pytest.approx([expected] * batch, rel=1e-5)
+    assert (slopes[0] - slopes[1]).tolist() == pytest.approx(
+        [expected] * batch, rel=1e-5
+    )
 
 
 def test_a_prior_on_numbers_of_each_batch_counts_there_alone() -> None:
-    told = torch.tensor([0, 1, 2, 2]).expand(2, 4)
-    levels = OrdinalRatings(torch.arange(4).expand(2, 4), told, 3)
-    cutpoints, found = torch.tensor([[-1.0, 0.5], [0.2, 3.0]]).double(), []
+    answered_levels = torch.tensor([0, 1, 2, 2]).expand(2, 4)
+    levels = OrdinalRatings(torch.arange(4).expand(2, 4), answered_levels, 3)
+    cutpoints, slopes = torch.tensor([[-1.0, 0.5], [0.2, 3.0]]).double(), []
     for deviation in (1.0, 2.0):
         likelihood = OrdinalProbitLikelihood(
             cutpoints=cutpoints, cutpoints_prior=NormalPrior(0.0, deviation)
@@ -207,7 +209,7 @@ def test_a_prior_on_numbers_of_each_batch_counts_there_alone() -> None:
             points.expand(2, 4, 1), feedback=[levels], likelihood=likelihood
         )
         mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
-        found.append(mll.log_posterior().detach())
+        slopes.append(mll.log_posterior().detach())
     squares = cutpoints.square().sum(-1)
     expected = squares / 8 - squares / 2 + 2 * math.log(2)
-    torch.testing.assert_close(found[0] - found[1], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(slopes[0] - slopes[1], expected, rtol=0, atol=1e-6)

@@ -75,15 +75,17 @@ def asked() -> list[tuple[str, Call]]:
         EPPreferenceGP(POINTS, PAIRS),
         PlackettLuceRegression(POINTS, PAIRS),
     )
-    found = [
+    result = [
         ("X", GroupUtility(rated, torch.zeros(1)).posterior),
         ("X", HallucinatedModel(model).posterior),
         ("X", lambda x: log_validity_probability(valid, x)),
         ("X", lambda x: choice_probability(regression, x)),
     ]
-    for each in (model, SkewPreferenceGP(POINTS, PAIRS), regression):
-        found += [(name, call) for name, calls in doors(each).items() for call in calls]
-    return found
+    for tested in (model, SkewPreferenceGP(POINTS, PAIRS), regression):
+        result += [
+            (name, call) for name, calls in doors(tested).items() for call in calls
+        ]
+    return result
 
 
 @pytest.mark.parametrize("kind", WRONG)
@@ -115,16 +117,16 @@ def test_double_points_of_further_answers_about_a_single_model(engine: Engine) -
         model.condition_on_observations(NEW, PAIR)
     with pytest.raises(FeedbackError, match=re.escape("datapoints.to(torch.float32)")):
         model.set_train_data(POINTS)
-    more = model.condition_on_observations(NEW.float(), PAIR)
-    assert {t.dtype for t in (*more.parameters(), *more.train_inputs)} == {
+    fantasy = model.condition_on_observations(NEW.float(), PAIR)
+    assert {t.dtype for t in (*fantasy.parameters(), *fantasy.train_inputs)} == {
         torch.float32
     }
 
 
 def test_single_points_of_further_answers_about_a_double_model(engine: Engine) -> None:
     model, single = engine(POINTS, PAIRS), NEW.float()
-    more = model.condition_on_observations(single, PAIR)
-    assert torch.equal(more.datapoints[len(POINTS) :], single.double())
+    fantasy = model.condition_on_observations(single, PAIR)
+    assert torch.equal(fantasy.datapoints[len(POINTS) :], single.double())
     model.set_train_data(POINTS.float())
     assert torch.equal(model.datapoints, POINTS.float().double())
     assert model.posterior(NEW).mean.dtype == torch.float64
@@ -133,11 +135,11 @@ def test_single_points_of_further_answers_about_a_double_model(engine: Engine) -
 def test_a_model_of_nothing_takes_the_precision_of_its_first_data(
     engine: Engine,
 ) -> None:
-    for first, other in (
+    for first, reference in (
         (torch.float32, torch.float64),
         (torch.float64, torch.float32),
     ):
-        model = engine().to(other)
+        model = engine().to(reference)
         model.set_train_data(POINTS.to(first), PAIRS)
         assert {t.dtype for t in (*model.parameters(), *model.train_inputs)} == {first}
 
@@ -145,11 +147,15 @@ def test_a_model_of_nothing_takes_the_precision_of_its_first_data(
 def test_single_points_of_a_double_model(engine: Engine) -> None:
     """BoTorch's tests of PairwiseMCPosteriorVariance ask for them."""
     model, single = engine(POINTS, PAIRS), NEW.float()
-    found, expected = (moments(model.posterior(x)) for x in (single, single.double()))
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-    for other in (NEW[:1], NEW[:1].float()):
-        win = model.duel_probability(single, other)
-        assert torch.equal(win, model.duel_probability(single.double(), other.double()))
+    first_moments, expected = (
+        moments(model.posterior(x)) for x in (single, single.double())
+    )
+    assert all(torch.equal(a, b) for a, b in zip(first_moments, expected, strict=True))
+    for points in (NEW[:1], NEW[:1].float()):
+        win = model.duel_probability(single, points)
+        assert torch.equal(
+            win, model.duel_probability(single.double(), points.double())
+        )
 
 
 def test_batches_broadcast_and_points_are_not_read(engine: Engine) -> None:

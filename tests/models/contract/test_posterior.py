@@ -48,13 +48,15 @@ def test_new_points_follow_from_those_of_answers_by_regression(
     model.set_train_data(points)
     x = torch.cat([NEW, points[:2]])
     with torch.no_grad():
-        known, found = (moments(model.posterior(at)) for at in (points, x))
+        first_moments, second_moments = (
+            moments(model.posterior(inputs)) for inputs in (points, x)
+        )
         prior = kernel()(torch.cat([x, points])).to_dense()
     n = len(x)
     gain = torch.linalg.solve(prior[n:, n:], prior[n:, :n]).mT
-    mean = 0.4 + gain @ (known[0] - 0.4)
-    covariance = prior[:n, :n] - gain @ (prior[n:, n:] - known[1]) @ gain.mT
-    torch.testing.assert_close(found, (mean, covariance), rtol=0, atol=1e-7)
+    mean = 0.4 + gain @ (first_moments[0] - 0.4)
+    covariance = prior[:n, :n] - gain @ (prior[n:, n:] - first_moments[1]) @ gain.mT
+    torch.testing.assert_close(second_moments, (mean, covariance), rtol=0, atol=1e-7)
 
 
 def test_t_batches_equal_loops(engine: Engine) -> None:
@@ -64,17 +66,19 @@ def test_t_batches_equal_loops(engine: Engine) -> None:
     assert mean.shape == (3, 2, 4)
     for i in range(3):
         for j in range(2):
-            one = moments(model.posterior(x[i, j]))
-            torch.testing.assert_close(mean[i, j], one[0])
-            torch.testing.assert_close(covariance[i, j], one[1])
+            moments_of_point = moments(model.posterior(x[i, j]))
+            torch.testing.assert_close(mean[i, j], moments_of_point[0])
+            torch.testing.assert_close(covariance[i, j], moments_of_point[1])
 
 
 def test_outputs(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
     assert model.num_outputs == 1
     plain = moments(model.posterior(NEW))
-    for same in (model.posterior(NEW, output_indices=[0]), model.subset_output([0])):
-        posterior = same if not isinstance(same, PreferenceGP) else same.posterior(NEW)
+    for copied in (model.posterior(NEW, output_indices=[0]), model.subset_output([0])):
+        posterior = (
+            copied if not isinstance(copied, PreferenceGP) else copied.posterior(NEW)
+        )
         torch.testing.assert_close(moments(posterior), plain)
     with pytest.raises(UnsupportedError, match="output"):
         model.posterior(NEW, output_indices=[1])
@@ -94,10 +98,16 @@ def test_observation_noise_adds_the_noise_of_one_item(engine: Engine) -> None:
         noisy[1], covariance + noise * torch.eye(4, dtype=DOUBLE)
     )
     levels = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=DOUBLE)
-    given = moments(model.posterior(NEW, observation_noise=levels.unsqueeze(-1)))
-    torch.testing.assert_close(given[1], covariance + torch.diag(levels))
-    one = moments(model.posterior(NEW, observation_noise=levels[1:2].unsqueeze(-1)))
-    torch.testing.assert_close(one[1], covariance + 0.2 * torch.eye(4, dtype=DOUBLE))
+    noisy_moments = moments(
+        model.posterior(NEW, observation_noise=levels.unsqueeze(-1))
+    )
+    torch.testing.assert_close(noisy_moments[1], covariance + torch.diag(levels))
+    noisy_point = moments(
+        model.posterior(NEW, observation_noise=levels[1:2].unsqueeze(-1))
+    )
+    torch.testing.assert_close(
+        noisy_point[1], covariance + 0.2 * torch.eye(4, dtype=DOUBLE)
+    )
 
 
 def test_noise_of_model_batches(engine: Engine) -> None:
@@ -179,10 +189,10 @@ def test_duel_posterior_is_the_difference_of_the_joint_posterior(
     engine: Engine,
 ) -> None:
     model = mixed(engine)
-    x, one, each = NEW[:2], NEW[3:], uniform(2, 2, seed=7)
+    x, point, points = NEW[:2], NEW[3:], uniform(2, 2, seed=7)
     for reference, sign in (
-        (one, torch.tensor([[1, 0, -1], [0, 1, -1]])),
-        (each, torch.tensor([[1, 0, -1, 0], [0, 1, 0, -1]])),
+        (point, torch.tensor([[1, 0, -1], [0, 1, -1]])),
+        (points, torch.tensor([[1, 0, -1, 0], [0, 1, 0, -1]])),
     ):
         mean, covariance = moments(model.posterior(torch.cat([x, reference])))
         contrast = sign.to(mean)
@@ -204,8 +214,8 @@ def test_a_point_differs_from_itself_by_nothing(engine: Engine) -> None:
     duel = model.duel_posterior(NEW, NEW[1:2])
     samples = duel.rsample(torch.Size([3]))
     assert samples[:, 1].abs().max().item() < 1e-7
-    both = model.posterior(NEW[[0, 1, 0]]).rsample(torch.Size([3]))
-    torch.testing.assert_close(both[:, 0], both[:, 2])
+    joint_samples = model.posterior(NEW[[0, 1, 0]]).rsample(torch.Size([3]))
+    torch.testing.assert_close(joint_samples[:, 0], joint_samples[:, 2])
 
 
 @pytest.mark.parametrize("logit", [False, True], ids=["probit", "logit"])

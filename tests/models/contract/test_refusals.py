@@ -47,10 +47,10 @@ def test_a_model_that_did_not_converge_says_so(engine: Engine) -> None:
         model.train().log_evidence()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InferenceWarning)
-        known = model.diagnostics()
-    assert known["converged"] is False
-    assert known["iterations"] <= 2
-    assert known["residual"] > 1e-3
+        diagnostics = model.diagnostics()
+    assert diagnostics["converged"] is False
+    assert diagnostics["iterations"] <= 2
+    assert diagnostics["residual"] > 1e-3
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -90,28 +90,28 @@ def test_what_is_no_number_is_never_called_converged(
             warnings.simplefilter("always")
             try:
                 posterior = model.posterior(NEW)
-                found = [model.log_evidence(), posterior.mean, posterior.variance]
-                known = model.diagnostics()
+                evidences = [model.log_evidence(), posterior.mean, posterior.variance]
+                diagnostics = model.diagnostics()
             except PrecisionError:
                 continue
-        if not all(bool(part.isfinite().all()) for part in found):
-            assert not known["converged"], name
+        if not all(bool(part.isfinite().all()) for part in evidences):
+            assert not diagnostics["converged"], name
             assert any(w.category is InferenceWarning for w in caught), name
 
 
 def test_diagnostics_of_a_converged_model(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
-    known = model.diagnostics()
-    assert known["converged"] is True
-    assert known["iterations"] >= 1
-    assert 0 <= known["residual"] < 1e-5
+    diagnostics = model.diagnostics()
+    assert diagnostics["converged"] is True
+    assert diagnostics["iterations"] >= 1
+    assert 0 <= diagnostics["residual"] < 1e-5
     torch.testing.assert_close(
-        known["log_evidence"], engine(POINTS, PAIRS).log_evidence().detach()
+        diagnostics["log_evidence"], engine(POINTS, PAIRS).log_evidence().detach()
     )
     if engine.num_draws is not None:
-        assert known["num_draws"] == engine.num_draws
-        assert known["effective_sample_size"] >= engine.num_draws
-        assert known["r_hat"] < 1.05
+        assert diagnostics["num_draws"] == engine.num_draws
+        assert diagnostics["effective_sample_size"] >= engine.num_draws
+        assert diagnostics["r_hat"] < 1.05
 
 
 def test_sampling_that_did_not_converge_says_so(
@@ -196,8 +196,8 @@ def test_answers_of_an_iterator_are_all_heard() -> None:
     model.set_train_data(feedback=iter([]))
     model.set_train_data(POINTS, PAIRS)
     assert len(model.feedback) == 1
-    more = map(copy, [Comparisons(PAIRS)])
-    assert len(model.condition_on_observations(POINTS, more).comparisons) == 12
+    blocks = map(copy, [Comparisons(PAIRS)])
+    assert len(model.condition_on_observations(POINTS, blocks).comparisons) == 12
 
 
 VARIANCES = torch.tensor([[1.0], [1.0], [1.0], [0.0]], dtype=torch.float64)
@@ -250,10 +250,10 @@ def test_an_evidence_that_is_no_number_is_not_converged(engine: Engine) -> None:
     """Whatever the residual says."""
     model = engine(POINTS, PAIRS)
     solution = model.solution()
-    found = getattr(solution, "approximation", solution)
-    broken = replace(found, evidence=torch.tensor(torch.nan))
-    assert found.converged
-    if solution is not found:
+    gaussian = getattr(solution, "approximation", solution)
+    broken = replace(gaussian, evidence=torch.tensor(torch.nan))
+    assert gaussian.converged
+    if solution is not gaussian:
         broken = replace(solution, ep_solution=broken)
     assert broken.diagnostics()["converged"] is False
     with pytest.warns(InferenceWarning, match=r"log evidence is \[nan\], not finite"):

@@ -164,8 +164,11 @@ def test_raters_have_the_draws_of_their_posterior(kind: Any, by_features: bool) 
     stimuli = points(3, 3) / 10
     # A rater who answered, another, and one never met; equal stimuli once.
     raters = torch.tensor([[0.0], [1.0], [7.0]]).double()
-    one, others = at_raters(stimuli[:1], raters), at_raters(stimuli[1:], raters[:1])
-    new = torch.cat([one, others])
+    first_points, second_points = (
+        at_raters(stimuli[:1], raters),
+        at_raters(stimuli[1:], raters[:1]),
+    )
+    new = torch.cat([first_points, second_points])
     values, posterior = samples(model, new, sets=20), model.posterior(new)
     check_sample(values, posterior.mean, covariance_of(posterior))
     group = GroupUtility(model, raters)
@@ -215,9 +218,9 @@ class ExactFeatures(FeatureMap):
 
 def widened_model() -> EPPreferenceGP:
     """One rating is held for unlikely by the others: its site has no precision."""
-    told = Ratings(torch.tensor([2, 2, 2]), torch.tensor([0.99, 0.97, 0.02]))
+    ratings = Ratings(torch.tensor([2, 2, 2]), torch.tensor([0.99, 0.97, 0.02]))
     likelihood = BetaRatingLikelihood(20.0)
-    model = EPPreferenceGP(points(6, 1) / 10, feedback=[told], likelihood=likelihood)
+    model = EPPreferenceGP(points(6, 1) / 10, feedback=[ratings], likelihood=likelihood)
     model.covar_module.outputscale = 2.0
     (X,) = model.eval().train_inputs
     with torch.no_grad():
@@ -312,12 +315,12 @@ def test_path_models_evaluate_any_shape(name: str) -> None:
     model = THOMPSON[name]()
     members = model.batch_shape
     with manual_seed(3):
-        one = get_matheron_path_model(model)
+        path_model = get_matheron_path_model(model)
         several = get_matheron_path_model(model, sample_shape=torch.Size([5]))
     X = points(12, 4).view(3, 4, 2) / 10
-    together = one(X)
+    together = path_model(X)
     assert together.shape == (3, *members, 4, 1)
-    torch.testing.assert_close(one(X[1]), together[1])
+    torch.testing.assert_close(path_model(X[1]), together[1])
     assert several(X[0]).shape == (5, *members, 4, 1)
     torch.testing.assert_close(several(X[0])[..., 2:, :], several(X[0, 2:]))
 

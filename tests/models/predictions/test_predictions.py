@@ -84,9 +84,9 @@ def test_options_are_chosen_as_often_as_draws_say(engine, cell) -> None:
         torch.manual_seed(2)
         utilities = model.posterior(X).rsample(torch.Size([20_000])).squeeze(-1)
     each_of_them = Choices(torch.arange(4).expand(4, 4), torch.arange(4))
-    each = log_probabilities(utilities, each_of_them, law).exp()
-    error = 4 * each.std(0) * (20_000**-0.5 + 2048**-0.5)
-    assert bool(((got - each.mean(0)).abs() < error).all())
+    likelihoods = log_probabilities(utilities, each_of_them, law).exp()
+    error = 4 * likelihoods.std(0) * (20_000**-0.5 + 2048**-0.5)
+    assert bool(((got - likelihoods.mean(0)).abs() < error).all())
     assert float(got.sum()) == pytest.approx(1.0, abs=1e-9)
 
 
@@ -235,18 +235,18 @@ def answer_moments(moments: Moments) -> list[tuple[float, Tensor, Tensor]]:
     row[ONE[0]], row[ONE[1]] = 1.0, -1.0
     variance = float(row @ covariance @ row)
     slope = covariance @ row / variance
-    rest = covariance - variance * torch.outer(slope, slope)
-    found = []
+    residual_covariance = covariance - variance * torch.outer(slope, slope)
+    errors = []
     for sign in (1, -1):
         parts = []
         for mean in moments.means:
             step = torch.linspace(-12, 12, 2_001, dtype=DOUBLE) * math.sqrt(variance)
             weight = torch.from_numpy(norm.pdf(step, scale=math.sqrt(variance)))
             noise = math.sqrt(2 * LINK.noise)
-            said = norm.cdf(sign * (float(mean @ row) + step.numpy()) / noise)
-            weight = weight * torch.from_numpy(said)
+            cdf = norm.cdf(sign * (float(mean @ row) + step.numpy()) / noise)
+            weight = weight * torch.from_numpy(cdf)
             f = mean + step.unsqueeze(-1) * slope
-            second = f.unsqueeze(-1) * f.unsqueeze(-2) + rest
+            second = f.unsqueeze(-1) * f.unsqueeze(-2) + residual_covariance
             integrals = [
                 torch.trapezoid(values.flatten(1).T * weight, step)
                 for values in (torch.ones_like(f[:, :1]), f, second)
@@ -255,8 +255,8 @@ def answer_moments(moments: Moments) -> list[tuple[float, Tensor, Tensor]]:
         p, first, second = (
             torch.stack(parts).mean(0).split([1, len(row), len(row) ** 2])
         )
-        found.append((float(p), first / p, second.view(len(row), -1) / p))
-    return found
+        errors.append((float(p), first / p, second.view(len(row), -1) / p))
+    return errors
 
 
 def test_one_duel_leaves_the_covariance_that_is_expected_after_its_answer() -> None:
@@ -277,8 +277,8 @@ def dense_conditioning(moments: Moments, noise: list[float]) -> Tensor:
     A[0, 0] = A[1, 1] = 1.0
     A[0, 2] = A[1, 3] = -1.0
     total = moments.covariance + moments.means.T.cov(correction=0)
-    seen = A @ total @ A.T + torch.tensor(noise, dtype=DOUBLE).diag()
-    return total - total @ A.T @ seen.inverse() @ A @ total
+    row_covariance = A @ total @ A.T + torch.tensor(noise, dtype=DOUBLE).diag()
+    return total - total @ A.T @ row_covariance.inverse() @ A @ total
 
 
 @pytest.mark.parametrize("components", [1, 4])
@@ -318,8 +318,8 @@ def test_a_mixture_is_as_sure_of_the_difference_as_the_answer_makes_it() -> None
     )
     before = SkewNormalPosterior(moments.means, moments.covariance)
     means, covariance = shared_covariance_mixture(awaiting_answers(before, LINK, *ONE))
-    found = row @ covariance @ row + (means @ row).var(correction=0)
-    assert float(found) == pytest.approx(expected, rel=1e-7)
+    row_variance = row @ covariance @ row + (means @ row).var(correction=0)
+    assert float(row_variance) == pytest.approx(expected, rel=1e-7)
 
 
 @pytest.mark.parametrize("components", [1, 3])
@@ -330,8 +330,12 @@ def test_awaited_answers_of_a_batch(components: int) -> None:
     after = awaiting_answers(before, ProbitLink(noise), *TWO)
     for i in range(2):
         for j in range(3):
-            one = SkewNormalPosterior(moments.means[:, i, j], moments.covariance[i, j])
-            alone = awaiting_answers(one, ProbitLink(float(noise[j])), *TWO)
+            element_posterior = SkewNormalPosterior(
+                moments.means[:, i, j], moments.covariance[i, j]
+            )
+            alone = awaiting_answers(
+                element_posterior, ProbitLink(float(noise[j])), *TWO
+            )
             expected = alone.component_covariance
             torch.testing.assert_close(after.component_covariance[i, j], expected)
             torch.testing.assert_close(
@@ -347,14 +351,14 @@ def test_the_same_options_and_the_same_duel_again() -> None:
     for link in (LINK, ProbitLink(0.0)):
         unmoved = awaiting_answers(before, link, *itself).covariance_matrix
         torch.testing.assert_close(unmoved, moments.covariance)
-        left = [
+        remaining_moments = [
             awaiting_answers(before, link, *(x.repeat(n) for x in ONE))
             for n in (1, 2, 3)
         ]
         variances = [
             float(p.variance[0] + p.variance[2] - 2 * p.covariance_matrix[0, 2])
-            for p in left
+            for p in remaining_moments
         ]
-        taken = -torch.tensor(variances).diff()
-        assert bool((taken > 0).all())
-        assert taken[1] < taken[0]
+        gains = -torch.tensor(variances).diff()
+        assert bool((gains > 0).all())
+        assert gains[1] < gains[0]

@@ -52,11 +52,15 @@ def answers(*numbers: int) -> list[Comparisons | Rankings]:
         [r * NUM_ITEMS + torch.randperm(NUM_ITEMS, generator=generator) for _ in "abc"]
         for r in numbers
     ]
-    pairs = [order[:2] for r, own in enumerate(drawn) for order in own[: r + 1]]
-    ties = torch.stack([own[2][2:4] for own in drawn[1:]])
-    orders = torch.stack([own[0][:4] for own in drawn[-2:]])
-    more = [torch.tensor([35, 1]), torch.tensor([0, 1])] if 0 in numbers else []
-    return [Comparisons(torch.stack([*pairs, *more]), ties), Rankings(orders)]
+    pairs = [
+        order[:2]
+        for r, rater_orders in enumerate(drawn)
+        for order in rater_orders[: r + 1]
+    ]
+    ties = torch.stack([rater_orders[2][2:4] for rater_orders in drawn[1:]])
+    orders = torch.stack([rater_orders[0][:4] for rater_orders in drawn[-2:]])
+    blocks = [torch.tensor([35, 1]), torch.tensor([0, 1])] if 0 in numbers else []
+    return [Comparisons(torch.stack([*pairs, *blocks]), ties), Rankings(orders)]
 
 
 # The last rater has a number and says nothing.
@@ -88,10 +92,10 @@ def dense(model: CrowdPreferenceGP) -> EPPreferenceGP:
 def test_the_posterior_is_that_of_the_dense_model() -> None:
     model, exact = crowd(), dense(crowd())
     for X in (NEW, NEW.reshape(3, 2, 3), POINTS[28:]):
-        found, expected = model.posterior(X), exact.posterior(X)
+        posterior, expected = model.posterior(X), exact.posterior(X)
         # Each stops where moments match to 1e-7 posterior deviations.
-        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-7)
-        covariance = found.distribution.covariance_matrix
+        torch.testing.assert_close(posterior.mean, expected.mean, rtol=0, atol=1e-7)
+        covariance = posterior.distribution.covariance_matrix
         truth = expected.distribution.covariance_matrix
         torch.testing.assert_close(covariance, truth, rtol=0, atol=1e-7)
     for noisy in (False, True):
@@ -117,18 +121,18 @@ def test_raters_of_any_number_of_answers_share_buckets(monkeypatch) -> None:
     sizes = [(part.rows < noise.num_rows).sum(-1) for part in noise.parts]
     assert len(sizes) > 2
     assert all(bool((of_part >= 0.8 * of_part.max()).all()) for of_part in sizes[1:])
-    found, expected = model.posterior(NEW), exact.posterior(NEW)
-    torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-7)
+    posterior, expected = model.posterior(NEW), exact.posterior(NEW)
+    torch.testing.assert_close(posterior.mean, expected.mean, rtol=0, atol=1e-7)
     torch.testing.assert_close(
-        found.distribution.covariance_matrix,
+        posterior.distribution.covariance_matrix,
         expected.distribution.covariance_matrix,
         rtol=0,
         atol=1e-7,
     )
     evidences, slopes = [], []
-    for each in (model, exact):
-        raw = [p for _, p in sorted(each.named_parameters()) if p.requires_grad]
-        evidences.append(each.log_evidence())
+    for tested in (model, exact):
+        raw = [p for _, p in sorted(tested.named_parameters()) if p.requires_grad]
+        evidences.append(tested.log_evidence())
         slopes.append(torch.autograd.grad(evidences[-1], raw))
     torch.testing.assert_close(*evidences, rtol=0, atol=1e-7)
     torch.testing.assert_close(*slopes, rtol=1e-5, atol=1e-6)
@@ -141,19 +145,21 @@ def test_raters_of_any_number_of_answers_share_buckets(monkeypatch) -> None:
 def test_single_precision_is_near_double() -> None:
     with pytest.warns(InputDataWarning):
         model = CrowdPreferenceGP(POINTS.float(), feedback=FEEDBACK)
-    found = model.posterior(NEW.float())
+    posterior = model.posterior(NEW.float())
     expected = CrowdPreferenceGP(POINTS, feedback=FEEDBACK).posterior(NEW)
-    assert found.mean.dtype == torch.float32
-    torch.testing.assert_close(found.mean.double(), expected.mean, rtol=0, atol=1e-3)
-    variance = found.variance.double()
+    assert posterior.mean.dtype == torch.float32
+    torch.testing.assert_close(
+        posterior.mean.double(), expected.mean, rtol=0, atol=1e-3
+    )
+    variance = posterior.variance.double()
     torch.testing.assert_close(variance, expected.variance, rtol=0, atol=1e-3)
 
 
 def test_who_asks_in_inference_mode_leaves_derivatives_to_others() -> None:
-    asked, slopes = crowd(), []
+    rater_model, slopes = crowd(), []
     with torch.inference_mode():
-        asked.posterior(NEW).variance.sum()
-    for model in (asked, crowd()):
+        rater_model.posterior(NEW).variance.sum()
+    for model in (rater_model, crowd()):
         X = NEW.clone().requires_grad_()
         posterior = model.posterior(X)
         value = (posterior.mean + posterior.variance).sum()
@@ -168,34 +174,36 @@ def test_tastes_much_wider_than_the_noise_keep_their_digits() -> None:
     model.covar_module.own.scale = model.covar_module.shared.outputscale = 100.0
     exact = dense(model)
     # Both have converged, else they would warn.
-    found, expected = (m.posterior(NEW).mean for m in (model, exact))
+    first_mean, expected = (m.posterior(NEW).mean for m in (model, exact))
     deviation = exact.posterior(NEW).variance.sqrt()
-    away = (found - expected).detach() / deviation.detach()
+    away = (first_mean - expected).detach() / deviation.detach()
     assert float(away.abs().max()) < 1e-7
 
 
 def test_the_evidence_and_its_gradient_are_those_of_the_dense_model() -> None:
     model, exact = crowd(), dense(crowd())
     values, slopes = [], []
-    for each in (model, exact):
-        value = each.log_evidence()
-        learned = [p for p in each.parameters() if p.requires_grad]
+    for tested in (model, exact):
+        value = tested.log_evidence()
+        learned = [p for p in tested.parameters() if p.requires_grad]
         slopes.append(torch.autograd.grad(value, learned))
         values.append(value.detach())
     torch.testing.assert_close(*values, rtol=0, atol=1e-9)
-    for found, expected in zip(*slopes, strict=True):
+    for slope, expected in zip(*slopes, strict=True):
         # The fixed point is reached to 1e-7, and the gradient follows it.
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(slope, expected, rtol=0, atol=1e-6)
 
 
 def test_more_answers_of_old_and_new_raters_are_taken() -> None:
     model = crowd()
     _ = model.posterior(NEW)
-    more = [Comparisons(torch.tensor([[7, 8], [28, 30]])), *FEEDBACK[1:]]
-    found = model.condition_on_observations(POINTS, more).posterior(NEW)
-    expected = dense(model).condition_on_observations(POINTS, more).posterior(NEW)
-    torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-7)
-    torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-7)
+    further_answers = [Comparisons(torch.tensor([[7, 8], [28, 30]])), *FEEDBACK[1:]]
+    posterior = model.condition_on_observations(POINTS, further_answers).posterior(NEW)
+    expected = (
+        dense(model).condition_on_observations(POINTS, further_answers).posterior(NEW)
+    )
+    torch.testing.assert_close(posterior.mean, expected.mean, rtol=0, atol=1e-7)
+    torch.testing.assert_close(posterior.variance, expected.variance, rtol=0, atol=1e-7)
     twin = pickle.loads(pickle.dumps(copy.deepcopy(model)))
     assert torch.equal(twin.posterior(NEW).mean, model.posterior(NEW).mean)
 
@@ -204,13 +212,13 @@ def test_without_answers_there_is_the_prior() -> None:
     model = CrowdPreferenceGP(POINTS, covar_module=with_factors(2))
     X = torch.cat([NEW, POINTS[:1]])
     covariance = model.posterior(X).distribution.covariance_matrix
-    shared, own = (
+    shared, rater_kernel = (
         k(X[:, :2]) for k in (model.covar_module.shared, model.covar_module.own)
     )
-    same = torch.eye(7, dtype=torch.bool)
+    is_same = torch.eye(7, dtype=torch.bool)
     for i, j in ((0, 1), (2, 5), (4, 6)):
-        same[i, j] = same[j, i] = True
-    expected = shared.to_dense() + torch.where(same, own.to_dense(), 0.0)
+        is_same[i, j] = is_same[j, i] = True
+    expected = shared.to_dense() + torch.where(is_same, rater_kernel.to_dense(), 0.0)
     torch.testing.assert_close(covariance, expected)
 
 
@@ -221,8 +229,8 @@ def test_tastes_are_factors_and_what_is_left() -> None:
     delta, scale = kernel.nugget, kernel.scale
     X = NEW[:, :2]
     every = torch.cat([ITEMS, X])
-    same = (every[:, None] == every).all(-1).double()
-    g = (1 - delta) * base(every).to_dense() + delta * same
+    is_same_point = (every[:, None] == every).all(-1).double()
+    g = (1 - delta) * base(every).to_dense() + delta * is_same_point
     z, x = slice(0, NUM_ITEMS), slice(NUM_ITEMS, None)
     factors = torch.linalg.cholesky(g[z, z]) @ kernel.factors
     # At other items the factors are what a regression on those of the items expects.
@@ -268,9 +276,9 @@ def test_a_crowd_says_what_it_does_not_take() -> None:
         CrowdPreferenceGP(ITEMS[:, :1], torch.tensor([[0, 1]]))
     with pytest.raises(FeedbackError, match=r"no batches"):
         CrowdPreferenceGP(POINTS, torch.tensor([[[0, 1]], [[1, 2]]]))
-    seen = Comparisons(torch.tensor([[0, 1]]), covariates=torch.ones(1, 1))
+    comparisons = Comparisons(torch.tensor([[0, 1]]), covariates=torch.ones(1, 1))
     with pytest.raises(FeedbackError, match=r"no covariates"):
-        CrowdPreferenceGP(POINTS, seen)
+        CrowdPreferenceGP(POINTS, comparisons)
     with pytest.raises(FeedbackError, match=r"rank"):
         TasteKernel(ITEMS, rank=0)
     with pytest.raises(FeedbackError, match=r"of 3 features, and the model has .* 2;"):
@@ -300,6 +308,6 @@ def test_a_crowd_says_what_it_does_not_take() -> None:
 def test_tastes_have_a_kernel_of_their_own_by_default() -> None:
     model = CrowdPreferenceGP(POINTS, feedback=FEEDBACK)
     model.covar_module.own.outputscale = 2.0
-    found, expected = model.posterior(NEW), dense(model).posterior(NEW)
-    torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-7)
+    posterior, expected = model.posterior(NEW), dense(model).posterior(NEW)
+    torch.testing.assert_close(posterior.variance, expected.variance, rtol=0, atol=1e-7)
     assert float(model.covar_module.shared.outputscale.detach()) > 6

@@ -62,18 +62,21 @@ RATERS = torch.arange(3.0, dtype=DOUBLE)
 def test_moments_are_those_of_the_mean_over_raters(kind, raters: Tensor) -> None:
     """Of all of them, of one, and of one whom nobody has met."""
     model, count = make_model(kind), len(raters)
-    each = model.posterior(at_raters(STIMULI, raters))
+    posterior = model.posterior(at_raters(STIMULI, raters))
     mean_of = torch.full((1, count), 1 / count, dtype=DOUBLE)
     average = torch.block_diag(*[mean_of] * len(STIMULI))
     group = GroupUtility(model, raters)
-    found, covariance = group.posterior(STIMULI), average @ each.covariance_matrix
-    assert type(found) is type(each)
-    torch.testing.assert_close(found.mean, average @ each.mean)
-    torch.testing.assert_close(found.covariance_matrix, covariance @ average.T)
+    mixture, covariance = (
+        group.posterior(STIMULI),
+        average @ posterior.covariance_matrix,
+    )
+    assert type(mixture) is type(posterior)
+    torch.testing.assert_close(mixture.mean, average @ posterior.mean)
+    torch.testing.assert_close(mixture.covariance_matrix, covariance @ average.T)
     contrast = torch.tensor([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]], dtype=DOUBLE)
     duel = group.duel_posterior(STIMULI[:2], STIMULI[2:])
-    torch.testing.assert_close(duel.mean, contrast @ found.mean)
-    expected = contrast @ found.covariance_matrix @ contrast.T
+    torch.testing.assert_close(duel.mean, contrast @ mixture.mean)
+    expected = contrast @ mixture.covariance_matrix @ contrast.T
     torch.testing.assert_close(duel.covariance_matrix, expected)
     won = group.duel_probability(STIMULI[:2], STIMULI[2:])
     if isinstance(duel, SkewNormalPosterior):
@@ -144,10 +147,10 @@ def test_the_incumbent_was_shown_to_a_rater() -> None:
         assert shown_points(derived, stimuli).tolist() == [True, True, False]
     assert champion(group).item() == incumbent(group).item() == 0.5
     # Of two sets of answers about the same points, each has its own.
-    both = torch.stack([pairs, torch.tensor([[0, 4], [1, 5]])])
-    batch = EPPreferenceGP(at_raters(items, RATERS[:2]), both).eval()
-    shown = shown_points(GroupUtility(batch, RATERS[:2]), stimuli)
-    assert shown.tolist() == [[True, True, False], [True, False, True]]
+    stacked = torch.stack([pairs, torch.tensor([[0, 4], [1, 5]])])
+    batch = EPPreferenceGP(at_raters(items, RATERS[:2]), stacked).eval()
+    visible = shown_points(GroupUtility(batch, RATERS[:2]), stimuli)
+    assert visible.tolist() == [[True, True, False], [True, False, True]]
 
 
 def test_what_makes_no_group_is_refused() -> None:
@@ -180,7 +183,7 @@ def test_duels_of_other_features_are_refused() -> None:
 def test_an_answer_of_a_group_is_that_of_one_of_its_raters() -> None:
     model = make_model(EPPreferenceGP)
     group = GroupUtility(model, RATERS[:2])
-    each = [
+    probabilities = [
         model.duel_probability(
             at_raters(STIMULI[:2], RATERS[[r]]),
             at_raters(STIMULI[2:], RATERS[[r]]),
@@ -188,5 +191,7 @@ def test_an_answer_of_a_group_is_that_of_one_of_its_raters() -> None:
         )
         for r in range(2)
     ]
-    found = group.duel_probability(STIMULI[:2], STIMULI[2:], observation_noise=True)
-    torch.testing.assert_close(found, (each[0] + each[1]) / 2)
+    probability = group.duel_probability(
+        STIMULI[:2], STIMULI[2:], observation_noise=True
+    )
+    torch.testing.assert_close(probability, (probabilities[0] + probabilities[1]) / 2)

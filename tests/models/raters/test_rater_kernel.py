@@ -77,8 +77,8 @@ def test_the_shared_and_the_own_part(agreement: float, num_raters: int) -> None:
     numbers = torch.arange(num_raters, dtype=DOUBLE).unsqueeze(-1)
     dense = kernel(numbers).to_dense().detach()
     shared = agreement * torch.ones(num_raters, num_raters, dtype=DOUBLE)
-    own = (1 - agreement) * torch.eye(num_raters, dtype=DOUBLE)
-    torch.testing.assert_close(dense, shared + own)
+    rater_covariance = (1 - agreement) * torch.eye(num_raters, dtype=DOUBLE)
+    torch.testing.assert_close(dense, shared + rater_covariance)
     assert float(torch.linalg.eigvalsh(dense).min()) > 0.999 * (1 - agreement)
 
 

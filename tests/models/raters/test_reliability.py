@@ -61,9 +61,9 @@ class HeardWith(PairwiseProbitLikelihood):
     """Comparisons of which each is heard with a noise of its own."""
 
     def factors(self, feedback: Any, num_points: int) -> BoxFactors:
-        made = super().factors(feedback, num_points)
+        factors = super().factors(feedback, num_points)
         of_row = NOISE[feedback.pairs[:, 0] // 3]
-        return BoxFactors(made.rows, 2 * of_row, made.lower, made.upper)
+        return BoxFactors(factors.rows, 2 * of_row, factors.lower, factors.upper)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -80,10 +80,10 @@ def test_it_is_the_model_of_answers_heard_with_each_rater_s_noise(
             scaled.log_evidence(), truth.log_evidence(), rtol=0, atol=1e-5
         )
         group, common = (GroupUtility(m, RATERS[1:]) for m in (scaled, truth))
-        found, expected = group.posterior(STIMULI), common.posterior(STIMULI)
-        torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-5)
+        posterior, expected = group.posterior(STIMULI), common.posterior(STIMULI)
+        torch.testing.assert_close(posterior.mean, expected.mean, rtol=0, atol=1e-5)
         torch.testing.assert_close(
-            found.covariance_matrix, expected.covariance_matrix, rtol=0, atol=1e-5
+            posterior.covariance_matrix, expected.covariance_matrix, rtol=0, atol=1e-5
         )
         first, second = STIMULI[:2], STIMULI[1:]
         torch.testing.assert_close(
@@ -107,8 +107,8 @@ def test_it_is_the_model_of_answers_heard_with_each_rater_s_noise(
 def assert_curvature_is_that_of_the_gradient(model: EPPreferenceGP) -> None:
     """By differences of the evidence's gradient in each raw noise."""
     kernel: Any = model.covar_module.kernels[2]
-    found, step = noise_curvature(model), 1e-3
-    assert found is not None
+    curvature, step = noise_curvature(model), 1e-3
+    assert curvature is not None
     for rater in range(3):
         ends = []
         for sign in (1, -1):
@@ -116,14 +116,14 @@ def assert_curvature_is_that_of_the_gradient(model: EPPreferenceGP) -> None:
             # The raw noise is the log noise in spreads, of 1 here.
             ends += torch.autograd.grad(model.log_evidence(), kernel.raw_noise)
         expected = (ends[0] - ends[1]) / (2 * step)
-        torch.testing.assert_close(found[rater], expected, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(curvature[rater], expected, rtol=1e-3, atol=1e-4)
 
 
 def test_the_curvature_of_the_evidence_in_the_noises() -> None:
     """Also where rows share noise."""
-    shown = torch.linspace(-1, 1, 11, dtype=DOUBLE).unsqueeze(-1)
+    grid = torch.linspace(-1, 1, 11, dtype=DOUBLE).unsqueeze(-1)
     answers = (
-        Comparisons(PAIRS, torch.tensor([[6, 7]]), covariates=shown),
+        Comparisons(PAIRS, torch.tensor([[6, 7]]), covariates=grid),
         Choices(torch.tensor([[0, 1, 2], [6, 7, 8]]), torch.tensor([1, 8])),
         Rankings(torch.tensor([[3, 5, 4]])),
     )
@@ -144,7 +144,7 @@ def test_equal_noises_are_the_noise_of_the_likelihood(kind: type[PreferenceGP]) 
         Rankings(torch.tensor([[3, 5, 4]])),
     )
     # Laplace's engine does not take what is heard once for three options.
-    told = answers if kind is EPPreferenceGP else answers[:1]
+    heard_answers = answers if kind is EPPreferenceGP else answers[:1]
     evidences = []
     for kernel, noise in (
         (kernel_of(torch.full((3,), 2.5)), 1.0),
@@ -153,7 +153,7 @@ def test_equal_noises_are_the_noise_of_the_likelihood(kind: type[PreferenceGP]) 
         # A tie threshold is in deviations of the noise.
         likelihood = PairwiseProbitLikelihood(noise, 0.4 * noise**0.5)
         model = kind(
-            points(), feedback=told, covar_module=kernel, likelihood=likelihood
+            points(), feedback=heard_answers, covar_module=kernel, likelihood=likelihood
         )
         evidences.append(float(model.log_evidence().detach()))
     assert evidences[0] == pytest.approx(evidences[1], abs=1e-5)
@@ -208,6 +208,6 @@ def test_who_has_no_noise_of_his_own_has_no_part_in_the_curvature() -> None:
     """Beside answers of a number that is not known."""
     stranger = torch.cat([STIMULI, torch.full((3, 1), 9.0, dtype=DOUBLE)], dim=-1)
     pairs = torch.cat([PAIRS, torch.tensor([[9, 10], [11, 10], [9, 11], [10, 9]])])
-    both = torch.cat([points(), stranger])
-    model = EPPreferenceGP(both, pairs, covar_module=kernel_of(NOISE))
+    joined = torch.cat([points(), stranger])
+    model = EPPreferenceGP(joined, pairs, covar_module=kernel_of(NOISE))
     assert_curvature_is_that_of_the_gradient(model)

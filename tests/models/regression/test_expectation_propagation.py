@@ -60,11 +60,11 @@ def test_pairs_sets_and_rankings_against_a_grid(eta) -> None:
     )
     stages = [*sets.tolist(), *pairs.tolist()]
     stages += [orders[0, i:].tolist() for i in range(3)]
-    known = [
+    entries = [
         pad(points[stage], (0, 0, 0, 4 - len(stage)), value=float("nan"))
         for stage in stages
     ]
-    truth = on_a_grid(torch.stack(known).numpy(), eta, half_width=8 / eta**0.5)
+    truth = on_a_grid(torch.stack(entries).numpy(), eta, half_width=8 / eta**0.5)
     deviation = np.sqrt(np.diag(truth.covariance))
     error = (model.weights_mean.detach().numpy() - truth.mean) / deviation
     # What expectation propagation leaves of skewness: a few hundredths.
@@ -72,9 +72,11 @@ def test_pairs_sets_and_rankings_against_a_grid(eta) -> None:
     covariance = model.weights_covariance.detach().numpy()
     # Ten answers about two weights: deviations are 6 % short where the prior is wide.
     assert np.abs(np.sqrt(np.diag(covariance)) / deviation - 1).max() < 0.08
-    found = model.diagnostics()
-    assert found["converged"]
-    assert float(found["log_evidence"]) == pytest.approx(truth.log_evidence, abs=0.05)
+    diagnostics = model.diagnostics()
+    assert diagnostics["converged"]
+    assert float(diagnostics["log_evidence"]) == pytest.approx(
+        truth.log_evidence, abs=0.05
+    )
 
 
 @pytest.mark.slow
@@ -102,16 +104,20 @@ def test_counts_are_repeated_answers_and_absent_items_are_none() -> None:
     orders = torch.tensor([[0, 1, 2, -1], [3, 4, 5, 0]])
     counted = Rankings(orders, counts=torch.tensor([3, 1]))
     repeated = Rankings(orders[[0, 0, 0, 1]])
-    one, other = (
-        PlackettLuceRegression(points, feedback=[told], inference="ep")
-        for told in (counted, repeated)
+    first_model, second_model = (
+        PlackettLuceRegression(points, feedback=[answers], inference="ep")
+        for answers in (counted, repeated)
     )
     close = {"rtol": 1e-3, "atol": 1e-3}
-    torch.testing.assert_close(one.weights_mean, other.weights_mean, **close)
     torch.testing.assert_close(
-        one.weights_covariance, other.weights_covariance, **close
+        first_model.weights_mean, second_model.weights_mean, **close
     )
-    torch.testing.assert_close(one.log_evidence(), other.log_evidence(), **close)
+    torch.testing.assert_close(
+        first_model.weights_covariance, second_model.weights_covariance, **close
+    )
+    torch.testing.assert_close(
+        first_model.log_evidence(), second_model.log_evidence(), **close
+    )
 
 
 def test_elements_of_a_batch_are_as_alone_in_single_precision_too() -> None:
@@ -163,15 +169,15 @@ def test_duplicate_items_and_dependent_features() -> None:
     doubled = torch.cat([points, points[:, :1]], dim=-1)
     pairs = torch.tensor([[0, 1], [2, 3]])
     plain = PlackettLuceRegression(doubled, pairs, inference="ep")
-    more = PlackettLuceRegression(
+    regression = PlackettLuceRegression(
         doubled,
         Comparisons(torch.cat([pairs, pairs.new_tensor([[0, 4]])])),
         inference="ep",
     )
-    torch.testing.assert_close(plain.weights_mean, more.weights_mean)
+    torch.testing.assert_close(plain.weights_mean, regression.weights_mean)
     torch.testing.assert_close(plain.weights_mean[0], plain.weights_mean[2])
     torch.testing.assert_close(
-        more.log_evidence() - plain.log_evidence(),
+        regression.log_evidence() - plain.log_evidence(),
         torch.tensor(0.5).double().log(),
         rtol=1e-4,
         atol=0,

@@ -58,8 +58,8 @@ def synthetic(num_sets=60, length=4, n=30, d=4):
     x, theta = torch.randn(n, d, **options), torch.randn(d, **options)
     sets = torch.rand(num_sets, n, generator=generator).topk(length).indices
     gumbel = -torch.log(-torch.log(torch.rand(num_sets, length, **options)))
-    heard = (x @ theta)[sets] + gumbel
-    return x, Rankings(sets.gather(-1, heard.argsort(-1, descending=True)))
+    perceived = (x @ theta)[sets] + gumbel
+    return x, Rankings(sets.gather(-1, perceived.argsort(-1, descending=True)))
 
 
 @each_engine
@@ -80,7 +80,7 @@ def test_it_is_the_gp_with_a_linear_kernel(inference, eta) -> None:
         covar_module=kernel,
     )
     model = model_of(inference, eta=eta)
-    x, other = points(seed=7), points(seed=8)
+    x, second_points = points(seed=7), points(seed=8)
     close = {"rtol": 1e-6, "atol": 1e-6}
     a, b = model.posterior(x), gp.posterior(x)
     torch.testing.assert_close(a.mean, b.mean.detach(), **close)
@@ -97,8 +97,8 @@ def test_it_is_the_gp_with_a_linear_kernel(inference, eta) -> None:
     )
     for noise in (False, True):
         torch.testing.assert_close(
-            model.duel_probability(x, other, observation_noise=noise),
-            gp.duel_probability(x, other, observation_noise=noise).detach(),
+            model.duel_probability(x, second_points, observation_noise=noise),
+            gp.duel_probability(x, second_points, observation_noise=noise).detach(),
             **close,
         )
     torch.testing.assert_close(
@@ -107,10 +107,10 @@ def test_it_is_the_gp_with_a_linear_kernel(inference, eta) -> None:
 
 
 def test_the_map_is_the_same_whatever_the_inference() -> None:
-    both = [model_of(inference, eta=0.4).map_estimate() for inference in GPS]
-    torch.testing.assert_close(*both)
+    map_estimates = [model_of(inference, eta=0.4).map_estimate() for inference in GPS]
+    torch.testing.assert_close(*map_estimates)
     laplace = model_of("laplace", eta=0.4)
-    torch.testing.assert_close(laplace.weights_mean, both[0])
+    torch.testing.assert_close(laplace.weights_mean, map_estimates[0])
 
 
 @pytest.mark.parametrize("size", [3, 4, 6])
@@ -195,15 +195,15 @@ def test_cross_validation_by_hand() -> None:
 def test_folds_weigh_by_their_comparisons_and_counts() -> None:
     """Of unequal size, and each ranking as often as it was given."""
     x, answers = synthetic(num_sets=5)
-    told = Rankings(answers.orders, counts=torch.tensor([1, 7, 2, 1, 4]))
+    rankings = Rankings(answers.orders, counts=torch.tensor([1, 7, 2, 1, 4]))
     etas = torch.tensor([0.1, 3.0])
-    table = PlackettLuceRegression(x, feedback=[told]).cross_validate_eta(
+    table = PlackettLuceRegression(x, feedback=[rankings]).cross_validate_eta(
         etas, num_folds=2, generator=torch.Generator().manual_seed(5)
     )
     for eta, got in zip(etas.tolist(), table.log_losses.tolist(), strict=True):
         total, number = 0.0, 0
         for train, (held_out,) in answer_folds(
-            [told], 2, torch.Generator().manual_seed(5)
+            [rankings], 2, torch.Generator().manual_seed(5)
         ):
             model = PlackettLuceRegression(x, feedback=train, eta=eta)
             counts = held_out.answer_counts.tolist()
@@ -264,10 +264,11 @@ def test_batches_of_points_broadcast(inference) -> None:
     batch = model.posterior(x)
     assert batch.mean.shape == batch.variance.shape == (3, 2, 4, 1)
     assert batch.rsample(torch.Size([5])).shape == (5, 3, 2, 4, 1)
-    one = model.posterior(x[2, 1])
-    torch.testing.assert_close(batch.mean[2, 1], one.mean)
+    element_posterior = model.posterior(x[2, 1])
+    torch.testing.assert_close(batch.mean[2, 1], element_posterior.mean)
     torch.testing.assert_close(
-        batch.distribution.covariance_matrix[2, 1], one.distribution.covariance_matrix
+        batch.distribution.covariance_matrix[2, 1],
+        element_posterior.distribution.covariance_matrix,
     )
 
 
@@ -360,12 +361,12 @@ def test_a_warning_where_it_did_not_converge() -> None:
 def test_derivatives_in_conditioned_points_are_refused() -> None:
     points = torch.rand(4, 2, generator=torch.Generator().manual_seed(0)).double()
     model = PlackettLuceRegression(points, torch.tensor([[0, 1], [2, 3]]))
-    more = points[:2].clone().requires_grad_()
-    fantasy = model.condition_on_observations(more, torch.tensor([[1, 0]]))
+    new_points = points[:2].clone().requires_grad_()
+    fantasy = model.condition_on_observations(new_points, torch.tensor([[1, 0]]))
     with pytest.raises(BotorchPrefError, match="detach"):
         fantasy.posterior(points)
     with torch.no_grad():
-        detached = model.condition_on_observations(more, torch.tensor([[1, 0]]))
+        detached = model.condition_on_observations(new_points, torch.tensor([[1, 0]]))
         mean = fantasy.posterior(points).mean
         torch.testing.assert_close(mean, detached.posterior(points).mean)
 
@@ -383,22 +384,22 @@ def test_copies_and_states_keep_data_transform_and_predictions(inference) -> Non
     new = raw_points() + 1
     expected = plain.posterior((new - x.mean(0)) / x.std(0)).mean
     used = (copy.deepcopy(model), pickle.loads(pickle.dumps(model)))
-    for other in (model, fresh, loaded, *used):
-        torch.testing.assert_close(other.posterior(new).mean, expected)
-        torch.testing.assert_close(other.datapoints, x)
-        other.train()
-        torch.testing.assert_close(other.train_inputs[0], x)
-        torch.testing.assert_close(other.log_evidence(), plain.log_evidence())
+    for tested in (model, fresh, loaded, *used):
+        torch.testing.assert_close(tested.posterior(new).mean, expected)
+        torch.testing.assert_close(tested.datapoints, x)
+        tested.train()
+        torch.testing.assert_close(tested.train_inputs[0], x)
+        torch.testing.assert_close(tested.log_evidence(), plain.log_evidence())
 
 
 @each_engine
 def test_weights_follow_the_transform_of_a_loaded_state(inference) -> None:
     x = raw_points()
     offset, scale = torch.tensor([1.0, -2.0, 0.5]).double(), 5.0
-    other = model_of(inference, scale * x, input_transform=InputStandardize(3))
+    scaled_model = model_of(inference, scale * x, input_transform=InputStandardize(3))
     model = model_of(inference, x, input_transform=InputStandardize(3))
     before = model.posterior(x).mean
-    model.load_state_dict(other.state_dict())
+    model.load_state_dict(scaled_model.state_dict())
     plain = model_of(inference, (x - scale * x.mean(0)) / (scale * x.std(0)))
     new = x + offset
     expected = plain.posterior((new - scale * x.mean(0)) / (scale * x.std(0))).mean
