@@ -280,3 +280,12 @@ def tune_a_picture(notebook: SimpleNamespace) -> None:
     hidden = torch.tensor([0.2, 0.5, 0.7], dtype=torch.double)
     assert (notebook.found - hidden).abs().max() < 0.3
     assert notebook.model.diagnostics()["converged"]
+
+
+def bring_your_ax_experiment(notebook: SimpleNamespace) -> None:
+    best, experiment = notebook.best, notebook.experiment
+    assert abs(best["dose"] - 18.5) < 1.0
+    assert abs(best["pressure"] - 6.5) < 1.0
+    assert best["dose"] + best["pressure"] <= 28
+    assert experiment.num_answers == 12
+    assert len(notebook.client._experiment.trials) == 4  # as it was
