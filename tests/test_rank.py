@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from torch import Generator
 
 from botorch_pref.__main__ import main
+from botorch_pref.acquisition import informative_pairs
 from botorch_pref.commands import boards
 from botorch_pref.commands import rank as command
 from botorch_pref.errors import FeedbackError
@@ -122,6 +123,27 @@ def test_columns_that_say_nothing_are_named(
     output = capsys.readouterr().out
     assert output.count("not read") == 1
     assert "not read: tie." in output
+
+
+def test_the_pairs_to_ask_about_next_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "winner,loser\na,b\na,b\na,b\nb,c\nc,b\nd,c\n"
+    run(tmp_path, text, "--next", "2")
+    told = capsys.readouterr().out
+    answers = pd.DataFrame(
+        {"winner": [*"aaabcd"], "loser": [*"bbbcbc"]}, dtype="object"
+    )
+    ranking = rank_items(answers)
+    names, points = ranking.items.names, ranking.items.points
+    pairs = informative_pairs(ranking.utility(), 2, X=points).tolist()
+    lines = "".join(f"  {names[i]} against {names[j]}\n" for i, j in pairs)
+    assert f"of which the first says most:\n{lines}" in told
+    assert "--next is 0" in refused(tmp_path, capsys, text, "--next", "0")
+    # Rankings say as well which duel would say most.
+    ranked = "judge,item,rank\n1,a,1\n1,b,2\n1,c,3\n2,a,1\n2,c,2\n2,b,3\n"
+    run(tmp_path, ranked, "--next", "1")
+    assert "  b against c\n" in capsys.readouterr().out
 
 
 def test_both_bad_is_a_tie_and_its_share_is_told(tmp_path: Path) -> None:

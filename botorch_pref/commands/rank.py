@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from joblib import Parallel, delayed, parallel_config
 
+from botorch_pref.acquisition import informative_pairs
 from botorch_pref.commands.boards import (
     BOARD_FILE,
     RATERS_FILE,
@@ -58,6 +59,8 @@ def rank(argv: Sequence[str]) -> None:
     torch.set_num_threads(1)
     table: Path = arguments.table
     by = arguments.rater or arguments.category
+    if arguments.next is not None and arguments.next < 1:
+        raise FeedbackError(f"--next is {arguments.next}: give 1 or more pairs")
     if arguments.reliability and arguments.rater is None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
     asked = {name: getattr(arguments, name) for name in _COLUMNS}
@@ -87,9 +90,12 @@ def rank(argv: Sequence[str]) -> None:
     if home is not None:
         notes.append(_home_note(home))
     raters = ranking.reliability() if arguments.reliability else None
+    asked_next = _next_pairs(ranking, arguments.next) if arguments.next else []
     made = Ranking(boards, notes, home, raters)
     try:
         _print(made, file.unread)
+        for line in asked_next:
+            print(line)
     finally:
         # Also where nobody reads what is printed any more, as behind "| head".
         paths = write_boards(made, f"Ranks of the items of {table.name}", out)
@@ -136,6 +142,14 @@ def _print(ranking: Ranking, unread: Sequence[str]) -> None:
     if ranking.raters is not None:
         print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
         print(ranking.raters.round(2).to_string())
+
+
+def _next_pairs(ranking: ItemRanking, number: int) -> list[str]:
+    """Lines that name the pairs to ask about next, the most informative one first."""
+    names, points = ranking.items.names, ranking.items.points
+    pairs = informative_pairs(ranking.utility(), number, X=points)
+    head = "Ask next about these pairs, of which the first says most:"
+    return [head, *(f"  {names[i]} against {names[j]}" for i, j in pairs.tolist())]
 
 
 @contextmanager
@@ -201,6 +215,12 @@ def _make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="each rater of --rater has a noise, which is learned and listed, with "
         "those who stand out",
+    )
+    add(
+        "--next",
+        type=int,
+        metavar="N",
+        help="also name the N pairs of items whose answers would say most",
     )
     add(
         "--out",
