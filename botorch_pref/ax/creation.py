@@ -103,8 +103,8 @@ def check_options(settings: Settings) -> None:
     model_class: Any = model_classes()[settings.model]
     of_fit = {*_FIT}
     if is_fully_bayesian(model_class):
-        known = signature(fit_fully_bayesian_model_nuts).parameters.keys()
-        of_fit = known - {"model", "disable_progbar"}
+        allowed = signature(fit_fully_bayesian_model_nuts).parameters.keys()
+        of_fit = allowed - {"model", "disable_progbar"}
     for argument, names in (("fit_options", of_fit), ("optimizer_options", _OPTIMIZER)):
         if unknown := sorted(getattr(settings, argument).keys() - set(names)):
             raise ExperimentError(
@@ -139,12 +139,12 @@ def check_first_question(log: Log) -> None:
         next_options(Projection(log), 2)
     except ExperimentError as error:
         constraints = log.space.parameter_constraints
-        least = log.settings.smallest_difference
+        smallest_difference = log.settings.smallest_difference
         named = ", ".join(map(shown_constraint, constraints))
         among = f" that satisfy {named}" if constraints else ""
         raise ExperimentError(
             f"There would be no question to ask: no two designs{among} were found that "
-            f"differ by smallest_difference={least!r}. Leave more room between the "
-            "constraints or the bounds, add values, or give a smaller "
+            f"differ by smallest_difference={smallest_difference!r}. Leave more room "
+            "between the constraints or the bounds, add values, or give a smaller "
             "smallest_difference."
         ) from error

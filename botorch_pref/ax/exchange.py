@@ -123,16 +123,16 @@ def _tell_again(log: Log, event: Event) -> None:
     if event.kind != ASKED:
         log.add(event.question, event.kind, event.what, event.time)
         return
-    what = dict(event.what)
-    options = tuple(Option(**shown) for shown in what.pop("options"))
-    rater = what.pop("rater", None)
+    content = dict(event.what)
+    options = tuple(Option(**fields) for fields in content.pop("options"))
+    rater = content.pop("rater", None)
     # Names are made of the order in which they were chosen.
-    asked = LoggedQuestion(event.question, options, [event])
+    question = LoggedQuestion(event.question, options, [event])
     designs = [
         dict(own_design(log.space, log.catalogue, option.parameters))
-        for option in asked.as_chosen
+        for option in question.as_chosen
     ]
-    log.ask(Chosen(designs, **what), rater, event.time)
+    log.ask(Chosen(designs, **content), rater, event.time)
 
 
 def save_to_ax(experiment: Experiment, place: str) -> None:

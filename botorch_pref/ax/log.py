@@ -93,10 +93,10 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 @lru_cache(maxsize=4096)
 def _said_by(text: str) -> dict[str, Any]:
     """What the text of an event says: once of equal texts, of which there are many."""
-    what = json_value(text)
-    if not isinstance(what, dict):
-        raise StorageError(f"{what!r:.80} says nothing")
-    return what
+    content = json_value(text)
+    if not isinstance(content, dict):
+        raise StorageError(f"{content!r:.80} says nothing")
+    return content
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Definition:
 
     def made(self) -> Experiment:
         """Ax's experiment of this definition, without questions."""
-        what, table = "parameters", self.catalogue
+        source, table = "parameters", self.catalogue
         try:
             configs = []
             for stored in map(dict, self.parameters):
@@ -129,11 +129,11 @@ class Definition:
                     # JSON has no tuples.
                     stored["bounds"] = tuple(stored["bounds"])
                 configs.append(_CONFIGS[stored.pop("kind")](**stored))
-            what = "catalogue"
+            source = "catalogue"
             catalogue = None if table is None else Catalogue.of_property(table)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(
-                f"The {what} of {self.name!r} cannot be read: {error!r}"
+                f"The {source} of {self.name!r} cannot be read: {error!r}"
             ) from error
         return new_experiment(
             self.name,
@@ -225,11 +225,16 @@ class Event:
 
     @classmethod
     def following(
-        cls, number: int, question: int, kind: str, time: str, what: Mapping[str, Any]
+        cls,
+        number: int,
+        question: int,
+        kind: str,
+        time: str,
+        content: Mapping[str, Any],
     ) -> Self:
         """A new event, whose ``what`` is as it will be read again."""
-        text = json_text({key: v for key, v in what.items() if key != "rater"})
-        values = number, question, kind, time, what.get("rater"), text
+        text = json_text({key: v for key, v in content.items() if key != "rater"})
+        values = number, question, kind, time, content.get("rater"), text
         return cls._of_written(dict(zip(COLUMNS, values, strict=True)))
 
     @classmethod
@@ -242,10 +247,10 @@ class Event:
 
     @classmethod
     def _of_written(cls, row: Mapping[str, Any]) -> Self:
-        what, rater = _said_by(row["what"]), row["rater"]
-        known = what if rater is None else {**what, "rater": rater}
-        same = {key: row[key] for key in ("number", "question", "kind", "time")}
-        return cls(what=known, text=row["what"], **same)
+        content, rater = _said_by(row["what"]), row["rater"]
+        complete = content if rater is None else {**content, "rater": rater}
+        columns = {key: row[key] for key in ("number", "question", "kind", "time")}
+        return cls(what=complete, text=row["what"], **columns)
 
 
 COLUMNS = ("number", "question", "kind", "time", "rater", "what")
@@ -253,10 +258,10 @@ COLUMNS = ("number", "question", "kind", "time", "rater", "what")
 
 
 def _short(values: Mapping[str, Any]) -> str:
-    shown = {key: str(value) for key, value in values.items()}
+    texts = {key: str(value) for key, value in values.items()}
     return ", ".join(
         f"{key} {text if len(text) <= 200 else text[:200] + ' ...'}"
-        for key, text in shown.items()
+        for key, text in texts.items()
     )
 
 
@@ -319,11 +324,11 @@ class LoggedQuestion:
 
         None where that is not known, or there is no answer.
         """
-        told = self.standing
-        if told is None:
+        answer = self.standing
+        if answer is None:
             return None
         usual = None if self.elsewhere else range(len(self.options))
-        return cast("Sequence[int] | None", told.what.get("order", usual))
+        return cast("Sequence[int] | None", answer.what.get("order", usual))
 
     @property
     def rater(self) -> str | None:
@@ -350,8 +355,8 @@ class LoggedQuestion:
     @property
     def compared(self) -> bool:
         """Whether it has an answer that says something of the options."""
-        told = self.standing
-        return told is not None and not told.what.get("cannot_compare")
+        answer = self.standing
+        return answer is not None and not answer.what.get("cannot_compare")
 
 
 class Log:
@@ -451,10 +456,10 @@ class Log:
             in_order = {n: option[n] for n in self.space.parameters if n in option}
             named.append({"name": name or f"{index}_{place}", "parameters": in_order})
         places = range(len(named)) if chosen.places is None else chosen.places
-        shown = [named[place] for place in places]
-        what = {**vars(chosen), "options": shown, "rater": rater}
-        known = {k: v for k, v in what.items() if v is not None and v is not False}
-        return self.add(index, ASKED, known, time)
+        options_in_order = [named[place] for place in places]
+        content = {**vars(chosen), "options": options_in_order, "rater": rater}
+        stated = {k: v for k, v in content.items() if v is not None and v is not False}
+        return self.add(index, ASKED, stated, time)
 
     def add(
         self,
@@ -497,10 +502,10 @@ class Log:
         used = event.what.get("generated", {}).get("position", 0)
         self.position = max(self.position, used)
         options = []
-        for place, shown in enumerate(event.what["options"]):
-            option = self._options.get(shown["name"])
+        for place, fields in enumerate(event.what["options"]):
+            option = self._options.get(fields["name"])
             if option is None:
-                option = self._options[shown["name"]] = Option(**shown)
+                option = self._options[fields["name"]] = Option(**fields)
                 title = option_title(event.question, place)
                 self.titles[option.name] = option.name if self.catalogue else title
                 self.names[frozenset(option.parameters.items())] = option.name

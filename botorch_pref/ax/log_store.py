@@ -60,7 +60,9 @@ def replace_file(path: Path, content: bytes) -> None:
         # Nobody can have planted anything there.
         part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
         try:
-            with open(part, "xb", opener=lambda p, how: os.open(p, how, mode)) as file:
+            with open(
+                part, "xb", opener=lambda p, flags: os.open(p, flags, mode)
+            ) as file:
                 if before is not None:
                     # Only an administrator can give files away; Windows has no chown.
                     with suppress(PermissionError, AttributeError):
@@ -84,10 +86,10 @@ def replace_file(path: Path, content: bytes) -> None:
         raise StorageError(f"Cannot write {path}: {error}") from error
 
 
-def _check_replaceable(target: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_replaceable(target: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "It is no file", str(target))
-    if not _is_writable(target, found):
+    if not _is_writable(target, status):
         raise PermissionError(errno.EACCES, "It is read-only", str(target))
     with target.open("rb") as file:
         if file.read(len(SQLITE)) == SQLITE:
@@ -197,15 +199,15 @@ class LogStore:
         row["events"] = len(log.events)
         with self._transaction(f"create {name!r}", writes=True) as connection:
             _METADATA.create_all(connection)
-            same = sa.select(EXPERIMENTS.c.id).where(EXPERIMENTS.c.name == name)
-            if connection.execute(same).first() is not None:
+            same_name = sa.select(EXPERIMENTS.c.id).where(EXPERIMENTS.c.name == name)
+            if connection.execute(same_name).first() is not None:
                 raise StorageError(
                     f"{self.shown_url} has an experiment {name!r} already; resume it, "
                     "or give another name."
                 )
-            made = connection.execute(EXPERIMENTS.insert().values(**row))
-            assert made.inserted_primary_key is not None
-            _insert(connection, made.inserted_primary_key[0], log.events)
+            inserted = connection.execute(EXPERIMENTS.insert().values(**row))
+            assert inserted.inserted_primary_key is not None
+            _insert(connection, inserted.inserted_primary_key[0], log.events)
 
     def append(self, name: str, events: Sequence[Event]) -> None:
         """Keeps events that follow those of an experiment, all or none."""
@@ -225,9 +227,9 @@ class LogStore:
     def read(self, name: str, since: int = 0) -> tuple[Row, list[Row]]:
         """An experiment as it was last kept: its row and those of its events."""
         with self._transaction(f"read {name!r}") as connection:
-            record, of = self._record(connection, name), EVENTS.c
-            where = of.experiment == record["id"], of.number >= since
-            query = sa.select(EVENTS).where(*where).order_by(of.number)
+            record, columns = self._record(connection, name), EVENTS.c
+            conditions = columns.experiment == record["id"], columns.number >= since
+            query = sa.select(EVENTS).where(*conditions).order_by(columns.number)
             return record, [dict(row) for row in connection.execute(query).mappings()]
 
     def _record(self, connection: Connection, name: str) -> Row:
@@ -235,42 +237,42 @@ class LogStore:
         names: list[str] = []
         if sa.inspect(connection).has_table(EXPERIMENTS.name):
             query = sa.select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
-            found = connection.execute(query).mappings().one_or_none()
-            if found is not None:
-                return dict(found)
+            row = connection.execute(query).mappings().one_or_none()
+            if row is not None:
+                return dict(row)
             names = [*connection.execute(sa.select(EXPERIMENTS.c.name)).scalars()]
         raise StorageError(
             f"{self.shown_url} has no experiment {name!r}; it has "
             f"{', '.join(map(repr, names)) or 'none'}. Create it first."
         )
 
-    def check_file(self, what: str, writes: bool) -> None:
+    def check_file(self, action: str, writes: bool) -> None:
         """Checks that an SQLite file can be opened, before a driver does so."""
         if self.path is None:
             return
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError as error:
             raise StorageError(
-                f"Cannot {what}: there is no file {self.path} any more; put it back."
+                f"Cannot {action}: there is no file {self.path} any more; put it back."
                 if writes
                 else f"There is no file {self.path}; create the experiment first, or "
                 "put the file back."
             ) from error
         except OSError as error:
-            raise StorageError(f"Cannot {what}: {error}") from error
-        where = f"Cannot {what}: {self.path} is"
-        if not stat.S_ISREG(found.st_mode):
-            raise StorageError(f"{where} no regular file; name one.")
-        if writes and not _is_writable(self.path, found):
+            raise StorageError(f"Cannot {action}: {error}") from error
+        place = f"Cannot {action}: {self.path} is"
+        if not stat.S_ISREG(status.st_mode):
+            raise StorageError(f"{place} no regular file; name one.")
+        if writes and not _is_writable(self.path, status):
             raise StorageError(
-                f"{where} read-only, and it is left as it is; change its mode, or "
+                f"{place} read-only, and it is left as it is; change its mode, or "
                 "write a copy."
             )
 
     @contextmanager
-    def _transaction(self, what: str, writes: bool = False) -> Iterator[Connection]:
-        self.check_file(what, writes)
+    def _transaction(self, action: str, writes: bool = False) -> Iterator[Connection]:
+        self.check_file(action, writes)
         options: dict[str, Any] = {"botorch_pref_writes": writes}
         if self.path is None and not writes:
             # All that is read is of one moment, as in an SQLite file.
@@ -282,10 +284,10 @@ class LogStore:
         except (SQLAlchemyError, sqlite3.Error, ValueError, TypeError) as error:
             reason = getattr(error, "orig", None) or error
             code = getattr(reason, "sqlite_errorname", "")
-            advice = [told for start, told in _ADVICE.items() if code.startswith(start)]
-            where = self.shown_url
-            said = "; ".join([f"Cannot {what} in {where}: {reason}", *advice])
-            raise StorageError(said) from error
+            advice = [text for start, text in _ADVICE.items() if code.startswith(start)]
+            place = self.shown_url
+            message = "; ".join([f"Cannot {action} in {place}: {reason}", *advice])
+            raise StorageError(message) from error
 
 
 def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
@@ -295,14 +297,14 @@ def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
 
 def definition_of(record: Row) -> Definition:
     """Definition of an experiment from its row."""
-    found = {key: record[key] for key in _PLAIN}
-    found |= {key: json_value(record[key]) for key in PARTS}
-    return Definition(**found)
+    fields = {key: record[key] for key in _PLAIN}
+    fields |= {key: json_value(record[key]) for key in PARTS}
+    return Definition(**fields)
 
 
-def _is_writable(path: Path, found: os.stat_result) -> bool:
+def _is_writable(path: Path, status: os.stat_result) -> bool:
     # The mode counts for an administrator too, who could write any file.
-    return bool(found.st_mode & 0o222) and os.access(path, os.W_OK)
+    return bool(status.st_mode & 0o222) and os.access(path, os.W_OK)
 
 
 def _checked_path(name: str) -> Path:

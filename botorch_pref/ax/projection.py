@@ -65,9 +65,9 @@ def chosen_by(run: GeneratorRun) -> Chosen:
     """Options that a generator chose, as the log keeps them."""
     state = run._generator_state_after_gen or {}
     generated = {"node": run._generation_node_name, "position": state.get(_POSITION)}
-    known = {key: value for key, value in generated.items() if value is not None}
+    stated = {key: value for key, value in generated.items() if value is not None}
     options = [arm.parameters for arm in run.arms]
-    return Chosen(options, run._generator_key or PERSON, generated=known or None)
+    return Chosen(options, run._generator_key or PERSON, generated=stated or None)
 
 
 class SignedArm(Arm):
@@ -141,41 +141,42 @@ class Projection:
         return self._experiment
 
     def _bring_up_to_date(self, question: LoggedQuestion) -> None:
-        told, key = question.standing, self._key(question)
+        answer, key = question.standing, self._key(question)
         index = self._trials.setdefault(key, question.index)
-        if told is not None and index != question.index:
-            self._add_to_trial(self._experiment.trials[index], question, told)
+        if answer is not None and index != question.index:
+            self._add_to_trial(self._experiment.trials[index], question, answer)
             return
         trial = self._experiment.trials.get(index)
-        asked, last = (_time(question.events[i]) for i in (0, -1))
+        first_time, last = (_time(question.events[i]) for i in (0, -1))
         if trial is None:
             run = _run_of(question, [*map(self._arm, question.as_chosen)])
             trial = BatchTrial(self._experiment, generator_run=run, index=index)
-            trial._time_created = asked
+            trial._time_created = first_time
             self._num_trials += 1
         status, reason = TrialStatus.RUNNING, None
         if question.compared:
             status = TrialStatus.COMPLETED
         elif not question.pending:
             status = TrialStatus.ABANDONED
-            reason = "withdrawn" if told is None else "cannot compare"
+            reason = "withdrawn" if answer is None else "cannot compare"
         if trial.status is not status:
             trial.mark_as(status, unsafe=True, no_runner_required=True, reason=reason)
         # Ax never goes back from these.
         trial._time_completed = None if question.pending else last
-        trial._status_reason, trial._time_run_started = reason, asked
+        trial._status_reason, trial._time_run_started = reason, first_time
         trial._properties[PROPERTY] = _as_properties(question.events)
         names = [option.name for option in question.options]
-        shown, self._rows[index] = question.display, []
-        trial._properties[_POSITIONS] = shown and {
-            names[place]: position(rank, len(names)) for rank, place in enumerate(shown)
+        display, self._rows[index] = question.display, []
+        trial._properties[_POSITIONS] = display and {
+            names[place]: position(rank, len(names))
+            for rank, place in enumerate(display)
         }
         trial._properties[_RATERS] = []
-        if told is not None:
-            trial._properties[_RATERS] = [[self._number_of(told), told.count]]
+        if answer is not None:
+            trial._properties[_RATERS] = [[self._number_of(answer), answer.count]]
             self._rows[index] = [
                 DataRow(index, names[i], metric, metric, value, math.nan)
-                for metric, values in Answer(**told.said).rows(len(names)).items()
+                for metric, values in Answer(**answer.said).rows(len(names)).items()
                 for i, value in values.items()
             ]
 
@@ -187,35 +188,35 @@ class Projection:
             self._arms[option.name] = arm
         return arm
 
-    def _number_of(self, told: Event) -> int | None:
+    def _number_of(self, answer: Event) -> int | None:
         """The number of who gave an answer."""
-        return self.log.raters.get(told.rater or "")
+        return self.log.raters.get(answer.rater or "")
 
     def _key(self, question: LoggedQuestion) -> object:
         """What questions share that have one trial: for most the number of one."""
-        told = question.standing
-        if told is None or not question.elsewhere or not question.compared:
+        answer = question.standing
+        if answer is None or not question.elsewhere or not question.compared:
             return question.index
         shared = self.log.settings.raters == SHARE
         return (
             tuple(option.name for option in question.options),
-            json_text(told.said, any_order=True),
+            json_text(answer.said, any_order=True),
             json_text(question.display),
-            told.rater if shared else None,
+            answer.rater if shared else None,
         )
 
     def _add_to_trial(
-        self, trial: BaseTrial, question: LoggedQuestion, told: Event
+        self, trial: BaseTrial, question: LoggedQuestion, answer: Event
     ) -> None:
         """Adds the same answer once more."""
         trial._properties[PROPERTY] += _as_properties(question.events)
-        trial._time_completed = _time(told)
-        number, pairs = self._number_of(told), trial._properties[_RATERS]
+        trial._time_completed = _time(answer)
+        number, pairs = self._number_of(answer), trial._properties[_RATERS]
         for pair in pairs:
             if pair[0] == number:
-                pair[1] += told.count
+                pair[1] += answer.count
                 return
-        pairs.append([number, told.count])
+        pairs.append([number, answer.count])
 
 
 def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -229,9 +230,9 @@ def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def _run_of(question: LoggedQuestion, arms: list[Arm]) -> GeneratorRun:
     """The run of the generator that chose the arms, as far as the log has it."""
-    asked = question.asked
-    chosen_by, generated = asked["chosen_by"], asked.get("generated", {})
-    position, repeats = generated.get("position"), asked.get("repeats")
+    content = question.asked
+    chosen_by, generated = content["chosen_by"], content.get("generated", {})
+    position, repeats = generated.get("position"), content.get("repeats")
     return GeneratorRun(
         arms,
         generator_key=None if chosen_by == PERSON else chosen_by,
@@ -308,25 +309,25 @@ def feedback_dataset(
     place = {row: i for i, row in enumerate(rows)}
     # A database keeps no order, and Ax's transforms not always this one.
     means = experiment_data.observation_data["mean"].sort_index()
-    told: dict[Answered, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
+    answers: dict[Answered, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
     for metric in means.columns:
         # Ax's tables keep so many decimals, and read back others.
         values = means[metric].dropna().round(DECIMALS)
         trials, names = map(values.index.get_level_values, ("trial_index", "arm_name"))
         for trial, name, value in zip(trials, names, values.tolist(), strict=True):
             for rater in counts[trial]:
-                told[trial, rater][metric][place[name, rater]] = value
-    if not any(kind.metric in rows for rows in told.values() for kind in KINDS):
+                answers[trial, rater][metric][place[name, rater]] = value
+    if not any(kind.metric in rows for rows in answers.values() for kind in KINDS):
         raise _no_answer()
     positions = None
     if biased:
         positions = {
             (trial, rater): {
-                place[row]: at
-                for name, at in shown.items()
+                place[row]: position
+                for name, position in display.items()
                 if (row := (name, rater)) in place
             }
-            for trial, shown in _positions(experiment).items()
+            for trial, display in _positions(experiment).items()
             for rater in counts.get(trial, ())
         }
     names, numbers = zip(*rows, strict=True)
@@ -337,7 +338,7 @@ def feedback_dataset(
         for trial, by_rater in counts.items()
         for rater, count in by_rater.items()
     }
-    in_order = dict(sorted(told.items(), key=lambda answer: answer[0][0]))
+    in_order = dict(sorted(answers.items(), key=lambda answer: answer[0][0]))
     num_levels = number_of_levels(experiment)
     return FeedbackDataset(
         torch.from_numpy(first.to_numpy(dtype=float, copy=True)),
@@ -358,5 +359,5 @@ def _no_answer() -> ExperimentError:
 
 def _positions(experiment: Experiment) -> dict[int, Mapping[str, float]]:
     """Positions of options by their arms, of the trials where they are known."""
-    given = ((i, t._properties.get(_POSITIONS)) for i, t in experiment.trials.items())
-    return {index: positions for index, positions in given if positions is not None}
+    stored = ((i, t._properties.get(_POSITIONS)) for i, t in experiment.trials.items())
+    return {index: positions for index, positions in stored if positions is not None}

@@ -62,8 +62,8 @@ class Question:
         """A question of a log."""
         names = tuple(option.name for option in logged.options)
         ids = [None] * len(names) if log.catalogue is None else names
-        each = zip(logged.options, ids, strict=True)
-        options = tuple(Design(option.parameters, name) for option, name in each)
+        pairs = zip(logged.options, ids, strict=True)
+        options = tuple(Design(option.parameters, name) for option, name in pairs)
         return cls(logged.index, options, logged.rater, names)
 
 
@@ -77,42 +77,42 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
             f"There is no question {written(index)}; {len(log.questions)} were asked "
             "so far, counted from 0."
         )
-    found = log.questions[int(index)]
-    if isinstance(question, Question) and Question.of_logged(log, found) != question:
+    logged = log.questions[int(index)]
+    if isinstance(question, Question) and Question.of_logged(log, logged) != question:
         raise ExperimentError(
             f"Question {index} of {log.name!r} shows other options; this one is of "
             "another experiment."
         )
-    return found
+    return logged
 
 
-def tell(log: Log, asked: LoggedQuestion, given: Mapping[str, Any]) -> None:
+def tell(log: Log, question: LoggedQuestion, fields: Mapping[str, Any]) -> None:
     """Adds an answer to a question, unless it has this one already.
 
-    ``given`` has fields of `Answer` and `CIRCUMSTANCES`; without a rater, the person
+    ``fields`` has those of `Answer` and `CIRCUMSTANCES`; without a rater, the person
     answers who was asked. The same answer has the same rater and the same note.
     """
-    if given.get("count") is not None:
+    if fields.get("count") is not None:
         raise ExperimentError(
-            f"count is {written(given['count'])}; leave it out, or give record answers "
-            "from elsewhere that were given several times."
+            f"count is {written(fields['count'])}; leave it out, or give record "
+            "answers from elsewhere that were given several times."
         )
-    if given.get("rater") is None:
-        given = {**given, "rater": asked.rater}
-    what, before = taken(log, len(asked.options), given), asked.standing
-    if asked.rater not in (None, what.get("rater")):
+    if fields.get("rater") is None:
+        fields = {**fields, "rater": question.rater}
+    answer, before = taken(log, len(question.options), fields), question.standing
+    if question.rater not in (None, answer.get("rater")):
         raise ExperimentError(
-            f"Question {asked.index} was asked of {asked.rater!r}, and "
-            f"{what['rater']!r} answers; ask about its options anew, with rater= and "
+            f"Question {question.index} was asked of {question.rater!r}, and "
+            f"{answer['rater']!r} answers; ask about its options anew, with rater= and "
             "options=."
         )
     if before is None:
-        log.add(asked.index, TOLD, what)
+        log.add(question.index, TOLD, answer)
         return
-    if told_again(what) != told_again(before.what):
+    if told_again(answer) != told_again(before.what):
         raise ExperimentError(
-            f"Question {asked.index} has the answer {dict(before.what)}; withdraw it "
-            "or undo it before you give another one."
+            f"Question {question.index} has the answer {dict(before.what)}; withdraw "
+            "it or undo it before you give another one."
         )
 
 
@@ -120,27 +120,27 @@ _OF_TELLING = {"seconds", "order"}
 """Circumstances that may be others when the same answer is told again."""
 
 
-def told_again(what: Mapping[str, Any]) -> dict[str, Any]:
+def told_again(answer: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an answer that is the same when it is told again."""
-    return {name: value for name, value in what.items() if name not in _OF_TELLING}
+    return {name: value for name, value in answer.items() if name not in _OF_TELLING}
 
 
 def record(
     log: Log,
     designs: Sequence[TParameterization],
-    what: Mapping[str, Any],
+    answer: Mapping[str, Any],
     time: str | None = None,
-    known: KnownAnswers | None = None,
+    earlier: KnownAnswers | None = None,
 ) -> None:
     """Asks about designs of `own_options`, and adds an answer from elsewhere.
 
-    It is what `taken` returned. With the ``time`` at which it was given, it is not
-    added where it is one of those that are ``known``.
+    The answer is what `taken` returned. With the ``time`` at which it was given, it is
+    not added where it is one of the ``earlier`` ones.
     """
-    if known and time is not None and known.has(designs, what, time):
+    if earlier and time is not None and earlier.has(designs, answer, time):
         return
-    asked = log.ask(Chosen(designs, elsewhere=True), what.get("rater"), time)
-    log.add(asked.question, TOLD, what, time)
+    question = log.ask(Chosen(designs, elsewhere=True), answer.get("rater"), time)
+    log.add(question.question, TOLD, answer, time)
 
 
 class KnownAnswers:
@@ -156,15 +156,17 @@ class KnownAnswers:
             for key, places in answers_by_key(log).items()
         }
         self._standing: dict[str, dict[int, Mapping[str, Any]]] = {}
-        for told in log.answers():
-            options = [each.parameters for each in log.questions[told.question].options]
-            same = self._standing.setdefault(
-                _asked_key(options, told.what, told.time), {}
+        for event in log.answers():
+            options = [
+                option.parameters for option in log.questions[event.question].options
+            ]
+            answers = self._standing.setdefault(
+                _asked_key(options, event.what, event.time), {}
             )
-            same[told.question] = told.what
+            answers[event.question] = event.what
 
     def has(
-        self, options: Sequence[Mapping[str, Any]], what: Mapping[str, Any], time: str
+        self, options: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], time: str
     ) -> bool:
         """Whether an answer is one of them, which is not found again then.
 
@@ -172,18 +174,18 @@ class KnownAnswers:
             ExperimentError: Another answer of its rater and time about these options
                 stands, and was not found: somebody edited it.
         """
-        standing = self._standing.get(_asked_key(options, what, time), {})
-        if numbers := self._numbers.get(_key(options, what, time)):
-            found = next((n for n in numbers if n in standing), numbers[0])
-            numbers.remove(found)
-            standing.pop(found, None)
+        standing = self._standing.get(_asked_key(options, answer, time), {})
+        if numbers := self._numbers.get(_key(options, answer, time)):
+            number = next((n for n in numbers if n in standing), numbers[0])
+            numbers.remove(number)
+            standing.pop(number, None)
             return True
-        for number, said in standing.items():
+        for number, standing_answer in standing.items():
             raise ExperimentError(
                 f"Question {number} has another answer of this rater and time about "
-                f"these options: {dict(said)}. To change it, withdraw question "
-                f"{number}, and give the table again; to add one beside it, leave out "
-                "the time."
+                f"these options: {dict(standing_answer)}. To change it, withdraw "
+                f"question {number}, and give the table again; to add one beside it, "
+                "leave out the time."
             )
         return False
 
@@ -195,34 +197,34 @@ def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
     the same text in every log: of its time, its options, and what was said. It may have
     been taken back since, and another one given.
     """
-    found: dict[str, list[tuple[int, int]]] = {}
-    for told in reversed(log.events):
-        if told.kind == TOLD:
-            question = log.questions[told.question]
+    places: dict[str, list[tuple[int, int]]] = {}
+    for event in reversed(log.events):
+        if event.kind == TOLD:
+            question = log.questions[event.question]
             options = [option.parameters for option in question.options]
-            place = question.index, question.events.index(told) + 1
-            found.setdefault(_key(options, told.what, told.time), []).append(place)
-    return found
+            place = question.index, question.events.index(event) + 1
+            places.setdefault(_key(options, event.what, event.time), []).append(place)
+    return places
 
 
 def _asked_key(
-    options: Sequence[Mapping[str, Any]], what: Mapping[str, Any], time: str
+    options: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], time: str
 ) -> str:
     """As `_key`, of who was asked and not of what was said."""
-    return _key(options, {"rater": what.get("rater")}, time)
+    return _key(options, {"rater": answer.get("rater")}, time)
 
 
 def _key(
-    options: Sequence[Mapping[str, Any]], what: Mapping[str, Any], time: str
+    options: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], time: str
 ) -> str:
     return json_text(
-        [time, [dict(option) for option in options], told_again(what)], any_order=True
+        [time, [dict(option) for option in options], told_again(answer)], any_order=True
     )
 
 
-def taken(log: Log, num_options: int, given: Mapping[str, Any]) -> dict[str, Any]:
+def taken(log: Log, num_options: int, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an event that says an answer, which the model of the log takes."""
-    answer, around = checked_told(num_options, log.num_levels, given)
+    answer, around = checked_told(num_options, log.num_levels, fields)
     if log.settings.raters == SHARE and "rater" not in around:
         raise ExperimentError(
             "Each rater has a utility here, and the answer has no rater; give rater=, "

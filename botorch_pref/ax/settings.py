@@ -145,17 +145,17 @@ class Settings:
         return self.acquisition or usual.__name__
 
     @classmethod
-    def from_arguments(cls, given: dict[str, Any]) -> Self:
+    def from_arguments(cls, arguments: dict[str, Any]) -> Self:
         """Settings from arguments; classes count as their names.
 
         Where no kernel is named, one that is fitted is a `DuelKernel`.
         """
         names = [attribute.name for attribute in fields(cls)]
-        if unknown := ", ".join(sorted(set(given) - set(names))):
+        if unknown := ", ".join(sorted(set(arguments) - set(names))):
             raise ExperimentError(
                 f"There is no setting {unknown}; there are {', '.join(names)}."
             )
-        chosen = cls(**{k: getattr(v, "__name__", v) for k, v in given.items()})
+        chosen = cls(**{k: getattr(v, "__name__", v) for k, v in arguments.items()})
         if _has_one_kernel(model_classes()[chosen.model]):
             options = {"covar_module": DuelKernel.__name__, **chosen.model_options}
             chosen = replace(chosen, model_options=options)
@@ -318,23 +318,28 @@ def check_same_space(
     parameter_constraints: Sequence[str],
 ) -> None:
     """Checks that parameters and constraints are those of an experiment."""
-    name, kept = experiment.name, experiment.search_space
+    name, stored_space = experiment.name, experiment.search_space
     configs = [
         *map(constraints.in_steps, checked_space(parameters, parameter_constraints))
     ]
-    made = new_experiment(name, configs, parameter_constraints, None, Settings())
-    if (given := made.search_space) == kept:
+    experiment_anew = new_experiment(
+        name, configs, parameter_constraints, None, Settings()
+    )
+    if (space := experiment_anew.search_space) == stored_space:
         return
-    told = []
-    for each in {**kept.parameters, **given.parameters}:
-        spaces = (kept.parameters.get(each), given.parameters.get(each))
+    differences = []
+    for parameter in {**stored_space.parameters, **space.parameters}:
+        spaces = (
+            stored_space.parameters.get(parameter),
+            space.parameters.get(parameter),
+        )
         if spaces[0] != spaces[1]:
             has, says = (options.allowed(p) if p else "not there" for p in spaces)
             says = "another kind of these" if says == has else says
-            told.append(f"{each} is {has}, and given as {says}")
+            differences.append(f"{parameter} is {has}, and given as {says}")
     raise ExperimentError(
         f"The experiment {name!r} is there already, in another search space: "
-        f"{'; '.join(told) or 'its constraints are others'}. To go on with it leave "
-        "parameters and constraints out; for the new ones give another name. "
+        f"{'; '.join(differences) or 'its constraints are others'}. To go on with it "
+        "leave parameters and constraints out; for the new ones give another name. "
         "copy(parameters=...) takes its answers along."
     )
