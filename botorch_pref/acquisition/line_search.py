@@ -36,9 +36,9 @@ def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
         same numbers.
     """
     k = len(space.columns)
-    here, there = space.coordinates(start), space.coordinates(toward)
-    shares, categories = here[..., :k], there[..., k:]
-    direction = there[..., :k] - shares
+    start_place, end_place = space.coordinates(start), space.coordinates(toward)
+    shares, categories = start_place[..., :k], end_place[..., k:]
+    direction = end_place[..., :k] - shares
     identity = torch.eye(k).to(shares)
     A, b = space.limits
     normals = torch.cat([identity, -identity, A])

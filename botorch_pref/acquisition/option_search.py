@@ -94,11 +94,13 @@ class DesignSpace:
         for column, steps in ({} if discrete_dims is None else discrete_dims).items():
             if column not in fixed:
                 listed.append(([column], base.new_tensor([*steps]).unsqueeze(-1)))
-        for at, table in listed:
+        for list_columns, table in listed:
             if len(table) == 1:
-                base[at] = table[0]
-        in_lists = {column for at, _ in listed for column in at}
-        listed = [(at, table) for at, table in listed if len(table) > 1]
+                base[list_columns] = table[0]
+        in_lists = {column for list_columns, _ in listed for column in list_columns}
+        listed = [
+            (list_columns, table) for list_columns, table in listed if len(table) > 1
+        ]
         numbers = [*range(len(base))]
         numbers = [c for c in numbers if c not in in_lists and c not in fixed]
         A = torch.zeros(len(inequality_constraints), len(base)).to(base)
@@ -150,7 +152,7 @@ class DesignSpace:
         """The constraints of the shares, as BoTorch has them."""
         places = torch.arange(len(self.columns))
         pairs = zip(*self.limits, strict=True)
-        return [(places, row, float(least)) for row, least in pairs]
+        return [(places, row, float(bound)) for row, bound in pairs]
 
     def features(self, coordinates: Tensor) -> Tensor:
         """Designs ``... x d`` by their coordinates, ``... x c``."""
@@ -233,25 +235,25 @@ class DesignSpace:
         room = _ROUNDING * (1 + A.abs().sum(-1))
         return (shares @ A.T >= b - room).all(-1)
 
-    def near(self, centres: Tensor, others: Tensor) -> Tensor:
+    def near(self, centres: Tensor, designs: Tensor) -> Tensor:
         """Designs between ``centres`` and others, mostly near the centres.
 
         Between two that satisfy constraints all do. Half of the listed values stay.
         Both are coordinates, ``n x c``.
         """
-        share = torch.rand(len(others), 1).to(others) ** 3
-        mixed = torch.lerp(centres, others, share)
-        k, kept = len(self.columns), torch.rand(others.shape) < 0.5
-        mixed[:, k:] = torch.where(kept, centres, others)[:, k:]
+        share = torch.rand(len(designs), 1).to(designs) ** 3
+        mixed = torch.lerp(centres, designs, share)
+        k, is_kept = len(self.columns), torch.rand(designs.shape) < 0.5
+        mixed[:, k:] = torch.where(is_kept, centres, designs)[:, k:]
         return mixed
 
     def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
         """Designs anywhere and around one, ``1 x d``, and that one; of a table all."""
         if self.rows is not None:
             return self.rows
-        anywhere, others = self.draw(count, seed).tensor_split(2)
-        centre = self.coordinates(point).expand_as(others)
-        Z = torch.cat([anywhere, self.near(centre, others)])
+        anywhere, second_draw = self.draw(count, seed).tensor_split(2)
+        centre = self.coordinates(point).expand_as(second_draw)
+        Z = torch.cat([anywhere, self.near(centre, second_draw)])
         return torch.cat([self.features(Z), point.to(self.base)])
 
 
@@ -310,9 +312,9 @@ def best_options(
     if space.rows is not None:
         return _best_rows(acquisition, space.rows, size, beside, open_questions)
     anywhere = space.draw(RAW_SAMPLES * size, seed)
-    first, others = anywhere.tensor_split(2)
-    places = torch.randint(len(centres), (len(others),))
-    near = space.near(space.coordinates(centres)[places], others)
+    first, second_draw = anywhere.tensor_split(2)
+    places = torch.randint(len(centres), (len(second_draw),))
+    near = space.near(space.coordinates(centres)[places], second_draw)
     # Some are anywhere, some near, and some have options of both kinds.
     drawn = torch.cat([first, near])[torch.randperm(len(anywhere))]
     starts = torch.cat([near, first, drawn]).unflatten(0, (-1, size))
@@ -343,7 +345,7 @@ def _climbed(value: _ByCoordinates, space: DesignSpace, starts: Tensor) -> Tenso
             filterwarnings("ignore", "Unknown solver options: tol")
             # A step that starts where it could end finds nothing better.
             filterwarnings("ignore", "Optimization failed", RuntimeWarning)
-            found, _ = optimize_acqf(
+            candidate, _ = optimize_acqf(
                 value,
                 cube,
                 q=starts.shape[-2],
@@ -352,16 +354,16 @@ def _climbed(value: _ByCoordinates, space: DesignSpace, starts: Tensor) -> Tenso
                 inequality_constraints=space.inequalities or None,
                 options=options,
             )
-        swapped = _with_other_values(space, found)
+        swapped = _with_other_values(space, candidate)
         if not len(swapped):
             break
         with torch.no_grad():
-            reached = value(found.unsqueeze(0))
+            reached = value(candidate.unsqueeze(0))
             swaps = torch.cat([value(part) for part in swapped.split(_CHUNK)])
         if not bool((swaps > reached).any()):
             break
         starts = swapped[swaps.topk(min(RESTARTS, len(swaps))).indices]
-    return found.clamp(cube[0], cube[1])
+    return candidate.clamp(cube[0], cube[1])
 
 
 def _with_other_values(space: DesignSpace, options: Tensor) -> Tensor:
@@ -369,9 +371,11 @@ def _with_other_values(space: DesignSpace, options: Tensor) -> Tensor:
     changed = [options.unsqueeze(0)[:0]]
     for place, (_, table) in enumerate(space.listed, len(space.columns)):
         for row in range(len(options)):
-            others = options.repeat(len(table), 1, 1)
-            others[:, row, place] = torch.arange(len(table)).to(others)
-            changed.append(others[others[:, row, place] != options[row, place]])
+            alternatives = options.repeat(len(table), 1, 1)
+            alternatives[:, row, place] = torch.arange(len(table)).to(alternatives)
+            changed.append(
+                alternatives[alternatives[:, row, place] != options[row, place]]
+            )
     return torch.cat(changed)
 
 
@@ -396,9 +400,9 @@ def _best_rows(
 
     def valued(places: Tensor) -> Tensor:
         X = rows[places]
-        whole = torch.cat([X, beside.expand(len(X), -1, -1)], -2)
-        same = (whole[:, None, :, None] == open_questions[:, None]).all(-1)
-        is_open = same.any(-1).all(-1).any(-1)
+        joint_options = torch.cat([X, beside.expand(len(X), -1, -1)], -2)
+        is_equal = (joint_options[:, None, :, None] == open_questions[:, None]).all(-1)
+        is_open = is_equal.any(-1).all(-1).any(-1)
         ordered = places.sort(-1).values
         is_open |= (ordered[:, 1:] == ordered[:, :-1]).any(-1)
         with torch.no_grad():
@@ -432,11 +436,11 @@ def _exchanged(
     """The end of exchanges of one place of a set, turn after turn, and its value."""
     turn, unchanged = 0, 0
     while unchanged < len(places):
-        others = places.repeat(number, 1)
-        others[:, turn] = torch.arange(number)
-        values = valued(others)
+        alternatives = places.repeat(number, 1)
+        alternatives[:, turn] = torch.arange(number)
+        values = valued(alternatives)
         best = int(values.argmax())
         if bool(values[best] > value):
-            value, places, unchanged = values[best], others[best], 0
+            value, places, unchanged = values[best], alternatives[best], 0
         turn, unchanged = (turn + 1) % len(places), unchanged + 1
     return value, places

@@ -142,7 +142,9 @@ def checked_fixed_features(
     """Values of columns by their indices, of points with ``dim`` columns."""
     values = {} if fixed is None else fixed
     columns = range(dim)
-    if not isinstance(values, Mapping) or not all(each in columns for each in values):
+    if not isinstance(values, Mapping) or not all(
+        column in columns for column in values
+    ):
         raise BotorchPrefError(
             f"fixed_features is {values!r}; give values of columns by their indices, 0 "
             f"to {columns[-1]}."

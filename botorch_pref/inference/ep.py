@@ -395,7 +395,7 @@ def _derivatives(
 ) -> OfScales | None:
     """See `ep_derivatives`; None where the problem is not one for quick sweeps."""
     arrays = row_arrays(problem.solver, problem.prior)
-    lines = HalfLines.of(problem.factors)
+    lines = HalfLines.from_factors(problem.factors)
     if arrays is None or lines is None or not problem.solver.resolves_all:
         return None
     moments = state.posterior.tau, state.mean, state.variance, state.force
@@ -476,7 +476,9 @@ class ExpectationPropagation(Engine):
         )
         start_sites = [] if start is None else [torch.cat(start.sites, dim=-1)]
         starts, num_quick = start_sites, 0
-        evaluate = QuickSweeps.of(problem.solver, problem.prior, problem.factors)
+        evaluate = QuickSweeps.from_problem(
+            problem.solver, problem.prior, problem.factors
+        )
         if evaluate is not None:
             first = start_sites[0] if start_sites else problem.prior_sites()
             with suppress(PrecisionError, NoQuickSweep):

@@ -94,8 +94,8 @@ class HalfLines(NamedTuple):
     noise: Array
 
     @classmethod
-    def of(cls, factors: Factors) -> HalfLines | None:
-        """Those of factors; None for factors of another kind."""
+    def from_factors(cls, factors: Factors) -> HalfLines | None:
+        """Reads the half-lines of factors; None for factors of another kind."""
         ends = factors.half_lines if type(factors) is BoxFactors else None
         return None if ends is None else cls(*(part.numpy() for part in ends))
 
@@ -176,10 +176,10 @@ class QuickSweeps:
     tilted: Callable[[Array, Array], tuple[Array, Array, Array]]
 
     @classmethod
-    def of(
+    def from_problem(
         cls, solver: SiteSolver, prior: Tensor, factors: ScalarFactors
     ) -> QuickSweeps | None:
-        """Those of a problem; None where it is not for NumPy, see `row_arrays`."""
+        """Makes those of a problem; None where `row_arrays` has none."""
         arrays = row_arrays(solver, prior)
         if arrays is None or not solver.resolves_all:
             return None
@@ -242,7 +242,7 @@ def _tilted(
     factors: ScalarFactors,
 ) -> Callable[[Array, Array], tuple[Array, Array, Array]]:
     """The tilted moments of `QuickSweeps`, of probits in few operations."""
-    lines = HalfLines.of(factors)
+    lines = HalfLines.from_factors(factors)
 
     def of_lines(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         first, bend = cast("HalfLines", lines).slopes(mean, variance)
@@ -268,7 +268,7 @@ class RowMoments(NamedTuple):
 
 
 class _Response(NamedTuple):
-    """What changes of the covariance do to a posterior while its sites stay.
+    """The change of a posterior with the covariance while its sites stay.
 
     ``spread`` is :math:`S C_i`, ``p x m x m``; ``pulls`` are :math:`C_i a`, ``moved``
     is ``b`` and ``widened`` is ``v``, each ``p x m``.

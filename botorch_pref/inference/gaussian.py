@@ -167,7 +167,7 @@ def site_equations(
     mean: Tensor,
     nu: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of sites that depend on moments, which the sites move in turn.
+    """Linearises sites that depend on moments, which the sites move in turn.
 
     The ``derivatives`` take means, variances and sites.
 

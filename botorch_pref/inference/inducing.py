@@ -189,7 +189,7 @@ class FeatureSolver(SiteSolver):
 
     @property
     def num_processes(self) -> int:
-        """Of those that have some of the answers each."""
+        """The number of processes that have some of the answers each."""
         return 1
 
     @cached_property
@@ -419,7 +419,7 @@ def _open_noise(
 
 
 class OpenPart:
-    """What inducing points leave open of utilities, as factors hear it."""
+    """The part of utilities that inducing points leave open, for factors."""
 
     def __init__(self, factors: ScalarFactors, open_variance: Tensor) -> None:
         self._factors, self.variance = factors, open_variance

@@ -93,11 +93,11 @@ PointT = TypeVar("PointT", bound=Point)
 class LogPosterior(Protocol[PointT]):
     """A log posterior whose mode is to be found."""
 
-    def at(self, opposed: Tensor, moved: Tensor) -> PointT:
-        """The point of some movement, and of the pull of the prior against it."""
+    def point(self, opposed: Tensor, moved: Tensor) -> PointT:
+        """Evaluates the posterior where the prior pulls ``opposed`` to ``moved``."""
 
     def curvature(self, point: PointT) -> tuple[Any, Tensor]:
-        """What responds to pulls there, and whether it is a posterior, per element."""
+        """Gives what responds to pulls there, and where it is a posterior."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class _LogPosterior:
     prior: Tensor
     factors: Factors
 
-    def at(self, opposed: Tensor, moved: Tensor) -> _Utilities:
+    def point(self, opposed: Tensor, moved: Tensor) -> _Utilities:
         """See :class:`LogPosterior`."""
         z = self.prior + self.solver.rows_of(moved)
         log_prob = self.factors.log_prob(z)
@@ -133,10 +133,10 @@ class _LogPosterior:
         if start is None:
             rows = torch.zeros_like(self.solver.variance + self.prior)
             opposed = self.solver.gather(rows)
-            return self.at(opposed, opposed)
+            return self.point(opposed, opposed)
         before, _ = site_posterior(self.solver, start.sites.precision)
         shift = torch.addcmul(start.sites.shift, before.tau, self.prior, value=-1.0)
-        return self.at(*before.respond(self.solver.gather(shift))[:2])
+        return self.point(*before.respond(self.solver.gather(shift))[:2])
 
 
 def _line_search(
@@ -151,7 +151,7 @@ def _line_search(
     opposed, moved, slope = step
     rounding = torch.finfo(slope.dtype).eps * (1 + start.value.abs())
     size = torch.ones_like(start.value)
-    new = posterior.at(start.opposed + opposed, start.moved + moved)
+    new = posterior.point(start.opposed + opposed, start.moved + moved)
     for _ in range(_MAX_HALVINGS):
         gain = new.value - start.value
         enough = gain >= _ARMIJO * size * slope - 10 * rounding
@@ -162,7 +162,9 @@ def _line_search(
             if not bool(enough.all()):
                 size = torch.where(enough, size, 0.5 * size)
                 t = size.unsqueeze(-1)
-                new = posterior.at(start.opposed + t * opposed, start.moved + t * moved)
+                new = posterior.point(
+                    start.opposed + t * opposed, start.moved + t * moved
+                )
                 continue
         break
     return new
@@ -258,7 +260,7 @@ def _derivatives(
 ) -> OfScales | None:
     """See `laplace_derivatives`; None where the problem is not one for quick steps."""
     arrays = row_arrays(log_posterior.solver, log_posterior.prior)
-    lines = HalfLines.of(log_posterior.factors)
+    lines = HalfLines.from_factors(log_posterior.factors)
     if arrays is None or lines is None:
         return None
     moments = posterior.tau, point.z, posterior.variance(), point.log_prob.first

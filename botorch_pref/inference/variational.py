@@ -411,12 +411,12 @@ def bound_of(factors: Factors) -> Bound:
 
 
 @bound_of.register
-def _(factors: LogitFactors) -> Bound:
+def _logit_bound(factors: LogitFactors) -> Bound:
     return JaakkolaJordanBound(factors.rows, factors.wins, factors.losses)
 
 
 @bound_of.register
-def _(factors: PlackettLuceFactors) -> Bound:
+def _plackett_luce_bound(factors: PlackettLuceFactors) -> Bound:
     if factors.stages is None:
         raise UnsupportedFeedbackError(
             "The variational bound of choices and rankings takes no covariates; take "
@@ -431,7 +431,7 @@ def _(factors: PlackettLuceFactors) -> Bound:
 
 
 @bound_of.register
-def _(factors: JointFactors) -> Bound:
+def _joint_bound(factors: JointFactors) -> Bound:
     return JointBound([bound_of(block) for block in factors.blocks])
 
 

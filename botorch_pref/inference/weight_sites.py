@@ -106,10 +106,10 @@ class _Choices:
     precision: Tensor
 
     @classmethod
-    def of(
+    def from_stages(
         cls, features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None
     ) -> _Choices:
-        """The sets of :meth:`.WeightEngine.solve`."""
+        """Makes the sets of :meth:`.WeightEngine.solve`."""
         items = take_rows(features, stages.clamp_min(0).flatten(-2))
         items = items.unflatten(-2, stages.shape[-2:])
         order = [*range(2, stages.shape[-1]), 0]
@@ -168,7 +168,7 @@ class _Choices:
         return _Sites(-hessian, g - (hessian @ y).squeeze(-1))
 
     def posterior(self, sites: _Sites) -> tuple[_Posterior, Tensor]:
-        """What sites make of the prior, and in which elements it is a Gaussian."""
+        """Conditions the prior on sites, and says where that is a Gaussian."""
         rows, often = self.differences, self.counts[..., None, None]
         pulled = (often * sites.precision) @ rows
         precision = rows.flatten(-3, -2).mT @ pulled.flatten(-3, -2)
@@ -300,7 +300,7 @@ def matched_weights(
     eta = precision.detach()
     with torch.no_grad():
         start = laplace_weights(features, stages, eta, counts)
-        choices = _Choices.of(features, stages, eta, counts)
+        choices = _Choices.from_stages(features, stages, eta, counts)
         state, residual, iterations = _search(
             choices, start.mean, tolerance, max_iterations
         )

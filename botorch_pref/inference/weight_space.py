@@ -148,7 +148,7 @@ class _Model(NamedTuple):
         total = items.total(f.exp())
         return f - items.spread(torch.where(total > 0, total, 1.0).log())
 
-    def at(self, opposed: Tensor, moved: Tensor) -> _Weights:
+    def point(self, opposed: Tensor, moved: Tensor) -> _Weights:
         """See :class:`.LogPosterior`; the prior pulls by ``eta`` times the weights."""
         log_p = self.log_probabilities(moved)
         log_likelihood = (self.counts * torch.where(self.chosen, log_p, 0.0)).sum(-1)
@@ -231,7 +231,7 @@ def laplace_weights(
         )
         none = features.new_zeros(*batch, d)
         point, (cholesky, _), residual, iterations = find_mode(
-            model, model.at(none, none), tolerance, max_iterations
+            model, model.point(none, none), tolerance, max_iterations
         )
         mean, covariance = point.moved, torch.cholesky_inverse(cholesky)
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)

@@ -487,7 +487,7 @@ def _draw_utilities(
 
 
 def _draw_way(axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]) -> None:
-    """What is left of the way from the worst option shown to the best there is."""
+    """Draws the regret by question, in shares of the way from the worst option."""
     options = torch.cat([answer.question.options for answer in answered])
     span = problem.best - float(problem.utility(options).min())
     _draw_regret(axes, [100 * answer.regret / span for answer in answered])

@@ -130,7 +130,7 @@ def test_half_lines_have_the_slopes_of_boxes() -> None:
         torch.where(above, end, -infinity),
         torch.where(above, infinity, end),
     )
-    lines = HalfLines.of(boxes)
+    lines = HalfLines.from_factors(boxes)
     assert lines is not None
     first, bend = map(torch.from_numpy, lines.slopes(mean.numpy(), variance.numpy()))
     tilted = boxes.tilted(mean, variance)
@@ -151,7 +151,9 @@ def test_they_arrive_by_themselves(name: str) -> None:
         prior = prior_of(model)
         expected = torch.cat(ExpectationPropagation().solve(prior, factors).sites)
         solver = choose_solver(prior.covar, factors.rows)
-        quick = QuickSweeps.of(solver, factors.rows.apply(prior.mean), factors)
+        quick = QuickSweeps.from_problem(
+            solver, factors.rows.apply(prior.mean), factors
+        )
         assert quick is not None
         start = torch.cat(model.engine.initial_sites(factors)).numpy()
         sweep, _ = fixed_point(

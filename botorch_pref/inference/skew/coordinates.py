@@ -144,7 +144,7 @@ class MergedLogRatio:
 
 
 class Target(NamedTuple):
-    r"""What is sampled: :math:`N(x; \mathrm{mean}, H H') e^{\ell(x)}`.
+    r"""The density to sample: :math:`N(x; \mathrm{mean}, H H') e^{\ell(x)}`.
 
     The root ``H``, ``batch_shape x m x k``, may have any rank. The probability of the
     answers is the integral times :math:`e^{\mathrm{log\_scale}}`, ``batch_shape``.
@@ -216,14 +216,14 @@ class BoxCopula:
         )
 
     @classmethod
-    def of(
+    def from_solution(
         cls,
         factors: BoxFactors,
         prior: tuple[Tensor, Tensor],
         approximation: GaussianSolution,
         means: Tensor,
     ) -> Self | None:
-        """At a solution of expectation propagation; None where rounding prevents it.
+        """Makes that of expectation propagation; None where rounding prevents it.
 
         The prior of rows lacks the boxes' own noise; the means are the solution's.
         """

@@ -139,7 +139,7 @@ class BoxProblem:
         if factors.noise is not None:
             covariance = covariance + factors.noise.dense()
         prior = factors.rows.apply(self.mean), covariance
-        copula = BoxCopula.of(factors, prior, approximation, rows.mean)
+        copula = BoxCopula.from_solution(factors, prior, approximation, rows.mean)
         if copula is None or not copula.suits(rows, generator):
             return None
         return copula

@@ -37,7 +37,7 @@ def factors_of(noise: Any, lower: Tensor = LOWER, upper: Tensor = UPPER) -> BoxF
 def copula_of(covar: Tensor, mean: Tensor, factors: BoxFactors) -> BoxCopula:
     approximation = expectation_propagation(covar, mean, factors)
     means = approximation.row_means(mean)
-    copula = BoxCopula.of(factors, (mean, covar), approximation, means)
+    copula = BoxCopula.from_solution(factors, (mean, covar), approximation, means)
     assert copula is not None
     return copula
 
@@ -175,7 +175,7 @@ def suits(covar: Tensor, design: Tensor, noise: float) -> bool:
         solution.factor.row_root(),
     )
     prior = factors.rows.apply(mean), factors.rows.congruence(covar)
-    copula = BoxCopula.of(factors, prior, solution, rows.mean)
+    copula = BoxCopula.from_solution(factors, prior, solution, rows.mean)
     return copula is not None and copula.suits(rows, seeded())
 
 
