@@ -89,7 +89,7 @@ def read_answers(
         )
     named.check(table)
     reading = read_layout(table, named)
-    notes = [f"Read as: {reading.said}.", *repeated]
+    notes = [f"Read as: {reading.description}.", *repeated]
     notes += _notes_on_silence(table, reading.silent)
     table = table.without_rows(reading.silent)
     if not table.rows:
@@ -128,7 +128,7 @@ def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
 
     table, notes = _without_headers(read_table(path))
     reading = read_layout(table, NamedColumns())
-    notes = [f"Read as: {reading.said}.", *notes]
+    notes = [f"Read as: {reading.description}.", *notes]
     notes += _notes_on_silence(table, reading.silent)
     table = table.without_rows(reading.silent)
     answers = reading.read(table)
@@ -136,8 +136,8 @@ def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
         raise _no_answer(table, notes[1:])
     if any(choice is not None for choice in answers.choice):
         raise FeedbackError(
-            f"{path} is read as {reading.said}, of more than two items at once: give "
-            "rows with a question and an option, as answers() has them"
+            f"{path} is read as {reading.description}, of more than two items at "
+            "once: give rows with a question and an option, as answers() has them"
         )
     columns: dict[str, list[Any]] = {
         WINNER: answers.winner,
@@ -212,9 +212,9 @@ def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
     from pandas import DataFrame
 
     answers = DataFrame(columns)
-    said = [name for name in answers.columns if name != COUNT]
-    merged = answers.groupby(said, sort=False, dropna=False)[COUNT].sum().reset_index()
-    return merged.sort_values(said, ignore_index=True)
+    keys = [name for name in answers.columns if name != COUNT]
+    merged = answers.groupby(keys, sort=False, dropna=False)[COUNT].sum().reset_index()
+    return merged.sort_values(keys, ignore_index=True)
 
 
 def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]:
@@ -265,19 +265,19 @@ def _read_counts(table: CsvTable, column: str) -> list[int]:
     cells = table.texts(column, may_be_empty=True)
     numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
     share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
-    what = "is no number of answers: count whole ones"
+    message = "is no number of answers: count whole ones"
     table.refuse(
         column,
         (
-            (row, f"{cell!r} {what}{STRENGTHS}")
+            (row, f"{cell!r} {message}{STRENGTHS}")
             for row, cell in enumerate(cells)
             if cell in share
         ),
     )
     counts = table.integers(column, 1, MOST_COUNTED, empty=1)
     if sum(counts) > MOST_COUNTED:
-        what = f"counts {sum(counts)} answers, and the command ranks by at most "
-        whole = Fault(0, "", f"{what}{MOST_COUNTED}: give smaller counts")
+        message = f"counts {sum(counts)} answers, and the command ranks by at most "
+        whole = Fault(0, "", f"{message}{MOST_COUNTED}: give smaller counts")
         raise TableFaults(table.path, [whole])
     return counts
 
@@ -289,8 +289,8 @@ def _read_home(table: CsvTable, column: str, answers: Answers) -> list[str | Non
     for row, a, b in zip(answers.row, answers.winner, answers.loser, strict=True):
         name = cells[row]
         if name and name not in (a, b):
-            what = f"{name!r} is neither {a!r} nor {b!r}: correct it, or empty it"
-            faults.append((row, what))
+            message = f"{name!r} is neither {a!r} nor {b!r}: correct it, or empty it"
+            faults.append((row, message))
         home.append(name or None)
     table.refuse(column, faults)
     return home
@@ -333,8 +333,8 @@ def _read_preflib(path: Path, named: NamedColumns, home: str | None) -> AnswerFi
         raise FeedbackError(
             f"{path} has no orders of two alternatives; give lines such as 3: 1,{{2,4}}"
         )
-    said = f"Read as: {orders:,} orders of PrefLib's, best first"
-    return AnswerFile(merged_answers(_columns(answers, None)), [], [f"{said}."])
+    description = f"Read as: {orders:,} orders of PrefLib's, best first"
+    return AnswerFile(merged_answers(_columns(answers, None)), [], [f"{description}."])
 
 
 def _order_of(line: str, names: dict[str, str]) -> tuple[int, list[list[str]]]:

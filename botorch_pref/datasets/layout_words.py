@@ -117,17 +117,17 @@ class Answers:
         winner: str,
         loser: str,
         *,
-        said: str = FIRST,
+        outcome: str = FIRST,
         count: int = 1,
         choice: str | None = None,
     ) -> None:
         """Adds what a row says of two items."""
-        if said == SECOND:
+        if outcome == SECOND:
             winner, loser = loser, winner
         self.winner.append(winner)
         self.loser.append(loser)
-        self.tie.append(said in (EQUAL, BOTH_BAD))
-        self.both_bad.append(said == BOTH_BAD)
+        self.tie.append(outcome in (EQUAL, BOTH_BAD))
+        self.both_bad.append(outcome == BOTH_BAD)
         self.count.append(count)
         self.choice.append(choice)
         self.row.append(row)
@@ -156,13 +156,13 @@ class Reading:
     """How a table is read.
 
     Attributes:
-        said: In words, after "read as".
+        description: In words, after "read as".
         columns: That say something.
         read: What the rows of a table say, without those that are silent.
         silent: What is wrong with rows that say nothing, by their places.
     """
 
-    said: str
+    description: str
     columns: tuple[str, ...]
     read: Callable[[CsvTable], Answers]
     silent: dict[int, str] = field(default_factory=dict)

@@ -72,12 +72,14 @@ def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
         tied = table.truths(tie) if tie else [False] * len(table.rows)
         answers = Answers()
         for row, (a, b, is_tie) in enumerate(zip(*sides, tied, strict=True)):
-            answers.add(row, a, b, said=EQUAL if is_tie else FIRST)
+            answers.add(row, a, b, outcome=EQUAL if is_tie else FIRST)
         return answers
 
-    said = f"{winner} against {loser}, {winner} being the better one"
+    description = f"{winner} against {loser}, {winner} being the better one"
     columns_read = (winner, loser, *([tie] if tie else []))
-    return Reading(said, columns_read, read, silent_rows(table, winner, loser, ()))
+    return Reading(
+        description, columns_read, read, silent_rows(table, winner, loser, ())
+    )
 
 
 def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -100,15 +102,15 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     def read(table: CsvTable) -> Answers:
         answers = Answers()
-        told = outcome.read(table)
+        results = outcome.read(table)
         sides = cells_of(table, pair.first), cells_of(table, pair.second)
-        for row, (a, b, outcomes) in enumerate(zip(*sides, told, strict=True)):
-            for said, count in outcomes:
-                answers.add(row, a, b, said=said, count=count)
+        for row, (a, b, outcomes) in enumerate(zip(*sides, results, strict=True)):
+            for winner, count in outcomes:
+                answers.add(row, a, b, outcome=winner, count=count)
         return answers
 
     return Reading(
-        f"{pair.first} against {pair.second}, {outcome.said}",
+        f"{pair.first} against {pair.second}, {outcome.description}",
         (pair.first, pair.second, *outcome.columns),
         read,
         silent_rows(table, pair.first, pair.second, outcome.columns),
@@ -146,7 +148,7 @@ Outcomes = list[list[tuple[str, int]]]
 class _Outcome:
     """What says who won: in words, its columns, and the outcomes of a table."""
 
-    said: str
+    description: str
     columns: tuple[str, ...]
     read: Callable[[CsvTable], Outcomes]
 
@@ -171,10 +173,10 @@ def _one_hot(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | No
         def read(table: CsvTable, used: Sequence[str] = used) -> Outcomes:
             marks = [*zip(*(table.truths(column) for column in used), strict=True)]
             wrong = [row for row, true in enumerate(marks) if sum(true) > 1]
-            what = "two outcomes are true: correct one"
-            table.refuse(used[0], ((row, what) for row in wrong))
-            said = (FIRST, SECOND, EQUAL)
-            return _once(said[t.index(True)] if any(t) else SILENT for t in marks)
+            message = "two outcomes are true: correct one"
+            table.refuse(used[0], ((row, message) for row in wrong))
+            results = (FIRST, SECOND, EQUAL)
+            return _once(results[t.index(True)] if any(t) else SILENT for t in marks)
 
         return _Outcome(f"the true one of {', '.join(used)}", tuple(used), read)
     return None
@@ -207,12 +209,12 @@ def _win_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome |
             columns = (first, second)
             counts = [table.integers(c, 0, MOST_COUNTED, empty=0) for c in columns]
             return [
-                [(said, n) for said, n in ((FIRST, a), (SECOND, b)) if n]
+                [(winner, n) for winner, n in ((FIRST, a), (SECOND, b)) if n]
                 for a, b in zip(*counts, strict=True)
             ]
 
-        said = f"{first} and {second} counting their wins"
-        return _Outcome(said, (first, second), read)
+        description = f"{first} and {second} counting their wins"
+        return _Outcome(description, (first, second), read)
     return None
 
 
@@ -234,7 +236,7 @@ def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
         certain = named.winner or column.casefold() == WINNER
         if 2 * shares[best] < len(cells) and not certain:
             continue
-        said, code = codes[best]
+        description, code = codes[best]
 
         def read(table: CsvTable, column: str = column, code: Code = code) -> Outcomes:
             cells, items = _told_cells(table, column, pair)
@@ -245,7 +247,7 @@ def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
             )
             return _once(outcome or SILENT for outcome in outcomes)
 
-        return _Outcome(said.format(column), (column,), read)
+        return _Outcome(description.format(column), (column,), read)
     return None
 
 
@@ -283,12 +285,12 @@ def _codes(column: str, pair: _Pair, cells: set[str]) -> list[tuple[str, Code]]:
         ("the winner named in {}", by_name),
     ]
     numbers = {cell: number_of(cell) for cell in cells - {*_NO_WINNER}}
-    for said, meanings in _numbers_for(column, pair):
+    for description, meanings in _numbers_for(column, pair):
         # The last one is of no other way.
         needed, values = [*meanings][-1], {*numbers.values()}
         if needed in values and values <= meanings.keys():
             code = by({c: meanings[n] for c, n in numbers.items() if n is not None})
-            codes.append((said, code))
+            codes.append((description, code))
             break
     if (which := _asked(column, pair)) is not None:
         truths = dict.fromkeys(("true", "yes", *_WON), which)
@@ -376,9 +378,9 @@ def _scores(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | Non
     def read_score(table: CsvTable) -> Outcomes:
         cells = cells_of(table, column)
         parts = [_SCORE.fullmatch(cell) for cell in cells]
-        what = "is no score such as 2-1: correct it, or empty it"
+        message = "is no score such as 2-1: correct it, or empty it"
         wrong = (
-            (row, f"{cells[row]!r} {what}")
+            (row, f"{cells[row]!r} {message}")
             for row, part in enumerate(parts)
             if part is None and not is_missing(cells[row])
         )

@@ -65,8 +65,8 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
         for row, (top, bottom, *items) in enumerate(zip(*columns, strict=True)):
             for column, item in ((best, top), (worst, bottom)):
                 if whole and item not in items:
-                    what = f"{item!r} is none of {', '.join(map(repr, items))}"
-                    table.refuse(column, [(row, f"{what}: correct it")])
+                    message = f"{item!r} is none of {', '.join(map(repr, items))}"
+                    table.refuse(column, [(row, f"{message}: correct it")])
             middle = [i for i in dict.fromkeys(items) if i and i not in (top, bottom)]
             for other in (*middle, bottom):
                 answers.add(row, top, other, choice=f"{row}" if middle else None)
@@ -74,9 +74,9 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
                 answers.add(row, other, bottom)
         return answers
 
-    said = f"the {best} and {worst} of sets, with {', '.join(options)}"
+    description = f"the {best} and {worst} of sets, with {', '.join(options)}"
     silent = silent_rows(table, best, worst, ())
-    return Reading(said, named_in_row, read, silent)
+    return Reading(description, named_in_row, read, silent)
 
 
 def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -120,8 +120,8 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
         for row, (rank, name) in enumerate(cells)
         if is_missing(rank) or not name
     }
-    said = f"{order} of each {item}, by {', '.join(sessions)}"
-    return Reading(said, (order, item, *sessions), read, silent)
+    description = f"{order} of each {item}, by {', '.join(sessions)}"
+    return Reading(description, (order, item, *sessions), read, silent)
 
 
 def _check_named_once(
@@ -130,10 +130,10 @@ def _check_named_once(
     seen: set[str] = set()
     for row in rows:
         if items[row] in seen:
-            what = (
+            message = (
                 f"{items[row]!r} is there twice in one ranking: remove a row, or name"
             )
-            table.refuse(column, [(row, f"{what} what parts rankings by --rater")])
+            table.refuse(column, [(row, f"{message} what parts rankings by --rater")])
         seen.add(items[row])
 
 
@@ -172,8 +172,8 @@ def _items_in_order(table: CsvTable, places: Sequence[str]) -> Reading:
         for row, cells in enumerate(zip(*columns, strict=True)):
             order = [item for item in cells if not is_missing(item)]
             if len({*order}) < len(order):
-                what = "an item is there twice in one ranking: correct the row"
-                table.refuse(places[0], [(row, what)])
+                message = "an item is there twice in one ranking: correct the row"
+                table.refuse(places[0], [(row, message)])
             answers.add_ranking(row, [[item] for item in order])
         return answers
 
@@ -219,8 +219,10 @@ def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
                     answers.add(row, rows[row], column, count=count)
         return answers
 
-    said = "a square of counts: how often the item of a row won against a column's"
-    return Reading(said, tuple(table.header), read)
+    description = (
+        "a square of counts: how often the item of a row won against a column's"
+    )
+    return Reading(description, tuple(table.header), read)
 
 
 def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -255,10 +257,10 @@ def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
                 for row, value in enumerate(numbers_of(table, name)):
                     if value is not None:
                         lost = SECOND if value == second else EQUAL
-                        answers.add(row, *pair, said=FIRST if value == 1.0 else lost)
+                        answers.add(row, *pair, outcome=FIRST if value == 1.0 else lost)
             return answers
 
         tie = "" if second == 0.0 else ", 0 a tie"
-        said = f"a column for each pair of {len(items)} items: 1 the first won"
-        return Reading(f"{said}, {second:g} the second{tie}", tuple(pairs), read)
+        description = f"a column for each pair of {len(items)} items: 1 the first won"
+        return Reading(f"{description}, {second:g} the second{tie}", tuple(pairs), read)
     return None
