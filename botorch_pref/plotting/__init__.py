@@ -9,7 +9,7 @@ except ImportError as error:
         "figures need matplotlib: pip install 'botorch-pref[plot]'"
     ) from error
 
-from botorch_pref.plotting.answers import (
+from botorch_pref.plotting.figures import (
     draw_run,
     plot_agreement,
     plot_calibration,
