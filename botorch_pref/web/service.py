@@ -158,8 +158,8 @@ def is_outdated(log: Log, index: int) -> bool:
 
     One of a person's own, or that is asked again, is chosen by no answer.
     """
-    asked, answers = log.questions[index].asked, 0
-    if asked.get("chosen_by") == PERSON or "repeats" in asked:
+    content, answers = log.questions[index].asked, 0
+    if content.get("chosen_by") == PERSON or "repeats" in content:
         return False
     for event in reversed(log.events):
         answers += event.kind == TOLD
