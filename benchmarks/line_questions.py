@@ -3,7 +3,7 @@
     python benchmarks/line_questions.py --problem hartmann6 --noise 0.09 --seeds 0:6
 
 A simulated person answers questions of one kind: stops on lines that the library asks
-for, stops on the best of the lines along one input, duels, or four options to rank. Of
+for, stops on the best lines in any direction, duels, or four options to rank. Of
 each kind the script prints the regret of the best design so far after 15 and 30
 questions, as mean ± standard error (and median), and what is reached in ten minutes of
 her time: 10 seconds a duel (two looks of 4 and a tap), 24 for four ranked (four looks
@@ -23,7 +23,7 @@ from torch import Generator, Tensor
 from benchmarks.report import print_table, start
 from botorch_pref import LineChoices, default_model, incumbent, next_question
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
-from botorch_pref.acquisition.option_search import DesignSpace
+from botorch_pref.acquisition.option_search import DesignSpace, best_options
 from botorch_pref.simulation import Problem, make_problem
 from botorch_pref.simulation.question_loop import (
     RunSettings,
@@ -31,7 +31,7 @@ from botorch_pref.simulation.question_loop import (
     run_questions,
 )
 
-SECONDS = {"line": 18, "line of one input": 18, "duel": 10, "four ranked": 24}
+SECONDS = {"line": 18, "oblique line": 18, "duel": 10, "four ranked": 24}
 TEN_MINUTES = 600
 POSITIONS = 201
 CORRELATION_LENGTH = 0.25
@@ -56,38 +56,42 @@ def stop(problem: Problem, path: Tensor, noise: float, generator: Generator) -> 
     return int(heard.argmax())
 
 
-def ends_along_one_input(model: Model, bounds: Tensor) -> Tensor:
-    """The best line through the best design that moves one input alone, ``2 x d``."""
+def oblique_ends(model: Model, bounds: Tensor) -> Tensor:
+    """The best line in any direction through the best design, ``2 x d``."""
     space, best = DesignSpace.of(bounds), incumbent(model)
-    toward = best.repeat(bounds.shape[-1], 1)
-    middle = bounds.mean(0)
-    toward.diagonal().copy_(torch.where(best[0] > middle, bounds[0], bounds[1]))
     generator = Generator().manual_seed(len(model.datapoints))
-    with torch.no_grad():
-        values = LineEUBO(model, best, space, generator=generator)(toward.unsqueeze(1))
-    return line_ends(space, best, toward[values.argmax()].unsqueeze(0)).squeeze(0)
+    toward = best_options(
+        LineEUBO(model, best, space, generator=generator),
+        space,
+        1,
+        best,
+        beside=best,
+        open_questions=best[:0].unsqueeze(0),
+        seed=0,
+    )
+    return line_ends(space, best, toward).squeeze(0)
 
 
 def line_regrets(
-    problem: Problem, settings: RunSettings, one_input: bool
+    problem: Problem, settings: RunSettings, oblique: bool
 ) -> Iterator[float]:
     """Regret after each of a run of stops on lines.
 
     Args:
         problem: Its utility and inputs.
         settings: Noise, number of questions and seed.
-        one_input: Whether lines of a model move one input alone.
+        oblique: Whether lines of a model move all inputs together.
     """
     generator = Generator().manual_seed(settings.seed)
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, problem.dim)
     X, stops = bounds[:0], []
     model: Model | None = None
     share = torch.linspace(0, 1, POSITIONS, dtype=torch.double)
-    for number in range(settings.questions):
+    for _ in range(settings.questions):
         question = next_question(model, bounds, seed=settings.seed, kind="line")
         ends = question.options
-        if one_input and number >= 3:
-            ends = ends_along_one_input(model, bounds)
+        if oblique and question.acquisition == LineEUBO.__name__:
+            ends = oblique_ends(model, bounds)
         path = torch.lerp(ends[0], ends[1], share.unsqueeze(-1))
         place = stop(problem, path, settings.noise, generator)
         X = torch.cat([X, ends])
@@ -113,7 +117,7 @@ def regrets(
     settings = RunSettings(name, options, questions, noise, seed)
     runs: dict[str, Callable[[], Iterator[float]]] = {
         "line": lambda: line_regrets(problem, settings, False),
-        "line of one input": lambda: line_regrets(problem, settings, True),
+        "oblique line": lambda: line_regrets(problem, settings, True),
     }
     run = runs.get(kind, lambda: option_regrets(problem, settings))
     return [*run()]

@@ -281,8 +281,8 @@ _REASONS: dict[type[AcquisitionFunction], str] = {
         "teach most, or now and then those that may be far better."
     ),
     LineEUBO: (
-        "The line runs through the best design so far, in the direction in which the "
-        "best design of the line is expected to be better than that of any other line."
+        "The line runs through the best design so far and moves one number, that by "
+        "which the best design of its line is expected to be the best."
     ),
     DuelingJointKG: (
         "One option is the best design so far. The others were chosen together, so "
@@ -320,11 +320,11 @@ def next_question(
     seed and the numbers of points and answers, so that the same model asks the same
     question, and the global random state stays as it is.
 
-    A question of the kind "line" is a line through the best design so far, from edge to
-    edge of the space, which `LineEUBO` chooses; people turn a knob along it and stop.
-    Its numbers move together and its categories stay, so that stops on lines say
-    nothing of those: ask for options in between. Tell a model of a stop by
-    `LineChoices`.
+    A question of the kind "line" moves one number of the best design so far from edge
+    to edge of the space, the one that `LineEUBO` values most; people turn its knob and
+    stop. Before there are three stops, lines run through designs that are spread.
+    Categories stay along a line, so that stops say nothing of them: ask for options in
+    between. Tell a model of a stop by `LineChoices`.
 
     Args:
         model: Any BoTorch model of one output with training inputs: `default_model`,
@@ -632,18 +632,16 @@ def _line_question(
         )
         return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
     reference = _best_design(model, space, of_draw) if best is None else best
-    acquisition = LineEUBO(model, reference, space)
-    toward = best_options(
-        acquisition,
-        space,
-        1,
-        reference,
-        beside=reference,
-        open_questions=reference[:0].unsqueeze(0),
-        seed=of_draw,
-    )
-    ends = line_ends(space, reference, toward).squeeze(0)
-    return LineQuestion(ends, LineEUBO.__name__, _REASONS[LineEUBO])
+    # Along each number in turn, to its farther end.
+    k = len(space.columns)
+    here = space.coordinates(reference).repeat(k, 1)
+    there = here.clone()
+    there[:, :k].diagonal().copy_((here[0, :k] < 0.5).to(here))
+    toward = space.features(there)
+    with torch.no_grad():
+        values = LineEUBO(model, reference, space)(toward.unsqueeze(-2))
+    ends = line_ends(space, reference, toward[values.argmax()].unsqueeze(0))
+    return LineQuestion(ends.squeeze(0), LineEUBO.__name__, _REASONS[LineEUBO])
 
 
 def _apart(
