@@ -1,7 +1,8 @@
 """The tutorials run, and their committed outputs are what they print.
 
 `tutorial_checks` holds the numbers in their text. What cells tagged ``varies`` print
-depends on how fast a machine is, or on how it rounds.
+depends on how fast a machine is, or on how it rounds: a loop that asks what it learned
+may go another way from some question on.
 """
 
 from __future__ import annotations
