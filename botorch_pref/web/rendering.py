@@ -353,7 +353,12 @@ class Presenter:
                 "This question cannot be shown. Skip it, and tell whoever runs the "
                 f"experiment the reason: {reason}"
             ) from error
-        self._tells_apart |= any(content != contents[0] for content in contents)
+        # A text in place of a picture tells nothing apart.
+        first = contents[0]
+        self._tells_apart |= any(
+            content != first and [*map(type, content)] == [*map(type, first)]
+            for content in contents
+        )
         return contents
 
 
