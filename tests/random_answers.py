@@ -22,6 +22,13 @@ def padded(generator: Generator, n: int) -> Tensor:
     return sets
 
 
+def stops_between_ends(generator: Generator, n: int) -> Tensor:
+    """Datapoints of stops on lines, and of both ends."""
+    points = torch.full((5, 7), -1)
+    points[:, [0, 3, 6]] = subsets(generator, 5, 3, n)
+    return points
+
+
 def integers(generator: Generator, high: int, count: int = 5) -> Tensor:
     return torch.randint(high, (count,), generator=generator)
 

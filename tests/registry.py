@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import torch
 from entries import Acquisition, Case, Cell, Engine, SetCase
-from random_answers import integers, padded, subsets, uniform
+from random_answers import integers, padded, stops_between_ends, subsets, uniform
 from torch import Generator
-from torch.nn.functional import pad
 from truths import duel_values
 from truths.answer_probabilities import (
     CUTPOINTS,
@@ -178,9 +177,7 @@ RANDOM: dict[type[Feedback], Callable[[Generator, int], Feedback]] = {
     Strengths: lambda g, n: Strengths(subsets(g, 5, 2, n), uniform(g, 5)),
     Ratings: lambda g, n: Ratings(integers(g, n), uniform(g, 5)),
     LineChoices: lambda g, n: LineChoices(
-        subsets(g, 5, 2, n),
-        uniform(g, 5),
-        points=pad(subsets(g, 5, 3, n), (0, 4), value=-1),
+        subsets(g, 5, 2, n), uniform(g, 5), points=stops_between_ends(g, n)
     ),
 }
 
