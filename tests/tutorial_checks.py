@@ -22,7 +22,8 @@ def ax_experiment(notebook: SimpleNamespace) -> None:
     value = notebook.report.summary["value"]
     assert notebook.killed.returncode == -notebook.signal.SIGKILL
     assert notebook.pending.index == 8
-    assert [event["kind"] for event in notebook.events] == [
+    events = notebook.experiment.log.questions[2].events
+    assert [event.kind for event in events] == [
         "asked",
         "told",
         "withdrawn",

@@ -157,7 +157,7 @@ def fit(
     newton_closure = _newton_closure(mll) if is_ours else None
     if newton_closure is not None:
         closure, optimizer_kwargs = newton_closure, {"method": newton_closure.minimize}
-    elif is_ours:
+    elif is_ours and mll.model.feedback:
         optimizer_kwargs = {"method": MinimizerByPriors(mll)}
     complaints: list[str] = []
     handler = arguments.pop("warning_handler", DEFAULT_WARNING_HANDLER)
