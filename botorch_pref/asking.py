@@ -265,8 +265,17 @@ class LineQuestion(Question):
     __slots__ = ()
 
     def at(self, position: float | Tensor) -> Tensor:
-        """The designs at positions from 0 to 1, ``... x d`` of ``...``."""
+        """The designs at positions, ``... x d`` of ``...``.
+
+        Raises:
+            FeedbackError: A position is not from 0 to 1.
+        """
         share = torch.as_tensor(position).to(self.options).unsqueeze(-1)
+        if not bool(((share >= 0) & (share <= 1)).all()):
+            raise FeedbackError(
+                f"position is {position}; give a number from 0, the first end of the "
+                "line, to 1, the second."
+            )
         first, last = self.options
         return torch.lerp(first, last, share)
 
@@ -330,7 +339,7 @@ def next_question(
         model: Any BoTorch model of one output with training inputs: `default_model`,
             or another that is no batch. None before the first answer.
         bounds: ``2 x d``, the lower and the upper end of each column, which differ.
-        size: Number of options, at least 2.
+        size: Number of options, at least 2; a line has its two ends.
         inequality_constraints: Tuples ``(indices, coefficients, rhs)``, each for
             ``sum(coefficients * x[indices]) >= rhs`` of every option.
         discrete: ``N x d``, the designs that there are, such as those of a catalogue,
@@ -393,13 +402,15 @@ def next_question(
             f"beside has {len(there)} options, and size is {size}; give fewer of them, "
             "or a larger size."
         )
+    # A line has two ends.
+    size = 2 if kind == "line" else size
     waiting = _checked_pending(pending, size, space.base)
     answers = 0 if model is None else _num_answers(model)
     draw = (seed, len(observed), answers, len(waiting))
     of_draw = Random(repr(draw)).getrandbits(31)
     with manual_seed(of_draw):
         if kind == "line":
-            return _line_question(model, space, answers, best, seed, of_draw)
+            return _line_question(model, space, answers, best, waiting, seed, of_draw)
         if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
             seen = torch.cat([observed, waiting.flatten(0, 1), there])
             spread = _spread_question(space, size - len(there), answers, seen, seed)
@@ -615,6 +626,7 @@ def _line_question(
     space: DesignSpace,
     answers: int,
     best: Tensor | None,
+    waiting: Tensor,
     seed: int,
     of_draw: int,
 ) -> LineQuestion:
@@ -625,7 +637,8 @@ def _line_question(
             "discrete, or ask for options."
         )
     if model is None or answers < INITIAL_LINES:
-        start, toward = space.features(space.draw(2 * answers + 2, seed))[-2:]
+        number = answers + len(waiting)
+        start, toward = space.features(space.draw(2 * number + 2, seed))[-2:]
         reason = (
             f"There are {answers} answers; before there are {INITIAL_LINES}, lines run "
             "through designs that are spread over all."
@@ -640,8 +653,10 @@ def _line_question(
     toward = space.features(there)
     with torch.no_grad():
         values = LineEUBO(model, reference, space)(toward.unsqueeze(-2))
-    ends = line_ends(space, reference, toward[values.argmax()].unsqueeze(0))
-    return LineQuestion(ends.squeeze(0), LineEUBO.__name__, _REASONS[LineEUBO])
+    lines = line_ends(space, reference.expand_as(toward), toward)
+    is_open = (lines.unsqueeze(1) == waiting).flatten(-2).all(-1).any(-1)
+    values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
+    return LineQuestion(lines[values.argmax()], LineEUBO.__name__, _REASONS[LineEUBO])
 
 
 def _apart(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -149,6 +150,11 @@ def checked_fixed_features(
             f"fixed_features is {values!r}; give values of columns by their indices, 0 "
             f"to {columns[-1]}."
         )
+    for column, value in values.items():
+        if not math.isfinite(value):
+            raise BotorchPrefError(
+                f"fixed_features[{column}] is {value}; give a finite number."
+            )
     return values
 
 

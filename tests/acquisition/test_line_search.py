@@ -7,6 +7,7 @@ import torch
 from torch import Generator
 
 from botorch_pref import (
+    BotorchPrefError,
     Comparisons,
     EPPreferenceGP,
     FeedbackError,
@@ -143,6 +144,26 @@ def test_lines_and_options_find_numbers_and_category() -> None:
         model = default_model(X, answers, bounds=BOUNDS, categorical=[[2, 3]])
     # Of a range of about ten, and one for the category.
     assert float(utility(incumbent(model))) > 0.9
+
+
+def test_a_line_that_waits_is_not_asked_again(model: EPPreferenceGP) -> None:
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
+    first = next_question(model, bounds, kind="line").options
+    other = next_question(model, bounds, kind="line", pending=first[None]).options
+    moved = [int((line[0] - line[1]).abs().argmax()) for line in (first, other)]
+    assert sorted(moved) == [0, 1]
+
+
+@pytest.mark.parametrize("position", [1.5, -0.1, float("nan")])
+def test_no_design_is_beyond_the_ends_of_a_line(position: float) -> None:
+    question = next_question(None, BOUNDS, categorical=[[2, 3]], kind="line")
+    with pytest.raises(FeedbackError, match="position is"):
+        question.at(position)
+
+
+def test_a_fixed_feature_is_a_number() -> None:
+    with pytest.raises(BotorchPrefError, match=r"fixed_features\[0\] is nan"):
+        next_question(None, BOUNDS, fixed_features={0: float("nan")})
 
 
 def test_lines_of_a_catalogue_are_refused() -> None:
