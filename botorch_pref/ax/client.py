@@ -40,7 +40,7 @@ class PreferenceClient(Client):
             of the metric; the latest trial that shows the option; and its arm's name.
 
         Raises:
-            ExperimentError: There is no answer yet.
+            ExperimentError: No answer compares options yet.
             UnsupportedError: The model's predictions are not to be used.
         """
         if not use_model_predictions:

@@ -11,6 +11,10 @@ from pandas import DataFrame, Series
 LEVEL = 0.95
 """Probability of the intervals."""
 
+GUESSED = 0.9
+"""Probability of a coin above which answers are said to look like guesses; no answer at
+all has 0.5, and some right ones may have more."""
+
 NOT_KNOWN = "not known from these answers"
 """Of a parameter whose effect could be none at all of its values."""
 
@@ -124,22 +128,34 @@ def advice_in_words(
 ) -> str:
     """How sure it is that an option is the best, and whether to ask on, in sentences.
 
+    Where the answers look like guesses, that is all: the rest would be made of guesses.
+
     Args:
         values: The summary of a report.
         options: Its table of options.
         best: What the table calls the best option shown.
         favourites: Its table of raters' best options.
     """
+    if look_guessed(values):
+        return (
+            "The answers look like guesses: the probability that a coin gave them all "
+            f"is {values['guessed']:.2f}, where before them it was 0.50. Ask about "
+            "options that differ more, or whether the person sees a difference."
+        )
     row = options.loc[best]
     parts = [
         _failures(row),
         _only_ties(values),
-        _guessed(values),
         _left(values),
         _likelier(options, best),
         _parting(favourites, best),
     ]
     return " ".join(filter(None, parts))
+
+
+def look_guessed(values: Mapping[str, Any]) -> bool:
+    """Whether a coin gave all answers as good as surely, by the summary of a report."""
+    return bool(values.get("guessed", 0.0) > GUESSED)
 
 
 def _failures(best: Series) -> str:
@@ -158,17 +174,6 @@ def _only_ties(values: Mapping[str, Any]) -> str:
     return (
         "Nobody has seen a difference so far, and all that is said here is a guess: "
         "ask about options that differ more, in wider ranges, or take any."
-    )
-
-
-def _guessed(values: Mapping[str, Any]) -> str:
-    """That the answers look like guesses, where a coin explains them better."""
-    if "guessed" not in values:
-        return ""
-    return (
-        "The answers look like guesses: the probability that a coin gave them all is "
-        f"{values['guessed']:.2f}, where before them it was 0.50. Ask about options "
-        "that differ more, or whether the person sees a difference."
     )
 
 
@@ -193,10 +198,16 @@ def _likelier(options: DataFrame, best: str) -> str:
     other = chances.idxmax()
     if not chances[other] > chances[best]:
         return ""
+    beside = "though its expected utility is lower"
+    averaged = options["difference"]
+    if averaged[other] > averaged[best]:
+        beside = (
+            "and its utility is higher, averaged over explanations of the answers; "
+            f"{best} is the best under the fitted one"
+        )
     return (
         f"{other} is the best of all with a larger probability than {best} "
-        f"({chances[other]:g}, {chances[best]:g}), though its expected utility is "
-        "lower."
+        f"({chances[other]:g}, {chances[best]:g}), {beside}."
     )
 
 

@@ -351,7 +351,8 @@ def feedback_dataset(
 
 def _no_answer() -> ExperimentError:
     return ExperimentError(
-        "There is no answer yet; ask and tell first. In an experiment of Ax's own, "
+        "There is no answer yet that compares options ('cannot compare' does not); ask "
+        "and tell first. In an experiment of Ax's own, "
         f"give trials of two arms data of the metric {OBJECTIVE!r}: 1 for the better "
         "arm and 0 for the other."
     )

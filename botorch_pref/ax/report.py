@@ -38,6 +38,7 @@ from botorch_pref.ax.findings import (
     OPTION_COLUMNS,
     advice_in_words,
     exact,
+    look_guessed,
     printed_effects,
     printed_options,
 )
@@ -169,7 +170,8 @@ MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
     "gain as a share of the range": "from the worst to the best option judged",
     "probability of a small gain": f"of a share below {progress.GAIN_TOLERANCE:g}",
-    "stop": f"a small gain or a low chance has a probability of {progress.CONFIDENCE}",
+    "stop": f"a small gain or a low chance has a probability of {progress.CONFIDENCE}, "
+    "and the answers do not look like guesses",
     "chance of regret": "that the best design is preferred to that shown; least 0.5",
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
     "explanations of the answers": "hyper-parameters that gain and chance average over",
@@ -234,7 +236,8 @@ class Report:
             or that its effect is not known, where no interval excludes 0.
         advice: How sure it is that the best option shown is the best design, and so
             whether to go on asking, in words. It names an option that is the best with
-            a larger probability, and raters who part from the others.
+            a larger probability, and raters who part from the others. Where the answers
+            look like guesses, it says that alone.
         reference: The design to which differences of ``options`` are: the baseline, or
             the best option shown.
         favourites: A row for each rater, where raters share: the name of the
@@ -387,6 +390,8 @@ def preference_report(projection: Projection) -> Report:
         "parts of the comparison graph": len(sizes),
         "options that stand alone": ", ".join(alone) or "none",
     }
+    # Little is left to gain by a utility that guesses do not tell.
+    values["stop"] = values["stop"] and not look_guessed(values)
     parameters = [arm.parameters for arm in arms]
     options = _options(log, adapter, arms, utility)
     options["part"] = part.numpy()

@@ -58,20 +58,32 @@ def rater_sentences(
 
 
 def _agreements(name: str, agreement: DataFrame) -> list[str]:
-    """Names the raters with whom somebody agrees most and least."""
-    pairs = {}
-    for (first, second), value in agreement["agreement"].items():
-        if name in (first, second) and not isna(value):
-            pairs[str(second if first == name else first)] = float(value)
+    """Says with whom a rater agrees most and least, as far as intervals exclude 0."""
+    pairs = {
+        str(second if first == name else first): row
+        for (first, second), row in agreement.iterrows()
+        if name in (first, second) and not isna(row["agreement"])
+    }
     if not pairs:
         return []
-    nearest, farthest = (
-        max(pairs, key=pairs.__getitem__),
-        min(pairs, key=pairs.__getitem__),
-    )
-    parts = [f"agrees most with {nearest} ({pairs[nearest]:.2f})"]
-    if farthest != nearest:
-        parts.append(f"least with {farthest} ({pairs[farthest]:.2f})")
+    agreeing = {other: row for other, row in pairs.items() if row["lower"] > 0}
+    values = {other: float(row["agreement"]) for other, row in pairs.items()}
+    nearest = max(agreeing or pairs, key=values.__getitem__)
+    farthest = min(pairs, key=values.__getitem__)
+    parts = []
+    if agreeing:
+        parts.append(f"agrees most with {nearest} ({values[nearest]:.2f})")
+    elif pairs[nearest]["upper"] >= 0:
+        row = pairs[nearest]
+        ends = f"{row['lower']:.2f} to {row['upper']:.2f}"
+        closest = f"with {nearest} {values[nearest]:.2f}, {ends}"
+        parts.append(f"not known to agree with anybody ({closest})")
+    else:
+        parts.append(f"disagrees with {nearest} ({values[nearest]:.2f})")
+    if farthest != nearest and pairs[farthest]["upper"] < 0:
+        parts.append(f"disagrees most with {farthest} ({values[farthest]:.2f})")
+    elif farthest != nearest and agreeing:
+        parts.append(f"least with {farthest} ({values[farthest]:.2f})")
     return parts
 
 

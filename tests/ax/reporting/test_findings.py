@@ -7,7 +7,7 @@ from pandas import DataFrame
 from showing import A, B, C, tell, triangle
 
 from botorch_pref import DuelKernel, EPPreferenceGP, LapsingProbitLikelihood
-from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax import PreferenceExperiment, report
 from botorch_pref.ax.findings import (
     NOT_KNOWN,
     advice_in_words,
@@ -95,12 +95,43 @@ def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     )
 
 
-def test_guesses_are_called_guesses() -> None:
-    assert "guess" not in advice_in_words(VALUES, OPTIONS, "1 A")
-    said = advice_in_words({**VALUES, "guessed": 0.714}, OPTIONS, "1 A")
-    assert (
-        "look like guesses: the probability that a coin gave them all is 0.71" in said
+def test_an_option_with_a_larger_averaged_utility_is_not_said_to_have_a_lower_one() -> (
+    None
+):
+    chances = OPTIONS.assign(best=[0.22, float("nan"), 0.31])
+    assert "lower" in advice_in_words(VALUES, chances, "1 A")
+    above = chances.assign(difference=[0.0, -0.1, 0.2])
+    advice = advice_in_words(VALUES, above, "1 A")
+    assert "lower" not in advice
+    assert "its utility is higher, averaged over explanations of the answers" in advice
+
+
+def test_guesses_are_called_guesses_where_a_coin_is_probable_and_nothing_else() -> None:
+    usual = advice_in_words(VALUES, OPTIONS, "1 A")
+    assert advice_in_words({**VALUES, "guessed": 0.9}, OPTIONS, "1 A") == usual
+    said = advice_in_words({**VALUES, "guessed": 0.914}, OPTIONS, "1 A")
+    assert said == (
+        "The answers look like guesses: the probability that a coin gave them all is "
+        "0.91, where before them it was 0.50. Ask about options that differ more, or "
+        "whether the person sees a difference."
     )
+
+
+@pytest.mark.parametrize(("probability", "stop"), [(0.9, True), (0.91, False)])
+def test_nobody_is_told_to_stop_for_guesses(
+    probability: float, stop: bool, tmp_path, monkeypatch
+) -> None:
+    experiment = triangle(tmp_path / "triangle.db", initial=1)
+    tell(experiment, [A, B], winner=0)
+    usual = report._progress
+    monkeypatch.setattr(
+        report, "_progress", lambda *among: {**usual(*among), "stop": True}
+    )
+    monkeypatch.setattr(report, "guesses", lambda model: {"guessed": probability})
+    found = experiment.report()
+    assert found.summary["value"]["stop"] is stop
+    assert ("Stop. " in str(found)) is stop
+    assert found.advice.startswith("The answers look like guesses") is not stop
 
 
 def test_the_answers_of_a_coin_are_guesses_and_those_of_a_person_are_not() -> None:

@@ -530,6 +530,13 @@ def test_there_is_no_report_before_the_first_answer(tmp_path) -> None:
         experiment.report()
 
 
+def test_answers_that_compare_nothing_are_not_said_to_be_none(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B], cannot_compare=True)
+    with pytest.raises(ExperimentError, match="no answer yet that compares options"):
+        experiment.report()
+
+
 def test_what_others_follow_from_has_an_effect_too(tmp_path) -> None:
     dose = RangeParameterConfig(name="dose", parameter_type="float", bounds=(1, 9))
     double = DerivedParameterConfig(

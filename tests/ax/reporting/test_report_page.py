@@ -100,21 +100,53 @@ def test_each_rater_has_a_sentence() -> None:
         index=["Ann", "Bob"],
     )
     pairs = MultiIndex.from_tuples([("Ann", "Bob")], names=["first", "second"])
-    agreement = DataFrame({"agreement": [-0.25]}, index=pairs)
+    columns = {"agreement": [0.25], "lower": [0.1], "upper": [0.4]}
+    agreement = DataFrame(columns, index=pairs)
     checks = DataFrame({"checks": [4], "alike": [0.75]}, index=["Ann"])
     ann, bob = rater_sentences(raters, agreement, checks)
     assert ann == (
         "Ann: 12 answers, right in 77 % where the typical rater is right in 76 %; "
-        "agrees most with Bob (-0.25); 3 of 4 repeated alike."
+        "agrees most with Bob (0.25); 3 of 4 repeated alike."
     )
     assert bob == (
         "Bob: 1 answer, right in 62 % where the typical rater is right in 76 %; "
         "less steady than the others by more than chance explains; "
-        "agrees most with Ann (-0.25)."
+        "agrees most with Ann (0.25)."
     )
     assert rater_sentences(None) == []
     page = report_of(raters=raters, agreement=agreement, checks=checks).to_html()
     assert "<li>Ann: 12 answers" in page
+
+
+@pytest.mark.parametrize(
+    ("with_bob", "with_cid", "sentence"),
+    [
+        ((0.6, 0.3, 0.8), (0.2, -0.1, 0.4), "agrees most with Bob (0.60); least with "),
+        ((0.6, 0.3, 0.8), (-0.4, -0.7, -0.1), "disagrees most with Cid (-0.40)."),
+        # A mean above 0 whose interval holds it is no agreement, a smaller one may be.
+        ((0.4, -0.1, 0.8), (0.3, 0.1, 0.5), "agrees most with Cid (0.30)."),
+        (
+            (-0.15, -0.6, 0.3),
+            (-0.2, -0.6, 0.2),
+            "not known to agree with anybody (with Bob -0.15, -0.60 to 0.30).",
+        ),
+        (
+            (-0.8, -0.9, -0.5),
+            (-0.5, -0.7, -0.2),
+            "disagrees with Cid (-0.50); disagrees most with Bob (-0.80).",
+        ),
+    ],
+)
+def test_raters_agree_only_where_an_interval_excludes_zero(
+    with_bob, with_cid, sentence
+) -> None:
+    columns = ["agreement", "lower", "upper"]
+    pairs = MultiIndex.from_tuples([("Ann", "Bob"), ("Ann", "Cid")])
+    agreement = DataFrame([with_bob, with_cid], index=pairs, columns=columns)
+    row = {"answers": 2, "names_better": 0.7, "outlier": False}
+    (ann,) = rater_sentences(DataFrame([row], index=["Ann"]), agreement)
+    assert sentence in ann
+    assert ("; agrees most" in ann) is (max(with_bob[1], with_cid[1]) > 0)
 
 
 def test_a_report_of_a_run_is_whole(played) -> None:
