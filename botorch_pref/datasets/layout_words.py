@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import takewhile
+from string import ascii_lowercase
 
 from botorch_pref.datasets.tables import CsvTable, decimal_point, number_of
 
@@ -178,6 +180,33 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[^\W\d_]+|\d+", parted.lower()))
 
 
+def names_items(column: str) -> bool | None:
+    """Says whether the name of a column has its cells be names, or sides and places.
+
+    Returns:
+        None where ``column`` does not say it.
+    """
+    words = {*words_of(column)}
+    if words & {"name", "id"}:
+        return True
+    return False if words & {"side", "place"} else None
+
+
+def option_columns(header: Sequence[str]) -> list[str]:
+    """Returns three or more numbered or lettered columns of items, if there are."""
+    families: dict[tuple[str, ...], dict[str, str]] = {}
+    for name in header:
+        *stem, mark = words_of(name) or ("",)
+        if stem and {*stem} <= {*ITEM_WORDS}:
+            families.setdefault(tuple(stem), {})[mark] = name
+    for family in families.values():
+        for marks in (map(str, range(1, len(family) + 1)), ascii_lowercase):
+            columns = [family[m] for m in takewhile(family.__contains__, marks)]
+            if len(columns) > 2:
+                return columns
+    return []
+
+
 def columns_with(header: Iterable[str], words: Sequence[str]) -> Iterator[str]:
     """Columns with one of some words in their names, the first word first."""
     header = [name for name in header if name]
@@ -251,9 +280,23 @@ def are_numbers(table: CsvTable, column: str) -> bool:
 
 
 def silent_rows(
-    table: CsvTable, first: str, second: str, outcomes: Sequence[str]
+    table: CsvTable,
+    first: str,
+    second: str,
+    outcomes: Sequence[str],
+    *,
+    needs_all: bool = False,
 ) -> dict[int, str]:
-    """What is wrong with rows that say nothing of two items."""
+    """Finds what is wrong with rows that say nothing of two items.
+
+    Args:
+        table: The rows.
+        first: Column of the first item.
+        second: Column of the second item.
+        outcomes: Columns that say who won.
+        needs_all: Whether a gap in any of the outcomes leaves it open, not in all.
+    """
+    silences = any if needs_all else all
     silent = dict[int, str]()
     sides = zip(cells_of(table, first), cells_of(table, second), strict=True)
     for row, (a, b) in enumerate(sides):
@@ -264,6 +307,6 @@ def silent_rows(
     if outcomes:
         told = zip(*(cells_of(table, column) for column in outcomes), strict=True)
         for row, cells in enumerate(told):
-            if all(cell.casefold() in MISSING | ABSTAINED_WORDS for cell in cells):
+            if silences(c.casefold() in MISSING | ABSTAINED_WORDS for c in cells):
                 silent[row] = EMPTY
     return silent

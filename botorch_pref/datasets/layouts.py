@@ -8,6 +8,7 @@ from botorch_pref.datasets.layout_words import NamedColumns, Reading
 from botorch_pref.datasets.pair_layouts import two_items, winner_and_loser
 from botorch_pref.datasets.set_layouts import (
     best_and_worst,
+    choice_of_set,
     ranks_of_sessions,
     square_matrix,
     wide_pairs,
@@ -19,8 +20,8 @@ from botorch_pref.errors import FeedbackError
 Layout = Callable[[CsvTable, NamedColumns], Reading | None]
 
 LAYOUTS: tuple[Layout, ...] = (
-    *(best_and_worst, square_matrix, wide_pairs, winner_and_loser, two_items),
-    *(ranks_of_sessions, wide_rankings),
+    *(best_and_worst, square_matrix, wide_pairs, winner_and_loser, choice_of_set),
+    *(two_items, ranks_of_sessions, wide_rankings),
 )
 """Layouts in the order in which they are tried: the first that fits reads a table."""
 

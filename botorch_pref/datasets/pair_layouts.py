@@ -31,7 +31,9 @@ from botorch_pref.datasets.layout_words import (
     columns_with,
     is_missing,
     item_columns,
+    names_items,
     numbers_of,
+    option_columns,
     side_columns,
     silent_rows,
     words_of,
@@ -94,6 +96,13 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
             break
     else:
         return None
+    options = option_columns(table.header)
+    if {pair.first, pair.second} <= {*options} and not named.first:
+        raise FeedbackError(
+            f"{table.path} has items in {', '.join(options)}, and no column names the "
+            "winner of all: add one, such as choice, or name two by --first and "
+            "--second"
+        )
     if named.tie:
         raise FeedbackError(
             f"{table.path} says in {', '.join(outcome.columns)} which answers are "
@@ -113,7 +122,13 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
         f"{pair.first} against {pair.second}, {outcome.description}",
         (pair.first, pair.second, *outcome.columns),
         read,
-        silent_rows(table, pair.first, pair.second, outcome.columns),
+        silent_rows(
+            table,
+            pair.first,
+            pair.second,
+            outcome.columns,
+            needs_all=outcome.needs_all,
+        ),
     )
 
 
@@ -146,11 +161,15 @@ Outcomes = list[list[tuple[str, int]]]
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What says who won: in words, its columns, and the outcomes of a table."""
+    """What says who won: in words, its columns, and the outcomes of a table.
+
+    Without a cell in one of the columns, a row says nothing if ``needs_all``.
+    """
 
     description: str
     columns: tuple[str, ...]
     read: Callable[[CsvTable], Outcomes]
+    needs_all: bool = False
 
 
 def _once(outcomes: Iterable[str]) -> Outcomes:
@@ -228,15 +247,14 @@ def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
             continue
         cells, items = _told_cells(table, column, pair)
         codes = _codes(column, pair, {cell.casefold() for cell in cells})
-        shares = [
-            sum(code(c, *i) is not None for c, i in zip(cells, items, strict=True))
-            for _, code in codes
-        ]
-        best = max(range(len(codes)), key=shares.__getitem__)
+        silent = silent_rows(table, pair.first, pair.second, (column,))
+        rows = [row for row in range(len(cells)) if row not in silent]
+        readings = [[code(cells[r], *items[r]) for r in rows] for _, code in codes]
+        fewest_gaps = min(reading.count(None) for reading in readings)
         certain = named.winner or column.casefold() == WINNER
-        if 2 * shares[best] < len(cells) and not certain:
+        if 2 * fewest_gaps > len(rows) and not certain:
             continue
-        description, code = codes[best]
+        description, code = codes[_likeliest(table, column, rows, readings)]
 
         def read(table: CsvTable, column: str = column, code: Code = code) -> Outcomes:
             cells, items = _told_cells(table, column, pair)
@@ -251,6 +269,43 @@ def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
     return None
 
 
+def _likeliest(
+    table: CsvTable,
+    column: str,
+    rows: Sequence[int],
+    readings: Sequence[Sequence[str | None]],
+) -> int:
+    """Chooses the way of `_codes` by which a column says who won.
+
+    Raises:
+        TableFaults: A name of an item is also a side or number, of the other item.
+    """
+    gaps = [reading.count(None) for reading in readings]
+    others = [way for way, n in enumerate(gaps) if not n and way != _BY_NAME]
+    if not others:
+        return gaps.index(min(gaps))
+    # Where all cells are 1 in is_2_better, the truth comes last, and is meant.
+    side = others[0] if readings[others[0]] == readings[others[-1]] else others[-1]
+    disputed = [
+        row
+        for row, name, outcome in zip(
+            rows, readings[_BY_NAME], readings[side], strict=True
+        )
+        if name not in (None, outcome)
+    ]
+    if not disputed:
+        return side
+    if (is_name := names_items(column)) is None:
+        cell = cells_of(table, column)[disputed[0]]
+        advice = (
+            f"{cell!r} is the name of an item of the row, and may be the side or the "
+            f"number of the other one: rename the column to {column}_name if it has "
+            f"names of items, or to {column}_side"
+        )
+        table.refuse(column, [(disputed[0], advice)])
+    return _BY_NAME if is_name else side
+
+
 def _told_cells(
     table: CsvTable, column: str, pair: _Pair
 ) -> tuple[list[str], list[tuple[str, str]]]:
@@ -258,6 +313,9 @@ def _told_cells(
     sides = zip(cells_of(table, pair.first), cells_of(table, pair.second), strict=True)
     return cells_of(table, column), [*sides]
 
+
+_BY_NAME = 1
+"""The place of names of items in the ways of `_codes`."""
 
 Code = Callable[[str, str, str], "str | None"]
 
@@ -365,9 +423,8 @@ def _scores(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | Non
                 scores = (numbers_of(table, column) for column in columns)
                 return _once(_of_scores(a, b) for a, b in zip(*scores, strict=True))
 
-            return _Outcome(
-                f"the higher of {first} and {second} winning", columns, read
-            )
+            description = f"the higher of {first} and {second} winning"
+            return _Outcome(description, columns, read, needs_all=True)
     for column in columns_with(table.header, SCORE_WORDS):
         cells = [cell for cell in cells_of(table, column) if not is_missing(cell)]
         if 2 * sum(bool(_SCORE.fullmatch(cell)) for cell in cells) > len(cells):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from botorch_pref.datasets.items import MOST_COUNTED
 from botorch_pref.datasets.layout_words import (
+    ABSTAINED_WORDS,
+    EMPTY,
     EQUAL,
     FIRST,
     ITEM_WORDS,
+    MISSING,
+    OUTCOME_WORDS,
     RANK_WORDS,
     SECOND,
     SESSION_WORDS,
@@ -20,11 +25,13 @@ from botorch_pref.datasets.layout_words import (
     cells_of,
     columns_with,
     is_missing,
+    names_items,
     numbers_of,
+    option_columns,
     silent_rows,
     words_of,
 )
-from botorch_pref.datasets.tables import CsvTable
+from botorch_pref.datasets.tables import CsvTable, Fault, TableFaults, number_of
 
 
 def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -36,7 +43,7 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
                 for n in table.header
                 if w in words_of(n)
                 and len(words_of(n)) <= 2
-                and {*words_of(n)} <= {w, *ITEM_WORDS}
+                and {*words_of(n)} <= {w, "place", *ITEM_WORDS}
             ),
             None,
         )
@@ -53,20 +60,24 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
     if len(options) < 2:
         return None
     named_in_row = (best, worst, *options)
+    silent = silent_rows(table, best, worst, ())
+    cells = _mentions(table, (best, worst), options, silent)
     # Some files have the whole set in the columns of options, others the rest of it.
-    sets = zip(*(cells_of(table, column) for column in named_in_row), strict=True)
-    whole = any(top in items for top, _, *items in sets)
+    whole = any(cell.item in cell.options for cell in cells)
+    by_place = _are_places(table, cells, may_be_rest=not whole)
+    named_by_number = any(number_of(i) is not None for c in cells for i in c.options)
+    if whole or not named_by_number:
+        of_sets = [c for c in cells if whole or number_of(c.item) is not None]
+        _check_items(table, of_sets, by_place=by_place)
 
     def read(table: CsvTable) -> Answers:
-        answers, columns = (
-            Answers(),
-            [cells_of(table, column) for column in named_in_row],
-        )
+        answers = Answers()
+        columns = [cells_of(table, column) for column in named_in_row]
         for row, (top, bottom, *items) in enumerate(zip(*columns, strict=True)):
-            for column, item in ((best, top), (worst, bottom)):
-                if whole and item not in items:
-                    message = f"{item!r} is none of {', '.join(map(repr, items))}"
-                    table.refuse(column, [(row, f"{message}: correct it")])
+            if by_place:
+                top, bottom = _at_place(top, items), _at_place(bottom, items)
+            if top == bottom:
+                table.refuse(worst, [(row, f"{top!r} is also the best: correct one")])
             middle = [i for i in dict.fromkeys(items) if i and i not in (top, bottom)]
             for other in (*middle, bottom):
                 answers.add(row, top, other, choice=f"{row}" if middle else None)
@@ -74,9 +85,163 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
                 answers.add(row, other, bottom)
         return answers
 
-    description = f"the {best} and {worst} of sets, with {', '.join(options)}"
-    silent = silent_rows(table, best, worst, ())
+    places = " by their places" if by_place else ""
+    description = f"the {best} and {worst} of sets{places}, with {', '.join(options)}"
     return Reading(description, named_in_row, read, silent)
+
+
+def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
+    """Sets of three or more items in a column each, and the one that was chosen."""
+    options = option_columns(table.header)
+    if not options or named.first or named.second or named.order or not table.rows:
+        return None
+    choices = (
+        [named.winner] if named.winner else columns_with(table.header, OUTCOME_WORDS)
+    )
+    for choice in choices:
+        silent = dict[int, str]()
+        columns = (cells_of(table, column) for column in (choice, *options))
+        for row, (cell, *items) in enumerate(zip(*columns, strict=True)):
+            if cell not in items and cell.casefold() in MISSING | ABSTAINED_WORDS:
+                silent[row] = EMPTY
+            elif len({*items} - {""}) < 2:
+                silent[row] = "of less than two items"
+        cells = _mentions(table, (choice,), options, silent)
+        fitting = max(
+            sum(cell.item in cell.options for cell in cells),
+            sum(bool(_at_place(cell.item, cell.options)) for cell in cells),
+        )
+        if choice not in options and 2 * fitting >= len(cells) > 0:
+            break
+    else:
+        return None
+    lettered = words_of(options[0])[-1] == "a"
+    by_place = _are_places(table, cells, lettered=lettered)
+    _check_items(table, cells, by_place=by_place)
+
+    def read(table: CsvTable) -> Answers:
+        answers = Answers()
+        columns = [cells_of(table, column) for column in (choice, *options)]
+        for row, (item, *items) in enumerate(zip(*columns, strict=True)):
+            winner = _at_place(item, items) if by_place else item
+            others = [i for i in dict.fromkeys(items) if i and i != winner]
+            name = f"{row}" if len(others) > 1 else None
+            for other in others:
+                answers.add(row, winner, other, choice=name)
+        return answers
+
+    way = "by its place" if by_place else "by name"
+    description = f"the choice in {choice}, {way}, from {', '.join(options)}"
+    return Reading(description, (*options, choice), read, silent)
+
+
+class _Mention(NamedTuple):
+    """A cell that says which item of a set is meant, and the cells of the set."""
+
+    row: int
+    column: str
+    item: str
+    options: list[str]
+
+
+def _mentions(
+    table: CsvTable,
+    columns: Sequence[str],
+    options: Sequence[str],
+    silent: Collection[int],
+) -> list[_Mention]:
+    sets = [*zip(*(cells_of(table, column) for column in options), strict=True)]
+    return [
+        _Mention(row, column, cell, [*sets[row]])
+        for column in columns
+        for row, cell in enumerate(cells_of(table, column))
+        if row not in silent
+    ]
+
+
+def _at_place(cell: str, items: Sequence[str]) -> str:
+    """The item at a place, 1 or A for the first; empty if there is none."""
+    number = number_of(cell)
+    if number is None and re.fullmatch("[A-Za-z]", cell):
+        number = ord(cell.upper()) - ord("A") + 1
+    if number is None or number not in range(1, len(items) + 1):
+        return ""
+    return items[int(number) - 1]
+
+
+def _are_places(
+    table: CsvTable,
+    cells: Sequence[_Mention],
+    *,
+    may_be_rest: bool = False,
+    lettered: bool = False,
+) -> bool:
+    """Whether cells say places of items, not names.
+
+    Args:
+        table: The rows.
+        cells: That say which item is meant.
+        may_be_rest: Whether items may be meant that the columns of options have not.
+        lettered: Whether the columns of options have letters, not numbers.
+
+    Raises:
+        TableFaults: They may be either, and that makes a difference.
+    """
+    # Places are all numbers or all letters: of a and 3, a is a name.
+    if len({_kind(cell.item) for cell in cells}) != 1:
+        return False
+    if not all(_at_place(cell.item, cell.options) for cell in cells):
+        return False
+    fit = all(cell.item in cell.options for cell in cells)
+    if may_be_rest:
+        # Items of the same kind, as numbers or letters, could be the rest of the set.
+        kinds = {_kind(item) for cell in cells for item in cell.options}
+        disputed = [cell for cell in cells if _kind(cell.item) in kinds]
+    else:
+        disputed = [
+            cell
+            for cell in cells
+            if cell.item in cell.options
+            and cell.item != _at_place(cell.item, cell.options)
+            # Of numbered columns, letters that are names in every row are no places.
+            and (lettered or not fit or number_of(cell.item) is not None)
+        ]
+    if not disputed:
+        return not fit
+    if (is_name := names_items(disputed[0].column)) is None:
+        _, column, item, _ = disputed[0]
+        advice = (
+            f"{item!r} may be the name of an item or a place: rename the column to "
+            f"{column}_name if it has names of items, or to {column}_place"
+        )
+        table.refuse(column, [(disputed[0].row, advice)])
+    return not is_name
+
+
+def _check_items(table: CsvTable, cells: Sequence[_Mention], *, by_place: bool) -> None:
+    """Checks that cells name items of their sets, unless they all say places."""
+    wrong = [cell for cell in cells if cell.item not in cell.options]
+    # Where nothing is a name, the file is meant to have places.
+    if by_place or len(wrong) == len(cells):
+        wrong = [c for c in wrong if not _at_place(c.item, c.options)]
+    faults = [
+        Fault(
+            table.lines[cell.row],
+            cell.column,
+            f"{cell.item!r} is none of {', '.join(map(repr, cell.options))}, nor the "
+            "place of one: correct it",
+        )
+        for cell in wrong
+    ]
+    if faults:
+        raise TableFaults(table.path, faults)
+
+
+def _kind(cell: str) -> str:
+    """Whether a cell is a number, a letter or a word."""
+    if number_of(cell) is not None:
+        return "number"
+    return "letter" if re.fullmatch("[A-Za-z]", cell) else "word"
 
 
 def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -49,6 +50,10 @@ def text_of(content: bytes) -> str:
 
 SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?\n', re.IGNORECASE)
 """Line that Excel writes above the header, to name the separator."""
+
+
+_ABOVE_HEADER = re.compile(r"#|[ ,;\t]*\r?\n")
+"""How a comment begins, and a line in which every cell is empty."""
 
 
 def separator_of(text: str) -> str:
@@ -187,7 +192,8 @@ class CsvTable:
     def read(cls, path: Path) -> CsvTable:
         """Reads a file in UTF-8, separated as its header is: see `separator_of`.
 
-        Lines before the header that begin with ``#`` are comments.
+        Lines before the header that begin with ``#`` are comments; there and above the
+        header, lines without a cell are skipped.
         """
         try:
             text = text_of(path.read_bytes())
@@ -197,7 +203,7 @@ class CsvTable:
                 "between the cells"
             ) from error
         comments = 0
-        while text.startswith("#"):
+        while _ABOVE_HEADER.match(text):
             comments, text = comments + 1, text.partition("\n")[2]
         separator = separator_of(text)
         # Not strict, a quote that nobody closes makes one cell of all that follows.
@@ -214,7 +220,7 @@ class CsvTable:
                 "cell or none of it, and write a quote inside of it twice"
             ) from error
         if SEPARATOR_LINE.match(text):
-            read = read[1:]
+            read = [*dropwhile(lambda row: not any(row[1]), read[1:])]
         header = [name.strip() for _, names in read[:1] for name in names]
         # Spreadsheets leave rows at the end in which every cell is empty.
         rows = [(line, row) for line, row in read[1:] if any(row)]

@@ -217,6 +217,17 @@ def test_columns_may_be_named(tmp_path: Path) -> None:
         ("5.0,4.0\n1,2\n", "begins with numbers, 5.0, 4.0, not with names"),
         ("king,rebel\na,b\n", "--first, --second, --winner.*header is king, rebel"),
         ("best,worst,o1,o2\na,b,a,b\nq,b,a,b\n", "line 3, column best: 'q' is none"),
+        (
+            "o1,o2,o3,best,worst\na,b,c,1,3\na,b,d,1,4\n",
+            "line 3, column worst: '4' is none of 'a', 'b', 'd'",
+        ),
+        ("o1,o2,o3,best,worst\na,b,c,a,3\n", "line 2, column worst: '3' is none"),
+        ("option1,option2,option3,choice\na,b,c,a\na,b,d,q\n", "line 3, .*'q' is none"),
+        ("o1,o2,best,worst\nc,d,A,B\n", "best_name if .*or to best_place"),
+        (
+            "team1,team2,team3,score1,score2,score3\na,b,c,1,2,3\n",
+            "items in team1, team2, team3, and no column names the winner",
+        ),
         ("judge,item,rank\n1,a,1\n1,a,2\n", "'a' is there twice in one ranking"),
         ("home,away,score\na,b,2-1\na,b,?\na,b,1-1\n", "line 3.*no score such as 2-1"),
         (
@@ -242,3 +253,110 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, match: str) -> 
 def test_orders_that_are_none_are_named(tmp_path: Path, text: str, match: str) -> None:
     with pytest.raises(FeedbackError, match=match):
         told(tmp_path, text, "a.soc")
+
+
+def test_a_winner_that_names_an_item_of_every_row_is_a_name(tmp_path: Path) -> None:
+    # As a side, b would be the second item, which d shows that it is not.
+    duels, _ = told(tmp_path, "model_a,model_b,winner\nb,c,b\nb,a,b\nd,b,d\n")
+    assert duels == [("b", ">", "a", 1), ("b", ">", "c", 1), ("d", ">", "b", 1)]
+
+
+@in_turn(
+    ("header", "rows", "names", "sides"),
+    [
+        (
+            "model_a,model_b,winner",
+            "b,c,b\nb,a,b\na,b,b\n",
+            [("b", ">", "a", 2), ("b", ">", "c", 1)],
+            [("a", ">", "b", 1), ("b", ">", "a", 1), ("c", ">", "b", 1)],
+        ),
+        (
+            "player1,player2,winner",
+            "2,1,2\n",
+            [("2", ">", "1", 1)],
+            [("1", ">", "2", 1)],
+        ),
+        # Only the first row has a name; the other cells are sides.
+        (
+            "model_a,model_b,winner",
+            "b,c,b\nc,d,a\n",
+            None,
+            [("c", ">", "b", 1), ("c", ">", "d", 1)],
+        ),
+    ],
+)
+def test_names_that_may_be_sides_wait_for_the_column_to_say_it(
+    tmp_path: Path, header: str, rows: str, names: list | None, sides: list
+) -> None:
+    with pytest.raises(FeedbackError, match=r"line 2, .*to winner_name if .*r_side"):
+        told(tmp_path, f"{header}\n{rows}")
+    assert told(tmp_path, f"{header}_side\n{rows}")[0] == sides
+    if names is None:
+        with pytest.raises(FeedbackError, match="line 3, column winner_name: 'a' is"):
+            told(tmp_path, f"{header}_name\n{rows}")
+    else:
+        assert told(tmp_path, f"{header}_name\n{rows}")[0] == names
+
+
+def test_truths_of_the_second_side_that_are_all_true(tmp_path: Path) -> None:
+    duels, _ = told(tmp_path, "player1,player2,is_2_better\na,b,1\nc,d,1\n")
+    assert duels == [("b", ">", "a", 1), ("d", ">", "c", 1)]
+
+
+@in_turn(
+    "rows",
+    [
+        "choice\na,b,c,a\nb,c,d,b\n,c,d,skip\n",
+        "choice\na,b,c,1\nd,b,c,2\n",
+        "choice\na,b,c,A\nd,c,b,C\n",
+    ],
+)
+def test_choices_from_all_columns_of_options(tmp_path: Path, rows: str) -> None:
+    _, file = told(tmp_path, f"option1,option2,option3,{rows}")
+    assert choices(file) == [("a", "bc", 1), ("b", "cd", 1)]
+    assert file.unread == []
+
+
+@in_turn(
+    ("header", "row", "name", "place"),
+    [
+        ("option1,option2,option3,choice", "2,1,3,2\n", "2", "1"),
+        ("option_a,option_b,option_c,choice", "B,A,C,B\n", "B", "A"),
+    ],
+)
+def test_items_named_as_places_wait_for_the_column_to_say_it(
+    tmp_path: Path, header: str, row: str, name: str, place: str
+) -> None:
+    with pytest.raises(FeedbackError, match=r"line 2, .*choice_name if .*e_place"):
+        told(tmp_path, f"{header}\n{row}")
+    _, file = told(tmp_path, f"{header}_name\n{row}")
+    assert choices(file) == [(name, f"{place}{row[4]}", 1)]
+    _, file = told(tmp_path, f"{header}_place\n{row}")
+    assert choices(file) == [(place, f"{name}{row[4]}", 1)]
+
+
+@in_turn("places", [("1", "3", "2"), ("A", "C", "B")])
+def test_the_best_and_the_worst_by_their_places(tmp_path: Path, places) -> None:
+    first, third, second = places
+    rows = f"aa,bb,cc,{first},{third}\ndd,aa,cc,{first},{second}\n"
+    _, file = told(tmp_path, f"option1,option2,option3,best,worst\n{rows}")
+    expected = [("aa", "bbcc", 1), ("dd", "aacc", 1)]
+    assert choices(file) == sorted([*expected, ("bb", "cc", 1), ("cc", "aa", 1)])
+
+
+def test_one_score_says_no_winner(tmp_path: Path) -> None:
+    text = "home,away,home_score,away_score\nA,B,1,2\nB,C,,1\nC,A,NA,1\nC,A,,\n"
+    duels, file = told(tmp_path, text)
+    assert duels == [("B", ">", "A", 1)]
+    expected = "Left out: 3 rows without an item or a winner (lines 3, 4, 5)."
+    assert file.notes[1:] == [expected]
+
+
+@in_turn("above", ["\n", "# of 2026\n \n# again\n", "sep=,\n\n", ",,\n"])
+def test_blank_lines_above_the_header_are_skipped(tmp_path: Path, above: str) -> None:
+    duels, file = told(tmp_path, f"{above}winner,loser\nb,c\nc,c\n")
+    assert duels == [("b", ">", "c", 1)]
+    line = above.count("\n") + 3
+    assert file.notes[1:] == [
+        f"Left out: 1 row in which an item meets itself (line {line})."
+    ]
