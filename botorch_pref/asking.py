@@ -377,7 +377,7 @@ def next_question(
     """
     check_count("size", size, at_least=2)
     check_kind("bounds", bounds, Tensor)
-    if kind not in ("options", "line"):
+    if not isinstance(kind, str) or kind not in ("options", "line"):
         raise FeedbackError(f"kind is {kind!r}; ask for 'options' or for a 'line'.")
     if model is None:
         observed = bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)

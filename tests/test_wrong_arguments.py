@@ -55,6 +55,7 @@ WRONG_THINGS = {
     "Model": set(THINGS) - {"model"},
     "Model | None": set(THINGS) - {"model", "None"},
     "PreferenceGP": set(THINGS) - {"model"},
+    "PreferenceGP | None": set(THINGS) - {"model", "None"},
     "PreferenceGP | PlackettLuceRegression": set(THINGS) - {"model"},
     "AcquisitionFunction": set(THINGS) - {"acquisition"},
     "Tensor": set(THINGS) - {"tensor"},
@@ -79,6 +80,8 @@ WRONG_THINGS = {
     "Tensor | Feedback | Sequence[Feedback]": set(THINGS) - {"tensor"},
     "Sequence[Feedback]": set(THINGS) - {"dictionary"},
     "Mapping[int, float] | None": set(THINGS) - {"None", "dictionary"},
+    "Mapping[int, Sequence[float]] | None": set(THINGS) - {"None", "dictionary"},
+    "Literal['options', 'line']": set(THINGS),
     "Sequence[Constraint] | None": set(THINGS) - {"None"},
     "torch.Size": set(THINGS),
     "torch.Size | None": set(THINGS) - {"None"},
@@ -125,6 +128,10 @@ RIGHT: dict[str, dict[str, Any]] = {
     "DuelKernel": {"dim": 2},
     "DuelSampler": {"sample_shape": torch.Size([4])},
     "FeasibilityWeighted": {"acquisition": ACQUISITION, "feasibility_model": SAFE},
+    "LineChoices": {
+        "lines": PAIRS,
+        "chosen": torch.tensor([0.2, 0.9], dtype=DOUBLE),
+    },
     "OrdinalRatings": {
         "indices": torch.tensor([0, 1]),
         "levels": torch.tensor([2, 0]),

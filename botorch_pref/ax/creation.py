@@ -21,7 +21,7 @@ from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import SHORT_WALKS, ParameterConfig, Settings
-from botorch_pref.ax.space.constraints import check_room, shown_constraint
+from botorch_pref.ax.space.constraints import shown_constraint
 from botorch_pref.ax.space.options import can_differ, catalogue_parameters
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP
@@ -65,7 +65,6 @@ def new_log(
     check_options(chosen)
     check_names(log.space)
     check_first_question(log)
-    check_room(log.space)
     return log
 
 

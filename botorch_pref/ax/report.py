@@ -51,6 +51,7 @@ from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.constraints import equalities
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.datasets.items import names_alike
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -178,6 +179,7 @@ MEANINGS = {
     "guessed": "probability that a coin gave all; 0.5 before; above 0.9 no stop",
     "agreement of raters": "correlation of the utilities of two of them",
     "raters who look alike": "but for capitals, spaces or zeros; each is another one",
+    "constraints that make an equality": "no effect of their parameters alone",
     "pairs asked about again": "duels only; checks has questions of any size",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
@@ -520,6 +522,8 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
     if alike := names_alike(log.raters):
         groups = (" and ".join(map(ascii, names)) for names in alike)
         rows["raters who look alike"] = "; ".join(groups)
+    if equal := equalities(log.space):
+        rows["constraints that make an equality"] = " and ".join(equal)
     model: Any = adapter.botorch_model
     if isinstance(model, GroupUtility):
         model = model.rater_model

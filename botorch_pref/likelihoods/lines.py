@@ -29,6 +29,7 @@ from botorch_pref.likelihoods.base import (
 )
 from botorch_pref.likelihoods.factors import CorrelatedBoxFactors
 from botorch_pref.likelihoods.probit import boxed_rows
+from botorch_pref.numerics.argument_ranges import number_tensor
 
 
 @register_likelihood
@@ -63,12 +64,12 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
     ) -> None:
         super().__init__()
         register_positive(self, "noise", noise, noise_prior)
-        if not correlation_length > 0:
+        length = number_tensor("correlation_length", correlation_length, torch.double)
+        if length.dim() or not bool(length > 0):
             raise FeedbackError(
                 f"correlation_length is {correlation_length}; give a positive share of "
                 "the line, over which its noise changes."
             )
-        length = torch.tensor(correlation_length, dtype=torch.double)
         self.register_buffer("correlation_length", length)
 
     def factors(self, feedback: LineChoices, num_points: int) -> CorrelatedBoxFactors:

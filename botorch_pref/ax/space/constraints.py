@@ -377,24 +377,13 @@ def check_feasible(space: SearchSpace) -> None:
     )
 
 
-def check_room(space: SearchSpace) -> None:
-    """Checks that no constraint always holds with equality, as two of them make one.
+def equalities(space: SearchSpace) -> list[str]:
+    """Constraints that always hold with equality, as two of them make one.
 
-    No parameter of such a constraint can change by itself, so that none would have an
-    effect, and models would see the same thing twice.
+    No parameter of such a constraint can change by itself, so that none has an effect.
     """
     limits = space.parameter_constraints
-    equal = [limit for limit in limits if _is_equality(space, limit)]
-    if not equal:
-        return
-    listed = " and ".join(map(shown_constraint, equal))
-    raise ExperimentError(
-        f"Every design that satisfies all parameter_constraints is at the bound of "
-        f"{listed}: they make an equality. Name one parameter less, and derive it from "
-        "the others: a DerivedParameterConfig with expression_str='1 - x - y' is what "
-        "x and y leave of 1, and x + y <= 1 keeps it from being negative. Leave out a "
-        "parameter that has one value."
-    )
+    return [shown_constraint(c) for c in limits if _is_equality(space, c)]
 
 
 def _is_equality(space: SearchSpace, limit: ParameterConstraint) -> bool:
