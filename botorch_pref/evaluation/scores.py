@@ -29,11 +29,14 @@ from botorch_pref.feedback import (
     Choices,
     Comparisons,
     Feedback,
+    LineChoices,
     OrdinalRatings,
     Rankings,
+    line_positions,
 )
 from botorch_pref.feedback.base import AnswerFold, answer_folds
 from botorch_pref.likelihoods import (
+    LineProbitLikelihood,
     PairwiseLogitLikelihood,
     PreferenceLikelihood,
     ScalarFactors,
@@ -62,8 +65,8 @@ def predictive_log_probability(
     """Log probability of each answer by itself under a fitted model.
 
     A log density for ratings and strengths. Answers that see one number each (all but
-    choices and rankings) are exact under the posterior: the log partitions of the
-    likelihood's factors, in closed form or by quadrature. For choices and rankings the
+    choices, rankings and stops on lines) are exact under the posterior: the log partitions of the
+    likelihood's factors, in closed form or by quadrature. For those three the
     likelihood's own probabilities are averaged over `NUM_DRAWS` quasi-random draws of
     the utilities of the set, with a fixed seed: where the noise is below a thousandth
     of the variance of utilities, an answer that no draw expects is given far too little
@@ -90,6 +93,7 @@ def predictive_log_probability(
             "a container of answers, such as Comparisons."
         )
     feedback.check_indices(datapoints.shape[-2])
+    datapoints, feedback = feedback.placed(datapoints)
     likelihood = _likelihood_of(model, type(feedback))
     options = _Shown(model, datapoints)
     if feedback.covariates is not None:
@@ -103,6 +107,8 @@ def predictive_log_probability(
     elif isinstance(feedback, Rankings):
         order = likelihood.log_order_probability
         log_probabilities = _of_sets(feedback.orders, order, options)
+    elif isinstance(feedback, LineChoices):
+        log_probabilities = _of_stops(feedback, likelihood, options)
     else:
         log_probabilities = _of_rows(feedback, likelihood, options)
     if not is_ensemble(model):
@@ -191,6 +197,34 @@ def _of_sets(
             log_probabilities = log_probability(sampler(posterior).squeeze(-1))
             done.append(log_probabilities.logsumexp(0) - math.log(NUM_DRAWS))
             order.append(rows)
+    return torch.cat(done)[torch.cat(order).argsort()]
+
+
+def _of_stops(
+    feedback: LineChoices, likelihood: PreferenceLikelihood[Any], options: _Shown
+) -> Tensor:
+    """Averages over draws; stops that are compared at like positions at once."""
+    assert feedback.points is not None, "placed before"
+    if not isinstance(likelihood, LineProbitLikelihood):
+        raise UnsupportedFeedbackError(
+            f"{type(likelihood).__name__} says nothing of stops on lines; use "
+            "LineProbitLikelihood."
+        )
+    positions = line_positions(feedback.chosen.to(options.datapoints))
+    patterns, group = (feedback.points >= 0).unique(dim=0, return_inverse=True)
+    done, order = [], []
+    for number, compared in enumerate(patterns):
+        rows = (group == number).nonzero()[:, 0]
+        posterior = options.posterior(feedback.points[rows][:, compared])
+        sampler = get_sampler(
+            cast("TorchPosterior", posterior), torch.Size([NUM_DRAWS]), seed=_SEED
+        )
+        draws = sampler(posterior).squeeze(-1)
+        log_probabilities = likelihood.log_stop_probability(
+            draws, positions[rows][:, compared]
+        )
+        done.append(log_probabilities.logsumexp(0) - math.log(NUM_DRAWS))
+        order.append(rows)
     return torch.cat(done)[torch.cat(order).argsort()]
 
 

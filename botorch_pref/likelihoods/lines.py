@@ -92,6 +92,17 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         stops = feedback.points[..., :1].expand_as(others)
         return boxed_rows(stops, others, independent, shared, num_points, noise)
 
+    def log_stop_probability(self, utilities: Tensor, positions: Tensor) -> Tensor:
+        """Log probability that the first of some positions is heard as the best.
+
+        Args:
+            utilities: ``... x k``.
+            positions: ``... x k``, in [0, 1].
+        """
+        return stop_log_probability(
+            utilities, positions, self.noise, self.correlation_length
+        )
+
     def forward(self, function_samples: Tensor) -> Categorical:
         """See base class: the position, of ``k`` equidistant ones from end to end.
 
@@ -152,24 +163,38 @@ def stop_probabilities(
 ) -> Tensor:
     """Probabilities that a person stops at each of some positions, ``... x k``.
 
-    By bivariate conditioning (Trinh and Genz 2015, BoTorch's `MVNXPB`), right within a
-    hundredth for up to seventeen positions.
-
     Args:
         utilities: ``... x k``.
         positions: ``k``, in [0, 1].
         noise: The variance per heard design.
         length: Of the correlation.
     """
-    k = len(positions)
-    correlation = line_correlation(positions, length)
     logs = []
-    for stop in range(k):
-        others = [place for place in range(k) if place != stop]
-        row = correlation[stop, others]
-        covariance = 1 - row - row.unsqueeze(-1) + correlation[others][:, others]
-        upper = (utilities[..., stop, None] - utilities[..., others]) / noise.sqrt()
-        bounds = torch.stack([torch.full_like(upper, -torch.inf), upper], dim=-1)
-        solver = MVNXPB(covariance.expand(*upper.shape[:-1], k - 1, k - 1), bounds)
-        logs.append(solver.solve())
+    for stop in range(len(positions)):
+        order = [stop, *(place for place in range(len(positions)) if place != stop)]
+        first = utilities[..., order], positions[order]
+        logs.append(stop_log_probability(*first, noise, length))
     return torch.stack(logs, dim=-1).softmax(-1)
+
+
+def stop_log_probability(
+    utilities: Tensor, positions: Tensor, noise: Tensor, length: Tensor
+) -> Tensor:
+    """Log probability that the first of some positions is heard as the best.
+
+    By bivariate conditioning (Trinh and Genz 2015, BoTorch's `MVNXPB`), right within a
+    hundredth for up to seventeen positions, and to rounding for up to three.
+
+    Args:
+        utilities: ``... x k``.
+        positions: ``... x k``, in [0, 1].
+        noise: The variance per heard design, broadcast with ``...``.
+        length: Of the correlation.
+    """
+    correlation = line_correlation(positions, length)
+    stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
+    covariance = 1 - stop - stop.mT + others
+    upper = (utilities[..., :1] - utilities[..., 1:]) / noise.sqrt().unsqueeze(-1)
+    bounds = torch.stack([torch.full_like(upper, -torch.inf), upper], dim=-1)
+    covariance = covariance.expand(*upper.shape, upper.shape[-1])
+    return MVNXPB(covariance.contiguous(), bounds).solve()

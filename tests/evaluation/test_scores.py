@@ -26,6 +26,7 @@ from botorch_pref import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
     LaplacePreferenceGP,
+    LineChoices,
     OrdinalProbitLikelihood,
     OrdinalRatings,
     PairwiseLogitLikelihood,
@@ -61,7 +62,11 @@ def check_scores(model, law, held_out) -> None:
         draws = model.posterior(answers.POINTS).rsample(torch.Size([NUM]))
     probabilities = log_probabilities(draws.squeeze(-1), held_out, law).exp().detach()
     # Sets are averaged over draws too, which are less random than these.
-    size = module.NUM_DRAWS if isinstance(held_out, Choices | Rankings) else math.inf
+    size = (
+        module.NUM_DRAWS
+        if isinstance(held_out, Choices | LineChoices | Rankings)
+        else math.inf
+    )
     error = 4 * probabilities.std(0) * (NUM**-0.5 + size**-0.5)
     got = score(model, held_out, answers.POINTS).exp()
     assert bool(((got - probabilities.mean(0)).abs() < error).all())
