@@ -67,11 +67,11 @@ def predictive_log_probability(
     A log density for ratings and strengths. Answers that see one number each (all but
     choices, rankings and stops on lines) are exact under the posterior: the log
     partitions of the likelihood's factors, in closed form or by quadrature. For those
-    three the likelihood's own probabilities are averaged over `NUM_DRAWS` quasi-random draws of
-    the utilities of the set, with a fixed seed: where the noise is below a thousandth
-    of the variance of utilities, an answer that no draw expects is given far too little
-    (-83 for a log probability of -7.6 at a ten-thousandth). The probability under an
-    ensemble is the mean of its members'.
+    three the likelihood's own probabilities are averaged over `NUM_DRAWS` quasi-random
+    draws of the utilities of the set, with a fixed seed: where the noise is below a
+    thousandth of the variance of utilities, an answer that no draw expects is given far
+    too little (-83 for a log probability of -7.6 at a ten-thousandth). The probability
+    under an ensemble is the mean of its members'.
 
     Args:
         feedback: `m` answers that the model has not seen.
