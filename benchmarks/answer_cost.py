@@ -1,4 +1,4 @@
-"""What answers cost: every likelihood and engine, and four tasks that were slow.
+"""What answers cost: every likelihood and engine, and five tasks that were slow.
 
     python benchmarks/answer_cost.py
 
@@ -9,7 +9,8 @@ with the distinct points and the distinct answers. Skew-normal posteriors draw.
 Then a fit of 2,000 duels of 60 points in four dimensions under the likelihood of
 lapses, beside one under probit's; a fit of a simulated arena, 129 items without
 features and 3,460 pairs with counted wins, losses and ties; an evidence of a crowd of
-124 raters with 44 answers each, and with 343 of one among them.
+124 raters with 44 answers each, and with 343 of one among them; a fit of thirty orders
+of four options that have one of ten levels besides.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
     PlackettLuceLikelihood,
     PreferenceMarginalLogLikelihood,
+    Rankings,
     RaoKupperLikelihood,
     Ratings,
     SkewPreferenceGP,
@@ -60,6 +62,7 @@ ENGINES: dict[str, type[PreferenceGP]] = {
     "variational": VariationalPreferenceGP,
 }
 DUELS, DUEL_POINTS, LAPSES_TO_REACH = 2000, 60, 3.0
+LEVEL_QUESTIONS = 30
 ARENA_ITEMS, ARENA_PAIRS, ARENA_VOTES, ARENA_TO_REACH = 129, 3460, 1_670_000, 3.0
 RATERS, EACH, MANY, CROWD_ITEMS, CROWD_TO_REACH = 124, 44, 343, 60, 1.0
 
@@ -290,6 +293,22 @@ def crowd_rows() -> list[list[object]]:
     return rows
 
 
+def levels_row() -> list[object]:
+    """A row of a fit of orders of four, each option with one of ten levels besides."""
+    generator = torch.Generator().manual_seed(0)
+    points, utility = random_points(4 * LEVEL_QUESTIONS, generator)
+    shown = torch.arange(len(points)).view(-1, 4)
+    heard = utility + 0.3 * normal(generator, len(points))
+    order = heard[shown].argsort(-1, descending=True)
+    ends = heard.quantile(torch.linspace(0, 1, 11, dtype=torch.float64)[1:-1])
+    answers = [
+        Rankings(shown.gather(-1, order)),
+        OrdinalRatings(shown.flatten(), torch.bucketize(heard, ends), 10),
+    ]
+    spent = fit_seconds(lambda: EPPreferenceGP(points, feedback=answers))
+    return ["fit of orders of four with ten levels, seconds", spent, "", ""]
+
+
 def main() -> None:
     """Prints both tables."""
     start(f"answers about {POINTS} points: an evidence with its gradient")
@@ -302,7 +321,7 @@ def main() -> None:
     print_table(["engine", "likelihood", *map(str, COUNTS)], rows)
     print_table(
         ["task", "seconds", "ratio", "to reach"],
-        [*lapse_rows(), arena_row(), *crowd_rows()],
+        [*lapse_rows(), levels_row(), arena_row(), *crowd_rows()],
     )
 
 

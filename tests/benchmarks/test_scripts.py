@@ -72,6 +72,7 @@ TINY = {
     ),
     "answer_cost": tiny(
         **{"POINTS": 5, "COUNTS": (6,), "REPEATS": 1, "DUELS": 20, "DUEL_POINTS": 5},
+        **{"LEVEL_QUESTIONS": 3},
         **{"ARENA_ITEMS": 5, "ARENA_PAIRS": 8, "ARENA_VOTES": 100},
         **{"RATERS": 2, "EACH": 3, "MANY": 6, "CROWD_ITEMS": 4, "ENGINES": Only("EP")},
     ),
