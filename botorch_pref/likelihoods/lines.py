@@ -124,6 +124,16 @@ def line_correlation(positions: Tensor, length: Tensor) -> Tensor:
     return (-distance / length.to(positions)).exp()
 
 
+def stop_covariance(positions: Tensor, length: Tensor) -> Tensor:
+    """Covariances of the noise of the first position less that of each other.
+
+    They are over the variance of one, ``... x (1 + k)`` to ``... x k x k``.
+    """
+    correlation = line_correlation(positions, length)
+    stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
+    return 1 - stop - stop.mT + others
+
+
 @torch.no_grad()
 def difference_noise(
     positions: Tensor, present: Tensor, length: Tensor
@@ -142,9 +152,7 @@ def difference_noise(
         The diagonal of ``D``, ``... x k``, and ``N``, ``... x k x k``; positions that
         are not compared have ones in ``D`` and zeros in ``N``.
     """
-    correlation = line_correlation(positions, length)
-    stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
-    covariance = 1 - stop - stop.mT + others
+    covariance = stop_covariance(positions, length)
     both = present.unsqueeze(-1) & present.unsqueeze(-2)
     identity = torch.eye(covariance.shape[-1]).to(covariance)
     covariance = torch.where(both, covariance, identity)
@@ -191,9 +199,7 @@ def stop_log_probability(
         noise: The variance per heard design, broadcast with ``...``.
         length: Of the correlation.
     """
-    correlation = line_correlation(positions, length)
-    stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
-    covariance = 1 - stop - stop.mT + others
+    covariance = stop_covariance(positions, length)
     upper = (utilities[..., :1] - utilities[..., 1:]) / noise.sqrt().unsqueeze(-1)
     bounds = torch.stack([torch.full_like(upper, -torch.inf), upper], dim=-1)
     covariance = covariance.expand(*upper.shape, upper.shape[-1])
