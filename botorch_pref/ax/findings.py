@@ -1,4 +1,4 @@
-"""What the tables of a report say, in rows and sentences for people."""
+"""Rows and sentences in which a report says what its tables hold."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LEVEL = 0.95
 """Probability of the intervals."""
 
 GUESSED = 0.9
-"""Probability of a coin above which answers are said to look like guesses; no answer at
-all has 0.5, and some right ones may have more."""
+"""The probability of a coin above which a report says that answers look like guesses.
+Without answers it is 0.5; after a few right ones it can be larger."""
 
 NOT_KNOWN = "not known from these answers"
-"""Of a parameter whose effect could be none at all of its values."""
+"""The text for a parameter of which every interval of an effect holds 0."""
 
 DECIMALS = {"best": 3, "better": 3, "preferred": 3}
-"""Of the probabilities of options where people read them: they are shares of draws."""
+"""Decimals of printed probabilities: these are shares of draws, so that few count."""
 
 OPTION_COLUMNS = (
     *("name", "mean", "lower", "upper", "best", "wins", "losses", "ties", "failed"),
@@ -31,7 +31,7 @@ _COUNTS = ["wins", "losses", "ties", "failed"]
 
 
 def representatives(options: DataFrame) -> Series:
-    """Which option stands for each one, itself but where nobody could tell them apart.
+    """Names the option that stands for each option: itself, but for copies of another.
 
     Args:
         options: The table of a report, whose column ``copy_of``, if it has one, names
@@ -44,7 +44,7 @@ def representatives(options: DataFrame) -> Series:
 
 
 def distinct_options(options: DataFrame) -> DataFrame:
-    """The options that people can tell apart, each with the counts of its copies.
+    """Keeps the options that people can tell apart, with the counts of their copies.
 
     Args:
         options: The table of a report, see `representatives`.
@@ -57,7 +57,7 @@ def distinct_options(options: DataFrame) -> DataFrame:
 
 
 def printed_options(options: DataFrame, reference: str) -> DataFrame:
-    """The options as a report prints them: beside another one, if there is one.
+    """Arranges options as a report prints them: by their differences to another one.
 
     Comparisons say nothing of the level of utilities, so that differences and their
     intervals are printed in place of utilities.
@@ -68,7 +68,7 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
     """
     table = distinct_options(options).round(DECIMALS)
     designs = [name for name in table.columns if name not in OPTION_COLUMNS]
-    table = table.assign(**{name: table[name].map(exact) for name in designs})
+    table = table.assign(**{name: table[name].map(value_text) for name in designs})
     if "difference" not in table:
         return table
     if table["part"].nunique() == 1:
@@ -79,43 +79,43 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
         for mean, low, high in intervals
     ]
     first = [*designs, f"beside {reference}", "better", "preferred", "best"]
-    others = [c for c in (*_COUNTS, "part") if c in table]
-    columns = [c for c in first if c in table] + others
+    counts = [c for c in (*_COUNTS, "part") if c in table]
+    columns = [c for c in first if c in table] + counts
     return table[columns].rename(columns={"better": "P(better)", "best": "P(best)"})
 
 
 def printed_effects(effects: DataFrame) -> DataFrame:
-    """A row for each parameter: where it is best and worst, and the difference.
+    """Makes a row for each parameter: where it is best and worst, and the difference.
 
-    A parameter is best and worst somewhere only if an interval of its changes excludes
-    0. The others come last, and are said to be not known.
+    The effect of a parameter is known if an interval of its changes excludes 0; those
+    that are not known come last.
     """
     of_parameter = effects.groupby("parameter", sort=False)
     changes = of_parameter["change"]
     ends = changes.idxmax(), changes.idxmin()
     best, worst = (effects.loc[end].set_index("parameter") for end in ends)
-    known = Series({name: is_known(table) for name, table in of_parameter})
-    span = (best["change"] - worst["change"]).where(known)
-    table = DataFrame(
-        {
-            "best at": best["value"].map(exact).astype(object).where(known, ""),
-            "worst at": worst["value"].map(exact).astype(object).where(known, ""),
-            "difference": span.astype(object).where(known, NOT_KNOWN),
-        }
-    )
+    certain = Series({name: has_effect(table) for name, table in of_parameter})
+    span = (best["change"] - worst["change"]).where(certain)
+    places = {"best at": best["value"], "worst at": worst["value"]}
+    columns = {
+        head: values.map(value_text).astype(object).where(certain, "")
+        for head, values in places.items()
+    }
+    columns["difference"] = span.astype(object).where(certain, NOT_KNOWN)
+    table = DataFrame(columns)
     order = span.sort_values(ascending=False, kind="stable", na_position="last").index
     return table.loc[order].rename_axis("effect of")
 
 
-def is_known(effect: DataFrame) -> bool:
-    """Whether answers tell that a parameter has an effect: an interval excludes 0."""
+def has_effect(effect: DataFrame) -> bool:
+    """Tells whether a parameter surely has an effect: an interval excludes 0."""
     return bool(((effect["lower"] > 0) | (effect["upper"] < 0)).any())
 
 
-def exact(value: object) -> object:
-    """A value of a parameter as a question shows it.
+def value_text(value: object) -> object:
+    """Writes a value of a parameter as a question shows it.
 
-    Few digits of a number would be another design than the one that was judged.
+    With few digits it would be another design than the one that was judged.
     """
     return f"{value:.12g}" if isinstance(value, float) else value
 
@@ -126,9 +126,10 @@ def advice_in_words(
     best: str,
     favourites: DataFrame | None = None,
 ) -> str:
-    """How sure it is that an option is the best, and whether to ask on, in sentences.
+    """Says how sure it is that an option is the best, and whether to ask on.
 
-    Where the answers look like guesses, that is all: the rest would be made of guesses.
+    Where the answers look like guesses, it says that alone: anything else would rest on
+    guesses.
 
     Args:
         values: The summary of a report.
@@ -136,7 +137,7 @@ def advice_in_words(
         best: What the table calls the best option shown.
         favourites: Its table of raters' best options.
     """
-    if look_guessed(values):
+    if look_like_guesses(values):
         return (
             "The answers look like guesses: the probability that a coin gave them all "
             f"is {values['guessed']:.2f}, where before them it was 0.50. Ask about "
@@ -144,30 +145,30 @@ def advice_in_words(
         )
     row = options.loc[best]
     parts = [
-        _failures(row),
-        _only_ties(values),
-        _left(values),
-        _likelier(options, best),
-        _parting(favourites, best),
+        _failure_sentence(row),
+        _tie_sentence(values),
+        _gain_sentence(values),
+        _rival_sentence(options, best),
+        _dissent_sentence(favourites, best),
     ]
     return " ".join(filter(None, parts))
 
 
-def look_guessed(values: Mapping[str, Any]) -> bool:
-    """Whether a coin gave all answers as good as surely, by the summary of a report."""
+def look_like_guesses(values: Mapping[str, Any]) -> bool:
+    """Tells whether a coin gave all answers almost surely, by a report's summary."""
     return bool(values.get("guessed", 0.0) > GUESSED)
 
 
-def _failures(best: Series) -> str:
-    """That the best option failed, where in no answer it won or tied."""
+def _failure_sentence(best: Series) -> str:
+    """Says that the best option failed, where in no answer it won or tied."""
     if not best.failed or best.wins or best.ties:
         return ""
     times = "once" if best.failed == 1 else f"{int(best.failed)} times"
     return f"This option failed {times}, and no answer prefers it to another."
 
 
-def _only_ties(values: Mapping[str, Any]) -> str:
-    """That nobody saw a difference, where no answer says anything else of options."""
+def _tie_sentence(values: Mapping[str, Any]) -> str:
+    """Says that nobody saw a difference, where all answers about options are ties."""
     kinds = {row.removeprefix("that say ") for row in values if "that say " in row}
     if "tie" not in kinds or kinds - {"tie", "invalid", "cannot_compare"}:
         return ""
@@ -177,8 +178,8 @@ def _only_ties(values: Mapping[str, Any]) -> str:
     )
 
 
-def _left(values: Mapping[str, Any]) -> str:
-    """What the rows of the summary on regret and gain say."""
+def _gain_sentence(values: Mapping[str, Any]) -> str:
+    """Says what is left to gain, by the rows of the summary on regret and gain."""
     chance, share = values["chance of regret"], values["gain as a share of the range"]
     worth = ""
     if not math.isnan(share):
@@ -192,27 +193,27 @@ def _left(values: Mapping[str, Any]) -> str:
     )
 
 
-def _likelier(options: DataFrame, best: str) -> str:
-    """That another option is the best more probably than the one called best."""
+def _rival_sentence(options: DataFrame, best: str) -> str:
+    """Says that another option is the best more probably than the one called best."""
     chances = options["best"].round(DECIMALS["best"])
-    other = chances.idxmax()
-    if not chances[other] > chances[best]:
+    rival = chances.idxmax()
+    if not chances[rival] > chances[best]:
         return ""
     beside = "though its expected utility is lower"
     averaged = options["difference"]
-    if averaged[other] > averaged[best]:
+    if averaged[rival] > averaged[best]:
         beside = (
             "and its utility is higher, averaged over explanations of the answers; "
             f"{best} is the best under the fitted one"
         )
     return (
-        f"{other} is the best of all with a larger probability than {best} "
-        f"({chances[other]:g}, {chances[best]:g}), {beside}."
+        f"{rival} is the best of all with a larger probability than {best} "
+        f"({chances[rival]:g}, {chances[best]:g}), {beside}."
     )
 
 
-def _parting(favourites: DataFrame | None, best: str) -> str:
-    """Whose favourite is another option than the best for all, as good as surely."""
+def _dissent_sentence(favourites: DataFrame | None, best: str) -> str:
+    """Names raters whose favourite is almost surely another than the best for all."""
     if favourites is None:
         return ""
     apart = favourites[favourites["better"] >= LEVEL]

@@ -37,10 +37,10 @@ from botorch_pref.ax.findings import (
     LEVEL,
     OPTION_COLUMNS,
     advice_in_words,
-    exact,
-    look_guessed,
+    look_like_guesses,
     printed_effects,
     printed_options,
+    value_text,
 )
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
@@ -81,7 +81,7 @@ from botorch_pref.models.data import FeedbackDataset
 from botorch_pref.posteriors.difference import central_interval
 
 Array = Any
-"""Of NumPy."""
+"""An array of NumPy's."""
 
 
 class UtilityMean(PosteriorMean):
@@ -98,7 +98,7 @@ def fitted_adapter(
     acquisition_class: type[AcquisitionFunction] = UtilityMean,
     rater: int | None = None,
 ) -> PreferenceAdapter:
-    """Ax's adapter with the model of all answers so far, fitted from scratch.
+    """Makes Ax's adapter with the model of all answers so far, fitted from scratch.
 
     Its ``gen`` maximises the acquisition function, for the rater of this number or for
     the mean of all.
@@ -122,7 +122,7 @@ def _fitted(
 def best_of_experiment(
     experiment: Experiment, settings: Settings
 ) -> tuple[Arm, float, float]:
-    """The arm with the largest posterior mean, that mean, and its variance."""
+    """Finds the arm with the largest posterior mean, that mean, and its variance."""
     seed = asking.derived_seed(settings, len(experiment.trials))
     adapter = _fitted(asking.model_spec(settings, UtilityMean), experiment, seed)
     means, variances = adapter.generator.predict(adapter.datapoints)
@@ -131,7 +131,7 @@ def best_of_experiment(
 
 
 def best_shown(adapter: PreferenceAdapter) -> TParameterization:
-    """The options shown so far with the largest posterior mean."""
+    """Finds the option shown so far with the largest posterior mean."""
     means, _ = adapter.generator.predict(adapter.datapoints)
     return dict(adapter.arms[int(means.squeeze(-1).argmax())].parameters)
 
@@ -139,13 +139,13 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
 def predictions(
     adapter: PreferenceAdapter, designs: list[TParameterization]
 ) -> DataFrame:
-    """Mean and standard deviation of the utility of each design."""
+    """Predicts the mean and standard deviation of the utility of each design."""
     mean, variance = adapter.generator.predict(adapter.points_of(designs))
     return table_of({"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()})
 
 
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
-    """The point of the search space with the largest posterior mean.
+    """Finds the point of the search space with the largest posterior mean.
 
     Rounding can make it worse, or leave the constraints: then it is the best shown.
     """
@@ -165,7 +165,7 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 
 
 NUM_CANDIDATES = 256
-"""How many points stand for all of the search space."""
+"""The number of points that stand for all of the search space."""
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
@@ -184,7 +184,7 @@ MEANINGS = {
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
 }
-"""What to make of some rows of the summary."""
+"""The meaning of some rows of the summary."""
 
 
 _MOST_PRINTED = 30
@@ -258,7 +258,7 @@ class Report:
     favourites: DataFrame | None = None
 
     def to_markdown(self) -> str:
-        """What to take and how sure it is, then all tables in Markdown.
+        """Writes the recommendation and how sure it is, then all tables, in Markdown.
 
         Of many options it has the best; agreements are a square, effects a row for each
         parameter; the summary is last.
@@ -269,7 +269,7 @@ class Report:
             values = self.summary["value"]
             best = values["recommended of those shown"]
             parts = [
-                _short(f"The best option shown is {best}."),
+                _cell_text(f"The best option shown is {best}."),
                 f"{'Stop' if values['stop'] else 'Go on'}. {self.advice}",
             ]
         if len(options) > _MOST_PRINTED:
@@ -284,8 +284,8 @@ class Report:
         if self.checks is not None:
             tables.append(self.checks)
         for table in (*tables, self.summary):
-            told = table.map(_short).rename(index=_short, columns=_short)
-            parts.append(str(told.to_markdown(disable_numparse=True)))
+            texts = table.map(_cell_text).rename(index=_cell_text, columns=_cell_text)
+            parts.append(str(texts.to_markdown(disable_numparse=True)))
         return "\n\n".join(map(str, parts))
 
     def to_html(self, title: str = "What was learned") -> str:
@@ -295,7 +295,7 @@ class Report:
         with their intervals, a sentence for each rater, tables, and how to cite it.
 
         Args:
-            title: Of the page.
+            title: The title of the page.
         """
         return report_html(
             title,
@@ -312,14 +312,15 @@ class Report:
 
 
 MOST_ANSWERS = 300
-"""Answers up to which hyper-parameters are averaged over; more settle them."""
+"""The number of answers above which hyper-parameters are settled, not averaged over."""
 
 
 def averaged_utility(model: Any) -> tuple[Any, object]:
-    """The utility that findings are about, and what the summary says of it.
+    """Averages the model's utility over hyper-parameters that explain the answers.
 
-    It is that of the model, averaged over hyper-parameters that explain the answers as
-    well; or the model's own, where these do not count or there are many answers.
+    Returns it with the number of explanations, or with the reason why there is one
+    only. Of many answers, and of models without such hyper-parameters, it is the
+    model's own utility.
     """
     shared = isinstance(model, GroupUtility)
     source = model.rater_model if shared else model
@@ -338,7 +339,7 @@ def averaged_utility(model: Any) -> tuple[Any, object]:
 
 
 def guesses(model: Any) -> dict[str, float]:
-    """The row of the summary on guesses, where duels alone look more like them."""
+    """Makes the row of the summary on guesses, where duels look more like them."""
     source = model.rater_model if isinstance(model, GroupUtility) else model
     if not isinstance(source, EPPreferenceGP):
         return {}
@@ -355,49 +356,49 @@ def guesses(model: Any) -> dict[str, float]:
 
 
 def preference_report(projection: Projection) -> Report:
-    """Report on the answers so far."""
+    """Makes the report on the answers so far."""
     log, adapter = projection.log, fitted_adapter(projection)
-    arms = _judged_first(projection, adapter)
+    arms = _judged_arms(projection, adapter)
     part = progress.connected_components(len(arms), adapter.feedback)
     sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
-    alone = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
+    isolated = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
     agreement = progress.AnswerAgreement(0, math.nan)
     for block in adapter.dataset.feedback:
         if isinstance(block, Comparisons):
             # A rater is asked about agreement with herself.
             agreement = progress.answer_agreement(adapter.dataset.points, block)
-    raters, pairs, untold = None, None, {}
+    raters, pairs, rater_row = None, None, {}
     try:
         if (tables := _rater_tables(projection, adapter)) is not None:
             raters, pairs = tables
     except BotorchPrefError as error:
-        untold = {"noise of raters": f"not known: {error}"}
-    shown, anywhere = best_shown(adapter), best_anywhere(log, adapter)
+        rater_row = {"noise of raters": f"not known: {error}"}
+    best_option, anywhere = best_shown(adapter), best_anywhere(log, adapter)
     utility, explanations = averaged_utility(adapter.botorch_model)
     designs = designs_of_experiment(log.space, adapter, utility)
     values = {
         **_counts(log),
-        "recommended of those shown": _text(log, shown),
-        "recommended of all": _text(log, anywhere),
-        **_baseline_rows(log, designs, shown),
+        "recommended of those shown": _design_text(log, best_option),
+        "recommended of all": _design_text(log, anywhere),
+        **_baseline_rows(log, designs, best_option),
         **_progress(projection, adapter, anywhere, utility),
         "explanations of the answers": explanations,
         **guesses(adapter.botorch_model),
         **_learned_rows(log, adapter),
-        **untold,
+        **rater_row,
         "pairs asked about again": agreement.repeated,
         "answered alike": agreement.agreement,
         "parts of the comparison graph": len(sizes),
-        "options that stand alone": ", ".join(alone) or "none",
+        "options that stand alone": ", ".join(isolated) or "none",
     }
     # Little is left to gain by a utility that guesses do not tell.
-    values["stop"] = values["stop"] and not look_guessed(values)
+    values["stop"] = values["stop"] and not look_like_guesses(values)
     parameters = [arm.parameters for arm in arms]
     options = _options(log, adapter, arms, utility)
     options["part"] = part.numpy()
-    best, baseline = titles[parameters.index(shown)], log.settings.baseline
-    differences = _differences(designs, parameters, baseline or shown)
+    best, baseline = titles[parameters.index(best_option)], log.settings.baseline
+    differences = _differences(designs, parameters, baseline or best_option)
     if baseline is None:
         differences = differences.drop(columns="preferred")
     options = options.join(differences.set_axis(titles))
@@ -419,7 +420,7 @@ def preference_report(projection: Projection) -> Report:
 
 
 def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
-    """Agreements with their intervals as texts, ``R x R``."""
+    """Writes agreements with their intervals as texts, ``R x R``."""
     table = DataFrame("", index=raters, columns=raters)
     for (first, second), row in agreement.iterrows():
         text = f"{row.agreement:.2f} ({row.lower:.2f} to {row.upper:.2f})"
@@ -427,13 +428,13 @@ def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
     return table
 
 
-def _judged_first(projection: Projection, adapter: PreferenceAdapter) -> list[Arm]:
-    """The arms of the model's datapoints, then others of questions with an answer."""
+def _judged_arms(projection: Projection, adapter: PreferenceAdapter) -> list[Arm]:
+    """Lists the arms of the model's points, then others of questions with an answer."""
     arms = {arm.name: arm for arm in adapter.arms}
-    every = projection.experiment().arms_by_name
-    for asked in projection.log.questions:
-        if asked.standing is not None:
-            arms |= {o.name: every[o.name] for o in asked.options}
+    arms_by_name = projection.experiment().arms_by_name
+    for question in projection.log.questions:
+        if question.standing is not None:
+            arms |= {o.name: arms_by_name[o.name] for o in question.options}
     return list(arms.values())
 
 
@@ -442,13 +443,13 @@ def _counts(log: Log) -> dict[str, int]:
     kinds: Counter[str] = Counter()
     for answer in answers:
         # An empty list of options that failed says that none did.
-        said = [kind for kind, given in answer.said.items() if given not in ((), [])]
-        kinds.update(dict.fromkeys(said, answer.count))
+        stated = [kind for kind, value in answer.said.items() if value not in ((), [])]
+        kinds.update(dict.fromkeys(stated, answer.count))
     return {
         "questions": len(questions),
         "pending": sum(question.pending for question in questions),
         "withdrawn": sum(question.withdrawn for question in questions),
-        "asked again on purpose": sum("repeats" in each.asked for each in questions),
+        "asked again on purpose": sum("repeats" in q.asked for q in questions),
         "answers": sum(answer.count for answer in answers),
         **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
     }
@@ -460,7 +461,7 @@ def _progress(
     anywhere: TParameterization,
     utility: Any,
 ) -> dict[str, Any]:
-    """Rows of the summary that say how much is left, and whether to stop."""
+    """Makes the rows of the summary on the gain that is left, and on stopping."""
     model, space = adapter.botorch_model, adapter.option_space()
     candidates = candidate_points(projection, adapter, anywhere)
     designs = space.designs()
@@ -493,31 +494,33 @@ def _progress(
 def candidate_points(
     projection: Projection, adapter: PreferenceAdapter, anywhere: TParameterization
 ) -> Tensor:
-    """Points among which the best one is sought, as the model takes them, ``n x d``.
+    """Makes points among which the best is sought, as a model takes them, ``n x d``.
 
-    `NUM_CANDIDATES` of the space: of designs that can be counted some or all, else
-    those of a Sobol sequence, and as many around the best one shown. Then the best
-    design of the whole space, as far as the answers tell, and all that were judged.
+    There are `NUM_CANDIDATES` of the space: designs, where these can be counted; else
+    those of a Sobol sequence, and as many around the best one shown. Then come the
+    design with the largest posterior mean and all that were judged.
     """
     log, space = projection.log, adapter.option_space()
-    seed, found = asking.derived_seed(log.settings, len(log.questions)), space.designs()
-    if found is not None:
+    seed = asking.derived_seed(log.settings, len(log.questions))
+    points = space.designs()
+    if points is not None:
         generator = torch.Generator().manual_seed(seed)
-        found = found[torch.randperm(len(found), generator=generator)[:NUM_CANDIDATES]]
+        order = torch.randperm(len(points), generator=generator)
+        points = points[order[:NUM_CANDIDATES]]
     else:
         # Ax rounds categories by NumPy's global generator.
         with with_rng_seed(seed):
             spec = asking.fitted_sobol_spec(projection.experiment(), log.settings, 0)
             designs = [arm.parameters for arm in spec.gen(n=NUM_CANDIDATES).arms]
         spread = filter(log.space.check_membership, designs)
-        points = adapter.points_of([best_shown(adapter), *spread])
-        near = space.near(points[:1], NUM_CANDIDATES, seed)
-        found = torch.cat([points[1:], near])
-    return torch.cat([found, adapter.points_of([anywhere]), adapter.datapoints])
+        sampled = adapter.points_of([best_shown(adapter), *spread])
+        near = space.near(sampled[:1], NUM_CANDIDATES, seed)
+        points = torch.cat([sampled[1:], near])
+    return torch.cat([points, adapter.points_of([anywhere]), adapter.datapoints])
 
 
 def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
-    """Rows of the summary on raters, and on what being shown first adds, if known."""
+    """Makes the rows of the summary on raters, equalities and the bias of position."""
     rows: dict[str, Any] = {"raters": len(log.raters)} if log.raters else {}
     if alike := names_alike(log.raters):
         groups = (" and ".join(map(ascii, names)) for names in alike)
@@ -532,10 +535,10 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
                 rows["agreement of raters"] = float(kernel.agreement.detach())
     if getattr(model, "num_covariates", 0):
         share = position_bias(model, LEVEL).share
-        first, least, most = (f"{one:.0%}" for one in share)
+        mean, lower, upper = (f"{number:.0%}" for number in share)
         rows["position bias"] = (
-            f"the option shown first of two equal ones is chosen {first} of the time, "
-            f"{least} to {most} with probability {LEVEL}"
+            f"the option shown first of two equal ones is chosen {mean} of the time, "
+            f"{lower} to {upper} with probability {LEVEL}"
         )
     return rows
 
@@ -543,13 +546,13 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
 def _baseline_rows(
     log: Log, designs: Designs, best: TParameterization
 ) -> dict[str, Any]:
-    """Rows of the summary that compare what is recommended with the baseline."""
+    """Makes the rows of the summary that compare the best option with the baseline."""
     baseline = log.settings.baseline
     if baseline is None:
         return {}
     (row,) = _differences(designs, [best], baseline).itertuples()
     return {
-        "baseline": _text(log, baseline),
+        "baseline": _design_text(log, baseline),
         "its difference to the baseline": float(row.difference),
         f"from, with probability {LEVEL}": float(row.least),
         "to": float(row.most),
@@ -562,7 +565,7 @@ def _differences(
     options: Sequence[TParameterization],
     reference: TParameterization,
 ) -> DataFrame:
-    """Differences of options to another one, as `Report` has them, a row each."""
+    """Predicts differences of options to another one, a row each, see `Report`."""
     mean, lower, upper = designs.intervals(options, LEVEL, reference=reference)
     points, against = designs.points_of(options), designs.points_of([reference])
     columns = {"difference": mean, "least": lower, "most": upper}
@@ -570,7 +573,7 @@ def _differences(
 
 
 def _chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
-    """Chances of points to be better than another, and to be preferred in an answer."""
+    """Predicts how probably points are better than another, and are preferred to it."""
     with torch.no_grad():
         return {
             "better": model.duel_probability(points, against),
@@ -581,19 +584,19 @@ def _chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
 
 
 def _favourites(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
-    """The best option of each rater beside the best of all, as `Report` has them."""
+    """Compares the best option of each rater with the best of all, see `Report`."""
     model = adapter.botorch_model
     if not isinstance(model, GroupUtility) or len(log.raters) < 2:
         return None
     points = adapter.datapoints
-    shown = adapter.points_of([best_shown(adapter)])
+    best_point = adapter.points_of([best_shown(adapter)])
     rows = {}
     for rater, number in log.raters.items():
         utility = GroupUtility(model.rater_model, torch.tensor([float(number)]))
         with torch.no_grad():
             posterior: Any = utility.posterior(points)
         place = int(posterior.mean.squeeze(-1).argmax())
-        chances = _chances(utility, points[[place]], shown)
+        chances = _chances(utility, points[[place]], best_point)
         title = log.titles[adapter.arms[place].name]
         rows[rater] = [title, *(float(chance) for chance in chances.values())]
     return DataFrame.from_dict(
@@ -602,29 +605,29 @@ def _favourites(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
 
 
 MOST_RATERS, MOST_POINTS = 40, 1_000
-"""Raters of whom tables are made, of whom each costs a derivative of the evidence; and
-options times raters whose joint utilities tell the agreement."""
+"""The number of raters up to which there are tables, since each costs a derivative of
+the evidence; and of options times raters whose joint utilities give the agreement."""
 
 
 def _rater_tables(
     projection: Projection, adapter: PreferenceAdapter
 ) -> tuple[DataFrame, DataFrame] | None:
-    """Tables of `rater_reliability` and `rater_agreement`, as `Report` has them.
+    """Makes the tables of `rater_reliability` and `rater_agreement`, see `Report`.
 
-    The answers of all whose names are known are in a model of its own (EP with a
-    `DuelKernel`, an agreement and a noise of each rater), also where the experiment
-    pools them. None where fewer than two or more than `MOST_RATERS` compared options,
-    or fewer than three options were compared.
+    A model is fitted to the answers of raters with names, also where the experiment
+    pools them: EP with a `DuelKernel`, an agreement and a noise of each rater. There
+    are no tables where fewer than two or more than `MOST_RATERS` compared options, or
+    fewer than three options were compared.
     """
     named: dict[int, dict[int | None, int]] = {
-        trial: {rater: count for rater, count in of_trial.items() if rater is not None}
-        for trial, of_trial in answer_counts(projection.experiment(), True).items()
+        trial: {rater: count for rater, count in counts.items() if rater is not None}
+        for trial, counts in answer_counts(projection.experiment(), True).items()
     }
-    named = {trial: of_trial for trial, of_trial in named.items() if of_trial}
-    if len({rater for of_trial in named.values() for rater in of_trial}) < 2:
+    named = {trial: counts for trial, counts in named.items() if counts}
+    if len({rater for counts in named.values() for rater in counts}) < 2:
         return None
-    told = adapter.get_training_data().filter_by_trial_index(set(named))
-    dataset = adapter.dataset_of(told, named, of_raters=True)
+    data = adapter.get_training_data().filter_by_trial_index(set(named))
+    dataset = adapter.dataset_of(data, named, of_raters=True)
     comparing = Comparisons | Choices | Rankings
     compared = [b for b in dataset.feedback if isinstance(b, comparing)]
     if not compared or dataset.raters is None:
@@ -646,45 +649,45 @@ def _rater_tables(
     fit_by_evidence(model)
     by_number = {n: name for name, n in projection.log.raters.items()}
     names = [by_number[number] for number in numbers.tolist()]
-    most = min(len(items), MOST_POINTS // len(names))
-    some = torch.linspace(0, len(items) - 1, most).round().long()
-    pairs = rater_agreement(model, items[some], numbers, names)
+    limit = min(len(items), MOST_POINTS // len(names))
+    places = torch.linspace(0, len(items) - 1, limit).round().long()
+    pairs = rater_agreement(model, items[places], numbers, names)
     return rater_reliability(model, names).iloc[in_circles(pairs)], pairs
 
 
 def _points(block: Feedback) -> Tensor:
-    """A point of each answer."""
+    """Lists a point of each answer."""
     fields = [getattr(block, names[0]) for names in block.tables.values()]
     return torch.cat([field[:, 0] for field in fields])
 
 
 def rater_checks(log: Log) -> DataFrame | None:
-    """How often raters answered alike where the same options were shown to them again.
+    """Counts how often raters answered alike where options were shown to them again.
 
     A check is an answer that compares options which the rater compared before, in
     whatever order they were shown. Intervals are Wilson's; see `Report`.
     """
     checks: Counter[str] = Counter()
     alike: Counter[str] = Counter()
-    before: dict[tuple[str, frozenset[str]], set[str]] = {}
-    for told in reversed([*log.answers()]):
-        names = [option.name for option in log.questions[told.question].options]
-        decided, tied = preferred(told.said, len(names))
+    earlier: dict[tuple[str, frozenset[str]], set[str]] = {}
+    for answer in reversed([*log.answers()]):
+        names = [option.name for option in log.questions[answer.question].options]
+        decided, tied = preferred(answer.said, len(names))
         if not decided and not tied:
             continue
         best = {place for pair in (*decided, *tied) for place in pair}
         best -= {worse for _, worse in decided}
-        found, asked = {names[place] for place in best}, frozenset(names)
-        rater = told.rater or ""
+        winners, options = {names[place] for place in best}, frozenset(names)
+        rater = answer.rater or ""
         # An answer that was given several times agrees with itself.
-        repeated = told.count - 1
-        if (rater, asked) in before:
+        repeated = answer.count - 1
+        if (rater, options) in earlier:
             checks[rater] += 1
-            alike[rater] += found == before[rater, asked]
+            alike[rater] += winners == earlier[rater, options]
         if repeated:
             checks[rater] += repeated
             alike[rater] += repeated
-        before[rater, asked] = found
+        earlier[rater, options] = winners
     rows = {}
     for rater, number in checks.items():
         test = binomtest(alike[rater], number)
@@ -695,31 +698,31 @@ def rater_checks(log: Log) -> DataFrame | None:
 
 
 NUM_VALUES = 11
-"""At how many values of a number its effect is told."""
+"""The number of values of a numeric parameter that its effect has."""
 
 
 def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
-    """The parameters of a search space that vary."""
+    """Lists the parameters of a search space that vary."""
     dimensions = []
     for name, parameter in space.tunable_parameters.items():
         if isinstance(parameter, ChoiceParameter):
             dimensions.append(Dimension(name, choices=tuple(parameter.values)))
             continue
         ends = float(parameter.lower), float(parameter.upper)
-        whole = parameter.parameter_type is ParameterType.INT
-        dimensions.append(Dimension(name, ends, log=parameter.log_scale, whole=whole))
+        integer = parameter.parameter_type is ParameterType.INT
+        dimensions.append(Dimension(name, ends, log=parameter.log_scale, whole=integer))
     return tuple(dimensions)
 
 
 def designs_of_experiment(
     space: SearchSpace, adapter: PreferenceAdapter, utility: Any = None
 ) -> Designs:
-    """Designs by the parameters that vary; Ax adds what is fixed and derived.
+    """Makes designs of the parameters that vary; Ax adds what is fixed and derived.
 
     Args:
         space: The search space.
-        adapter: With the model of all answers.
-        utility: What they are valued by; by default the adapter's model.
+        adapter: Ax's adapter with the model of all answers.
+        utility: The model that values designs; by default the adapter's.
     """
 
     def varied(design: TParameterization) -> TParameterization:
@@ -741,7 +744,7 @@ def designs_of_experiment(
 def _effects(
     log: Log, adapter: PreferenceAdapter, designs: Designs
 ) -> DataFrame | None:
-    """Changes of utility from the best design shown, as `Report` has them."""
+    """Predicts changes of utility from the best design shown, see `Report`."""
     if log.catalogue is not None or is_ensemble(adapter.botorch_model):
         return None
     rows = []
@@ -773,14 +776,14 @@ def _options(
     moments = {"mean": mean.numpy(), "lower": lower.numpy(), "upper": upper.numpy()}
     judged = len(adapter.arms)
     designs = [arm.parameters for arm in adapter.arms]
-    least = log.settings.smallest_difference
-    apart = in_smallest_differences(log.space, least, designs)
-    stands_for = _representatives(apart, mean[:judged])
+    smallest_difference = log.settings.smallest_difference
+    apart = in_smallest_differences(log.space, smallest_difference, designs)
+    places = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
-    best[stands_for] = 0.0
+    best[places] = 0.0
     probability = progress.best_probability(utility, adapter.datapoints)
-    best.index_add_(0, stands_for, probability)
-    copies = ["" if i == j else titles[j] for i, j in enumerate(stands_for.tolist())]
+    best.index_add_(0, places, probability)
+    copies = ["" if i == j else titles[j] for i, j in enumerate(places.tolist())]
     table = table.assign(**moments, best=best.numpy())
     table = table.join(_wins_and_losses(log, titles))
     if any(copies):
@@ -789,47 +792,47 @@ def _options(
 
 
 def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
-    """Place of the option that stands for each one and its near copies.
+    """Finds the place of the option that stands for each option and its near copies.
 
     From the largest utility downwards, an option stands for all that are less than 1
     away from it in ``apart``, ``n x c``, and are not stood for yet.
     """
-    found = torch.full((len(apart),), -1)
+    places = torch.full((len(apart),), -1)
     for i in utilities.argsort(descending=True, stable=True).tolist():
-        if found[i] < 0:
+        if places[i] < 0:
             near = (apart - apart[i]).square().sum(-1) < 1
-            found[near & (found < 0)] = i
-    return found
+            places[near & (places < 0)] = i
+    return places
 
 
 def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
     columns = ["wins", "losses", "ties", "failed"]
     counts = {column: dict.fromkeys(rows, 0) for column in columns}
-    for told in log.answers():
-        titles = log.titles_of(log.questions[told.question])
-        decided, tied = preferred(told.said, len(titles))
-        said = {
+    for answer in log.answers():
+        titles = log.titles_of(log.questions[answer.question])
+        decided, tied = preferred(answer.said, len(titles))
+        groups = {
             "wins": [better for better, _ in decided],
             "losses": [worse for _, worse in decided],
             "ties": [option for pair in tied for option in pair],
-            "failed": told.said.get("invalid", ()),
+            "failed": answer.said.get("invalid", ()),
         }
-        for column, options_said in said.items():
-            for option in options_said:
-                counts[column][titles[option]] += told.count
+        for column, members in groups.items():
+            for option in members:
+                counts[column][titles[option]] += answer.count
     return DataFrame(counts, index=rows, columns=columns)
 
 
-def _text(log: Log, option: TParameterization) -> str:
-    """An option as people know it: the id of a row, or its values and its title."""
+def _design_text(log: Log, option: TParameterization) -> str:
+    """Writes an option as people know it: by the id of its row, or values and title."""
     if log.catalogue is not None and (name := log.catalogue.id_of(option)) is not None:
         return name
-    text = ", ".join(f"{name} = {exact(value)}" for name, value in option.items())
+    text = ", ".join(f"{name} = {value_text(value)}" for name, value in option.items())
     shown_as = log.name_of(option)
     return text if shown_as is None else f"{log.titles[shown_as]}: {text}"
 
 
-def _short(value: object) -> object:
+def _cell_text(value: object) -> object:
     if isinstance(value, str):
         # A name with either of them would be two cells, or two rows.
         return " ".join(value.splitlines()).replace("|", r"\|")
@@ -893,7 +896,7 @@ _MOST_DEALT = 10_000_000
 
 
 def _folds(num_folds: int, number: int) -> Iterator[tuple[Array, Array]]:
-    """Places of the answers to learn from, and of those held out, fold by fold.
+    """Deals places of answers out: those to learn from, and those held out, by folds.
 
     The folds are those that Ax makes of as many questions.
     """

@@ -10,19 +10,20 @@ from pandas import DataFrame, isna
 from pandas.api.types import is_number
 
 from botorch_pref.ax.findings import (
+    NOT_KNOWN,
     distinct_options,
-    exact,
-    is_known,
+    has_effect,
     printed_options,
+    value_text,
 )
 from botorch_pref.evaluation.citation import citation
 
 DRAWN = 30
-"""Options of a page: those with the largest means; a table with all is elsewhere."""
+"""The number of options on a page, those with the largest means."""
 
 _TYPICAL = 76
-"""How often the typical rater names the better of two options that are one deviation
-of her noise apart, in percent, see `rater_reliability`."""
+"""Percent of answers in which the typical rater names the better of two options that
+are one deviation of her noise apart, see `rater_reliability`."""
 
 
 # --- Sentences
@@ -168,7 +169,7 @@ def _effect_figure(effect: DataFrame, name: str, low: float, high: float) -> str
     room = max(4, 28 // len(labels))
     for i, anchor, place in labels:
         parts.append(
-            _label(place, height - 6, _cut(str(exact(values[i])), room), anchor)
+            _label(place, height - 6, _cut(str(value_text(values[i])), room), anchor)
         )
     return _svg(width, height, parts, name)
 
@@ -216,10 +217,10 @@ def report_html(
     """Makes a page of a `Report` that needs no other file and no other host.
 
     Args:
-        title: Of the page.
+        title: The title of the page.
         summary: The table of the report, as the next one.
         options: Its options.
-        advice: Its advice; empty for none.
+        advice: Its advice, or an empty text.
         reference: The design to which differences are.
         effects: Its effects.
         raters: Sentences on raters, see `rater_sentences`.
@@ -264,7 +265,7 @@ def _effects(effects: DataFrame) -> str:
     high = max(0.0, float(effects["upper"].max()))
     figures = [
         f"<figure><figcaption>{_escaped(name)}"
-        f"{'' if is_known(effect) else ' <small>not known from these answers</small>'}"
+        f"{'' if has_effect(effect) else f' <small>{NOT_KNOWN}</small>'}"
         f"</figcaption>{_effect_figure(effect, str(name), low, high)}</figure>"
         for name, effect in effects.groupby("parameter", sort=False)
     ]

@@ -24,7 +24,7 @@ from botorch_pref.ax.findings import (
     DECIMALS,
     OPTION_COLUMNS,
     distinct_options,
-    is_known,
+    has_effect,
     representatives,
 )
 from botorch_pref.ax.generation.asking import chosen_questions
@@ -79,7 +79,7 @@ def findings_of(state: bytes) -> JSON:
                 "parameter": name,
                 "is_choice": number_range(parameters[name]) is None,
                 "log": getattr(parameters[name], "log_scale", False),
-                "is_known": is_known(table),
+                "is_known": has_effect(table),
                 "rows": _records(table[["value", "change", "lower", "upper"]]),
             }
             for name, table in by_parameter
