@@ -71,8 +71,8 @@ def _findings(
 ) -> str:
     """What was found, beside the truth, in words."""
     best, regret = answered[-1].incumbent, answered[-1].regret
-    shown = torch.cat([each.question.options for each in answered])
-    utilities = problem.utility(shown)
+    options = torch.cat([ranked.question.options for ranked in answered])
+    utilities = problem.utility(options)
     worst = float(utilities.min())
     share = regret / (problem.best - worst)
     inputs = ", ".join(f"{value:.4f}" for value in best.tolist())

@@ -58,18 +58,18 @@ def rank(argv: Sequence[str]) -> None:
     arguments = _make_parser().parse_args(argv)
     torch.set_num_threads(1)
     table: Path = arguments.table
-    by = arguments.rater or arguments.category
+    grouping = arguments.rater or arguments.category
     if arguments.next is not None and arguments.next < 1:
         raise FeedbackError(f"--next is {arguments.next}: give 1 or more pairs")
     if arguments.reliability and arguments.rater is None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
-    asked = {name: getattr(arguments, name) for name in _COLUMNS}
-    columns = NamedColumns(**asked, tie=arguments.tie, rater=by)
+    named = {name: getattr(arguments, name) for name in _COLUMNS}
+    columns = NamedColumns(**named, tie=arguments.tie, rater=grouping)
     file = read_answers(table, columns, home=arguments.home)
     if arguments.reliability and file.answers[RATER].nunique() < 2:
         raise FeedbackError(
-            f"--reliability compares raters, and the column {by} of {table.name} "
-            "names one: leave it out"
+            f"--reliability compares raters, and the column {grouping} of "
+            f"{table.name} names one: leave it out"
         )
     # Before there is a column for each id.
     _check_size(len({*file.answers[WINNER], *file.answers[LOSER]}), "items")
@@ -78,7 +78,7 @@ def rank(argv: Sequence[str]) -> None:
     out: Path = arguments.out or Path("runs", table.stem)
     _check_folder(out, [path for path in (table, arguments.items) if path])
     with _workers(arguments.jobs, arguments.scheduler):
-        _tell_duration(items, file.answers)
+        _print_duration(items, file.answers)
         # The models take their time: a folder that cannot be written fails before them.
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
@@ -90,15 +90,15 @@ def rank(argv: Sequence[str]) -> None:
     if home is not None:
         notes.append(_home_note(home))
     raters = ranking.reliability() if arguments.reliability else None
-    asked_next = _next_pairs(ranking, arguments.next) if arguments.next else []
-    made = Ranking(boards, notes, home, raters)
+    next_lines = _next_pairs(ranking, arguments.next) if arguments.next else []
+    board = Ranking(boards, notes, home, raters)
     try:
-        _print(made, file.unread)
-        for line in asked_next:
+        _print(board, file.unread)
+        for line in next_lines:
             print(line)
     finally:
         # Also where nobody reads what is printed any more, as behind "| head".
-        paths = write_boards(made, f"Ranks of the items of {table.name}", out)
+        paths = write_boards(board, f"Ranks of the items of {table.name}", out)
     for path in paths:
         print(f"written: {path}")
 
@@ -136,8 +136,8 @@ def _print(ranking: Ranking, unread: Sequence[str]) -> None:
     for note in ranking.notes:
         print(note)
     if unread:
-        more = _how_many_more(unread, 10)
-        print(f"Columns that were not read: {', '.join(unread[:10])}{more}.")
+        remainder = _remainder(unread, 10)
+        print(f"Columns that were not read: {', '.join(unread[:10])}{remainder}.")
     print_boards(ranking.boards)
     if ranking.raters is not None:
         print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
@@ -190,8 +190,8 @@ def _make_parser() -> argparse.ArgumentParser:
         help="features of the items, their names in the first column; without it items "
         "are known by their answers alone",
     )
-    for name, what in _COLUMNS.items():
-        add(f"--{name}", metavar="COLUMN", help=what)
+    for name, help_text in _COLUMNS.items():
+        add(f"--{name}", metavar="COLUMN", help=help_text)
     add("--tie", metavar="COLUMN", help="that says which answers are ties; default tie")
     add(
         "--home",
@@ -243,15 +243,15 @@ _COLUMNS = {
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
         "--jobs",
         type=int,
         default=1,
         metavar="N",
         help="processes for the boards of categories, -1 for all cores; default 1",
     )
-    where.add_argument(
+    group.add_argument(
         "--scheduler",
         metavar="ADDRESS",
         help="of a Dask scheduler, whose workers make the boards instead",
@@ -261,26 +261,26 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
 # --- How long it takes
 
 
-def _check_size(count: int, what: str) -> None:
+def _check_size(count: int, plural: str) -> None:
     if count > MOST_POINTS:
         raise FeedbackError(
-            f"There are {count} {what}, and the command ranks at most {MOST_POINTS}: "
+            f"There are {count} {plural}, and the command ranks at most {MOST_POINTS}: "
             "leave out those with few answers, or --rater and --category."
         )
 
 
-def _tell_duration(items: ItemTable, answers: DataFrame) -> None:
+def _print_duration(items: ItemTable, answers: DataFrame) -> None:
     """Says about how long this will take, if that is a minute or more."""
-    count, what = len(items.names), "items"
+    count, plural = len(items.names), "items"
     if RATER in answers.columns:
         named = [*answers[WINNER], *answers[LOSER]]
         count = len({*zip(named, [*answers[RATER]] * 2, strict=True)})
-        what = "pairs of an item and a group"
-        _check_size(count, what)
+        plural = "pairs of an item and a group"
+        _check_size(count, plural)
     slow = bool(answers[TIE].any()) and len(answers) <= MOST_ANSWERS
     if minutes := round(MINUTES[slow] * (count / 1000) ** 3):
         long = f"{minutes} minute{'s' * (minutes > 1)} or more"
-        print(f"{count:,} {what}: this takes {long}.", flush=True)
+        print(f"{count:,} {plural}: this takes {long}.", flush=True)
 
 
 # --- Notes on answers and items
@@ -288,11 +288,11 @@ def _tell_duration(items: ItemTable, answers: DataFrame) -> None:
 
 def _home_note(home: PositionBias) -> str:
     added, low, high = home.utility
-    share, least, most = (f"{100 * one:.0f}" for one in home.share)
+    share, lower, upper = (f"{100 * number:.0f}" for number in home.share)
     return (
         f"Being at home, or shown first, adds {added:+z.2f} to the utility (95 %: "
         f"{low:+z.2f} to {high:+z.2f}): between equals that one wins {share} % "
-        f"of the duels that are no ties ({least} to {most} %). Ranks are without it."
+        f"of the duels that are no ties ({lower} to {upper} %). Ranks are without it."
     )
 
 
@@ -304,8 +304,8 @@ def _notes(ranking: ItemRanking, answers: DataFrame) -> list[str]:
         again = answers[CHOICE].notna() & answers.duplicated(CHOICE)
     total = int(answers[COUNT][~again].sum())
     ties = int((answers[COUNT] * answers[TIE]).sum())
-    said = f"{total:,} answer{'s' * (total > 1)} about {len(items.names):,} items"
-    notes = [said + (f", {ties:,} of them ties." if ties else ".")]
+    head = f"{total:,} answer{'s' * (total > 1)} about {len(items.names):,} items"
+    notes = [head + (f", {ties:,} of them ties." if ties else ".")]
     group = connected_components(len(items.names), [items.comparisons(answers)])
     # Items of a file with features need not have answers.
     parts = len(group[items.places(answers[WINNER].tolist())].unique())
@@ -319,9 +319,9 @@ def _notes(ranking: ItemRanking, answers: DataFrame) -> list[str]:
     notes += _one_sided(answers) + _doubtful_names(items, answers)
     _, lacking = readable_fonts(map(str, items.names))
     if lacking:
-        more = _how_many_more(lacking, 10)
+        listing = f"{lacking[:10]!r}{_remainder(lacking, 10)}"
         notes.append(
-            f"No font on this computer has {lacking[:10]!r}{more}: the figure shows "
+            f"No font on this computer has {listing}: the figure shows "
             "boxes for these characters until you install one. The page and the table "
             "show them."
         )
@@ -336,19 +336,21 @@ def _one_sided(answers: DataFrame) -> list[str]:
         side: decided.groupby(end)[COUNT].sum().reindex(number.index, fill_value=0)
         for side, end in (("won", WINNER), ("lost", LOSER))
     }
-    told = [
-        f"{', '.join(map(repr, names[:3]))}{_how_many_more(names, 3)} {side} all"
+    sides_in_words = [
+        f"{', '.join(map(repr, names[:3]))}{_remainder(names, 3)} {side} all"
         for side, count in sides.items()
         if (names := [str(name) for name in number.index[count == number]])
     ]
-    if not told:
+    if not sides_in_words:
         return []
     rough = "bound such utilities on one side, and the other ends of their intervals"
-    return [f"{'; '.join(told)}: answers {rough} may be a tenth of them too near."]
+    return [
+        f"{'; '.join(sides_in_words)}: answers {rough} may be a tenth of them too near."
+    ]
 
 
-def _how_many_more(told: Sequence[object], most: int) -> str:
-    return f" and {len(told) - most:,} more" if len(told) > most else ""
+def _remainder(names: Sequence[object], limit: int) -> str:
+    return f" and {len(names) - limit:,} more" if len(names) > limit else ""
 
 
 def _doubtful_names(items: ItemTable, answers: DataFrame) -> list[str]:
@@ -358,46 +360,45 @@ def _doubtful_names(items: ItemTable, answers: DataFrame) -> list[str]:
         names["groups"] = answers[RATER].unique().tolist()
     notes = [
         note
-        for what, of_these in names.items()
-        for note in _names_alike(of_these, what) + _missing_names(of_these, what)
+        for plural, listed in names.items()
+        for note in _names_alike(listed, plural) + _missing_names(listed, plural)
     ]
     number = answers_about(answers, answers[COUNT])
-    once = [name for name, count in number.items() if count == 1]
+    singles = [name for name, count in number.items() if count == 1]
     # Where many items have one answer, it says nothing of how they are written.
-    if len(once) > len(number) / 10:
-        few = len(once) <= 10
-        once = [name for name in once if few and _is_near_another(name, number.index)]
-    if once:
-        told = ", ".join(map(repr, once[:10]))
-        more = _how_many_more(once, 10)
+    if len(singles) > len(number) / 10:
+        compared = singles if len(singles) <= 10 else []
+        singles = [n for n in compared if _is_near_another(n, number.index)]
+    if singles:
+        listing = ", ".join(map(repr, singles[:10])) + _remainder(singles, 10)
         notes.append(
-            f"In one answer alone: {told}{more}. A misspelt name is an item of its own."
+            f"In one answer alone: {listing}. A misspelt name is an item of its own."
         )
     return notes
 
 
-def _names_alike(names: Iterable[str], what: str) -> list[str]:
+def _names_alike(names: Iterable[str], plural: str) -> list[str]:
     """A sentence about names that only look different, if there are some."""
-    same = names_alike(names)
-    if not same:
+    groups = names_alike(names)
+    if not groups:
         return []
-    told = "; ".join(" and ".join(map(ascii, alike)) for alike in same[:5])
-    more = _how_many_more(same, 5)
+    listing = "; ".join(" and ".join(map(ascii, alike)) for alike in groups[:5])
+    remainder = _remainder(groups, 5)
     note = (
         "These names differ only in capitals, spaces, zeros or coding of letters, and "
     )
-    return [f"{note}are {what} of their own: {told}{more}."]
+    return [f"{note}are {plural} of their own: {listing}{remainder}."]
 
 
-def _missing_names(names: Iterable[str], what: str) -> list[str]:
+def _missing_names(names: Iterable[str], plural: str) -> list[str]:
     """A sentence about names that stand for nothing, if there are some."""
     missing = [name for name in names if name.casefold() in MISSING - {"-"}]
     if not missing:
         return []
     names = " and ".join(map(repr, missing))
     verb = "are" if len(missing) > 1 else "is"
-    rest = "where that stands for a name that is missing, leave these rows out."
-    return [f"{names} {verb} among the {what}: {rest}"]
+    advice = "where that stands for a name that is missing, leave these rows out."
+    return [f"{names} {verb} among the {plural}: {advice}"]
 
 
 def _is_near_another(name: str, names: Iterable[str]) -> bool:
@@ -406,5 +407,5 @@ def _is_near_another(name: str, names: Iterable[str]) -> bool:
     "Barolo 2015" and "Barolo 2016" are two wines.
     """
     numbers = re.findall(r"\d+", name)
-    others = [o for o in names if o != name and re.findall(r"\d+", o) == numbers]
-    return bool(get_close_matches(name, others, n=1, cutoff=0.8))
+    candidates = [o for o in names if o != name and re.findall(r"\d+", o) == numbers]
+    return bool(get_close_matches(name, candidates, n=1, cutoff=0.8))

@@ -96,17 +96,17 @@ def exact_likelihood(
     their threshold begins at ``tie_threshold``.
     """
     mode = math.log(NOISE) + _NOISE_SPREAD**2
-    made = PairwiseProbitLikelihood(
+    likelihood = PairwiseProbitLikelihood(
         torch.full(tuple(batch_shape), NOISE, dtype=torch.double),
         tie_threshold,
         noise_prior=LogNormalPrior(mode, _NOISE_SPREAD),
     )
     # Else a fit spends half of its evaluations on the last digits of the noise.
-    made.register_constraint(
+    likelihood.register_constraint(
         "raw_noise", GreaterThan(_LEAST_NOISE, **in_spreads(_NOISE_SPREAD))
     )
-    made.noise = NOISE
-    return made
+    likelihood.noise = NOISE
+    return likelihood
 
 
 def make_fit(name: str, *, errs: bool = False) -> Fit:

@@ -100,12 +100,12 @@ def read_answers(
         readings.append(lambda: _read_counts(table, str(count)))
     if named.rater is not None:
         readings.append(lambda: table.texts(str(named.rater)))
-    answers, *others = read_together(*readings)
+    answers, *count_readings = read_together(*readings)
     if not answers.winner:
         raise _no_answer(table, notes[1:])
-    columns = _columns(answers, others[0] if is_counted else None)
+    columns = _columns(answers, count_readings[0] if is_counted else None)
     if named.rater is not None:
-        columns[RATER] = [others[-1][row] for row in answers.row]
+        columns[RATER] = [count_readings[-1][row] for row in answers.row]
     if home is not None:
         columns[HOME] = _read_home(table, home, answers)
     read = {*reading.columns, count, named.rater, home}
@@ -256,8 +256,8 @@ def _notes_on_silence(table: CsvTable, silent: dict[int, str]) -> list[str]:
 
 def _lines(table: CsvTable, rows: list[int]) -> str:
     lines = [str(table.lines[row]) for row in rows[:5]]
-    more = ", ..." if len(rows) > len(lines) else ""
-    return f"line{'s' * (len(rows) > 1)} {', '.join(lines)}{more}"
+    ellipsis = ", ..." if len(rows) > len(lines) else ""
+    return f"line{'s' * (len(rows) > 1)} {', '.join(lines)}{ellipsis}"
 
 
 def _read_counts(table: CsvTable, column: str) -> list[int]:
@@ -277,8 +277,8 @@ def _read_counts(table: CsvTable, column: str) -> list[int]:
     counts = table.integers(column, 1, MOST_COUNTED, empty=1)
     if sum(counts) > MOST_COUNTED:
         message = f"counts {sum(counts)} answers, and the command ranks by at most "
-        whole = Fault(0, "", f"{message}{MOST_COUNTED}: give smaller counts")
-        raise TableFaults(table.path, [whole])
+        fault = Fault(0, "", f"{message}{MOST_COUNTED}: give smaller counts")
+        raise TableFaults(table.path, [fault])
     return counts
 
 
@@ -317,8 +317,8 @@ def _read_preflib(path: Path, named: NamedColumns, home: str | None) -> AnswerFi
     names, answers, faults = dict[str, str](), Answers(), list[Fault]()
     orders = 0
     for number, line in enumerate(lines, 1):
-        if found := _NAME.match(line):
-            names[found[1]] = found[2].strip() or found[1]
+        if match := _NAME.match(line):
+            names[match[1]] = match[2].strip() or match[1]
         elif line.strip() and not line.startswith("#"):
             try:
                 count, places = _order_of(line, names)
@@ -343,11 +343,11 @@ def _order_of(line: str, names: dict[str, str]) -> tuple[int, list[list[str]]]:
     if not mark or not re.fullmatch(r"\s*[1-9]\d*\s*", count):
         raise ValueError(f"{line!r} does not begin with how often the order was given")
     groups = re.findall(r"\{([^{}]*)\}|(\d+)", order)
-    places = [re.findall(r"\d+", several or one) for several, one in groups]
+    places = [re.findall(r"\d+", several or single) for several, single in groups]
     places = [place for place in places if place]
     numbers = [item for place in places for item in place]
-    rest = re.sub(r"[\d\s,{}]", "", order)
-    if rest or len({*numbers}) < len(numbers):
+    remainder = re.sub(r"[\d\s,{}]", "", order)
+    if remainder or len({*numbers}) < len(numbers):
         raise ValueError(f"{line!r} is no order of numbers, each there once")
     if unknown := [item for item in numbers if item not in names]:
         raise ValueError(f"there is no ALTERNATIVE NAME {unknown[0]} above")

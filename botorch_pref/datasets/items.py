@@ -309,11 +309,11 @@ def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
     choice = torch.tensor(codes)
     first = torch.full((len(names),), len(codes))
     first.scatter_reduce_(0, choice, torch.arange(len(codes)), "amin")
-    same = pairs[:, 0] == pairs[first[choice], 0]
+    consistent = pairs[:, 0] == pairs[first[choice], 0]
     if counts is not None:
-        same &= counts == counts[first[choice]]
-    if not bool((same & ~ties).all()):
-        row = int((~same | ties).nonzero()[0])
+        consistent &= counts == counts[first[choice]]
+    if not bool((consistent & ~ties).all()):
+        row = int((~consistent | ties).nonzero()[0])
         raise FeedbackError(
             f"The answer {answers.index.tolist()[row]!r} of the choice "
             f"{answers[CHOICE].tolist()[row]!r} is a tie, or has another winner, rater "
@@ -322,8 +322,8 @@ def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
     order = choice.argsort(stable=True)
     losers = pairs[order, 1].split(choice.bincount().tolist())
     sets = [
-        torch.cat([winner, others.sort().values])
-        for winner, others in zip(pairs[first, :1], losers, strict=True)
+        torch.cat([winner, beaten.sort().values])
+        for winner, beaten in zip(pairs[first, :1], losers, strict=True)
     ]
     padded = pad_sequence(sets, batch_first=True, padding_value=-1)
     distinct, place = padded.unique(dim=0, return_inverse=True)
@@ -353,7 +353,9 @@ def tidy_answers(answers: DataFrame) -> DataFrame:
     for name in {WINNER, LOSER, RATER, HOME}.intersection(answers.columns):
         cells = answers[name].tolist()
         trim = [trimmed(cell) for cell in cells]
-        if any(cell is not kept for cell, kept in zip(trim, cells, strict=True)):
+        if any(
+            cell is not unchanged for cell, unchanged in zip(trim, cells, strict=True)
+        ):
             tidy[name] = trim
     if COUNT in answers.columns and answers[COUNT].dtype.kind == "f":
         counts = answers[COUNT].fillna(1)

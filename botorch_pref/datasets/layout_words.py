@@ -146,10 +146,10 @@ class Answers:
         behind = [item for place in places for item in place]
         for place in places[:-1]:
             for item in place:
-                others = [other for other in behind if other != item]
-                name = f"{row} {item}" if len(others) > 1 else None
-                for other in others:
-                    self.add(row, item, other, count=count, choice=name)
+                beaten = [loser for loser in behind if loser != item]
+                name = f"{row} {item}" if len(beaten) > 1 else None
+                for loser in beaten:
+                    self.add(row, item, loser, count=count, choice=name)
             behind = behind[len(place) :]
 
 
@@ -226,9 +226,9 @@ def side_columns(
         parts = words_of(name)
         for place, word in enumerate(parts):
             for side in sides:
-                other = (*parts[:place], side[1], *parts[place + 1 :])
-                if word == side[0] and other in bare and bare[other] != name:
-                    yield parts[:place] + parts[place + 1 :], name, bare[other], side
+                partner = (*parts[:place], side[1], *parts[place + 1 :])
+                if word == side[0] and partner in bare and bare[partner] != name:
+                    yield parts[:place] + parts[place + 1 :], name, bare[partner], side
 
 
 def item_columns(
@@ -236,9 +236,9 @@ def item_columns(
 ) -> tuple[str, str, tuple[str, str]] | None:
     """The two columns that name items, and the words by which they differ."""
     candidates = []
-    for others, first, second, side in side_columns(table.header, sides):
-        if {*others} <= {*ITEM_WORDS}:
-            likeliness = [ITEM_WORDS.index(word) for word in others] or [-1]
+    for words, first, second, side in side_columns(table.header, sides):
+        if {*words} <= {*ITEM_WORDS}:
+            likeliness = [ITEM_WORDS.index(word) for word in words] or [-1]
             candidates.append((max(likeliness), first, second, side))
     # The first of those that are as likely.
     return min(candidates, key=lambda c: c[0])[1:] if candidates else None
@@ -305,8 +305,10 @@ def silent_rows(
         elif a == b:
             silent[row] = ITSELF
     if outcomes:
-        told = zip(*(cells_of(table, column) for column in outcomes), strict=True)
-        for row, cells in enumerate(told):
+        outcome_cells = zip(
+            *(cells_of(table, column) for column in outcomes), strict=True
+        )
+        for row, cells in enumerate(outcome_cells):
             if silences(c.casefold() in MISSING | ABSTAINED_WORDS for c in cells):
                 silent[row] = EMPTY
     return silent

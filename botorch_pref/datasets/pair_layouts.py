@@ -50,13 +50,13 @@ class _Pair:
     second: str
     side: tuple[str, str] = FIRST, SECOND
 
-    def names(self, which: int) -> set[str]:
+    def names(self, place: int) -> set[str]:
         """What a cell may call one of the two: its column, or its side."""
-        column, word = (self.first, self.second)[which], self.side[which]
+        column, word = (self.first, self.second)[place], self.side[place]
         names = {column.casefold(), word, " ".join(words_of(column))}
         if self.side[0] == "home":
-            return names | {"ha"[which]}
-        return names | {"ab"[which], ("first", "second")[which]}
+            return names | {"ha"[place]}
+        return names | {"ab"[place], ("first", "second")[place]}
 
 
 def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -91,7 +91,7 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
     pair = _pair(table, named)
     if pair is None:
         return None
-    for layout in (_one_hot, _win_counts, _told, _scores, _row_counts):
+    for layout in (_one_hot, _win_counts, _winner_column, _scores, _row_counts):
         if (outcome := layout(table, named, pair)) is not None:
             break
     else:
@@ -134,13 +134,13 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 def _pair(table: CsvTable, named: NamedColumns) -> _Pair | None:
     if named.first and named.second:
-        both = [words_of(column) for column in (named.first, named.second)]
-        differing = [[w for w in both[i] if w not in both[1 - i]] for i in (0, 1)]
+        words = [words_of(column) for column in (named.first, named.second)]
+        differing = [[w for w in words[i] if w not in words[1 - i]] for i in (0, 1)]
         side = (differing[0] or [FIRST])[0], (differing[1] or [SECOND])[0]
         return _Pair(named.first, named.second, side)
     columns = item_columns(table, SIDES)
     if columns is None:
-        others = (
+        candidates = (
             [
                 (a, b, s)
                 for _, a, b, s in side_columns(table.header, SIDES)
@@ -149,9 +149,9 @@ def _pair(table: CsvTable, named: NamedColumns) -> _Pair | None:
             if table.rows
             else []
         )
-        if len(others) != 1:
+        if len(candidates) != 1:
             return None
-        columns = others[0]
+        columns = candidates[0]
     return _Pair(*columns)
 
 
@@ -220,8 +220,8 @@ def _win_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome |
     """How often either won, in a column each, such as ``home.wins, away.wins``."""
     if named.winner:
         return None
-    for others, first, second, _ in side_columns(table.header, (pair.side,)):
-        if not {*others} & WIN_WORDS or {first, second} & {pair.first, pair.second}:
+    for words, first, second, _ in side_columns(table.header, (pair.side,)):
+        if not {*words} & WIN_WORDS or {first, second} & {pair.first, pair.second}:
             continue
 
         def read(table: CsvTable, first: str = first, second: str = second) -> Outcomes:
@@ -237,7 +237,9 @@ def _win_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome |
     return None
 
 
-def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
+def _winner_column(
+    table: CsvTable, named: NamedColumns, pair: _Pair
+) -> _Outcome | None:
     """A column that names the winner, its side, or a number for it."""
     columns = (
         [named.winner] if named.winner else columns_with(table.header, OUTCOME_WORDS)
@@ -245,7 +247,7 @@ def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
     for column in columns:
         if column in (pair.first, pair.second):
             continue
-        cells, items = _told_cells(table, column, pair)
+        cells, items = _winner_cells(table, column, pair)
         codes = _codes(column, pair, {cell.casefold() for cell in cells})
         silent = silent_rows(table, pair.first, pair.second, (column,))
         rows = [row for row in range(len(cells)) if row not in silent]
@@ -257,7 +259,7 @@ def _told(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
         description, code = codes[_likeliest(table, column, rows, readings)]
 
         def read(table: CsvTable, column: str = column, code: Code = code) -> Outcomes:
-            cells, items = _told_cells(table, column, pair)
+            cells, items = _winner_cells(table, column, pair)
             outcomes = [code(c, *i) for c, i in zip(cells, items, strict=True)]
             wrong = (row for row, outcome in enumerate(outcomes) if outcome is None)
             table.refuse(
@@ -281,11 +283,12 @@ def _likeliest(
         TableFaults: A name of an item is also a side or number, of the other item.
     """
     gaps = [reading.count(None) for reading in readings]
-    others = [way for way, n in enumerate(gaps) if not n and way != _BY_NAME]
-    if not others:
+    candidates = [place for place, n in enumerate(gaps) if not n and place != _BY_NAME]
+    if not candidates:
         return gaps.index(min(gaps))
     # Where all cells are 1 in is_2_better, the truth comes last, and is meant.
-    side = others[0] if readings[others[0]] == readings[others[-1]] else others[-1]
+    first, last = candidates[0], candidates[-1]
+    side = first if readings[first] == readings[last] else last
     disputed = [
         row
         for row, name, outcome in zip(
@@ -306,7 +309,7 @@ def _likeliest(
     return _BY_NAME if is_name else side
 
 
-def _told_cells(
+def _winner_cells(
     table: CsvTable, column: str, pair: _Pair
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Cells that say who won, and the items of each."""
@@ -350,10 +353,10 @@ def _codes(column: str, pair: _Pair, cells: set[str]) -> list[tuple[str, Code]]:
             code = by({c: meanings[n] for c, n in numbers.items() if n is not None})
             codes.append((description, code))
             break
-    if (which := _asked(column, pair)) is not None:
-        truths = dict.fromkeys(("true", "yes", *_WON), which)
-        truths |= dict.fromkeys(("false", "no", *_LOST), _OTHER[which])
-        codes.append((f"{{}} saying whether the {which} won", by(truths)))
+    if (side := _subject_of_truths(column, pair)) is not None:
+        truths = dict.fromkeys(("true", "yes", *_WON), side)
+        truths |= dict.fromkeys(("false", "no", *_LOST), _OTHER[side])
+        codes.append((f"{{}} saying whether the {side} won", by(truths)))
     return codes
 
 
@@ -363,22 +366,25 @@ _WON, _LOST = ("win", "won", "victory", "w"), ("loss", "lost", "lose", "defeat",
 _OTHER = {FIRST: SECOND, SECOND: FIRST}
 
 
-def _asked(column: str, pair: _Pair) -> str | None:
+def _subject_of_truths(column: str, pair: _Pair) -> str | None:
     """Which of the two a column of truths is about, as ``is_A_selected``."""
     words = {*words_of(column)}
-    for which, side in zip((FIRST, SECOND), pair.side, strict=True):
-        if words & {side, which}:
-            return which
+    for ordinal, side in zip((FIRST, SECOND), pair.side, strict=True):
+        if words & {side, ordinal}:
+            return ordinal
     return None
 
 
 def _numbers_for(column: str, pair: _Pair) -> list[tuple[str, dict[float, str]]]:
     """What numbers of a column may mean; 0 and 1 alone could be either way round."""
     truths = []
-    if (which := _asked(column, pair)) is not None:
-        meanings = {1.0: which, 0.0: _OTHER[which]}
-        told = f"1 in {{}} where the {which} won"
-        truths = [(told, meanings), (told, {0.0: _OTHER[which], 1.0: which})]
+    if (side := _subject_of_truths(column, pair)) is not None:
+        meanings = {1.0: side, 0.0: _OTHER[side]}
+        description = f"1 in {{}} where the {side} won"
+        truths = [
+            (description, meanings),
+            (description, {0.0: _OTHER[side], 1.0: side}),
+        ]
     signs = {1.0: FIRST, 0.0: EQUAL, -1.0: SECOND}
     places = {1.0: FIRST, 0.0: EQUAL, 1.5: EQUAL, 2.0: SECOND}
     return [
@@ -415,8 +421,8 @@ def _no_outcome(cell: str, pair: _Pair) -> str:
 
 def _scores(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
     """The scores of both, in two columns or in one such as 2-1."""
-    for others, first, second, _ in side_columns(table.header, (pair.side,)):
-        if {*others} & {*SCORE_WORDS} and are_numbers(table, first):
+    for words, first, second, _ in side_columns(table.header, (pair.side,)):
+        if {*words} & {*SCORE_WORDS} and are_numbers(table, first):
             columns = (first, second)
 
             def read(table: CsvTable, columns: Sequence[str] = columns) -> Outcomes:

@@ -63,11 +63,11 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
     silent = silent_rows(table, best, worst, ())
     cells = _mentions(table, (best, worst), options, silent)
     # Some files have the whole set in the columns of options, others the rest of it.
-    whole = any(cell.item in cell.options for cell in cells)
-    by_place = _are_places(table, cells, may_be_rest=not whole)
+    includes_best = any(cell.item in cell.options for cell in cells)
+    by_place = _are_places(table, cells, may_be_rest=not includes_best)
     named_by_number = any(number_of(i) is not None for c in cells for i in c.options)
-    if whole or not named_by_number:
-        of_sets = [c for c in cells if whole or number_of(c.item) is not None]
+    if includes_best or not named_by_number:
+        of_sets = [c for c in cells if includes_best or number_of(c.item) is not None]
         _check_items(table, of_sets, by_place=by_place)
 
     def read(table: CsvTable) -> Answers:
@@ -79,10 +79,10 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
             if top == bottom:
                 table.refuse(worst, [(row, f"{top!r} is also the best: correct one")])
             middle = [i for i in dict.fromkeys(items) if i and i not in (top, bottom)]
-            for other in (*middle, bottom):
-                answers.add(row, top, other, choice=f"{row}" if middle else None)
-            for other in middle:
-                answers.add(row, other, bottom)
+            for loser in (*middle, bottom):
+                answers.add(row, top, loser, choice=f"{row}" if middle else None)
+            for loser in middle:
+                answers.add(row, loser, bottom)
         return answers
 
     places = " by their places" if by_place else ""
@@ -124,14 +124,14 @@ def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
         columns = [cells_of(table, column) for column in (choice, *options)]
         for row, (item, *items) in enumerate(zip(*columns, strict=True)):
             winner = _at_place(item, items) if by_place else item
-            others = [i for i in dict.fromkeys(items) if i and i != winner]
-            name = f"{row}" if len(others) > 1 else None
-            for other in others:
-                answers.add(row, winner, other, choice=name)
+            beaten = [i for i in dict.fromkeys(items) if i and i != winner]
+            name = f"{row}" if len(beaten) > 1 else None
+            for loser in beaten:
+                answers.add(row, winner, loser, choice=name)
         return answers
 
-    way = "by its place" if by_place else "by name"
-    description = f"the choice in {choice}, {way}, from {', '.join(options)}"
+    naming = "by its place" if by_place else "by name"
+    description = f"the choice in {choice}, {naming}, from {', '.join(options)}"
     return Reading(description, (*options, choice), read, silent)
 
 
@@ -292,14 +292,14 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
 def _check_named_once(
     table: CsvTable, column: str, rows: Sequence[int], items: Sequence[str]
 ) -> None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for row in rows:
-        if items[row] in seen:
+        if items[row] in names:
             message = (
                 f"{items[row]!r} is there twice in one ranking: remove a row, or name"
             )
             table.refuse(column, [(row, f"{message} what parts rankings by --rater")])
-        seen.add(items[row])
+        names.add(items[row])
 
 
 def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -359,8 +359,8 @@ def _place_columns(header: Sequence[str]) -> list[str]:
     ):
         numbered = {}
         for name in header:
-            if found := re.fullmatch(pattern, " ".join(words_of(name))):
-                numbered[int(found[1])] = name
+            if match := re.fullmatch(pattern, " ".join(words_of(name))):
+                numbered[int(match[1])] = name
         if [*sorted(numbered)] == [*range(1, len(numbered) + 1)] and len(numbered) > 2:
             return [numbered[i] for i in sorted(numbered)]
     return []
