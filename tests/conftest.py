@@ -18,6 +18,12 @@ settings.load_profile("reproducible")
 # reads this when it is imported.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
+# SciPy's L-BFGS factorises a matrix of a few rows in each iteration, and where another
+# test has the second core, the threads of NumPy's BLAS wait for each other a hundred
+# times as long as that takes. NumPy reads this when it is imported, as do the processes
+# that xdist starts.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 _LONGEST = {
     *("test_tutorials.py", "test_adversary.py", "test_resume.py"),
     *("test_nothing_is_changed.py", "test_clusters.py"),

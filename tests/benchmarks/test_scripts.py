@@ -134,7 +134,8 @@ TINY = {
     "page_waits": tiny("--people 2 --seconds 0.2 --think 0 0.1"),
     "people_kernels": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
     "plackett_luce_bias": tiny(
-        RANKINGS=12, ITEMS=12, LENGTHS=(3,), DRAWS=256, DATA_SETS=3
+        **{"RANKINGS": 12, "ITEMS": 12, "LENGTHS": (3,), "DRAWS": 256, "DATA_SETS": 3},
+        **{"FEW": ((2, 3, 3),), "FEW_SETS": 2, "DIFFERENCES": 5},
     ),
     "plackett_luce_regression": tiny(ITEMS=12, FEATURES=3, SETS=15),
     "posterior_accuracy": tiny(
