@@ -1,20 +1,28 @@
 """What a stop on a line is worth beside duels and four ranked options.
 
-    python benchmarks/line_questions.py --problem hartmann6 --noise 0.09 --seeds 0:6
+    python -m benchmarks.line_questions --starts 12 --record FILE
+    python -m benchmarks.line_questions --read benchmarks/records/line_questions.csv
 
 A simulated person answers questions of one kind: stops on lines that the library asks
-for, stops on the best lines in any direction, duels, or four options to rank. Of
-each kind the script prints the regret of the best design so far after 15 and 30
-questions, as mean ± standard error (and median), and what is reached in ten minutes of
-her time: 10 seconds a duel (two looks of 4 and a tap), 24 for four ranked (four looks
-and a sort of 8), 18 for a line (12 to move and look, 6 to settle). Noise on a line is
-correlated over a quarter of it, as `LineProbitLikelihood` has it.
+for, stops on the best lines in any direction, duels, or four options to rank. She never
+errs, or errs in one of three ways (`ERRORS`): what she hears has noise, which on a line
+is correlated over a quarter of it, as `LineProbitLikelihood` has it; her hand misses
+where she wants to stop; or she goes on past it until she hears the loss.
+
+The first table has the regret of the best design so far after 15 and 30 questions, as
+mean ± standard error (and median). The second has it after nine minutes of her time, of
+which 4 seconds go into each look at a design, 2 into a decision, and 8 into a hand that
+moves from end to end: `SECONDS`. With ``--record`` every run is added to a file, and
+those that the file has are not played again.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+import csv
+from collections.abc import Iterable, Iterator
+from itertools import product
+from pathlib import Path
 
 import torch
 from botorch.models.model import Model
@@ -31,29 +39,79 @@ from botorch_pref.simulation.question_loop import (
     run_questions,
 )
 
-SECONDS = {"line": 18, "oblique line": 18, "duel": 10, "four ranked": 24}
-TEN_MINUTES = 600
+LOOK, DECISION, SWEEP = 4, 2, 8
+SECONDS = {
+    # To the other end, a look at either side of where it is best, and the stop.
+    "line": SWEEP + 2 * LOOK + DECISION,
+    "oblique line": SWEEP + 2 * LOOK + DECISION,
+    "duel": 2 * LOOK + DECISION,
+    # Each is put where it belongs.
+    "four ranked": 4 * (LOOK + DECISION),
+}
+NINE_MINUTES = 540
 POSITIONS = 201
 CORRELATION_LENGTH = 0.25
 CHECKPOINTS = (15, 30)
 
+DEVIATIONS = {"hartmann6": 0.3, "sixhumpcamel-narrow": 0.2, "bump": 0.2}
+"""Standard deviation of what is heard, where that has noise: as in the suite."""
 
-def stop(problem: Problem, path: Tensor, noise: float, generator: Generator) -> int:
+HAND = 0.05
+"""Standard deviation of the hand that misses, in lengths of the line."""
+
+ERRORS = ("none", "hears", "hand", "overshoot")
+"""Never errs; noise; a hand that misses; a stop that is worse by half a deviation of
+`DEVIATIONS`, on the far side of the best, or at the end of the line."""
+
+FIELDS = ("problem", "errors", "kind", "start", "question", "regret")
+Run = tuple[str, str, str, int]
+
+
+def stop(problem: Problem, path: Tensor, errors: str, generator: Generator) -> int:
     """The place of the design at which a person stops who moves along a path.
 
     Args:
         problem: Whose utility she has.
         path: ``POSITIONS x d``.
-        noise: Variance of what she hears at one position.
-        generator: Of her noise.
+        errors: Of `ERRORS`.
+        generator: Of what she hears, of her hand and of the end she begins at.
     """
-    utilities = problem.utility(path)
-    share = torch.linspace(0, 1, len(path), dtype=path.dtype)
-    distance = (share.unsqueeze(-1) - share).abs()
-    covariance = (-distance / CORRELATION_LENGTH).exp()
-    draw = torch.randn(len(path), generator=generator, dtype=path.dtype)
-    heard = utilities + noise**0.5 * (torch.linalg.cholesky(covariance) @ draw)
-    return int(heard.argmax())
+    heard, last = problem.utility(path), len(path) - 1
+    if errors == "hears":
+        share = torch.linspace(0, 1, len(path), dtype=path.dtype)
+        distance = (share.unsqueeze(-1) - share).abs()
+        covariance = (-distance / CORRELATION_LENGTH).exp()
+        draw = torch.randn(len(path), generator=generator, dtype=path.dtype)
+        noise = torch.linalg.cholesky(covariance) @ draw
+        heard = heard + DEVIATIONS[problem.name] * noise
+    place = int(heard.argmax())
+    if errors == "hand":
+        miss = float(torch.randn((), generator=generator)) * HAND * last
+        return min(max(round(place + miss), 0), last)
+    if errors == "overshoot":
+        onward = 1 if float(torch.rand((), generator=generator)) < 0.5 else -1
+        beyond = heard[place:] if onward == 1 else heard[: place + 1].flip(0)
+        worse = beyond < heard[place] - DEVIATIONS[problem.name] / 2
+        steps = int(worse.int().argmax()) if bool(worse.any()) else len(beyond) - 1
+        return place + onward * steps
+    return place
+
+
+class TowardEUBO(LineEUBO):
+    """The value of the line from edge to edge through a reference and a design."""
+
+    def __init__(
+        self, model: Model, X_ref: Tensor, space: DesignSpace, generator: Generator
+    ) -> None:
+        super().__init__(model, X_ref, generator=generator)
+        self.start, self.space = X_ref, space
+
+    def forward(self, X: Tensor) -> Tensor:
+        """The value of the line toward a design, ``batch_shape x 1 x d``."""
+        toward = X.squeeze(-2)
+        ends = line_ends(self.space, self.start.expand_as(toward), toward)
+        value: Tensor = super().forward(ends)
+        return value
 
 
 def oblique_ends(model: Model, bounds: Tensor) -> Tensor:
@@ -61,7 +119,7 @@ def oblique_ends(model: Model, bounds: Tensor) -> Tensor:
     space, best = DesignSpace.of(bounds), incumbent(model)
     generator = Generator().manual_seed(len(model.datapoints))
     toward = best_options(
-        LineEUBO(model, best, space, generator=generator),
+        TowardEUBO(model, best, space, generator),
         space,
         1,
         best,
@@ -73,27 +131,29 @@ def oblique_ends(model: Model, bounds: Tensor) -> Tensor:
 
 
 def line_regrets(
-    problem: Problem, settings: RunSettings, oblique: bool
+    problem: Problem, errors: str, questions: int, seed: int, oblique: bool = False
 ) -> Iterator[float]:
     """Regret after each of a run of stops on lines.
 
     Args:
         problem: Its utility and inputs.
-        settings: Noise, number of questions and seed.
+        errors: Of `ERRORS`.
+        questions: Number of stops.
+        seed: Of the lines and of the person.
         oblique: Whether lines of a model move all inputs together.
     """
-    generator = Generator().manual_seed(settings.seed)
+    generator = Generator().manual_seed(seed)
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, problem.dim)
     X, stops = bounds[:0], []
     model: Model | None = None
     share = torch.linspace(0, 1, POSITIONS, dtype=torch.double)
-    for _ in range(settings.questions):
-        question = next_question(model, bounds, seed=settings.seed, kind="line")
+    for _ in range(questions):
+        question = next_question(model, bounds, seed=seed, kind="line")
         ends = question.options
         if oblique and question.acquisition == LineEUBO.__name__:
             ends = oblique_ends(model, bounds)
         path = torch.lerp(ends[0], ends[1], share.unsqueeze(-1))
-        place = stop(problem, path, settings.noise, generator)
+        place = stop(problem, path, errors, generator)
         X = torch.cat([X, ends])
         stops.append(float(share[place]))
         lines = torch.arange(len(X)).view(-1, 2)
@@ -102,25 +162,50 @@ def line_regrets(
         yield float(problem.regret(incumbent(model).flatten()))
 
 
-def option_regrets(problem: Problem, settings: RunSettings) -> Iterator[float]:
+def option_regrets(
+    problem: Problem, errors: str, size: int, questions: int, seed: int
+) -> Iterator[float]:
     """Regret after each of a run of questions of options."""
+    noise = DEVIATIONS[problem.name] ** 2 if errors == "hears" else 0.0
+    settings = RunSettings(problem.name, size, questions, noise, seed)
     judge = make_judge(problem, settings)
     return (answered.regret for answered in run_questions(problem, judge, settings))
 
 
-def regrets(
-    kind: str, name: str, noise: float, questions: int, seed: int
-) -> list[float]:
-    """Regret after each question of a kind."""
+def regrets(run: Run, questions: int) -> list[float]:
+    """Regret after each question of a run."""
+    name, errors, kind, seed = run
     problem = make_problem(name)
-    options = {"duel": 2, "four ranked": 4}.get(kind, 2)
-    settings = RunSettings(name, options, questions, noise, seed)
-    runs: dict[str, Callable[[], Iterator[float]]] = {
-        "line": lambda: line_regrets(problem, settings, False),
-        "oblique line": lambda: line_regrets(problem, settings, True),
-    }
-    run = runs.get(kind, lambda: option_regrets(problem, settings))
-    return [*run()]
+    if kind.endswith("line"):
+        oblique = kind.startswith("oblique")
+        return [*line_regrets(problem, errors, questions, seed, oblique)]
+    size = {"duel": 2, "four ranked": 4}[kind]
+    return [*option_regrets(problem, errors, size, questions, seed)]
+
+
+def num_questions(kind: str, questions: int) -> int:
+    """Questions of a run: as many as are asked for, and those of nine minutes."""
+    return max(questions, questions * NINE_MINUTES // (30 * SECONDS[kind]))
+
+
+def recorded(path: Path) -> dict[Run, list[float]]:
+    """Regrets of the runs of a file, question by question."""
+    runs: dict[Run, list[float]] = {}
+    with path.open(newline="", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            key = row["problem"], row["errors"], row["kind"], int(row["start"])
+            runs.setdefault(key, []).append(float(row["regret"]))
+    return runs
+
+
+def add_record(path: Path, run: Run, values: Iterable[float]) -> None:
+    """Adds a run to a file."""
+    is_new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as lines:
+        writer = csv.writer(lines)
+        if is_new:
+            writer.writerow(FIELDS)
+        writer.writerows([*run, i, f"{v:.6g}"] for i, v in enumerate(values, 1))
 
 
 def summary(values: Tensor) -> str:
@@ -128,35 +213,61 @@ def summary(values: Tensor) -> str:
     error = (
         values.std() / len(values) ** 0.5 if len(values) > 1 else values.new_zeros(())
     )
-    return f"{values.mean():.3f} ± {error:.3f} ({values.median():.3f})"
+    return f"{values.mean():.4f} ± {error:.4f} ({values.median():.4f})"
+
+
+def print_summaries(runs: dict[Run, list[float]], questions: int) -> None:
+    """Prints regrets by questions and by a person's seconds."""
+    marks = [m for m in CHECKPOINTS if m <= questions] or [questions]
+    cells: dict[tuple[str, str, str], list[list[float]]] = {}
+    for (name, errors, kind, _), values in runs.items():
+        cells.setdefault((name, errors, kind), []).append(values)
+    rows = []
+    for (name, errors, kind), values in cells.items():
+        seconds = SECONDS[kind]
+        in_time = questions * NINE_MINUTES // (30 * seconds)
+        columns = [
+            summary(torch.tensor([run[mark - 1] for run in values]))
+            for mark in (*marks, in_time)
+        ]
+        rows.append([name, errors, kind, len(values), *columns])
+    after = (f"after {mark}" for mark in marks)
+    print_table(["problem", "errors", "kind", "runs", *after, "in nine minutes"], rows)
 
 
 def main() -> None:
-    """Plays every kind of question from the same seeds."""
+    """Plays every kind of question from the same starts, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problem", default="hartmann6")
-    parser.add_argument("--noise", type=float, default=0.0)
-    parser.add_argument("--seeds", default="0:6", help="FIRST:END")
-    parser.add_argument("--questions", type=int, default=CHECKPOINTS[-1])
+    parser.add_argument("--problem", action="append")
+    parser.add_argument("--errors", action="append", choices=ERRORS)
     parser.add_argument("--kind", action="append", choices=SECONDS)
+    parser.add_argument("--starts", type=int, default=6)
+    parser.add_argument("--questions", type=int, default=CHECKPOINTS[-1])
+    parser.add_argument("--record", type=Path, help="a file to add runs to")
+    parser.add_argument("--read", type=Path, help="a file to print, and play nothing")
     options = parser.parse_args()
-    start(f"regret on {options.problem}, noise {options.noise:g}, by kind of question")
-    seeds = range(*map(int, options.seeds.split(":")))
-    marks = [m for m in CHECKPOINTS if m <= options.questions] or [options.questions]
-    rows = []
-    for kind in options.kind or SECONDS:
-        runs = torch.tensor(
-            [
-                regrets(kind, options.problem, options.noise, options.questions, seed)
-                for seed in seeds
-            ]
-        )
-        in_time = min(TEN_MINUTES // SECONDS[kind], options.questions)
-        columns = [runs[:, number - 1] for number in (*marks, in_time)]
-        rows.append([kind, len(runs), *map(summary, columns)])
-        print(kind, [round(float(v), 4) for v in columns[-2]], flush=True)
-    header = ["kind", "runs", *(f"after {m}" for m in marks), "in ten minutes"]
-    print_table(header, rows)
+    start("regret by kind of question")
+    if options.read is not None:
+        print_summaries(recorded(options.read), options.questions)
+        return
+    record = options.record
+    runs = {} if record is None or not record.exists() else recorded(record)
+    for seed, name, errors, kind in product(
+        range(options.starts),
+        options.problem or DEVIATIONS,
+        options.errors or ERRORS,
+        options.kind or SECONDS,
+    ):
+        # Who ranks has no hand to miss with.
+        if errors in ("hand", "overshoot") and not kind.endswith("line"):
+            continue
+        run = name, errors, kind, seed
+        if run in runs:
+            continue
+        runs[run] = regrets(run, num_questions(kind, options.questions))
+        if record is not None:
+            add_record(record, run, runs[run])
+    print_summaries(runs, options.questions)
 
 
 if __name__ == "__main__":

@@ -651,9 +651,9 @@ def _line_question(
     there = here.clone()
     there[:, :k].diagonal().copy_((here[0, :k] < 0.5).to(here))
     toward = space.features(there)
-    with torch.no_grad():
-        values = LineEUBO(model, reference, space)(toward.unsqueeze(-2))
     lines = line_ends(space, reference.expand_as(toward), toward)
+    with torch.no_grad():
+        values = LineEUBO(model, reference)(lines)
     is_open = (lines.unsqueeze(1) == waiting).flatten(-2).all(-1).any(-1)
     values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
     return LineQuestion(lines[values.argmax()], LineEUBO.__name__, _REASONS[LineEUBO])

@@ -59,18 +59,16 @@ def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
 class LineEUBO(WrappedAcquisition):
     r"""Expected improvement of the best design of a line on a reference.
 
-    .. math:: \alpha(x)
+    .. math:: \alpha(a, b)
         = E\big[\max\big(\max_j f(a + t_j (b - a)) - f(x_r), 0\big)\big],
 
-    where the line from :math:`a` to :math:`b` runs through the reference :math:`x_r` in
-    the direction of :math:`x`, from edge to edge, and :math:`t_j` are equidistant: what
-    somebody gains who stops at the best design of the line. That is `DuelingJointEUBO`
-    of the designs on the line (qEUBO of Astudillo et al. 2023).
+    of the line from :math:`a` to :math:`b` with equidistant :math:`t_j`: what somebody
+    gains who stops at the best design of the line. That is `DuelingJointEUBO` of the
+    designs on the line (qEUBO of Astudillo et al. 2023).
 
     Args:
         model: Any BoTorch model with one output whose posterior BoTorch draws from.
-        X_ref: The reference, ``1 x d``, a design of the space.
-        space: Where the line ends.
+        X_ref: The reference :math:`x_r`, ``1 x d``.
         num_positions: The number of :math:`t_j`.
         generator: Source of the draws, on the CPU; torch's default one if None.
 
@@ -82,29 +80,24 @@ class LineEUBO(WrappedAcquisition):
         self,
         model: Model,
         X_ref: Tensor,
-        space: DesignSpace,
         num_positions: int = 11,
         generator: Generator | None = None,
     ) -> None:
         super().__init__(DuelingJointEUBO(model, X_ref, generator))
-        self._start = X_ref
-        self.space = space
         self.num_positions = num_positions
 
     @takes_points
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    @t_batch_mode_transform(expected_q=2)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Expected improvement of the best design of the line.
 
         Args:
-            X: A design in whose direction the line runs, ``batch_shape x 1 x d``.
+            X: The ends of the line, ``batch_shape x 2 x d``.
 
         Returns:
             ``batch_shape``.
         """
-        toward = X.squeeze(-2)
-        ends = line_ends(self.space, self._start.expand_as(toward), toward)
-        value: Tensor = self.acquisition(points_on_lines(ends, self.num_positions))
+        value: Tensor = self.acquisition(points_on_lines(X, self.num_positions))
         return value
 
 

@@ -72,14 +72,12 @@ def model() -> EPPreferenceGP:
 
 
 def test_a_line_is_worth_the_expected_best_of_it(model: EPPreferenceGP) -> None:
-    space = DesignSpace.of(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE))
-    best, X = incumbent(model), uniform(5, 1, 2, seed=3)
-    acquisition = LineEUBO(model, best, space, generator=Generator().manual_seed(0))
+    best, X = incumbent(model), uniform(5, 2, 2, seed=3)
+    acquisition = LineEUBO(model, best, generator=Generator().manual_seed(0))
     with torch.no_grad():
         values = acquisition(X)
-        for value, toward in zip(values, X, strict=True):
-            ends = line_ends(space, best, toward)
-            points = torch.cat([points_on_lines(ends, 11).squeeze(0), best])
+        for value, ends in zip(values, X, strict=True):
+            points = torch.cat([points_on_lines(ends, 11), best])
             posterior = model.posterior(points)
             covariance = posterior.distribution.covariance_matrix
             eigenvalues, vectors = torch.linalg.eigh(covariance)
@@ -95,18 +93,17 @@ def test_a_line_is_worth_the_expected_best_of_it(model: EPPreferenceGP) -> None:
 
 
 def test_the_gradient_of_a_line_is_that_of_differences(model: EPPreferenceGP) -> None:
-    space = DesignSpace.of(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE))
     best = torch.tensor([[0.4, 0.45]], dtype=DOUBLE)
-    acquisition = LineEUBO(model, best, space, generator=Generator().manual_seed(0))
-    X = torch.tensor([[[0.8, 0.6]]], dtype=DOUBLE, requires_grad=True)
+    acquisition = LineEUBO(model, best, generator=Generator().manual_seed(0))
+    X = torch.tensor([[[0.8, 0.6], [0.1, 0.3]]], dtype=DOUBLE, requires_grad=True)
     (slope,) = torch.autograd.grad(acquisition(X).sum(), X)
     step = 1e-5
-    for column in range(2):
+    for end, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
         moved = torch.zeros_like(X)
-        moved[..., column] = step
+        moved[0, end, column] = step
         with torch.no_grad():
             change = acquisition(X + moved) - acquisition(X - moved)
-        assert float(slope[0, 0, column]) == pytest.approx(
+        assert float(slope[0, end, column]) == pytest.approx(
             float(change) / (2 * step), rel=1e-3, abs=1e-6
         )
 
