@@ -54,6 +54,8 @@ class Answer:
             in ``(0, (1, 2), 3)``.
         strength: How strongly the first of two is preferred, strictly between 0 and 1;
             below 0.5 the second is.
+        position: Where on the line from the first of two to the second somebody stopped
+            because no other design of it was better, from 0 to 1.
         cannot_compare: Whether nothing can be said of the options.
         invalid: Those that failed and could not be judged; all others could. None says
             nothing about failing.
@@ -68,6 +70,7 @@ class Answer:
     best: int | None = None
     ranking: tuple[int | tuple[int, ...], ...] | None = None
     strength: float | None = None
+    position: float | None = None
     cannot_compare: bool = False
     invalid: tuple[int, ...] | None = None
     ratings: tuple[float | None, ...] | None = None

@@ -290,6 +290,7 @@ class PreferenceExperiment:
         *,
         options: Sequence[Mapping[str, Any]] | None = None,
         rater: str | None = None,
+        line: bool = False,
     ) -> Question:
         """The next question, pending until it is told, here or after a restart.
 
@@ -299,26 +300,39 @@ class PreferenceExperiment:
                 of the model's; as many as ``size``, if that is given. Parameters that
                 are fixed or derived may be left out.
             rater: The name of who is asked; nobody else can answer then.
+            line: Whether to ask where somebody stops who moves along a line of designs,
+                and tells the ``position``; ``options`` are its ends.
 
         Raises:
             ExperimentError: There are fewer options to show, or the search space does
-                not have those that were given.
+                not have those that were given; or the model takes no positions, or
+                nothing can move along a line.
         """
+        line = given_truth("line", line)
+        if line and size not in (None, 2):
+            raise ExperimentError(f"size is {size}; a line has two ends, leave it out.")
         if size is not None:
             size = given_integer("size", size, 2, telling.MOST_OPTIONS)
         rater = checked_rater(rater)
         # Choosing takes seconds, which are not spent on what cannot be kept.
         self._kept.check_writable()
-        if options is None:
+        if line:
+            asking.check_lines(self.log)
+        if options is None and line:
+            chosen = asking.chosen_line(self._kept.projection, rater)
+        elif options is None:
             size = size or self.default_size
             chosen = asking.chosen_question(self._kept.projection, size, rater)
         else:
-            chosen = Chosen(own_options(self.log.space, self.log.catalogue, options))
+            designs = own_options(self.log.space, self.log.catalogue, options)
+            chosen = Chosen(designs, line=line)
             if size not in (None, len(chosen.options)):
                 raise ExperimentError(
                     f"size is {size}, and options has {len(chosen.options)}; leave out "
                     "size."
                 )
+            if line:
+                asking.check_ends(self.log, designs)
         return self._added(lambda log: log.ask(chosen, rater))[0]
 
     def _added(self, change: Callable[[Log], object]) -> list[Question]:

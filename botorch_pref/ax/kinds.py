@@ -27,6 +27,7 @@ from botorch_pref.feedback import (
     Choices,
     Comparisons,
     Feedback,
+    LineChoices,
     OrdinalRatings,
     Rankings,
     Ratings,
@@ -231,6 +232,28 @@ def _checked_strength(strength: Any, options: ShownOptions) -> dict[str, Any]:
     return {"strength": _fraction("strength", strength)}
 
 
+def _checked_position(position: Any, options: ShownOptions) -> dict[str, Any]:
+    options.compared("position", pair=True)
+    return {"position": checked_position(position)}
+
+
+def checked_position(position: object) -> float:
+    """A position on a line, rounded as Ax stores it."""
+    number = finite_number(position)
+    if number is None or not 0 <= number <= 1:
+        raise ExperimentError(
+            f"position is {written(position)}; give a number from 0, the first end of "
+            "the line, to 1, the second."
+        )
+    return round(number, DECIMALS)
+
+
+def _shares_of_ends(position: float, options: ShownOptions) -> Values:
+    """How much of either end is in the design of a stop; a table may have more rows."""
+    shares = round(1 - position, DECIMALS), position
+    return dict(zip(options.valid, shares, strict=False))
+
+
 def _indicator(winner: int, options: ShownOptions) -> Values:
     return {place: float(place == winner) for place in options.valid}
 
@@ -279,6 +302,24 @@ def _strengths(groups: Groups, num_levels: int | None) -> Strengths:
     pairs = _sets(STRENGTH.metric, groups, 0, pair=True)
     first = [next(iter(values.values())) for _, values in groups]
     return Strengths(pairs, torch.tensor(first, dtype=torch.float64))
+
+
+def _stops(groups: Groups, num_levels: int | None) -> LineChoices:
+    """Stops of trials of two ends, and of the stop unless it is one of them."""
+    lines, positions = [], []
+    for (trial, _), values in groups:
+        ends = [place for place, share in values.items() if share < STOP]
+        ends = ends if len(values) == 3 else [*values]
+        if len(ends) != 2:
+            raise ExperimentError(
+                f"Trial {trial} has {sorted(values.values())} as {POSITION.metric}; "
+                "give the shares of the two ends, and 1 to the stop between them."
+            )
+        lines.append(ends)
+        positions.append(values[ends[1]])
+    return LineChoices(
+        torch.tensor(lines), torch.tensor(positions, dtype=torch.float64)
+    )
 
 
 def _points_and_values(groups: Groups) -> tuple[Tensor, Tensor]:
@@ -335,6 +376,17 @@ STRENGTH = AnswerKind(
     said_by=lambda values, options: values[min(values)],
     feedback=_strengths,
 )
+POSITION: AnswerKind = AnswerKind(
+    "position",
+    "preference_position",
+    checked=_checked_position,
+    encode=_shares_of_ends,
+    said_by=lambda values, options: values[max(values)],
+    feedback=_stops,
+)
+STOP = 1.0
+"""The value of the design at which a person stopped, in data of that metric."""
+
 INVALID = AnswerKind(
     "invalid",
     "preference_valid",
@@ -373,7 +425,7 @@ LEVELS = AnswerKind(
     feedback=_levels,
 )
 
-COMPARING = (WINNER, TIE, BEST, RANKING, STRENGTH)
+COMPARING = (WINNER, TIE, BEST, RANKING, STRENGTH, POSITION)
 """Kinds that compare the options; an answer does so in one way at most."""
 
 KINDS = (*COMPARING, INVALID, RATINGS, LEVELS)
@@ -383,8 +435,12 @@ KINDS = (*COMPARING, INVALID, RATINGS, LEVELS)
 def preferred(answer: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
     """Pairs of a better and a worse option, and pairs of equal ones, by an answer.
 
-    The answer is as ``Answer.given`` has it.
+    The answer is as ``Answer.given`` has it. Where somebody stopped within a line, the
+    stop is the third option; it is better than the ends.
     """
+    if POSITION.field in answer:
+        stop = stop_place(answer[POSITION.field])
+        return [(stop, end) for end in range(2) if end != stop], []
     options = ShownOptions(num_options, answer.get(INVALID.field, ()))
     for kind in COMPARING:
         if kind.field in answer:
@@ -398,6 +454,11 @@ def preferred(answer: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs
             # The options that are not the best of many are not equal.
             return decided, [] if decided and kind is not RANKING else equal
     return [], []
+
+
+def stop_place(position: float) -> int:
+    """The place of a stop among the options of a line: an end, or after both."""
+    return int(position) if position in (0, 1) else 2
 
 
 _NUM_LEVELS = "num_levels"

@@ -23,8 +23,10 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
+from botorch_pref.ax.kinds import POSITION, TIE, stop_place
 from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
 from botorch_pref.ax.space.constraints import in_steps
+from botorch_pref.ax.space.lines import Line
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -284,6 +286,7 @@ class Chosen:
         generated: What the generator goes on from: the ``node`` of the strategy, and
             the ``position`` in the Sobol sequence.
         elsewhere: Whether the question was answered elsewhere.
+        line: Whether the two options are the ends of a line.
     """
 
     options: Sequence[TParameterization]
@@ -292,15 +295,20 @@ class Chosen:
     repeats: int | None = None
     generated: Mapping[str, Any] | None = None
     elsewhere: bool = False
+    line: bool = False
 
 
 @dataclass
 class LoggedQuestion:
-    """Question with its options as they were shown, and with all of its events."""
+    """Question with its options as they were shown, and with all of its events.
+
+    ``stop`` is the option at which somebody stopped who was asked about a line.
+    """
 
     index: int
     options: tuple[Option, ...]
     events: list[Event]
+    stop: Option | None = None
 
     @property
     def asked(self) -> Mapping[str, Any]:
@@ -311,6 +319,19 @@ class LoggedQuestion:
     def elsewhere(self) -> bool:
         """Whether it was answered elsewhere and recorded."""
         return "elsewhere" in self.asked
+
+    @property
+    def is_line(self) -> bool:
+        """Whether the options are the ends of a line."""
+        return "line" in self.asked
+
+    @property
+    def judged(self) -> tuple[Option, ...]:
+        """The options that an answer is about: with the stop on a line."""
+        answer, stop = self.standing, self.stop
+        if answer is None or stop is None or POSITION.field not in answer.what:
+            return self.options
+        return self.options if stop in self.options else (*self.options, stop)
 
     @property
     def as_chosen(self) -> list[Option]:
@@ -357,6 +378,24 @@ class LoggedQuestion:
         """Whether it has an answer that says something of the options."""
         answer = self.standing
         return answer is not None and not answer.what.get("cannot_compare")
+
+
+def check_of_line(is_line: bool, said: Mapping[str, Any]) -> None:
+    """Checks that an answer is about a line where its question is, and only there."""
+    if is_line and (others := said.keys() - {*_OF_LINES, *CIRCUMSTANCES}):
+        raise ExperimentError(
+            f"The answer to a line says {', '.join(sorted(others))}; say position, "
+            "where the person stopped, or tie where nothing changed along it."
+        )
+    if not is_line and POSITION.field in said:
+        raise ExperimentError(
+            "The question shows options side by side, which have no position; ask with "
+            "line=True."
+        )
+
+
+_OF_LINES = {POSITION.field, TIE.field, "cannot_compare"}
+"""What can be said of a line."""
 
 
 class Log:
@@ -422,8 +461,16 @@ class Log:
         return self.names.get(frozenset(option.items()))
 
     def titles_of(self, question: LoggedQuestion) -> list[str]:
-        """What people call the options of a question, in the order shown."""
-        return [self.titles[option.name] for option in question.options]
+        """What people call the options of a question, in the order shown.
+
+        After the ends of a line there is the design at which somebody stopped.
+        """
+        return [self.titles[option.name] for option in question.judged]
+
+    def line_of(self, question: LoggedQuestion) -> Line:
+        """The line between the two options of a question."""
+        first, last = (option.parameters for option in question.options)
+        return Line(self.space, first, last)
 
     def answers(self) -> Iterator[Event]:
         """Answers that stand, neither withdrawn nor undone, the latest first.
@@ -493,7 +540,10 @@ class Log:
         if event.kind == ASKED:
             self._append_question(event)
         else:
-            self.questions[event.question].events.append(event)
+            question = self.questions[event.question]
+            if event.kind == TOLD and POSITION.field in event.what:
+                question.stop = self._stop(question, event.what[POSITION.field])
+            question.events.append(event)
         if event.kind == TOLD and event.rater is not None:
             self.raters.setdefault(event.rater, len(self.raters))
         self.events.append(event)
@@ -505,12 +555,28 @@ class Log:
         for place, fields in enumerate(event.what["options"]):
             option = self._options.get(fields["name"])
             if option is None:
-                option = self._options[fields["name"]] = Option(**fields)
                 title = option_title(event.question, place)
-                self.titles[option.name] = option.name if self.catalogue else title
-                self.names[frozenset(option.parameters.items())] = option.name
+                option = self._new_option(Option(**fields), title)
             options.append(option)
         self.questions.append(LoggedQuestion(event.question, tuple(options), [event]))
+
+    def _new_option(self, option: Option, title: str) -> Option:
+        self._options[option.name] = option
+        self.titles[option.name] = option.name if self.catalogue else title
+        self.names[frozenset(option.parameters.items())] = option.name
+        return option
+
+    def _stop(self, question: LoggedQuestion, position: float) -> Option:
+        """The option at a position of a line, which is new unless it was shown."""
+        if (place := stop_place(position)) < 2:
+            return question.options[place]
+        design = self.line_of(question).at(position)
+        if (name := self.name_of(design)) is not None:
+            return self._options[name]
+        # One after the ends, for each time that another stop was told.
+        place += sum(event.kind == TOLD for event in question.events)
+        option = Option(f"{question.index}_{place}", design)
+        return self._new_option(option, option_title(question.index, place))
 
     def append_stored(self, rows: Iterable[Mapping[str, Any]], number: object) -> None:
         """Adds events that were stored, each checked to be one that can have happened.
@@ -540,11 +606,13 @@ class Log:
             self._check_order(event)
             if event.kind == ASKED:
                 self._check_options(event)
+                self._check_line(event)
             elif event.kind == TOLD:
                 size = len(self.questions[event.question].options)
                 answer, around = checked_told(size, self.num_levels, event.what)
                 if {**answer.given(), **around} != event.what:
                     raise StorageError(f"{dict(event.what)} is no answer to it")
+                check_of_line(self.questions[event.question].is_line, event.what)
             elif event.what:
                 raise StorageError(f"it says {dict(event.what)}")
         # Damaged data fail in all kinds of ways.
@@ -564,6 +632,11 @@ class Log:
                 f"question {index} was {before or 'never asked'} and then {event.kind}"
             )
         datetime.fromisoformat(event.time)
+
+    def _check_line(self, event: Event) -> None:
+        if event.what.get("line"):
+            first, last = (option["parameters"] for option in event.what["options"])
+            Line(self.space, first, last)
 
     def _check_options(self, event: Event) -> None:
         checked_rater(event.rater)

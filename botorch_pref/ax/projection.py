@@ -31,6 +31,8 @@ from botorch_pref.ax.kinds import (
     DECIMALS,
     KINDS,
     OBJECTIVE,
+    POSITION,
+    STOP,
     Answered,
     Values,
     feedback_blocks,
@@ -166,6 +168,8 @@ class Projection:
         trial._status_reason, trial._time_run_started = reason, first_time
         trial._properties[PROPERTY] = _as_properties(question.events)
         names = [option.name for option in question.options]
+        stops = question.judged[len(names) :]
+        self._add_arms(trial, [*map(self._arm, stops)])
         display, self._rows[index] = question.display, []
         trial._properties[_POSITIONS] = display and {
             names[place]: position(rank, len(names))
@@ -179,6 +183,20 @@ class Projection:
                 for metric, values in Answer(**answer.said).rows(len(names)).items()
                 for i, value in values.items()
             ]
+            self._rows[index] += [
+                DataRow(index, stop.name, metric, metric, STOP, math.nan)
+                for metric in (POSITION.metric,)
+                for stop in stops
+            ]
+
+    def _add_arms(self, trial: BatchTrial, arms: Sequence[Arm]) -> None:
+        """Adds arms to a trial that may be running: a stop is one of an answer."""
+        status = trial._status
+        trial._status = TrialStatus.CANDIDATE
+        for arm in arms:
+            if arm.name not in trial.arms_by_name:
+                trial.add_arm(arm)
+        trial._status = status
 
     def _arm(self, option: Option) -> Arm:
         """The arm of an option, made once: Ax's trials clone it."""

@@ -11,8 +11,17 @@ from pandas.api.types import is_integer
 
 from botorch_pref.ax.answers import check_taken, checked_told
 from botorch_pref.ax.given import written, wrong
-from botorch_pref.ax.log import TOLD, Chosen, Log, LoggedQuestion, json_text
+from botorch_pref.ax.kinds import POSITION
+from botorch_pref.ax.log import (
+    TOLD,
+    Chosen,
+    Log,
+    LoggedQuestion,
+    check_of_line,
+    json_text,
+)
 from botorch_pref.ax.settings import SHARE
+from botorch_pref.ax.space.lines import Line
 from botorch_pref.errors import ExperimentError
 
 MOST_OPTIONS = 100
@@ -43,19 +52,54 @@ class Design(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Question:
-    """Two options to compare, or more to choose from or to rank.
+    """Two options to compare, more to choose from or to rank, or the ends of a line.
 
     Attributes:
         index: The number of Ax's trial.
         options: The parameters of each option, by name; of a catalogue, with its id.
+            Of a line its two ends.
         rater: The name of who is asked; None for whoever answers.
         names: The names of the options' arms: of a catalogue, the ids of the rows.
+        line: The designs between the options; None of options side by side.
     """
 
     index: int
     options: tuple[Design, ...]
     rater: str | None = None
     names: tuple[str, ...] = field(default=(), compare=False)
+    line: Line | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it asks where on the line between the options somebody stops."""
+        return self.line is not None
+
+    def at(self, position: float) -> Design:
+        """The design at a position of the line, from 0, its first end, to 1.
+
+        It is the nearest one that there is, of whole numbers and numbers in steps.
+
+        Raises:
+            ExperimentError: The question is about no line, or this is no position.
+        """
+        return Design(self._line.at(position))
+
+    def positions(self, most: int) -> list[float]:
+        """Positions of different designs from end to end, up to ``most`` of them.
+
+        Raises:
+            ExperimentError: The question is about no line.
+        """
+        return self._line.positions(most)
+
+    @property
+    def _line(self) -> Line:
+        if self.line is None:
+            raise ExperimentError(
+                f"Question {self.index} shows options side by side; ask with line=True "
+                "for designs in between."
+            )
+        return self.line
 
     @classmethod
     def of_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
@@ -64,7 +108,8 @@ class Question:
         ids = [None] * len(names) if log.catalogue is None else names
         pairs = zip(logged.options, ids, strict=True)
         options = tuple(Design(option.parameters, name) for option, name in pairs)
-        return cls(logged.index, options, logged.rater, names)
+        line = log.line_of(logged) if logged.is_line else None
+        return cls(logged.index, options, logged.rater, names, line)
 
 
 def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
@@ -99,7 +144,12 @@ def tell(log: Log, question: LoggedQuestion, fields: Mapping[str, Any]) -> None:
         )
     if fields.get("rater") is None:
         fields = {**fields, "rater": question.rater}
+    if question.is_line and fields.get(POSITION.field) is not None:
+        # The machine, or the page, has shown the design there, and no other one.
+        tried = log.line_of(question).tried(fields[POSITION.field])
+        fields = {**fields, POSITION.field: tried}
     answer, before = taken(log, len(question.options), fields), question.standing
+    check_of_line(question.is_line, answer)
     if question.rater not in (None, answer.get("rater")):
         raise ExperimentError(
             f"Question {question.index} was asked of {question.rater!r}, and "
@@ -137,9 +187,14 @@ def record(
     The answer is what `taken` returned. With the ``time`` at which it was given, it is
     not added where it is one of the ``earlier`` ones.
     """
+    is_line = POSITION.field in answer
+    if is_line:
+        tried = Line(log.space, *designs).tried(answer[POSITION.field])
+        answer = {**answer, POSITION.field: tried}
     if earlier and time is not None and earlier.has(designs, answer, time):
         return
-    question = log.ask(Chosen(designs, elsewhere=True), answer.get("rater"), time)
+    chosen = Chosen(designs, elsewhere=True, line=is_line)
+    question = log.ask(chosen, answer.get("rater"), time)
     log.add(question.question, TOLD, answer, time)
 
 

@@ -44,7 +44,6 @@ from botorch_pref.ax.findings import (
 )
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.numbers import has_digits, readable
 from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
@@ -52,6 +51,7 @@ from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.constraints import equalities
+from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.datasets.items import names_alike
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -359,7 +359,8 @@ def preference_report(projection: Projection) -> Report:
     """Makes the report on the answers so far."""
     log, adapter = projection.log, fitted_adapter(projection)
     arms = _judged_arms(projection, adapter)
-    part = progress.connected_components(len(arms), adapter.feedback)
+    joins = [*adapter.feedback, *_stops_and_ends(log, arms)]
+    part = progress.connected_components(len(arms), joins)
     sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
     isolated = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
@@ -434,8 +435,19 @@ def _judged_arms(projection: Projection, adapter: PreferenceAdapter) -> list[Arm
     arms_by_name = projection.experiment().arms_by_name
     for question in projection.log.questions:
         if question.standing is not None:
-            arms |= {o.name: arms_by_name[o.name] for o in question.options}
+            arms |= {o.name: arms_by_name[o.name] for o in question.judged}
     return list(arms.values())
+
+
+def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
+    """Pairs of a stop within a line and an end of it, as places of arms."""
+    place = {arm.name: i for i, arm in enumerate(arms)}
+    pairs = [
+        [place[question.judged[-1].name], place[question.options[0].name]]
+        for question in log.questions
+        if len(question.judged) > len(question.options)
+    ]
+    return [Comparisons(torch.tensor(pairs))] if pairs else []
 
 
 def _counts(log: Log) -> dict[str, int]:
@@ -671,7 +683,11 @@ def rater_checks(log: Log) -> DataFrame | None:
     alike: Counter[str] = Counter()
     earlier: dict[tuple[str, frozenset[str]], set[str]] = {}
     for answer in reversed([*log.answers()]):
-        names = [option.name for option in log.questions[answer.question].options]
+        question = log.questions[answer.question]
+        if question.is_line:
+            # Another stop need not be another opinion.
+            continue
+        names = [option.name for option in question.options]
         decided, tied = preferred(answer.said, len(names))
         if not decided and not tied:
             continue

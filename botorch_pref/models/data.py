@@ -124,35 +124,12 @@ class TrainingSet:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        _check_datapoints(self.datapoints)
-        if not self.datapoints.requires_grad:
-            object.__setattr__(self, "datapoints", self.datapoints.clone())
-        kinds = [type(block) for block in self.feedback]
-        for kind in kinds:
-            if kinds.count(kind) > 1:
-                raise FeedbackError(
-                    f"feedback holds {kinds.count(kind)} blocks of {kind.__name__}; "
-                    "concatenate them into one, first.followed_by(second) (the "
-                    "comparisons= argument counts)."
-                )
-        blocks = without_empty(self.feedback)
-        ordered = sorted(blocks, key=lambda b: not isinstance(b, Comparisons))
-        object.__setattr__(self, "feedback", tuple(ordered))
-        batch = self.datapoints.shape[:-2]
-        for block in self.feedback:
-            block.check_indices(self.datapoints.shape[-2])
-            batch = _join_batches(batch, block)
-        self._place_answers()
-        if len(counts := {b.num_covariates for b in self.feedback} - {0}) > 1:
-            raise FeedbackError(
-                f"Blocks of answers have {sorted(counts)} covariates; give all "
-                "the same ones, 0 where one is neutral, or none."
-            )
-
-    def _place_answers(self) -> None:
-        """Adds the datapoints that answers need, such as positions on lines."""
         datapoints, feedback = self.datapoints, []
-        for block in self.feedback:
+        blocks = checked_blocks(datapoints, self.feedback)
+        if not datapoints.requires_grad:
+            datapoints = datapoints.clone()
+        # With the datapoints that answers need, such as positions on lines.
+        for block in blocks:
             datapoints, placed = block.placed(datapoints)
             feedback.append(placed)
         object.__setattr__(self, "datapoints", datapoints)
@@ -285,6 +262,38 @@ def _join_batches(batch: torch.Size, block: Feedback) -> torch.Size:
         ) from error
 
 
+def checked_blocks(
+    datapoints: Tensor, feedback: Sequence[Feedback]
+) -> tuple[Feedback, ...]:
+    """Blocks of answers about datapoints, comparisons first, and none without rows.
+
+    Raises:
+        FeedbackError: Two blocks of a kind, an index of no datapoint, batches that do
+            not join, or other numbers of covariates.
+    """
+    _check_datapoints(datapoints)
+    kinds = [type(block) for block in feedback]
+    for kind in kinds:
+        if kinds.count(kind) > 1:
+            raise FeedbackError(
+                f"feedback holds {kinds.count(kind)} blocks of {kind.__name__}; "
+                "concatenate them into one, first.followed_by(second) (the "
+                "comparisons= argument counts)."
+            )
+    blocks = without_empty(feedback)
+    ordered = sorted(blocks, key=lambda b: not isinstance(b, Comparisons))
+    batch = datapoints.shape[:-2]
+    for block in ordered:
+        block.check_indices(datapoints.shape[-2])
+        batch = _join_batches(batch, block)
+    if len(counts := {b.num_covariates for b in ordered} - {0}) > 1:
+        raise FeedbackError(
+            f"Blocks of answers have {sorted(counts)} covariates; give all the same "
+            "ones, 0 where one is neutral, or none."
+        )
+    return tuple(ordered)
+
+
 def _check_datapoints(datapoints: Tensor) -> None:
     check_finite("datapoints", check_points("datapoints", datapoints))
     if 0 in datapoints.shape:
@@ -390,7 +399,7 @@ class FeedbackDataset(SupervisedDataset):
         outcome_names: list[str],
         raters: Tensor | None = None,
     ) -> None:
-        self.feedback = TrainingSet(datapoints, tuple(feedback)).feedback
+        self.feedback = checked_blocks(datapoints, feedback)
         self.raters = raters
         super().__init__(
             datapoints,

@@ -268,9 +268,10 @@ class PreferenceAdapter(TorchAdapter):
         assert isinstance(acquisition, PreferenceAcquisition)
         reference: list[Arm] = []
         if n > 1 and acquisition.reference is not None:
-            # As it was observed, for transforms there and back change digits.
-            same = (self.datapoints == acquisition.reference).all(-1)
-            reference = [self.arms[int(same.nonzero()[0])]]
+            # As it was observed, for transforms there and back change digits. A design
+            # on a line that is no stop is none of the arms.
+            same = (self.datapoints == acquisition.reference).all(-1).nonzero()
+            reference = [self.arms[int(same[0])] if len(same) else run.arms[0]]
             arms = [*reference, *run.arms[1:]]
             run = run.clone()
             weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)

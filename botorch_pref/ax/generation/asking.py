@@ -28,8 +28,11 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import PosteriorMean
 from botorch.exceptions.errors import CandidateGenerationError
 
+from botorch_pref.acquisition.line_search import LineEUBO
+from botorch_pref.asking import INITIAL_LINES
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.adapter import COUNT, FURTHER
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
@@ -40,6 +43,7 @@ from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.space.constraints import Frame
+from botorch_pref.ax.space.lines import Line, can_move, line_through
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.options import has_designs, in_smallest_differences
 from botorch_pref.errors import ExperimentError
@@ -327,6 +331,100 @@ def chosen_questions(
     return placed or [chosen_question(projection, size, raters[0])]
 
 
+def check_lines(log: Log) -> None:
+    """Checks that designs lie on lines, and that the model takes stops on these."""
+    if log.catalogue is not None:
+        raise ExperimentError(
+            "The designs are rows of a catalogue, with nothing in between; ask without "
+            "line=True."
+        )
+    check_taken(log.settings, Answer(position=0.5), 2, log.num_levels)
+
+
+def check_ends(log: Log, designs: Sequence[TParameterization]) -> None:
+    """Checks that two designs are the ends of a line."""
+    if len(designs) != 2:
+        raise ExperimentError(
+            f"options has {len(designs)} designs; give the two ends of the line."
+        )
+    Line(log.space, *designs)
+
+
+def answers_before(settings: Settings, line: bool) -> int:
+    """Answers before a model chooses; a stop on a line says what several duels do."""
+    return min(settings.initial, INITIAL_LINES) if line else settings.initial
+
+
+def chosen_line(projection: Projection, rater: str | None) -> Chosen:
+    """The ends of the line of the next question, the smaller value first.
+
+    A line moves one parameter: of a design that is spread, each parameter in its turn,
+    or of the best one that by which `LineEUBO` expects most.
+    """
+    log, experiment = projection.log, projection.experiment()
+    with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):
+        if num_answers(experiment) < answers_before(log.settings, line=True):
+            return _spread_line(log, experiment)
+        return _best_line(log, experiment, rater)
+
+
+def _lines_through(log: Log, design: TParameterization) -> list[Line]:
+    """Lines through a design, one for each parameter that can move."""
+    movable = (n for n, p in log.space.tunable_parameters.items() if can_move(p))
+    lines = (line_through(log.space, design, name) for name in movable)
+    return [line for line in lines if line is not None]
+
+
+def _not_asked(log: Log, lines: Sequence[Line]) -> list[Line]:
+    """Lines without those that wait for an answer, unless all do."""
+    waiting = [
+        {option.name for option in question.options}
+        for question in log.questions
+        if question.pending and question.is_line
+    ]
+    names = ({log.name_of(line.first), log.name_of(line.last)} for line in lines)
+    rest = [e for e, ends in zip(lines, names, strict=True) if ends not in waiting]
+    if not lines:
+        raise ExperimentError(
+            "No parameter can move along a line: constraints or choices leave each of "
+            "them one value; ask without line=True."
+        )
+    return rest or [*lines]
+
+
+def _spread_line(log: Log, experiment: Experiment) -> Chosen:
+    """A line through the baseline, or a design of the Sobol sequence."""
+    run = spread_run(fitted_sobol_spec(experiment, log.settings, log.position), 1)
+    run._generation_node_name = SPREAD
+    chosen = chosen_by(run)
+    start = log.settings.baseline or chosen.options[0]
+    lines = _not_asked(log, _lines_through(log, start))
+    line = lines[len(log.questions) % len(lines)]
+    return replace(chosen, options=[line.first, line.last], line=True)
+
+
+def _best_line(log: Log, experiment: Experiment, rater: str | None) -> Chosen:
+    """The line through the best design by which most is expected to be gained."""
+    number = log.number_of_rater(rater)
+    spec = model_spec(log.settings, PosteriorMean, number)
+    spec.fit(experiment)
+    adapter: Any = spec.fitted_adapter
+    means, _ = adapter.generator.predict(adapter.datapoints)
+    best = adapter.arms[int(means.squeeze(-1).argmax())].parameters
+    lines = _not_asked(log, _lines_through(log, best))
+    ends = adapter.points_of(end for e in lines for end in (e.first, e.last))
+    value = LineEUBO(adapter.botorch_model, adapter.points_of([best]))
+    with torch.no_grad():
+        values = value(ends.view(len(lines), 2, -1))
+    line = lines[int(values.argmax())]
+    return Chosen(
+        [line.first, line.last],
+        PreferenceGenerators.PREFERENCE.value,
+        generated={"node": MODEL},
+        line=True,
+    )
+
+
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
     """Seed of a purpose, which parts tell from others, by the experiment's own."""
     digest = sha256(repr((settings.seed, *purpose)).encode()).digest()
@@ -465,7 +563,8 @@ def _turn(
     names = {log.name_of(option) for option in options}
     if None in names:
         return _NEW
-    asked = [q for q in log.questions if names == {o.name for o in q.options}]
+    sets = [q for q in log.questions if not q.is_line]
+    asked = [q for q in sets if names == {o.name for o in q.options}]
     waiting = [question.rater for question in asked if question.pending]
     if waiting:
         return None if rater in waiting else _WITH_OTHERS
@@ -489,7 +588,10 @@ def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen 
     once = [
         question
         for question, options in zip(own[:-1], shown, strict=False)
-        if question.compared and len(options) == size and times[options] == 1
+        if question.compared
+        and not question.is_line
+        and len(options) == size
+        and times[options] == 1
     ]
     if not once:
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import product
-from math import ceil, floor, log10
-from typing import Any, TypeGuard
+from math import ceil, floor
+from typing import Any
 
 from ax.adapter.registry import Cont_X_trans
 from ax.adapter.transforms.base import Transform
@@ -14,12 +14,13 @@ from ax.adapter.transforms.choice_encode import OrderedChoiceToIntegerRange
 from ax.adapter.transforms.int_to_float import IntToFloat
 from ax.adapter.transforms.unit_x import UnitX
 from ax.core.observation import ObservationFeatures
-from ax.core.parameter import Parameter, ParameterType, RangeParameter
+from ax.core.parameter import RangeParameter
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
 from botorch_pref.ax.space.constraints import LinearConstraint, constrained_names
+from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.ax.space.options import Catalogue, shares
 from botorch_pref.errors import ExperimentError
 
@@ -65,27 +66,6 @@ class CatalogueRows(_ShownDesigns):
             return {}
         off = self._shares - shares(self.search_space, [given])
         return self._rows[int(off.square().sum(-1).argmin())]
-
-
-_DIGITS = 5
-"""How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
-
-
-def has_digits(parameter: Parameter) -> TypeGuard[RangeParameter]:
-    """Whether values of a parameter are numbers whose digits have no end."""
-    if not isinstance(parameter, RangeParameter) or parameter.logit_scale:
-        return False
-    return parameter.parameter_type is ParameterType.FLOAT
-
-
-def readable(parameter: RangeParameter, value: float) -> float:
-    """A number of a parameter with the digits that people are shown."""
-    lower, upper = float(parameter.lower), float(parameter.upper)
-    scale = abs(value) if parameter.log_scale else upper - lower
-    if scale > 0:
-        value = round(value, _DIGITS - 1 - floor(log10(scale)))
-    # Zero is added so that nobody is shown a negative zero.
-    return min(max(value, lower), upper) + 0.0
 
 
 class ReadableNumbers(_ShownDesigns):
