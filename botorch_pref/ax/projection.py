@@ -169,7 +169,8 @@ class Projection:
         trial._properties[PROPERTY] = _as_properties(question.events)
         names = [option.name for option in question.options]
         stops = question.judged[len(names) :]
-        self._add_arms(trial, [*map(self._arm, stops)])
+        for stop in stops:
+            self._add_arm(trial, self._arm(stop))
         display, self._rows[index] = question.display, []
         trial._properties[_POSITIONS] = display and {
             names[place]: position(rank, len(names))
@@ -189,14 +190,14 @@ class Projection:
                 for stop in stops
             ]
 
-    def _add_arms(self, trial: BatchTrial, arms: Sequence[Arm]) -> None:
-        """Adds arms to a trial that may be running: a stop is one of an answer."""
-        status = trial._status
-        trial._status = TrialStatus.CANDIDATE
-        for arm in arms:
-            if arm.name not in trial.arms_by_name:
-                trial.add_arm(arm)
-        trial._status = status
+    def _add_arm(self, trial: BaseTrial, arm: Arm) -> None:
+        """Adds an arm to a trial that was run already: a stop comes with its answer."""
+        assert isinstance(trial, BatchTrial)
+        if arm.name not in trial.arms_by_name:
+            status = trial.status
+            trial._status = TrialStatus.CANDIDATE
+            trial.add_arm(arm)
+            trial._status = status
 
     def _arm(self, option: Option) -> Arm:
         """The arm of an option, made once: Ax's trials clone it."""

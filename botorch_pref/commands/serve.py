@@ -70,8 +70,9 @@ def _make_parser() -> argparse.ArgumentParser:
         "--kinds",
         metavar="KIND,...",
         help="answers offered, of winner and strength (of two options), best and "
-        "ranking (of more), tie, cannot_compare, invalid, ratings and levels; default: "
-        "all that the model takes",
+        "ranking (of more), tie, cannot_compare, invalid, ratings and levels; or "
+        "position, of a slider that moves along lines; default: all that the model "
+        "takes, side by side",
     )
     add(
         "--position-bias",

@@ -205,7 +205,7 @@ def make_app(
         token: What every request has to bring; None if none is needed, which is for
             applications that are guarded otherwise.
         kinds: Keywords of ``tell`` that are offered; all that the model takes by
-            default.
+            default. With ``position``, questions are about lines, with a slider.
         size: How many options a question shows. By default
             `PreferenceExperiment.default_size`, or 2 where ``kinds`` has neither
             ``best`` nor ``ranking``.

@@ -47,6 +47,7 @@ QUESTION: JSON = {
         "experiment": TEXT,
         "options": listed(DESIGN),
         "shown": listed(listed(OBJECT)),
+        "positions": nullable(listed(NUMBER)),
         "prompt": nullable(TEXT),
         "kinds": listed(TEXT),
         "levels": nullable(INTEGER),

@@ -23,6 +23,8 @@ from ax.core.search_space import SearchSpace
 
 from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answers import check_taken, checked_answer
+from botorch_pref.ax.generation.asking import check_lines
+from botorch_pref.ax.kinds import POSITION
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.media import Media, media_of_bytes, media_of_file
@@ -152,12 +154,13 @@ def number_tables(
     options: Sequence[Mapping[str, Any]],
     units: Mapping[str, str],
     words: Mapping[str, str] = _TRUTHS,
+    side_by_side: bool = True,
 ) -> list[Contents]:
     """Returns the table of each option of a question, a row for each parameter.
 
     Beside what is written: whether the options differ; ``place``, how far along its
-    range the value lies; ``rank``, 1 for the largest and -1 for the smallest one.
-    ``words`` has what is written for ``yes`` and ``no``.
+    range the value lies; ``rank``, of options side by side 1 for the largest and -1 for
+    the smallest one. ``words`` has what is written for ``yes`` and ``no``.
     """
     tables: list[list[JSON]] = [[] for _ in options]
     digits = _further_digits(space, options)
@@ -170,7 +173,7 @@ def number_tables(
         if any(isinstance(value, bool) for value in values):
             texts = [words[text] for text in texts]
         differs = len(set(texts)) > 1
-        ranked = differs and number_range(parameter) is not None
+        ranked = side_by_side and differs and number_range(parameter) is not None
         for table, text, value in zip(tables, texts, values, strict=True):
             rank = (value == max(values)) - (value == min(values)) if ranked else 0
             row = {"name": name, "value": text, "differs": differs, "rank": rank}
@@ -231,8 +234,24 @@ catalogue, the option has the id of its row as ``id``."""
 MediaAddress = Callable[[int, int, int, Media], str]
 """Where a browser finds a part of an option of a question, by their numbers."""
 
-_MAX_DRAWINGS = 128
-"""Questions whose contents are kept, so that pictures are not drawn twice."""
+MOST_POSITIONS = 41
+"""Designs on a line that are shown: a hand that stops is off by as much."""
+
+_MAX_DRAWN = 512
+"""Options whose contents are kept, so that pictures are not drawn twice."""
+
+
+def shown_designs(question: Question) -> Sequence[Design]:
+    """Returns what is drawn of a question: its options, or designs along its line."""
+    if question.line is None:
+        return question.options
+    return [question.at(place) for place in question.positions(MOST_POSITIONS)]
+
+
+def place_along(question: Question, position: float) -> int:
+    """Returns the place of the design that is shown of a line for a position."""
+    positions = question.positions(MOST_POSITIONS)
+    return min(range(len(positions)), key=lambda i: abs(positions[i] - position))
 
 
 class Presenter:
@@ -321,6 +340,8 @@ class Presenter:
         A function that draws all options alike is for those that are told apart
         otherwise, as by their taste.
         """
+        if question.is_line:
+            return False
         contents = self.contents(question) or []
         copies = any(content in contents[:i] for i, content in enumerate(contents))
         return copies and self._tells_apart
@@ -331,18 +352,26 @@ class Presenter:
 
     def _forget(self) -> None:
         """Forgets the oldest contents, but none in the making, for which calls wait."""
-        drawn = [index for index, drawing in self._drawings.items() if drawing.done()]
-        for index in drawn[: max(0, len(self._drawings) - _MAX_DRAWINGS)]:
+        drawn = {i: _num_drawn(d) for i, d in self._drawings.items() if d.done()}
+        excess = sum(drawn.values()) - _MAX_DRAWN
+        for index, number in drawn.items():
+            if excess <= 0:
+                break
             del self._drawings[index]
+            excess -= number
 
     def _draw(self, question: Question) -> list[Contents]:
         if isinstance(self._show, NumberTable):
             return number_tables(
-                self._space, question.options, self._show.units, self._words
+                self._space,
+                shown_designs(question),
+                self._show.units,
+                self._words,
+                not question.is_line,
             )
         contents: list[Contents] = []
         try:
-            for option in question.options:
+            for option in shown_designs(question):
                 contents.append(_visible(contents_of(self._show(option.copy()))))
         # A user's function may raise anything; sys.exit must not end the server.
         except (Exception, SystemExit) as error:
@@ -360,6 +389,12 @@ class Presenter:
             for content in contents
         )
         return contents
+
+
+def _num_drawn(drawing: Future[list[Contents]]) -> int:
+    """Counts options whose contents a drawing that is done holds."""
+    failed = drawing.cancelled() or drawing.exception() is not None
+    return 0 if failed else len(drawing.result())
 
 
 # --- Designs of one's own
@@ -427,6 +462,11 @@ def offered_kinds(
     to compare the options or judge each of them.
     """
     examples = _examples(size, experiment.num_levels)
+    if kinds is not None and POSITION.field in kinds:
+        if size != 2:
+            raise ExperimentError(f"size is {size}; a line has two ends, leave it out.")
+        check_lines(experiment.log)
+        examples = OF_LINES
     if isinstance(kinds, str):
         raise ExperimentError(f"kinds is {kinds!r}; give a list of kinds of answers.")
     if unknown := [kind for kind in kinds or () if kind not in examples]:
@@ -453,17 +493,25 @@ def offered_kinds(
     return tuple(chosen)
 
 
+OF_LINES: dict[str, Any] = {POSITION.field: 0.5, "tie": True, "cannot_compare": True}
+"""An answer of each kind that people can give about a line."""
+
 _ALIKE = {"winner": {"best", "ranking"}, "best": {"winner", "strength"}}
 """Kinds of more options or of fewer, for which a kind stands where they are wanted."""
 
 
 def wanted_kinds(
-    experiment: PreferenceExperiment, size: int, kinds: Collection[str] | None
+    experiment: PreferenceExperiment,
+    size: int,
+    kinds: Collection[str] | None,
+    is_line: bool = False,
 ) -> tuple[str, ...]:
-    """Selects the wanted ones of `offered_kinds`, for any number of options.
+    """Selects the wanted ones of `offered_kinds`, for any number of options or a line.
 
     The better of two stands for the best and the first of more, and the other way.
     """
+    if is_line:
+        return tuple(k for k in OF_LINES if kinds is None or k in (*kinds, "position"))
     offered = offered_kinds(experiment, size)
     if kinds is None:
         return offered

@@ -22,6 +22,7 @@ from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.kept_log import one_at_a_time
+from botorch_pref.ax.kinds import POSITION, stop_place
 from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
@@ -326,6 +327,7 @@ class PreferenceService:
             # The usual number, or 2 where no wanted kind is of more.
             of_many = kinds is None or {"best", "ranking"} & set(kinds)
             size = experiment.default_size if of_many else 2
+        asks_lines = kinds is not None and POSITION.field in kinds
         size = given_integer("size", size, 2, MOST_OPTIONS)
         log, smallest_difference = (
             experiment.log,
@@ -345,9 +347,10 @@ class PreferenceService:
         self._form = rendering.design_form(space, units)
         # Questions of a person's own may show another number of options.
         self._wanted = None if kinds is None else [*kinds]
-        self._kinds = {size: rendering.offered_kinds(experiment, size, kinds)}
+        offered = rendering.offered_kinds(experiment, size, kinds)
+        self._kinds = {(size, asks_lines): offered}
         self._presenter = rendering.Presenter(space, show, address, self._texts.table)
-        self._worker = ModelWorker(experiment, size, apart)
+        self._worker = ModelWorker(experiment, size, apart, asks_lines)
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
         # Questions of nobody in particular: the first who comes gets them.
         self._unowned: deque[Question] = deque()
@@ -523,10 +526,8 @@ class PreferenceService:
         question = self.experiment.question(recommended["question"])
         with suppress(ExperimentError):
             contents = self._presenter.shown(question) or []
-            findings["recommended"] = {
-                **recommended,
-                "shown": contents[recommended["place"]],
-            }
+            place = self._place_of_contents(question, recommended["place"])
+            findings["recommended"] = {**recommended, "shown": contents[place]}
         return findings
 
     def media(self, index: int, option: int, part: int) -> Media:
@@ -568,11 +569,12 @@ class PreferenceService:
 
     def _kinds_of(self, question: Question) -> tuple[str, ...]:
         """Returns the kinds of answers that a question offers."""
-        size = len(question.options)
-        if size not in self._kinds:
-            kinds = rendering.wanted_kinds(self.experiment, size, self._wanted)
-            self._kinds[size] = kinds
-        return self._kinds[size]
+        key = len(question.options), question.is_line
+        if key not in self._kinds:
+            size, is_line = key
+            known = self.experiment, size, self._wanted, is_line
+            self._kinds[key] = rendering.wanted_kinds(*known)
+        return self._kinds[key]
 
     # What is replied.
 
@@ -618,6 +620,11 @@ class PreferenceService:
             "experiment": self._mark,
             "options": list(question.options),
             "shown": contents,
+            "positions": (
+                question.positions(rendering.MOST_POSITIONS)
+                if question.is_line
+                else None
+            ),
             "prompt": self._texts.question,
             "kinds": self._kinds_of(question),
             "levels": self.experiment.num_levels,
@@ -649,15 +656,35 @@ class PreferenceService:
             contents = self._presenter.shown(question)
         except ExperimentError as error:
             # It could be shown when it was answered.
-            contents = [[rendering.text_content(str(error))] for _ in question.options]
+            designs = rendering.shown_designs(question)
+            contents = [[rendering.text_content(str(error))] for _ in designs]
+        options = self.experiment.log.questions[question.index].judged
+        places = [*range(len(question.options))]
+        if POSITION.field in answer.said:
+            # Where somebody stopped, and not the ends.
+            places = [stop_place(answer.said[POSITION.field])]
+        parts = [self._place_of_contents(question, place) for place in places]
         return {
             "question": question.index,
-            "options": list(question.options),
-            "titles": [titles[name] for name in question.names],
-            "shown": contents,
+            "options": [options[place].parameters for place in places],
+            "titles": [titles[options[place].name] for place in places],
+            "shown": [contents[part] for part in parts] if contents else contents,
             "said": answer.said,
             "time": answer.time,
         }
+
+    def _place_of_contents(self, question: Question, option: int) -> int:
+        """Returns the place of an option among the contents that are shown.
+
+        Of a line these are at positions, and options are its ends and the stop.
+        """
+        if not question.is_line:
+            return option
+        stopped = self.experiment.log.questions[question.index].standing
+        position = float(option)
+        if option == 2 and stopped is not None:
+            position = stopped.said[POSITION.field]
+        return rendering.place_along(question, position)
 
     # Who is asked what.
 
@@ -805,7 +832,8 @@ class PreferenceService:
         with suppress(ExperimentError):
             contents = self._presenter.shown(question, _DRAW_SECONDS)
             if contents is not None:
-                return {**enough, "shown": contents[enough["place"]]}
+                place = self._place_of_contents(question, enough["place"])
+                return {**enough, "shown": contents[place]}
         return enough
 
     # The lock is held by all that call what follows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class QuestionWidget(anywidget.AnyWidget):
         show: See `make_app`.
         size: How many options a question shows; by default
             `PreferenceExperiment.default_size`.
+        kinds: See `make_app`.
         title: See `make_app`, as the next two.
         question: What is asked of the options.
         introduction: A text above the question until somebody has answered one.
@@ -51,6 +52,7 @@ class QuestionWidget(anywidget.AnyWidget):
         show: Show | NumberTable | None = None,
         size: int | None = None,
         *,
+        kinds: Collection[str] | None = None,
         title: str | None = None,
         question: str | None = None,
         introduction: str | None = None,
@@ -58,7 +60,13 @@ class QuestionWidget(anywidget.AnyWidget):
     ) -> None:
         texts = PageTexts(title, question, introduction, language)
         service = PreferenceService(
-            experiment, data_address, show=show, size=size, texts=texts, apart=False
+            experiment,
+            data_address,
+            show=show,
+            kinds=kinds,
+            size=size,
+            texts=texts,
+            apart=False,
         )
         super().__init__(name=service.name, texts=texts.table)
         self._service = service

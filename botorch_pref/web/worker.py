@@ -27,7 +27,11 @@ from botorch_pref.ax.findings import (
     has_effect,
     representatives,
 )
-from botorch_pref.ax.generation.asking import chosen_questions
+from botorch_pref.ax.generation.asking import (
+    answers_before,
+    chosen_line,
+    chosen_questions,
+)
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Chosen, Log
@@ -161,6 +165,11 @@ def packed_state(experiment: PreferenceExperiment) -> bytes:
 def packed_choices(state: bytes, size: int, raters: Sequence[str | None]) -> bytes:
     """Choices of the next questions: of one rater that of ``ask`` in the same state."""
     return pickle.dumps(chosen_questions(pickle.loads(state), size, raters))
+
+
+def packed_line(state: bytes, rater: str | None) -> bytes:
+    """Choices of the next question about a line, one, as `packed_choices` has them."""
+    return pickle.dumps([chosen_line(pickle.loads(state), rater)])
 
 
 @one_at_a_time
@@ -310,15 +319,21 @@ class ModelWorker:
     """
 
     def __init__(
-        self, experiment: PreferenceExperiment, size: int, apart: bool = True
+        self,
+        experiment: PreferenceExperiment,
+        size: int,
+        apart: bool = True,
+        asks_lines: bool = False,
     ) -> None:
         self.experiment, self._size, self._apart = experiment, size, apart
+        self._asks_lines = asks_lines
         self._notes: Counter[str] = Counter()
         self._process: ModelProcess | None = None
         self._ended_in_a_row, self._closed = 0, False
         self._lock, self._findings_turn = Lock(), Lock()
         self._findings: tuple[str, JSON] | None = None
         settings = experiment.settings
+        self._initial = answers_before(settings, asks_lines)
         model = model_classes()[settings.model]
         acquisition = duel_classes()[settings.acquisition_of(size)]
         modules = [part.__module__.partition(".")[0] for part in (model, acquisition)]
@@ -327,7 +342,7 @@ class ModelWorker:
     def prepare(self, num_raters: int) -> None:
         """Starts the process in time for the model's first question to so many."""
         answers = self.experiment.num_answers
-        if answers + num_raters + _LEAD >= self.experiment.settings.initial:
+        if answers + num_raters + _LEAD >= self._initial:
             self.start()
 
     def ask(self, raters: Sequence[str | None], num_raters: int) -> list[Question]:
@@ -336,14 +351,19 @@ class ModelWorker:
         Those of the spread come from here, those of the model from the process.
         """
         self.prepare(num_raters)
-        if self.experiment.num_answers >= self.experiment.settings.initial:
+        if self.experiment.num_answers >= self._initial:
             with suppress(EOFError):
-                choices = self.run_in_process(packed_choices, self._size, raters)
+                if self._asks_lines:
+                    choices = self.run_in_process(packed_line, raters[0])
+                else:
+                    choices = self.run_in_process(packed_choices, self._size, raters)
                 return ask_chosen(self.experiment, choices, raters)
         if self._closed:
             raise ExperimentError("No more questions are asked: this is being closed.")
         question = self.run_here(
-            lambda: self.experiment.ask(self._size, rater=raters[0])
+            lambda: self.experiment.ask(
+                self._size, rater=raters[0], line=self._asks_lines
+            )
         )
         return [question]
 

@@ -235,7 +235,7 @@ def test_a_function_that_takes_long_holds_up_no_answer_and_is_called_once_ahead(
 def test_an_option_that_cannot_be_shown_any_more_leaves_the_others_in_the_history(
     experiment: PreferenceExperiment, served: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presenter, "_MAX_DRAWINGS", 0)
+    monkeypatch.setattr(presenter, "_MAX_DRAWN", 0)
 
     def show(option: dict[str, Any]) -> str:
         if experiment.experiment.trials[0].status.is_completed:
@@ -312,7 +312,7 @@ def test_what_is_being_drawn_is_not_drawn_again_however_many_wait(
         drawn.append(option)
         return "a cup"
 
-    monkeypatch.setattr(presenter, "_MAX_DRAWINGS", 1)
+    monkeypatch.setattr(presenter, "_MAX_DRAWN", 1)
     drawing = presenter.Presenter(
         experiment.experiment.search_space, slow, lambda *part: ""
     )

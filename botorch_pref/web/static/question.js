@@ -10,6 +10,8 @@ const LONG_TEXT = 60;
 const REPLY_SECONDS = 30;
 // Rows that a phone shows of a table, and how wide it is at most.
 const FEW_ROWS = 10, PHONE_WIDTH = 600;
+// Keys that a slider takes by itself.
+const SLIDING = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]);
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with properties, attributes (a-b), listeners (onx) and children. */
@@ -34,6 +36,7 @@ function draw(tag, props = {}, ...children) {
 }
 
 const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+const percent = (share) => Math.round(100 * share);
 const letter = (place) => LETTERS[place] ?? `${place + 1}`;
 
 // ---------------------------------------------------------------- transports
@@ -200,6 +203,26 @@ const CONTENTS = {
     ),
 };
 
+/** What a design says that is a table or a text: its values that move, or the text. */
+function valueWords(shown) {
+  const rows = shown.filter(({ type }) => type === "table").flatMap(({ rows }) => rows.filter((row) => row.differs));
+  const values = rows.map(({ name, value, unit }) => `${name} ${value} ${unit}`.trim());
+  return [...values, ...shown.filter(({ type }) => type === "text").map(({ text }) => text)].join(", ");
+}
+
+/** Goes on with a sound or a film where the slider has brought another one into sight. */
+function follow(before, after) {
+  const next = [...after.querySelectorAll("audio, video")];
+  before.querySelectorAll("audio, video").forEach((medium, i) => {
+    if (medium.paused) return;
+    medium.pause();
+    if (!next[i]) return;
+    next[i].currentTime = medium.currentTime;
+    // A browser may refuse to play what was not asked for by a tap.
+    next[i].play().catch(() => {});
+  });
+}
+
 function player(tag, src, name) {
   const props = { class: `bp-${tag}`, controls: true, preload: "metadata" };
   return make(tag, { ...props, src, "aria-label": name, playsinline: tag === "video" });
@@ -281,6 +304,7 @@ class Texts {
     if (said.tie) words.push(this.say("noDifference"));
     if (said.ranking) words.push(said.ranking.map(letter).join(" > "));
     if (said.strength !== undefined) words.push(this.strength(said.strength));
+    if (said.position !== undefined) words.push(this.say("stoppedAt", { percent: percent(said.position) }));
     if (said.cannot_compare) words.push(this.say("cannotCompare"));
     if (said.invalid?.length) words.push(this.say("failed", { options: this.list(said.invalid) }));
     const joined = (values) => values.reduce((first, last) => this.say("and", { first, last }));
@@ -299,6 +323,8 @@ function firstPlaces(said) {
   if (said.winner !== undefined) return [said.winner];
   if (said.best !== undefined) return [said.best];
   if (said.ranking) return [said.ranking[0]];
+  // The one card of a line.
+  if (said.position !== undefined) return [0];
   if (said.strength !== undefined && said.strength !== 0.5) return [said.strength > 0.5 ? 0 : 1];
   return [];
 }
@@ -604,9 +630,10 @@ class QuestionView {
     this.#settle();
     const media = asked.shown.some((one) => one.some((c) => c.type !== "table"));
     this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, this.#promptWords());
-    this.cards = asked.shown.map((shown, place) => this.#card(shown, place));
+    this.slider = null;
+    this.cards = asked.positions ? [this.#lineCard(asked)] : asked.shown.map((shown, place) => this.#card(shown, place));
     const long = asked.shown.flat().some((c) => c.type === "text" && c.text.length > LONG_TEXT);
-    const group = make("div", { class: `bp-options bp-of-${asked.options.length} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": this.texts.say("question", { number: asked.number }), "data-question": asked.question }, ...this.cards);
+    const group = make("div", { class: `bp-options ${asked.positions ? "bp-line" : `bp-of-${asked.options.length}`} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": this.texts.say("question", { number: asked.number }), "data-question": asked.question }, ...this.cards);
     const moved = new ResizeObserver(() => group.isConnected && (!this.busy || this.settling) && this.#settle());
     for (const one of group.querySelectorAll("img, video")) moved.observe(one);
     const beside = make("div", { class: "bp-beside" });
@@ -639,7 +666,9 @@ class QuestionView {
     this.#showOrder();
     this.live.textContent = `${this.said ?? ""} ${this.texts.say("question", { number: asked.number })}. ${this.prompt.textContent}`.trim();
     this.said = null;
-    if (this.page || this.frame.contains(document.activeElement)) this.prompt.focus({ preventScroll: true });
+    // Of a line the arrows move the slider, whose name is the prompt.
+    const first = this.slider ?? this.prompt;
+    if (this.page || this.frame.contains(document.activeElement)) first.focus({ preventScroll: true });
     if (this.page) scrollTo({ top: 0 });
   }
 
@@ -707,6 +736,56 @@ class QuestionView {
     return card;
   }
 
+  /** The designs along a line, of which the slider brings one into sight. */
+  #lineCard({ shown, positions }) {
+    const name = (place) => this.texts.say("positionOf", { percent: percent(positions[place]) });
+    const bodies = shown.map((one, place) => make("div", { class: "bp-body", hidden: true }, ...contents(one, name(place), this.texts)));
+    const middle = Math.floor((positions.length - 1) / 2);
+    const words = make("output", { class: "bp-words", "aria-hidden": "true" });
+    const says = shown.some((one) => one.some((c) => c.type === "table" || c.type === "text")) ? "" : name;
+    const slider = make("input", { type: "range", class: "bp-dial bp-untouched", min: "0", max: `${positions.length - 1}`, step: "1", value: `${middle}`, "aria-label": this.#promptWords() });
+    // Who has not moved it has seen one design.
+    const choose = make("button", { type: "button", class: "bp-choose", disabled: true, onclick: () => this.#stop() },
+      make("span", { class: "bp-choose-text" }, this.texts.say("moveFirst")), make("kbd", { "aria-hidden": "true" }, "↵"));
+    let at = null;
+    const turn = () => {
+      const before = at;
+      at = Number(slider.value);
+      bodies.forEach((body, place) => { body.hidden = place !== at; });
+      if (before !== null && before !== at) follow(bodies[before], bodies[at]);
+      slider.setAttribute("aria-valuetext", valueWords(shown[at]) || name(at));
+      words.textContent = says ? says(at) : "";
+    };
+    slider.addEventListener("input", () => {
+      slider.classList.remove("bp-untouched");
+      choose.disabled = false;
+      choose.firstChild.textContent = this.texts.say("bestHere");
+      turn();
+    });
+    this.slider = slider;
+    turn();
+    return make("article", { class: "bp-card bp-still" }, ...bodies, make("div", { class: "bp-slide" }, slider), words, choose);
+  }
+
+  /** Says that the design in sight is the best one, once there were others. */
+  #stop() {
+    if (this.slider.classList.contains("bp-untouched")) return;
+    this.answer({ position: this.asked.positions[Number(this.slider.value)] });
+  }
+
+  /** Moves the slider by a key where something else has the focus. */
+  #turn(key) {
+    const { slider } = this, { direction } = getComputedStyle(slider);
+    const right = direction === "rtl" ? -1 : 1;
+    const steps = { ArrowLeft: -right, ArrowDown: -1, ArrowRight: right, ArrowUp: 1, Home: -slider.max, End: Number(slider.max) };
+    if (!(key in steps)) return null;
+    return () => {
+      slider.value = `${Number(slider.value) + steps[key]}`;
+      slider.dispatchEvent(new Event("input"));
+      slider.focus({ preventScroll: true });
+    };
+  }
+
   #tap(place) {
     if (this.busy || this.unseen || !this.tapped || this.failed.has(place)) return;
     if (this.#judgeable().length < 2) return;
@@ -722,6 +801,7 @@ class QuestionView {
 
   #promptWords() {
     if (this.asked.prompt) return this.asked.prompt;
+    if (this.asked.positions) return this.texts.say("stopWhereBest");
     if (this.order) return this.texts.say("inOrder");
     if (this.tapped) return this.texts.say(this.tapped === "winner" ? "whichIsPreferred" : "whichIsBest");
     return this.texts.say(this.asked.kinds.some((kind) => kind === "levels" || kind === "ratings") ? "howGood" : "compareThem");
@@ -1045,9 +1125,10 @@ class QuestionView {
     if (event.key === "Escape" && this.order && !this.busy && !this.root.querySelector("dialog[open]")) return this.#rank();
     if (!this.menu.hidden && (event.key === "ArrowDown" || event.key === "ArrowUp")) return this.#walkMenu(event);
     const target = event.composedPath()[0];
-    if (target.closest?.("input, textarea, select, audio, video, dialog, [role=menu], [contenteditable]")) return;
-    if (this.busy || !this.asked) return;
-    const act = this.#actOf(event.key);
+    if (target !== this.slider && target.closest?.("input, textarea, select, audio, video, dialog, [role=menu], [contenteditable]")) return;
+    // Enter on a button is a tap on it.
+    if (this.busy || !this.asked || (event.key === "Enter" && target.closest?.("button, a, summary"))) return;
+    const act = target === this.slider && SLIDING.has(event.key) ? null : this.#actOf(event.key);
     if (!act) return;
     event.preventDefault();
     event.stopPropagation();
@@ -1065,6 +1146,9 @@ class QuestionView {
   #actOf(key) {
     const size = this.asked.options.length;
     const kinds = this.#ranking ? ["ranking"] : this.asked.kinds;
+    const turn = this.slider && this.#turn(key);
+    if (turn) return turn;
+    if (this.slider && key === "Enter") return () => this.#stop();
     if (size === 2 && key === "ArrowLeft") return () => this.#tap(0);
     if (size === 2 && key === "ArrowRight") return () => this.#tap(1);
     const place = "123456789".indexOf(key);
@@ -1110,7 +1194,7 @@ class QuestionView {
 
   #showKeys() {
     const say = (key) => this.texts.say(key);
-    const keys = [["← →", say("keysSides")], ["1 2 3 …", say("keysNumbers")], ["=", say("noDifference")], ["C", say("cannotCompare")], ["R", say("keysRank")], ["Esc", say("keysStop")], ["U", say("keysUndo")], ["S", say("keysSkip")]];
+    const keys = [["← →", say("keysSides")], ["Home End", say("keysEnds")], ["↵", say("keysStopHere")], ["1 2 3 …", say("keysNumbers")], ["=", say("noDifference")], ["C", say("cannotCompare")], ["R", say("keysRank")], ["Esc", say("keysStop")], ["U", say("keysUndo")], ["S", say("keysSkip")]];
     this.#dialog(say("keys"), make("dl", { class: "bp-keys" }, ...keys.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)])));
   }
 
@@ -1141,7 +1225,7 @@ class QuestionView {
   #past({ number, shown, titles, said, time }) {
     const first = firstPlaces(said);
     // In brackets the name that the findings have.
-    const called = (place) => `${letter(place)} (${titles[place]})`;
+    const called = (place) => (said.position === undefined ? `${letter(place)} (${titles[place]})` : titles[place]);
     const minis = shown.map((one, place) =>
       make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter" }, called(place)), ...contents(one, this.texts.option(place), this.texts)));
     const when = make("time", { datetime: time }, new Date(time).toLocaleTimeString(this.texts.table.lang, { hour: "2-digit", minute: "2-digit" }));
