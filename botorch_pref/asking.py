@@ -354,9 +354,10 @@ def next_question(
         pending: ``k x size x d``, questions that nobody has answered yet, which are not
             asked again. Of two new points an answer is expected to each; other rules
             keep away from their options.
-        best: ``1 x d``, the best design so far; by default the `incumbent`. Where it is
-            no design of this space, the observed one with the largest posterior mean
-            that is, once its columns are those of ``fixed_features``.
+        best: ``1 x d``, the best design so far, one of this space; by default the
+            `incumbent`, or where that is none of this space, the observed one with the
+            largest posterior mean that is, once its columns are those of
+            ``fixed_features``.
         beside: ``k x d``, options that the question has already, fewer than ``size``:
             one of them takes the place of ``best``, the one of the largest posterior
             mean.
@@ -396,6 +397,11 @@ def next_question(
         None if point is None else _checked_designs(name, point, space.base)
         for name, point in (("choices", choices), ("best", best), ("beside", beside))
     )
+    if best is not None and not (len(best) == 1 and bool(space.allows(best))):
+        raise FeedbackError(
+            f"best is {best.tolist()}; give one design, 1 x {len(space.base)}, within "
+            "bounds and all else that designs have to satisfy, or leave it out."
+        )
     there = observed[:0].to(space.base) if beside is None else beside
     if len(there) >= size:
         raise FeedbackError(
@@ -412,9 +418,8 @@ def next_question(
         if kind == "line":
             return _line_question(model, space, answers, best, waiting, seed, of_draw)
         if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
-            seen = torch.cat([observed, waiting.flatten(0, 1), there])
-            spread = _spread_question(space, size - len(there), answers, seen, seed)
-            return spread._replace(options=torch.cat([there, spread.options]))
+            seen = torch.cat([observed, waiting.flatten(0, 1)])
+            return _spread_question(space, size, there, answers, seen, seed)
         if len(there):
             best = there[_mean(model, there).argmax()].unsqueeze(0)
         elif best is None:
@@ -519,25 +524,27 @@ def _num_answers(model: Model) -> int:
 
 
 def _spread_question(
-    space: DesignSpace, size: int, answers: int, seen: Tensor, seed: int
+    space: DesignSpace,
+    size: int,
+    beside: Tensor,
+    answers: int,
+    seen: Tensor,
+    seed: int,
 ) -> Question:
     """Options from where a Sobol sequence is, or at random of those rows not shown."""
     reason = (
         f"There are {answers} answers; before there are {INITIAL}, options are spread "
         "over all designs."
     )
+    count = size - len(beside)
     if space.rows is None:
-        Z = space.draw(len(seen) + size, seed)[len(seen) :]
-        return Question(space.features(Z), SPREAD, reason)
-    rows = space.rows
-    if len(rows) < size:
-        raise FeedbackError(
-            f"discrete has {len(rows)} designs; a question needs {size} of them. Give "
-            "more rows, or a smaller size."
-        )
-    shown = (rows.unsqueeze(-2) == seen).all(-1).sum(-1)
-    order = (shown + torch.rand(len(rows))).argsort()
-    return Question(rows[order[:size]], SPREAD, reason)
+        before = len(seen) + len(beside)
+        spread = space.features(space.draw(before + count, seed)[before:])
+    else:
+        rows = space.rows_besides(beside, count)
+        shown = (rows.unsqueeze(-2) == seen).all(-1).sum(-1)
+        spread = rows[(shown + torch.rand(len(rows))).argsort()[:count]]
+    return Question(torch.cat([beside, spread]), SPREAD, reason)
 
 
 def _best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import comb
+from math import comb, prod
 from typing import Any
 from warnings import catch_warnings, filterwarnings
 
@@ -32,6 +32,9 @@ _LISTED, _EXCHANGED, _CHUNK = 20_000, 4, 2_048
 """Questions about rows that are all valued; sets from which rows are exchanged where
 there are more; questions that are valued side by side."""
 
+_FEW_DESIGNS = 256
+"""Designs by lists of values alone that are searched as a table."""
+
 _ROUNDING = 1e-6
 """Of shares of ranges, by which a design may be beyond bounds and constraints."""
 
@@ -52,7 +55,8 @@ class DesignSpace:
             ``c`` columns, and its ``v`` values in them, ``v x c``.
         limits: ``A`` (``m x k``) and ``b`` (``m``) of constraints :math:`A z \ge b` of
             the shares.
-        rows: All designs, ``N x d``, where they are a table; None elsewhere.
+        rows: All designs, ``N x d``, where they are a table, or few because all columns
+            have some values only; None elsewhere.
     """
 
     base: Tensor
@@ -128,12 +132,15 @@ class DesignSpace:
         columns = torch.tensor(numbers, dtype=torch.long)
         if not numbers and not listed:
             raise FeedbackError(
-                f"fixed_features is {dict(fixed)}, and nothing is left to choose; fix "
-                "fewer columns."
+                f"There is one design, {base.tolist()}, and nothing is left to choose; "
+                "fix fewer columns by fixed_features, or give more values of "
+                "discrete_dims."
             )
         space = cls(base, columns, ends, tuple(listed), limits)
         if rows is None:
-            return space
+            number = prod(len(table) for _, table in listed)
+            is_table = not numbers and number <= _FEW_DESIGNS
+            return replace(space, rows=space.listed_designs()) if is_table else space
         rows = rows[space.allows(rows)].unique(dim=0)
         if not len(rows):
             raise FeedbackError(
@@ -141,6 +148,28 @@ class DesignSpace:
                 "categorical and fixed_features; give rows in the units of bounds."
             )
         return replace(space, rows=rows)
+
+    def listed_designs(self) -> Tensor:
+        """All designs of a space without numbers of any value, ``N x d``."""
+        places = [torch.arange(len(table)) for _, table in self.listed]
+        Z = torch.cartesian_prod(*places).view(-1, len(places))
+        return self.features(Z.to(self.base))
+
+    def rows_besides(self, options: Tensor, count: int) -> Tensor:
+        """The rows, at least ``count``, that are none of some options, ``j x d``.
+
+        Raises:
+            FeedbackError: They are fewer.
+        """
+        assert self.rows is not None, "the space is a table"
+        rows = self.rows[~(self.rows.unsqueeze(-2) == options).all(-1).any(-1)]
+        if len(rows) < count:
+            raise FeedbackError(
+                f"There are {len(rows)} designs besides those that the question has; "
+                f"it needs {count} of them. Give more, by discrete or discrete_dims, "
+                "or a smaller size."
+            )
+        return rows
 
     @property
     def num_parameters(self) -> int:
@@ -310,7 +339,8 @@ def best_options(
         ``size x d``.
     """
     if space.rows is not None:
-        return _best_rows(acquisition, space.rows, size, beside, open_questions)
+        rows = space.rows_besides(beside, size)
+        return _best_rows(acquisition, rows, size, beside, open_questions)
     anywhere = space.draw(RAW_SAMPLES * size, seed)
     first, second_draw = anywhere.tensor_split(2)
     places = torch.randint(len(centres), (len(second_draw),))
@@ -391,12 +421,6 @@ def _best_rows(
     All sets are valued where they are few. Of more, each option is exchanged in turn
     from a few sets, until none is worth more.
     """
-    rows = rows[~(rows.unsqueeze(-2) == beside).all(-1).any(-1)]
-    if len(rows) < size:
-        raise FeedbackError(
-            f"discrete has {len(rows)} rows besides the best design so far; a question "
-            f"needs {size} of them. Give more rows, or a smaller size."
-        )
 
     def valued(places: Tensor) -> Tensor:
         X = rows[places]
@@ -424,8 +448,7 @@ def _best_rows(
         value, places = max(ends, key=lambda end: float(end[0]))
     if not bool(value > -torch.inf):
         raise FeedbackError(
-            "pending has all questions that the rows of discrete make; wait for an "
-            "answer."
+            "pending has all questions that the designs make; wait for an answer."
         )
     return rows[places]
 

@@ -38,13 +38,19 @@ from typing import ClassVar, NamedTuple, cast
 import numpy as np
 import torch
 from scipy.linalg.lapack import dgesv, dpotrf, dpotri, dtrtrs
-from scipy.special import erfcx
+from scipy.special import erfcx, ndtr
 from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning import SiteSolver
 from botorch_pref.inference.engine import Array, OfScales
-from botorch_pref.likelihoods.factors import BoxFactors, Factors, ScalarFactors
+from botorch_pref.likelihoods.factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+    Factors,
+    ScalarFactors,
+)
+from botorch_pref.likelihoods.lapses import LapsingFactors
 from botorch_pref.linalg.covariance import RowKernel
 
 MOST_ROWS = 256
@@ -96,7 +102,8 @@ class HalfLines(NamedTuple):
     @classmethod
     def from_factors(cls, factors: Factors) -> HalfLines | None:
         """Reads the half-lines of factors; None for factors of another kind."""
-        ends = factors.half_lines if type(factors) is BoxFactors else None
+        is_of_boxes = type(factors) in (BoxFactors, CorrelatedBoxFactors)
+        ends = cast("BoxFactors", factors).half_lines if is_of_boxes else None
         return None if ends is None else cls(*(part.numpy() for part in ends))
 
     def slopes(self, mean: Array, variance: Array | float) -> tuple[Array, Array]:
@@ -116,6 +123,36 @@ class HalfLines(NamedTuple):
         x = (mean - self.ends) * slope
         h = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
         return slope, x, h, h * (x + h)
+
+
+class LapsingLines(NamedTuple):
+    """Probits of rows that may be guesses: see :class:`.LapsingFactors`.
+
+    ``guess`` and ``attention`` are those of :class:`.LapsingBoxes`.
+    """
+
+    lines: HalfLines
+    guess: Array
+    attention: Array
+
+    @classmethod
+    def from_factors(cls, factors: Factors) -> LapsingLines | None:
+        """Reads the half-lines of factors; None for factors of another kind."""
+        if not isinstance(factors, LapsingFactors):
+            return None
+        boxes = factors.boxes
+        if (ends := boxes.half_lines) is None:
+            return None
+        of_lapses = (part.detach().numpy() for part in (boxes.guess, boxes.attention))
+        return cls(HalfLines(*(part.numpy() for part in ends)), *of_lapses)
+
+    def slopes(self, mean: Array, variance: Array | float) -> tuple[Array, Array]:
+        """Those of `HalfLines`, but that no answer makes a row less certain."""
+        slope, x, h, g = self.lines._hazards(mean, variance)
+        attentive = self.attention * ndtr(x)
+        share = attentive / (attentive + self.guess)
+        bend = np.maximum(share * (g - (1 - share) * h**2), 0.0)
+        return share * h * slope, bend * slope**2
 
 
 # --- Sweeps of expectation propagation
@@ -242,10 +279,10 @@ def _tilted(
     factors: ScalarFactors,
 ) -> Callable[[Array, Array], tuple[Array, Array, Array]]:
     """The tilted moments of `QuickSweeps`, of probits in few operations."""
-    lines = HalfLines.from_factors(factors)
+    lines = HalfLines.from_factors(factors) or LapsingLines.from_factors(factors)
 
     def of_lines(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-        first, bend = cast("HalfLines", lines).slopes(mean, variance)
+        first, bend = cast("HalfLines | LapsingLines", lines).slopes(mean, variance)
         return first, bend, 1 - variance * bend
 
     def of_factors(mean: Array, variance: Array) -> tuple[Array, Array, Array]:

@@ -17,20 +17,16 @@ from typing import Any, ClassVar, Self
 
 import torch
 from botorch.utils.probability.utils import ndtr
-from gpytorch.constraints import GreaterThan
-from gpytorch.priors import LogNormalPrior, Prior
+from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods.base import (
-    SMALLEST,
     DuelLink,
     binary_entropy,
-    in_spreads,
     register_likelihood,
-    register_prior,
 )
 from botorch_pref.likelihoods.factors import (
     BoxFactors,
@@ -165,7 +161,7 @@ class LapsingFactors(ScalarFactors):
     takes_counts = True
 
     def __init__(self, boxes: LapsingBoxes) -> None:
-        self.rows, self._boxes = boxes.rows, boxes
+        self.rows, self.boxes = boxes.rows, boxes
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
         """See base class."""
@@ -173,20 +169,20 @@ class LapsingFactors(ScalarFactors):
         if groups is None and counts is None:
             return self
         # They may see other points by now.
-        self._boxes.rows = self.rows
-        return MergedLapsingFactors(self._boxes, counts, groups)
+        self.boxes.rows = self.rows
+        return MergedLapsingFactors(self.boxes, counts, groups)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return self._boxes.log_prob(z)
+        return self.boxes.log_prob(z)
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
-        return self._boxes.curvature_gradient(z, weights)
+        return self.boxes.curvature_gradient(z, weights)
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class; in closed form."""
-        return self._boxes.log_partition(mean, variance)
+        return self.boxes.log_partition(mean, variance)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class, but that no answer makes a row less certain."""
@@ -204,9 +200,6 @@ class MergedLapsingFactors(MergedBoxFactors):
         """See base class, but that no answer makes a row less certain."""
         return _without_doubt(self.log_partition(mean, variance), variance)
 
-
-_LOG_NOISE, _NOISE_SPREAD = 1.0, 1.0
-"""Mean and deviation of the logarithm of the noise among people who do not guess."""
 
 # Of the Gaussians that sum up to an entropy, whatever the rate of lapses.
 _EXPONENTS = (0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2)
@@ -352,15 +345,8 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
-        """See base class; the noise is learned too, from 1, its most probable value."""
-        likelihood = super().default_for(feedback, kinds)
-        constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
-        likelihood.register_constraint("raw_noise", constraint)
-        likelihood.noise = 1.0
-        prior = LogNormalPrior(_LOG_NOISE, _NOISE_SPREAD)
-        register_prior(likelihood, "noise", prior)
-        likelihood.raw_noise.requires_grad_(True)
-        return likelihood
+        """See base class; the noise is learned too (`learn_noise`)."""
+        return super().default_for(feedback, kinds).learn_noise()
 
     def factors(self, feedback: Feedback, num_points: int) -> LapsingFactors:
         """See base class.

@@ -17,7 +17,8 @@ from typing import ClassVar, Self
 
 import torch
 from botorch.utils.probability.utils import ndtr
-from gpytorch.priors import Prior
+from gpytorch.constraints import GreaterThan
+from gpytorch.priors import LogNormalPrior, Prior
 from torch import Tensor
 from torch.distributions import Bernoulli
 from torch.nn.functional import pad
@@ -25,10 +26,13 @@ from torch.nn.functional import pad
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.base import (
+    SMALLEST,
     DuelLink,
     GaussianNoise,
+    in_spreads,
     register_likelihood,
     register_positive,
+    register_prior,
     set_positive,
 )
 from botorch_pref.likelihoods.factors import (
@@ -42,6 +46,8 @@ from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.normal import log_ndtr, probit_win_variance
 
 _THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
+_LOG_NOISE, _NOISE_SPREAD = 1.0, 1.0
+"""Mean and deviation of the logarithm of the noise among people who do not guess."""
 # h(Phi(x)) = sum_j c_j exp(-a_j x^2) within 8.1e-8 nats for every x; reproduced by
 # benchmarks/fit_entropy_gaussians.py --terms 3.
 _ENTROPY_COEFFICIENTS = (0.9999029396900049, -0.31793185570114957, 0.011176176913576474)
@@ -199,6 +205,15 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         is_told = feedback.pairs is not None and not {Choices, Rankings} & {*kinds}
         likelihood.raw_tie_threshold.requires_grad_(is_told)
         return likelihood
+
+    def learn_noise(self) -> Self:
+        """Learns the noise, from 1 on, its most probable value among people."""
+        constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
+        self.register_constraint("raw_noise", constraint)
+        self.noise = 1.0
+        register_prior(self, "noise", LogNormalPrior(_LOG_NOISE, _NOISE_SPREAD))
+        self.raw_noise.requires_grad_(True)
+        return self
 
     def factors(self, feedback: Feedback, num_points: int) -> ScalarFactors:
         """See base class.

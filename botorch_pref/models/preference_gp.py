@@ -406,16 +406,16 @@ class PreferenceGP(UtilityModel, GP):
         with torch.no_grad():
             terms, points = self.posterior_terms(), self.transform_inputs(points)
             if terms is None:
-                return CovarianceWith(self, ((points, directions),))
+                return CovarianceWith(self, points, directions)
             k = cross_covariance(self.covar_module, points, terms.points)
             correction = -terms.root @ ((k @ terms.root).mT @ directions)
             if terms.widening is not None:
                 p = terms.widening
                 correction = correction + p @ ((k @ p).mT @ directions)
             if points.shape == terms.points.shape and torch.equal(points, terms.points):
-                return CovarianceWith(self, ((points, directions + correction),))
-            parts = ((points, directions), (terms.points, correction))
-            return CovarianceWith(self, parts)
+                return CovarianceWith(self, points, directions + correction)
+            points = torch.cat([points, terms.points])
+            return CovarianceWith(self, points, torch.cat([directions, correction]))
 
     def _predict_with_weights(self, X: Tensor) -> Moments:
         """Moments of utilities, and behind them of the weights of covariates."""
@@ -576,23 +576,24 @@ def has_plain_terms(model: object) -> TypeGuard[PreferenceGP]:
 class CovarianceWith(NamedTuple):
     """Posterior covariances with directions, without those of all points.
 
-    The ``parts`` are points, ``n x d``, transformed, and matrices, ``n x r``, by which
-    prior covariances with them are multiplied and added up. The last points are those
-    of the posterior's terms, where it has some.
+    Prior covariances with ``points``, ``n x d``, transformed, are multiplied by
+    ``matrix``, ``n x r``. The last points are those of the posterior's terms, where it
+    has some.
     """
 
     model: PreferenceGP
-    parts: tuple[tuple[Tensor, Tensor], ...]
+    points: Tensor
+    matrix: Tensor
 
     def __call__(self, X: Tensor) -> tuple[Moments, Tensor]:
         """Moments of points, ``t_batch x q x d``, and ``C(x, X) D``."""
         mean, kernel = self.model.mean_module, self.model.covar_module
         X, terms = self.model.transform_inputs(X), self.model.posterior_terms()
-        crosses = [cross_covariance(kernel, X, points) for points, _ in self.parts]
-        factor_pairs = zip(crosses, self.parts, strict=True)
-        products = [cross @ matrix for cross, (_, matrix) in factor_pairs]
-        moments = predict(mean, kernel, terms, X, cross=crosses[-1])
-        return moments, sum(products[1:], products[0])
+        cross = cross_covariance(kernel, X, self.points)
+        count = 0 if terms is None else len(terms.points)
+        of_terms = cross[..., cross.shape[-1] - count :]
+        moments = predict(mean, kernel, terms, X, cross=of_terms)
+        return moments, cross @ self.matrix
 
 
 class KnownCovariance:

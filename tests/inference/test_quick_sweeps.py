@@ -15,16 +15,23 @@ from botorch_pref.errors import PrecisionError
 from botorch_pref.feedback import Comparisons, Feedback, Ratings
 from botorch_pref.inference import ExpectationPropagation, few_answers
 from botorch_pref.inference.engine import UtilityPrior, in_double
-from botorch_pref.inference.few_answers import HalfLines, NoQuickSweep, QuickSweeps
+from botorch_pref.inference.few_answers import (
+    HalfLines,
+    LapsingLines,
+    NoQuickSweep,
+    QuickSweeps,
+)
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.inference.sweeps import fixed_point
 from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
+    LapsingProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     RaoKupperLikelihood,
 )
 from botorch_pref.likelihoods.factors import BoxFactors
+from botorch_pref.likelihoods.lapses import LapsingBoxes, LapsingFactors
 from botorch_pref.linalg import SparseDesign
 from botorch_pref.models import EPPreferenceGP, PreferenceGP
 
@@ -34,6 +41,7 @@ LIKELIHOODS = {
     "probit with ties": lambda: PairwiseProbitLikelihood(0.3, 0.2),
     "logit": PairwiseLogitLikelihood,
     "Rao and Kupper": RaoKupperLikelihood,
+    "lapses": lambda: LapsingProbitLikelihood(0.3, lapse_rate=0.1),
 }
 
 
@@ -140,6 +148,14 @@ def test_half_lines_have_the_slopes_of_boxes() -> None:
     log_prob = boxes.log_prob(mean)
     torch.testing.assert_close(first, log_prob.first, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(-bend, log_prob.second, rtol=1e-7, atol=1e-9)
+    guess = 0.3 * torch.rand(400, generator=torch.Generator().manual_seed(3)).double()
+    factors = LapsingFactors(LapsingBoxes(boxes, guess, 1 - 2 * guess))
+    lapsing = LapsingLines.from_factors(factors)
+    assert lapsing is not None
+    first, bend = map(torch.from_numpy, lapsing.slopes(mean.numpy(), variance.numpy()))
+    tilted = factors.tilted(mean, variance)
+    torch.testing.assert_close(first, tilted.first, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(-bend, tilted.second, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS)

@@ -132,7 +132,7 @@ def test_gradients_of_wins_and_losses_match_finite_differences() -> None:
     answers = Comparisons(torch.tensor([[0, 1], [1, 0], [2, 1]]))
 
     def values(z: Tensor, v: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
-        boxes: Any = lapsing(1.0, 0.1).factors(answers, 3)._boxes
+        boxes: Any = lapsing(1.0, 0.1).factors(answers, 3).boxes
         boxes.variance = (2 * noise).expand(3)
         factors: Any = joint_factors([LapsingFactors(boxes)], [torch.tensor([3, 1, 2])])
         assert type(factors._parts[0]) is OpposedLapses
