@@ -290,3 +290,10 @@ def bring_your_ax_experiment(notebook: SimpleNamespace) -> None:
     assert best["dose"] + best["pressure"] <= 28
     assert experiment.num_answers == 12
     assert len(notebook.client._experiment.trials) == 4  # as it was
+
+
+def tune_by_a_slider(notebook: SimpleNamespace) -> None:
+    assert notebook.experiment.num_answers == 10
+    # A hand that misses by 0.02 of a line, which is 2 long, and by what a digit hides.
+    for knob, value in notebook.hidden.items():
+        assert abs(notebook.best[knob] - value) < 0.15

@@ -26,6 +26,34 @@ HURRY = """{
 }"""
 """A tenth of the pauses before a question takes a tap and a call is tried again."""
 
+WIDGET = """
+    const done = arguments[0];
+    const heard = [];
+    const texts = document.getElementById("botorch-pref-texts").textContent;
+    const model = {
+        get: (name) => ({ texts: JSON.parse(texts) })[name],
+        on: (name, hear) => heard.push(hear),
+        send: async ({ id, call, given }) => {
+            const known = Object.entries(given).filter(([, value]) => value !== null);
+            const reply = await (call === "answer"
+                ? fetch("api/answer", {
+                    method: "POST",
+                    headers: { "Content-Type": "application/json" },
+                    body: JSON.stringify(Object.fromEntries(known)),
+                })
+                : fetch(`api/${call}?${new URLSearchParams(known)}`));
+            const found = await reply.json();
+            const said = reply.ok ? { id, found } : { id, error: found.error };
+            heard.forEach((hear) => hear(said));
+        },
+    };
+    const el = document.createElement("div");
+    document.getElementById("botorch-pref-page").replaceChildren(el);
+    import(new URL("static/question.js", location.href).href)
+        .then((module) => { module.default.render({ model, el }); done(true); });
+"""
+"""Renders the widget in place of the page, whose calls get its messages."""
+
 PATIENCE = 60.0
 """Seconds after which a browser will not do it any more, on however busy a machine."""
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from browsing import Visitor, browser, missing, serving, until
+from browsing import WIDGET, Visitor, browser, missing, serving, until
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -732,34 +732,6 @@ def test_a_phone_has_four_options_in_sight_and_a_small_one_levels_in_a_row(
 def test_long_texts_stand_below_each_other_on_a_phone(words, rows, visit: Open) -> None:
     visitor = visit(size=4, show=lambda option: "lemon " * words)
     assert len({card.rect["y"] for card in visitor.all(".bp-options .bp-card")}) == rows
-
-
-WIDGET = """
-    const done = arguments[0];
-    const heard = [];
-    const texts = document.getElementById("botorch-pref-texts").textContent;
-    const model = {
-        get: (name) => ({ texts: JSON.parse(texts) })[name],
-        on: (name, hear) => heard.push(hear),
-        send: async ({ id, call, given }) => {
-            const known = Object.entries(given).filter(([, value]) => value !== null);
-            const reply = await (call === "answer"
-                ? fetch("api/answer", {
-                    method: "POST",
-                    headers: { "Content-Type": "application/json" },
-                    body: JSON.stringify(Object.fromEntries(known)),
-                })
-                : fetch(`api/${call}?${new URLSearchParams(known)}`));
-            const found = await reply.json();
-            const said = reply.ok ? { id, found } : { id, error: found.error };
-            heard.forEach((hear) => hear(said));
-        },
-    };
-    const el = document.createElement("div");
-    document.getElementById("botorch-pref-page").replaceChildren(el);
-    import(new URL("static/question.js", location.href).href)
-        .then((module) => { module.default.render({ model, el }); done(true); });
-"""
 
 
 def test_the_widget_is_the_same_component(visit: Open, place: Path) -> None:

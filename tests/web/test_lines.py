@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visitor, browser, missing, serving, until
+from browsing import WIDGET, Visitor, browser, missing, serving, until
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -228,6 +228,17 @@ def test_a_finger_draws_the_slider_and_the_picture_follows(
     visitor.answer("Hier ist es am besten")
     assert answers(stored(tmp_path / "tea.db"))[0]["position"] == place
     assert visitor.complaints() == []
+
+
+@pytest.mark.slow
+@needs_browser
+def test_the_widget_has_the_same_slider(visit: Open, tmp_path: Path) -> None:
+    visitor = visit(1280)
+    assert visitor.driver.execute_async_script(WIDGET)
+    visitor.settled()
+    slider(visitor).send_keys(Keys.END)
+    visitor.answer("It is best here")
+    assert answers(stored(tmp_path / "tea.db"))[0]["position"] == 1
 
 
 @pytest.mark.slow
