@@ -30,8 +30,9 @@ from torch import Generator, Tensor
 
 from benchmarks.report import print_table, start
 from botorch_pref import LineChoices, default_model, incumbent, next_question
+from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
-from botorch_pref.acquisition.option_search import DesignSpace, best_options
+from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.simulation import Problem, make_problem
 from botorch_pref.simulation.question_loop import (
     RunSettings,

@@ -128,7 +128,7 @@ def compare(storage: Path, acknowledged: list[Acknowledged]) -> int:
 
     log = PreferenceExperiment.resume(NAME, storage=storage).log.events
     told = [
-        (event.question, event.what["rater"], event.said["winner"])
+        (event.question, event.what["rater"], event.fields["winner"])
         for event in log
         if event.kind == "told"
     ]

@@ -25,8 +25,9 @@ from botorch_pref.acquisition import (
     likely_best,
 )
 from botorch_pref.acquisition.base import observed_points
+from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
-from botorch_pref.acquisition.option_search import DesignSpace, best_options
+from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.acquisition.recommendation import (
     Constraint,
     checked_bounds,
@@ -341,7 +342,8 @@ def next_question(
         bounds: ``2 x d``, the lower and the upper end of each column, which differ.
         size: Number of options, at least 2; a line has its two ends.
         inequality_constraints: Tuples ``(indices, coefficients, rhs)``, each for
-            ``sum(coefficients * x[indices]) >= rhs`` of every option.
+            ``sum(coefficients * x[indices]) >= rhs`` of every option; two make an
+            equality. They may be about columns of ``discrete_dims``.
         discrete: ``N x d``, the designs that there are, such as those of a catalogue,
             of which the options are different rows.
         discrete_dims: The values that a column may have, by its index from 0, such as
@@ -678,7 +680,7 @@ def _apart(
     # What does not vary makes no difference.
     widths = torch.ones_like(space.base)
     widths[space.columns] = space.bounds[1] - space.bounds[0]
-    for columns, table in space.listed:
-        spread = table.amax(0) - table.amin(0)
-        widths[columns] = torch.where(spread > 0, spread, 1.0)
+    for listed in space.listed:
+        spread = listed.values.amax(0) - listed.values.amin(0)
+        widths[listed.columns] = torch.where(spread > 0, spread, 1.0)
     return DistinctOptions(acquisition, SMALLEST_DIFFERENCE * widths)

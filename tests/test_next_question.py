@@ -27,7 +27,7 @@ from botorch_pref import (
     incumbent,
     next_question,
 )
-from botorch_pref.acquisition.option_search import DesignSpace
+from botorch_pref.acquisition.design_space import DesignSpace
 
 UNITS = torch.tensor([[14.0, 100.0], [22.0, 900.0]]).double()
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()

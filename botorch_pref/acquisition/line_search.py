@@ -12,7 +12,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.base import takes_points
-from botorch_pref.acquisition.option_search import DesignSpace
+from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.rules import DuelingJointEUBO, WrappedAcquisition
 
 

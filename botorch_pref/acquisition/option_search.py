@@ -1,315 +1,119 @@
-"""Designs that a question may show, and the search for the best of them."""
+"""The search for the best options of a question."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
-from math import comb, prod
+from math import comb
 from typing import Any
 from warnings import catch_warnings, filterwarnings
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.exceptions.errors import InfeasibilityError
 from botorch.optim.initializers import initialize_q_batch
 from botorch.optim.optimize import optimize_acqf
-from botorch.utils.sampling import draw_sobol_samples, get_polytope_samples
 from torch import Tensor
-from torch.nn.functional import one_hot
 
+from botorch_pref.acquisition.design_space import MAX_DESIGNS, DesignSpace
 from botorch_pref.acquisition.recommendation import Constraint
-from botorch_pref.acquisition.rules import DistinctOptions, WrappedAcquisition
+from botorch_pref.acquisition.rules import WrappedAcquisition
 from botorch_pref.errors import FeedbackError
 
-RESTARTS, RAW_SAMPLES = 8, 512
-"""Starts that are led uphill, and questions from which they are chosen."""
-
 _TURNS = 4
-"""Of the continuous coordinates and those of listed values, at most."""
+"""The number of turns of climbing numbers and of trying listed values, at most."""
 
-_LISTED, _EXCHANGED, _CHUNK = 20_000, 4, 2_048
-"""Questions about rows that are all valued; sets from which rows are exchanged where
-there are more; questions that are valued side by side."""
+_CHUNK = 2_048
+"""The number of questions that are valued side by side."""
 
-_FEW_DESIGNS = 256
-"""Designs by lists of values alone that are searched as a table."""
+MAX_QUESTIONS = 20_000
+"""The number of questions about listed designs up to which each is valued."""
 
-_ROUNDING = 1e-6
-"""Of shares of ranges, by which a design may be beyond bounds and constraints."""
+_STARTS, _EXCHANGES, _RESTARTS = 1_024, 30_000, 8
+"""Where questions are more: how many are drawn, how many are valued in all in exchanges
+of one option, and from how many of those drawn at most."""
+
+Order = Callable[[Tensor], Tensor]
+"""The place of questions about designs in the order of asking, infinite for those never
+to be asked: from places of designs, ``n x size``, to ``n``."""
 
 
-@dataclass(frozen=True, eq=False)
-class DesignSpace:
-    r"""Designs by ``c`` coordinates: shares of ranges, then places in lists of values.
-
-    Units do not matter to a search by coordinates. A category, and a number that has
-    some values only, is one coordinate, the place of its value among those that are
-    allowed. Whatever is fixed is none.
+@dataclass(frozen=True)
+class Climb:
+    """How a search climbs.
 
     Attributes:
-        base: ``d``, the values of all columns that do not vary, and 0 elsewhere.
-        columns: ``k``, the columns of numbers of any value that vary.
-        bounds: ``2 x k``, the ends of these columns.
-        listed: Of each category and each number of some values only that varies, its
-            ``c`` columns, and its ``v`` values in them, ``v x c``.
-        limits: ``A`` (``m x k``) and ``b`` (``m``) of constraints :math:`A z \ge b` of
-            the shares.
-        rows: All designs, ``N x d``, where they are a table, or few because all columns
-            have some values only; None elsewhere.
+        num_restarts: Number of starts that are led uphill.
+        raw_samples: Number of questions from which they are chosen.
+        arguments: Further ones of BoTorch's ``optimize_acqf``.
+        rounding: Makes designs those that are shown, by which ends are compared.
     """
 
-    base: Tensor
-    columns: Tensor
-    bounds: Tensor
-    listed: tuple[tuple[list[int], Tensor], ...]
-    limits: tuple[Tensor, Tensor]
-    rows: Tensor | None = None
-
-    @classmethod
-    def of(
-        cls,
-        bounds: Tensor,
-        *,
-        inequality_constraints: Sequence[Constraint] = (),
-        categorical: Sequence[Sequence[int]] = (),
-        discrete_dims: Mapping[int, Sequence[float]] | None = None,
-        fixed_features: Mapping[int, float] | None = None,
-        rows: Tensor | None = None,
-    ) -> DesignSpace:
-        """The designs within bounds, constraints, categories and fixed features.
-
-        All arguments are of right types and columns; see `next_question`.
-
-        Raises:
-            FeedbackError: A category has no allowed value, a constraint is about one
-                or about a number of some values only, or no row of the table is a
-                design.
-        """
-        fixed = {} if fixed_features is None else fixed_features
-        base = torch.zeros_like(bounds[0])
-        for column, value in fixed.items():
-            base[column] = value
-        listed = []
-        for group in categorical:
-            values = _allowed_values(group, fixed)
-            places = torch.tensor([[*group].index(column) for column in values])
-            listed.append(([*group], one_hot(places, len(group)).to(base)))
-        for column, steps in ({} if discrete_dims is None else discrete_dims).items():
-            if column not in fixed:
-                listed.append(([column], base.new_tensor([*steps]).unsqueeze(-1)))
-        for list_columns, table in listed:
-            if len(table) == 1:
-                base[list_columns] = table[0]
-        in_lists = {column for list_columns, _ in listed for column in list_columns}
-        listed = [
-            (list_columns, table) for list_columns, table in listed if len(table) > 1
-        ]
-        numbers = [*range(len(base))]
-        numbers = [c for c in numbers if c not in in_lists and c not in fixed]
-        A = torch.zeros(len(inequality_constraints), len(base)).to(base)
-        for row, (indices, coefficients, _) in zip(
-            A, inequality_constraints, strict=True
-        ):
-            row.index_add_(0, indices.long(), coefficients.to(base))
-        concerned = in_lists & {*A.ne(0).any(0).nonzero().flatten().tolist()}
-        if concerned:
-            raise FeedbackError(
-                f"inequality_constraints is about column {min(concerned)}, which is of "
-                "a category or of discrete_dims; constrain other columns, and leave "
-                "out values of these."
-            )
-        b = base.new_tensor([float(rhs) for _, _, rhs in inequality_constraints])
-        b = b - A @ base
-        ends, A = bounds[:, numbers], A[:, numbers]
-        if bool((b[varies := ~A.any(-1)] > _ROUNDING).any()):
-            raise FeedbackError(
-                "inequality_constraints do not hold for fixed_features "
-                f"{dict(fixed)}; fix other values, or loosen them."
-            )
-        A, b = A[~varies], b[~varies]
-        limits = A * (ends[1] - ends[0]), b - A @ ends[0]
-        columns = torch.tensor(numbers, dtype=torch.long)
-        if not numbers and not listed:
-            raise FeedbackError(
-                f"There is one design, {base.tolist()}, and nothing is left to choose; "
-                "fix fewer columns by fixed_features, or give more values of "
-                "discrete_dims."
-            )
-        space = cls(base, columns, ends, tuple(listed), limits)
-        if rows is None:
-            number = prod(len(table) for _, table in listed)
-            is_table = not numbers and number <= _FEW_DESIGNS
-            return replace(space, rows=space.listed_designs()) if is_table else space
-        rows = rows[space.allows(rows)].unique(dim=0)
-        if not len(rows):
-            raise FeedbackError(
-                "discrete has no row within bounds, inequality_constraints, "
-                "categorical and fixed_features; give rows in the units of bounds."
-            )
-        return replace(space, rows=rows)
-
-    def listed_designs(self) -> Tensor:
-        """All designs of a space without numbers of any value, ``N x d``."""
-        places = [torch.arange(len(table)) for _, table in self.listed]
-        Z = torch.cartesian_prod(*places).view(-1, len(places))
-        return self.features(Z.to(self.base))
-
-    def rows_besides(self, options: Tensor, count: int) -> Tensor:
-        """The rows, at least ``count``, that are none of some options, ``j x d``.
-
-        Raises:
-            FeedbackError: They are fewer.
-        """
-        assert self.rows is not None, "the space is a table"
-        rows = self.rows[~(self.rows.unsqueeze(-2) == options).all(-1).any(-1)]
-        if len(rows) < count:
-            raise FeedbackError(
-                f"There are {len(rows)} designs besides those that the question has; "
-                f"it needs {count} of them. Give more, by discrete or discrete_dims, "
-                "or a smaller size."
-            )
-        return rows
-
-    @property
-    def num_parameters(self) -> int:
-        """Number of coordinates, ``c``."""
-        return len(self.columns) + len(self.listed)
-
-    @property
-    def inequalities(self) -> list[Constraint]:
-        """The constraints of the shares, as BoTorch has them."""
-        places = torch.arange(len(self.columns))
-        pairs = zip(*self.limits, strict=True)
-        return [(places, row, float(bound)) for row, bound in pairs]
-
-    def features(self, coordinates: Tensor) -> Tensor:
-        """Designs ``... x d`` by their coordinates, ``... x c``."""
-        shares, places = coordinates.tensor_split([len(self.columns)], -1)
-        X = self.base.expand(*coordinates.shape[:-1], -1).clone()
-        low, high = self.bounds
-        X[..., self.columns] = low + shares * (high - low)
-        for place, (columns, table) in zip(places.unbind(-1), self.listed, strict=True):
-            X[..., columns] = table[place.round().long()].to(X)
-        return X
-
-    def coordinates(self, X: Tensor) -> Tensor:
-        """Coordinates ``... x c`` of designs, ``... x d``."""
-        low, high = self.bounds
-        shares = (X[..., self.columns] - low) / (high - low)
-        places = [
-            (X[..., columns].unsqueeze(-2) - table).square().sum(-1).argmin(-1)
-            for columns, table in self.listed
-        ]
-        return torch.cat([shares, *(place.unsqueeze(-1).to(X) for place in places)], -1)
-
-    def moved(self, X: Tensor) -> Tensor:
-        """Designs with the columns that do not vary as they have to be."""
-        in_lists = (column for columns, _ in self.listed for column in columns)
-        varying = [*self.columns.tolist(), *in_lists]
-        moved = self.base.expand_as(X).clone()
-        moved[..., varying] = X[..., varying]
-        return moved
-
-    def allows(self, X: Tensor) -> Tensor:
-        """Whether designs are of this space, ``...`` of ``... x d``."""
-        Z = self.coordinates(X)
-        allowed = (Z >= -_ROUNDING).all(-1) & self._satisfies(Z)
-        allowed &= (Z[..., : len(self.columns)] <= 1 + _ROUNDING).all(-1)
-        # Values are those of the lists, and what is fixed is as it has to be.
-        again = self.features(Z)
-        allowed &= ((again - X).abs() <= _ROUNDING * (1 + X.abs())).all(-1)
-        if self.rows is not None:
-            allowed &= (X.unsqueeze(-2) == self.rows).all(-1).any(-1)
-        return allowed
-
-    def draw(self, count: int, seed: int) -> Tensor:
-        """Designs of a Sobol sequence by coordinates, ``count x c``.
-
-        In a polytope that hardly any point of the sequence falls into, of a random
-        walk.
-
-        Raises:
-            FeedbackError: No design satisfies the constraints.
-        """
-        for times in (1, 32):
-            Z = self._sobol(times * count, seed)
-            Z = Z[self._satisfies(Z)]
-            if len(Z) >= count:
-                return Z[:count]
-        Z = self._sobol(count, seed)
-        cube = torch.tensor([[0.0], [1.0]]).to(Z).expand(2, len(self.columns))
-        try:
-            walk = get_polytope_samples(
-                count, cube, self.inequalities, seed=seed, n_burnin=512, n_thinning=4
-            )
-        except (InfeasibilityError, ValueError) as error:
-            raise FeedbackError(
-                "inequality_constraints leave no room within bounds and "
-                f"fixed_features; loosen them. {error}"
-            ) from error
-        return torch.cat([walk.to(Z), Z[:, len(self.columns) :]], -1)
-
-    def _sobol(self, count: int, seed: int) -> Tensor:
-        cube = torch.tensor([[0.0], [1.0]]).to(self.base).expand(2, self.num_parameters)
-        Z = draw_sobol_samples(cube, count, 1, seed=seed).squeeze(-2)
-        for place, (_, table) in enumerate(self.listed, len(self.columns)):
-            number = (Z[:, place] * len(table)).floor()
-            Z[:, place] = number.clamp_max(len(table) - 1)
-        return Z
-
-    def _satisfies(self, coordinates: Tensor) -> Tensor:
-        A, b = self.limits
-        shares = coordinates[..., : len(self.columns)]
-        room = _ROUNDING * (1 + A.abs().sum(-1))
-        return (shares @ A.T >= b - room).all(-1)
-
-    def near(self, centres: Tensor, designs: Tensor) -> Tensor:
-        """Designs between ``centres`` and others, mostly near the centres.
-
-        Between two that satisfy constraints all do. Half of the listed values stay.
-        Both are coordinates, ``n x c``.
-        """
-        share = torch.rand(len(designs), 1).to(designs) ** 3
-        mixed = torch.lerp(centres, designs, share)
-        k, is_kept = len(self.columns), torch.rand(designs.shape) < 0.5
-        mixed[:, k:] = torch.where(is_kept, centres, designs)[:, k:]
-        return mixed
-
-    def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
-        """Designs anywhere and around one, ``1 x d``, and that one; of a table all."""
-        if self.rows is not None:
-            return self.rows
-        anywhere, second_draw = self.draw(count, seed).tensor_split(2)
-        centre = self.coordinates(point).expand_as(second_draw)
-        Z = torch.cat([anywhere, self.near(centre, second_draw)])
-        return torch.cat([self.features(Z), point.to(self.base)])
-
-
-def _allowed_values(group: Sequence[int], fixed: Mapping[int, float]) -> list[int]:
-    """Columns of a category that may be its one."""
-    chosen = [column for column in group if fixed.get(column) == 1]
-    values = chosen or [column for column in group if column not in fixed]
-    wrong = [c for c in group if fixed.get(c, 0) not in (0, 1)]
-    if wrong or len(chosen) > 1 or not values:
-        raise FeedbackError(
-            f"fixed_features leaves no value of the category {[*group]}; fix its "
-            "columns at zeros and at most a one."
-        )
-    return values
+    num_restarts: int = 8
+    raw_samples: int = 512
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    rounding: Callable[[Tensor], Tensor] | None = None
 
 
 class _ByCoordinates(WrappedAcquisition):
-    """The value of options by their coordinates, ``batch_shape x q x c``."""
+    """The value of options by their coordinates, ``batch_shape x q x c``.
 
-    def __init__(
-        self, acquisition: AcquisitionFunction, features: Callable[[Tensor], Tensor]
-    ) -> None:
+    In a thin polytope the numbers are those of its frame in place of shares.
+    """
+
+    def __init__(self, acquisition: AcquisitionFunction, space: DesignSpace) -> None:
         super().__init__(acquisition)
-        self._features = features
+        self.space = space
+        self.frame = space.frame
+        shares = len(space.columns)
+        self.num_numbers = shares if self.frame is None else self.frame.axes.shape[-1]
+
+    def features(self, W: Tensor) -> Tensor:
+        """Makes designs of coordinates."""
+        if self.frame is None:
+            return self.space.features(W)
+        numbers, places = W.tensor_split([self.num_numbers], -1)
+        shares = self.frame.points(numbers.double()).to(W)
+        return self.space.features(torch.cat([shares, places], -1))
+
+    def of_shares(self, Z: Tensor) -> Tensor:
+        """Finds the coordinates of designs by their shares."""
+        if self.frame is None:
+            return Z
+        shares, places = Z.tensor_split([len(self.space.columns)], -1)
+        numbers = self.frame.coordinates(shares.double()).to(Z)
+        return torch.cat([numbers, places], -1)
+
+    def bounds(self, like: Tensor) -> Tensor:
+        """Makes the bounds of coordinates, ``2 x c``."""
+        ends = torch.zeros(2, self.num_numbers + len(self.space.listed)).to(like)
+        ends[1] = 1.0
+        if self.frame is not None:
+            ends[:, : self.num_numbers] = self.frame.bounds.to(like)
+        for place, listed in enumerate(self.space.listed, self.num_numbers):
+            ends[1, place] = len(listed.values) - 1
+        return ends
+
+    def inequalities(self, options: Tensor) -> list[Constraint]:
+        """Makes constraints as BoTorch has them, at the listed values of options."""
+        places = torch.arange(self.num_numbers)
+        if self.frame is not None:
+            slopes, slack = self.frame.inequalities
+            pairs = zip(-slopes.to(options), -slack, strict=True)
+            return [(places, row, float(bound)) for row, bound in pairs]
+        A, b = self.space.limits
+        if not self.space.limits_lists:
+            return [(places, *pair) for pair in zip(A, b.tolist(), strict=True)]
+        return [
+            (torch.stack([torch.full_like(places, number), places], -1), row, bound)
+            for number, needed in enumerate(self.space.needed(options).tolist())
+            for row, bound in zip(A, needed, strict=True)
+            if bool(row.any())
+        ]
 
     def forward(self, X: Tensor) -> Tensor:
-        value: Tensor = self.acquisition(self._features(X))
+        """Values options by their coordinates."""
+        value: Tensor = self.acquisition(self.features(X))
         return value
 
 
@@ -323,7 +127,7 @@ def best_options(
     open_questions: Tensor,
     seed: int,
 ) -> Tensor:
-    """The options, chosen jointly, that an acquisition function values most.
+    """Finds the options, chosen jointly, that an acquisition function values most.
 
     Args:
         acquisition: Values options, ``batch_shape x size x d``.
@@ -333,137 +137,239 @@ def best_options(
         beside: ``j x d``, options of the question that are there already.
         open_questions: ``k x s x d``, which are not to be asked again. A search of a
             continuous space does not meet them by chance.
-        seed: Of the starts.
+        seed: The seed of the starts.
 
     Returns:
         ``size x d``.
     """
-    if space.rows is not None:
-        rows = space.rows_besides(beside, size)
-        return _best_rows(acquisition, rows, size, beside, open_questions)
-    anywhere = space.draw(RAW_SAMPLES * size, seed)
-    first, second_draw = anywhere.tensor_split(2)
-    places = torch.randint(len(centres), (len(second_draw),))
-    near = space.near(space.coordinates(centres)[places], second_draw)
-    # Some are anywhere, some near, and some have options of both kinds.
-    drawn = torch.cat([first, near])[torch.randperm(len(anywhere))]
-    starts = torch.cat([near, first, drawn]).unflatten(0, (-1, size))
-    value = _ByCoordinates(acquisition, space.features)
-    with torch.no_grad():
-        values = torch.cat([value(part) for part in starts.split(_CHUNK)])
-    starts, _ = initialize_q_batch(starts, values, RESTARTS)
-    return space.features(_climbed(value, space, starts))
+    if space.designs(MAX_DESIGNS // size) is None:
+        return climbed_options(acquisition, space, size, centres, seed=seed)
+    designs = space.rows_besides(beside, size)
 
-
-def _climbed(value: _ByCoordinates, space: DesignSpace, starts: Tensor) -> Tensor:
-    """The best coordinates from some starts, ``size x c``.
-
-    Listed values have no slope: they stay where the others climb, and then each value
-    of each is tried.
-    """
-    cube = torch.zeros(2, space.num_parameters).to(starts)
-    cube[1] = 1.0
-    for place, (_, table) in enumerate(space.listed, len(space.columns)):
-        cube[1, place] = len(table) - 1
-    options: dict[str, Any] = {"batch_limit": RESTARTS}
-    inner = value.acquisition
-    if isinstance(inner, DistinctOptions) and not space.inequalities:
-        options |= inner.optimizer_options
-    for _ in range(_TURNS):
-        with catch_warnings():
-            # Under constraints BoTorch gives SciPy an option of another method.
-            filterwarnings("ignore", "Unknown solver options: tol")
-            # A step that starts where it could end finds nothing better.
-            filterwarnings("ignore", "Optimization failed", RuntimeWarning)
-            candidate, _ = optimize_acqf(
-                value,
-                cube,
-                q=starts.shape[-2],
-                num_restarts=len(starts),
-                batch_initial_conditions=starts,
-                inequality_constraints=space.inequalities or None,
-                options=options,
-            )
-        swapped = _with_other_values(space, candidate)
-        if not len(swapped):
-            break
-        with torch.no_grad():
-            reached = value(candidate.unsqueeze(0))
-            swaps = torch.cat([value(part) for part in swapped.split(_CHUNK)])
-        if not bool((swaps > reached).any()):
-            break
-        starts = swapped[swaps.topk(min(RESTARTS, len(swaps))).indices]
-    return candidate.clamp(cube[0], cube[1])
-
-
-def _with_other_values(space: DesignSpace, options: Tensor) -> Tensor:
-    """Options ``m x size x c`` that differ in one listed value of ``size x c``."""
-    changed = [options.unsqueeze(0)[:0]]
-    for place, (_, table) in enumerate(space.listed, len(space.columns)):
-        for row in range(len(options)):
-            alternatives = options.repeat(len(table), 1, 1)
-            alternatives[:, row, place] = torch.arange(len(table)).to(alternatives)
-            changed.append(
-                alternatives[alternatives[:, row, place] != options[row, place]]
-            )
-    return torch.cat(changed)
-
-
-def _best_rows(
-    acquisition: AcquisitionFunction,
-    rows: Tensor,
-    size: int,
-    beside: Tensor,
-    open_questions: Tensor,
-) -> Tensor:
-    """The most valuable set of different rows of a table, ``size x d``.
-
-    All sets are valued where they are few. Of more, each option is exchanged in turn
-    from a few sets, until none is worth more.
-    """
-
-    def valued(places: Tensor) -> Tensor:
-        X = rows[places]
+    def order(places: Tensor) -> Tensor:
+        X = designs[places]
         joint_options = torch.cat([X, beside.expand(len(X), -1, -1)], -2)
         is_equal = (joint_options[:, None, :, None] == open_questions[:, None]).all(-1)
         is_open = is_equal.any(-1).all(-1).any(-1)
         ordered = places.sort(-1).values
         is_open |= (ordered[:, 1:] == ordered[:, :-1]).any(-1)
-        with torch.no_grad():
-            parts = [acquisition(part) for part in X.split(_CHUNK)]
-        return torch.cat(parts).masked_fill(is_open, -torch.inf)
+        return torch.where(is_open, torch.inf, 0.0)
 
-    number = len(rows)
-    if comb(number, size) <= _LISTED:
-        places = torch.tensor([*combinations(range(number), size)]).view(-1, size)
-        values = valued(places)
-        value, places = values.max(), places[values.argmax()]
-    else:
-        drawn = torch.rand(RAW_SAMPLES, number).topk(size).indices
-        values, first = valued(drawn).topk(_EXCHANGED)
-        ends = [
-            _exchanged(valued, *end, number)
-            for end in zip(values, drawn[first], strict=True)
-        ]
-        value, places = max(ends, key=lambda end: float(end[0]))
-    if not bool(value > -torch.inf):
+    options = best_of_designs(acquisition, designs, size, order)
+    if options is None:
         raise FeedbackError(
             "pending has all questions that the designs make; wait for an answer."
         )
-    return rows[places]
+    return options
+
+
+def climbed_options(
+    acquisition: AcquisitionFunction,
+    space: DesignSpace,
+    size: int,
+    centres: Tensor,
+    *,
+    seed: int,
+    climb: Climb | None = None,
+) -> Tensor:
+    """Climbs to the options that are valued most, ``size x d``, see `best_options`."""
+    climb = Climb() if climb is None else climb
+    value = _ByCoordinates(acquisition, space)
+    starts = _starts(space, size, centres, climb.raw_samples, seed)
+    W = value.of_shares(starts)
+    starts, _ = initialize_q_batch(W, in_portions(value, W), climb.num_restarts)
+    ends = value.features(_climbed(value, starts, climb))
+    if climb.rounding is not None:
+        ends = climb.rounding(ends)
+    return ends[in_portions(acquisition, ends).argmax()]
+
+
+def _starts(
+    space: DesignSpace, size: int, centres: Tensor, count: int, seed: int
+) -> Tensor:
+    """Draws questions anywhere, near some designs, and of both, ``n x size x c``."""
+    anywhere = space.draw(count * size, seed)
+    if not len(centres):
+        return anywhere.unflatten(0, (-1, size))
+    first, second = anywhere.tensor_split(2)
+    places = torch.randint(len(centres), (len(second),))
+    near = space.near(space.coordinates(centres)[places], second)
+    mixed = torch.cat([first, near])[torch.randperm(len(anywhere))]
+    joined = torch.cat([near, first, mixed])
+    return joined[: len(joined) // size * size].unflatten(0, (-1, size))
+
+
+def _climbed(value: _ByCoordinates, starts: Tensor, climb: Climb) -> Tensor:
+    """Climbs from some starts to as many ends or fewer, ``r x size x c``.
+
+    Listed values have no slope: they stay where the others climb, and then each value
+    of each is tried.
+    """
+    bounds = value.bounds(starts)
+    for _ in range(_TURNS):
+        ends = starts
+        if value.num_numbers:
+            ends = _optimized(value, starts, bounds, climb)
+        values = in_portions(value, ends)
+        swapped = _with_other_values(value, ends[values.argmax()])
+        if not len(swapped):
+            break
+        swaps = in_portions(value, swapped)
+        if not bool((swaps > values.max()).any()):
+            break
+        starts = swapped[swaps.topk(min(climb.num_restarts, len(swaps))).indices]
+    return ends
+
+
+def _optimized(
+    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb
+) -> Tensor:
+    """Climbs by numbers alone, from starts ``r x size x c``."""
+    # Values decide what numbers have to add to a constraint: one start after the other.
+    groups = starts.split(1 if value.space.limits_lists else len(starts))
+    return torch.cat([_optimized_together(value, g, bounds, climb) for g in groups])
+
+
+def _optimized_together(
+    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb
+) -> Tensor:
+    """Climbs from starts that have the same constraints."""
+    inequalities = value.inequalities(starts[0])
+    name = "constrained_options" if inequalities else "optimizer_options"
+    options = {"batch_limit": len(starts), **getattr(value.acquisition, name, {})}
+    arguments = dict(climb.arguments)
+    options |= arguments.pop("options", {})
+    with catch_warnings():
+        # Under constraints BoTorch gives SciPy an option of another method.
+        filterwarnings("ignore", "Unknown solver options: tol")
+        # A step that starts where it could end finds nothing better.
+        filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+        ends, _ = optimize_acqf(
+            value,
+            bounds,
+            q=starts.shape[-2],
+            num_restarts=len(starts),
+            batch_initial_conditions=starts,
+            inequality_constraints=inequalities or None,
+            options=options,
+            return_best_only=False,
+            **arguments,
+        )
+    return ends.clamp(*bounds)
+
+
+def _with_other_values(value: _ByCoordinates, options: Tensor) -> Tensor:
+    """Changes one listed value of ``size x c``, in all ways that are allowed, ``m``."""
+    changed = [options.unsqueeze(0)[:0]]
+    for place, listed in enumerate(value.space.listed, value.num_numbers):
+        for row in range(len(options)):
+            alternatives = options.repeat(len(listed.values), 1, 1)
+            alternatives[:, row, place] = torch.arange(len(listed.values)).to(options)
+            changed.append(
+                alternatives[alternatives[:, row, place] != options[row, place]]
+            )
+    swapped = torch.cat(changed)
+    if value.space.limits_lists:
+        swapped = swapped[value.space.satisfies(swapped).all(-1)]
+    return swapped
+
+
+def best_of_designs(
+    acquisition: AcquisitionFunction,
+    designs: Tensor,
+    size: int,
+    order: Order,
+    promising: Tensor | None = None,
+) -> Tensor | None:
+    """Finds the most valuable question of those that are first in an order.
+
+    Where questions are more than `MAX_QUESTIONS`, options are exchanged one at a time,
+    until none is worth more.
+
+    Args:
+        acquisition: Values options, ``batch_shape x size x d``.
+        designs: ``N x d``, of which the options are some.
+        size: Number of options.
+        order: The order of asking.
+        promising: Places of designs that are exchanged before all others.
+
+    Returns:
+        ``size x d``; None where no question can be asked.
+    """
+    if comb(len(designs), size) > MAX_QUESTIONS:
+        places = _by_exchange(acquisition, designs, size, order, promising)
+        return None if places is None else designs[places]
+    places = torch.tensor([*combinations(range(len(designs)), size)]).view(-1, size)
+    turns = in_portions(order, places)
+    if not bool(turns.isfinite().any()):
+        return None
+    places = places[turns == turns.min()]
+    values = in_portions(lambda part: acquisition(designs[part]), places)
+    return designs[places[values.argmax()]]
+
+
+def _by_exchange(
+    acquisition: AcquisitionFunction,
+    designs: Tensor,
+    size: int,
+    order: Order,
+    promising: Tensor | None,
+) -> Tensor | None:
+    """Exchanges one option at a time; gives the places of the best end, ``size``."""
+
+    def valued(places: Tensor, last: float) -> Tensor:
+        turns = in_portions(order, places)
+        values = in_portions(lambda part: acquisition(designs[part]), places)
+        return torch.where((turns <= last) & turns.isfinite(), values, -torch.inf)
+
+    draws = _distinct_draws(_STARTS, len(designs), size)
+    # Most ends are reached in two turns of each option.
+    restarts = min(max(_EXCHANGES // (2 * len(designs) * size), 1), _RESTARTS)
+    stages = [torch.arange(len(designs))]
+    if promising is not None and len(promising) < len(designs):
+        stages.insert(0, promising)
+    for last in (0.0, torch.inf):
+        values, best = valued(draws, last).topk(restarts)
+        ends = [*zip(values.tolist(), draws[best], strict=True)]
+        for stage in stages:
+            ends = [_exchanged(valued, *end, last, stage) for end in ends]
+        value, places = max(ends, key=lambda end: end[0])
+        if value > -torch.inf:
+            return places
+    return None
 
 
 def _exchanged(
-    valued: Callable[[Tensor], Tensor], value: Tensor, places: Tensor, number: int
-) -> tuple[Tensor, Tensor]:
-    """The end of exchanges of one place of a set, turn after turn, and its value."""
+    valued: Callable[[Tensor, float], Tensor],
+    value: float,
+    places: Tensor,
+    last: float,
+    stage: Tensor,
+) -> tuple[float, Tensor]:
+    """Exchanges options in turn for designs of a stage, until none is worth more."""
     turn, unchanged = 0, 0
     while unchanged < len(places):
-        alternatives = places.repeat(number, 1)
-        alternatives[:, turn] = torch.arange(number)
-        values = valued(alternatives)
+        alternatives = places.repeat(len(stage), 1)
+        alternatives[:, turn] = stage
+        values = valued(alternatives, last)
         best = int(values.argmax())
-        if bool(values[best] > value):
-            value, places, unchanged = values[best], alternatives[best], 0
+        if values[best] > value:
+            value, places, unchanged = float(values[best]), alternatives[best], 0
         turn, unchanged = (turn + 1) % len(places), unchanged + 1
     return value, places
+
+
+def _distinct_draws(number: int, population: int, size: int) -> Tensor:
+    """Draws sets of different places, ``number x size``, by Floyd's method."""
+    drawn = torch.empty(number, 0, dtype=torch.long)
+    for last in range(population - size, population):
+        place = torch.randint(last + 1, (number, 1))
+        repeated = (drawn == place).any(-1, keepdim=True)
+        drawn = torch.cat([drawn, torch.where(repeated, last, place)], dim=-1)
+    return drawn
+
+
+def in_portions(function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+    """Calls a function of ``n x ...`` without derivatives, for memory in portions."""
+    with torch.no_grad():
+        return torch.cat([function(part) for part in X.split(_CHUNK)])

@@ -16,12 +16,17 @@ from botorch.exceptions.warnings import InputDataWarning
 from pandas import NA, DataFrame, Series, read_csv
 
 from botorch_pref.ax.answers import Answer
-from botorch_pref.ax.given import finite_number, is_missing, written, wrong
 from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import KnownAnswers, record, taken
 from botorch_pref.ax.space.options import checked_options, own_design
+from botorch_pref.ax.user_values import (
+    argument_error,
+    finite_number,
+    is_missing,
+    quoted,
+)
 from botorch_pref.datasets.answer_files import read_duels
 from botorch_pref.datasets.tables import (
     AMBIGUOUS,
@@ -94,15 +99,19 @@ def record_table(
     labels = map(repr, table.index)
     records = zip(labels, table.to_dict("records"), strict=True)
     rows = [(f"Row {label} of {name}", row) for label, row in records]
-    read = _asked_of_options if _is_of_options(table) else _asked_of_duels
-    known = KnownAnswers(log)
+    questions_of = (
+        _questions_of_options if _is_of_options(table) else _questions_of_duels
+    )
+    earlier = KnownAnswers(log)
     design = _once_each(partial(own_design, log.space, log.catalogue))
-    answer = _once_each(lambda given: taken(log, *given))
-    for where, options, said, time in read(log, table, rows, items, from_file):
+    answer = _once_each(lambda size_and_fields: taken(log, *size_and_fields))
+    for row_name, options, fields, time in questions_of(
+        log, table, rows, items, from_file
+    ):
         designs = [_named(source, design, option) for source, option in options]
-        what = _named(where, answer, (len(designs), said))
-        _named(where, checked_options, designs)
-        _named(where, partial(record, log, designs, what, time), known)
+        parts = _named(row_name, answer, (len(designs), fields))
+        _named(row_name, checked_options, designs)
+        _named(row_name, partial(record, log, designs, parts, time), earlier)
 
 
 def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
@@ -121,40 +130,40 @@ def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
     return table
 
 
-def _named(where: str, check: Callable[[Any], T], given: Any) -> T:
+def _named(row_name: str, check: Callable[[Any], T], argument: Any) -> T:
     """The result of a check, whose error says where in a table it was."""
     try:
-        return check(given)
+        return check(argument)
     except ExperimentError as error:
-        raise ExperimentError(f"{where}: {error}") from error
+        raise ExperimentError(f"{row_name}: {error}") from error
 
 
 def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
     """A check that is made once of equal cells: many rows are about few designs."""
     checked: dict[object, T] = {}
 
-    def result(given: Any) -> T:
+    def result(argument: Any) -> T:
         try:
-            key = _hashable(given)
+            key = _hashable(argument)
             hash(key)
         # A cell may hold anything.
         except TypeError:
-            return check(given)
+            return check(argument)
         if key not in checked:
-            checked[key] = check(given)
+            checked[key] = check(argument)
         return checked[key]
 
     return result
 
 
-def _hashable(given: Any) -> object:
+def _hashable(value: Any) -> object:
     """What equal values of the same types have in common."""
-    if isinstance(given, dict):
-        return tuple(given), tuple(map(_hashable, given.values()))
-    if isinstance(given, tuple | list):
-        return tuple(map(_hashable, given))
+    if isinstance(value, dict):
+        return tuple(value), tuple(map(_hashable, value.values()))
+    if isinstance(value, tuple | list):
+        return tuple(map(_hashable, value))
     # True is 1 for Python, and no number for an experiment.
-    return type(given), given
+    return type(value), value
 
 
 def _is_of_options(table: DataFrame) -> bool:
@@ -168,16 +177,16 @@ def _with_points(
     parameters = log.space.parameters.items()
     kinds = {name: parameter.parameter_type for name, parameter in parameters}
     words = [name for name, kind in kinds.items() if kind is ParameterType.STRING]
-    whole = [name for name, kind in kinds.items() if kind is ParameterType.INT]
+    integer_names = [name for name, kind in kinds.items() if kind is ParameterType.INT]
     texts = {"rater", "note"}
     if _is_of_options(table):
         columns, of_ids = parameter_columns(kinds), {"name"}
         texts |= {columns[name] for name in words}
-        integers = {columns[name] for name in whole}
+        integers = {columns[name] for name in integer_names}
     else:
         of_ids = {*_SIDES}
         texts |= {f"{side}_{name}" for side in _SIDES for name in words}
-        integers = {f"{side}_{name}" for side in _SIDES for name in whole}
+        integers = {f"{side}_{name}" for side in _SIDES for name in integer_names}
     ids = set() if log.catalogue is None else {*log.catalogue.rows}
     if isinstance(items, DataFrame):
         ids = {*map(str, items.index)}
@@ -185,7 +194,7 @@ def _with_points(
     def pointed(column: Series[Any]) -> Series[Any]:
         if column.name in texts:
             return column
-        kept = ids if column.name in of_ids else ()
+        ids_kept = ids if column.name in of_ids else ()
         if column.name not in of_ids:
             cells = [*map(str, column)]
             if places := grouped(cells, separator, column.name in integers):
@@ -195,79 +204,91 @@ def _with_points(
                     f"{column.name!r}, which {AMBIGUOUS}."
                 )
         return column.map(
-            lambda cell: cell if cell in kept else decimal_point(cell, separator)
+            lambda cell: cell if cell in ids_kept else decimal_point(cell, separator)
         )
 
     return table.apply(pointed)
 
 
-def _asked_of_options(
+def _questions_of_options(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
     """The questions of a table with a row for each option."""
     if items is not None:
         raise ExperimentError("The answers have rows of options; leave out items.")
     columns = parameter_columns(log.space.parameters)
-    _check_known(table, [*_FIRST, *columns.values(), *_BESIDE])
+    _check_columns(table, [*_FIRST, *columns.values(), *_BESIDE])
     by_id = log.catalogue is not None and "name" in table.columns
     questions: dict[Any, list[Row]] = {}
-    for where, row in rows:
-        questions.setdefault(row["question"], []).append((where, row))
-    for number, found in questions.items():
-        named = f"{found[0][0]} (question {number!r})"
-        in_order = [found[i] for i in _order(named, "option", found)]
-        options = [
-            (at, row["name"] if by_id else _design(log, at, row, columns, from_file))
-            for at, row in in_order
+    for row_name, row in rows:
+        questions.setdefault(row["question"], []).append((row_name, row))
+    for number, option_rows in questions.items():
+        question_name = f"{option_rows[0][0]} (question {number!r})"
+        in_order = [
+            option_rows[i] for i in _order(question_name, "option", option_rows)
         ]
-        said, time = _said_of_options(named, in_order), _time(found[0][1].get("time"))
-        yield named, options, said, time
+        options = [
+            (
+                row_name,
+                row["name"]
+                if by_id
+                else _design(log, row_name, row, columns, from_file),
+            )
+            for row_name, row in in_order
+        ]
+        fields, time = (
+            _fields_of_options(question_name, in_order),
+            _time(option_rows[0][1].get("time")),
+        )
+        yield question_name, options, fields, time
 
 
-def _asked_of_duels(
+def _questions_of_duels(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
     """The questions of a table with a row for each duel."""
     _check_items(items)
-    known = [f"{side}_{name}" for side in _SIDES for name in log.space.parameters]
+    columns = [f"{side}_{name}" for side in _SIDES for name in log.space.parameters]
     by_name = items is not None or log.catalogue is not None
     if by_name:
-        known = [*_SIDES]
+        columns = [*_SIDES]
         if missing := [side for side in _SIDES if side not in table.columns]:
             raise ExperimentError(
                 f"The answers have no column {', '.join(missing)}, but "
                 f"{', '.join(map(str, table.columns))}; add it."
             )
     instead = "" if by_name else ", or winner and loser with items="
-    if not by_name and not {*known} & {*table.columns}:
+    if not by_name and not {*columns} & {*table.columns}:
         raise ExperimentError(
-            f"The answers have the columns {', '.join(map(written, table.columns))}, "
-            f"and none with a parameter; there can be {', '.join(known)}{instead}."
+            f"The answers have the columns {', '.join(map(quoted, table.columns))}, "
+            f"and none with a parameter; there can be {', '.join(columns)}{instead}."
         )
-    _check_known(table, [*known, "tie", *_CIRCUMSTANCES], instead)
+    _check_columns(table, [*columns, "tie", *_CIRCUMSTANCES], instead)
     # A file has the names of items as texts.
     designs = {
         str(label) if from_file else label: {str(n): value for n, value in row.items()}
         for label, row in (items.iterrows() if isinstance(items, DataFrame) else ())
     }
 
-    def option(where: str, row: Mapping[Hashable, Any], side: str) -> Any:
+    def option(row_name: str, row: Mapping[Hashable, Any], side: str) -> Any:
         if not by_name:
             columns = {name: f"{side}_{name}" for name in log.space.parameters}
-            return _design(log, where, row, columns, from_file)
+            return _design(log, row_name, row, columns, from_file)
         if items is None:
             return row[side]
         if row[side] not in designs:
             raise ExperimentError(
-                f"{where} has the {side} {row[side]!r}, which is no item; give a name "
-                "of the index of items."
+                f"{row_name} has the {side} {row[side]!r}, which is no item; give a "
+                "name of the index of items."
             )
         return designs[row[side]]
 
-    for where, row in rows:
-        options = [(f"{where} ({side})", option(where, row, side)) for side in _SIDES]
-        said = {"tie": True} if _truth(where, row, "tie") else {"winner": 0}
-        yield where, options, {**said, **_circumstances(row)}, None
+    for row_name, row in rows:
+        options = [
+            (f"{row_name} ({side})", option(row_name, row, side)) for side in _SIDES
+        ]
+        fields = {"tie": True} if _truth(row_name, row, "tie") else {"winner": 0}
+        yield row_name, options, {**fields, **_circumstances(row)}, None
 
 
 def _check_items(items: object) -> None:
@@ -308,28 +329,30 @@ def csv_table(text: str) -> DataFrame:
         skiprows=above,
     )
     names, *rows = table.to_numpy().tolist()
-    found = {number: row for number, row in enumerate(rows, 2 + above) if any(row)}
-    return DataFrame([*found.values()], index=[*found], columns=names, dtype=object)
+    filled = {number: row for number, row in enumerate(rows, 2 + above) if any(row)}
+    return DataFrame([*filled.values()], index=[*filled], columns=names, dtype=object)
 
 
 def csv_content(table: DataFrame) -> bytes:
     """Content of a CSV file with a table."""
     # Unquoted, separators in names could outnumber the commas, see `separator_of`.
-    has_others = any({*";\t"} & {*str(name)} for name in table.columns)
-    quoting: Any = csv.QUOTE_ALL if has_others else csv.QUOTE_MINIMAL
+    has_separators = any({*";\t"} & {*str(name)} for name in table.columns)
+    quoting: Any = csv.QUOTE_ALL if has_separators else csv.QUOTE_MINIMAL
     # A cell that has either half of this end of a line is quoted.
     text: str = table.to_csv(index=False, lineterminator="\r\n", quoting=quoting)
     return text.encode()
 
 
-def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> None:
+def _check_columns(
+    table: DataFrame, columns_read: Sequence[str], instead: str = ""
+) -> None:
     columns = [*table.columns]
-    if unread := [column for column in columns if column not in known]:
-        more = f" and {len(unread) - 10} more" if len(unread) > 10 else ""
+    if unread := [column for column in columns if column not in columns_read]:
+        remainder = f" and {len(unread) - 10} more" if len(unread) > 10 else ""
         warn_caller(
             f"Columns of the answers that were not read: "
-            f"{', '.join(map(written, unread[:10]))}{more}. There can be "
-            f"{', '.join(known)}{instead}.",
+            f"{', '.join(map(quoted, unread[:10]))}{remainder}. There can be "
+            f"{', '.join(columns_read)}{instead}.",
             InputDataWarning,
         )
     if len(set(columns)) < len(columns):
@@ -339,22 +362,22 @@ def _check_known(table: DataFrame, known: Sequence[str], instead: str = "") -> N
 
 
 def parameter_columns(
-    names: Collection[str], own: Collection[str] = (*_FIRST, *_BESIDE)
+    names: Collection[str], reserved: Collection[str] = (*_FIRST, *_BESIDE)
 ) -> dict[str, str]:
     """The column of each parameter in a table that has columns of its ``own``."""
     columns = {}
     for name in names:
-        column, taken = name, {*own}
-        while column in taken:
+        column, used = name, {*reserved}
+        while column in used:
             column += "_parameter"
-            taken |= {*names}
+            used |= {*names}
         columns[name] = column
     return columns
 
 
 def _design(
     log: Log,
-    where: str,
+    row_name: str,
     row: Mapping[Hashable, Any],
     columns: Mapping[str, str],
     from_file: bool,
@@ -363,11 +386,11 @@ def _design(
 
     Cells of a file are texts of values; empty ones are none unless texts are values.
     """
-    found = {name: row[column] for name, column in columns.items() if column in row}
+    cells = {name: row[column] for name, column in columns.items() if column in row}
     if not from_file:
-        return found
+        return cells
     design: dict[str, Any] = {}
-    for name, cell in found.items():
+    for name, cell in cells.items():
         kind = log.space.parameters[name].parameter_type
         if kind is ParameterType.STRING:
             design[name] = cell
@@ -376,7 +399,9 @@ def _design(
             design[name] = TRUTHS.get(cell.lower()) if of_bool else _number(cell)
             if design[name] is None:
                 wanted = "true or false" if of_bool else "a number"
-                raise wrong(f"{where}, column {columns[name]},", cell, wanted)
+                raise argument_error(
+                    f"{row_name}, column {columns[name]},", cell, wanted
+                )
     return design
 
 
@@ -390,20 +415,20 @@ def _number(text: str) -> int | float | None:
 
 def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     """Rater, note, seconds and count of a row, where they are there."""
-    known = {n: row[n] for n in _CIRCUMSTANCES if not _is_empty(row.get(n))}
-    rater = known.get("rater")
+    stated = {n: row[n] for n in _CIRCUMSTANCES if not _is_empty(row.get(n))}
+    rater = stated.get("rater")
     if rater is not None:
         # A column of numbers with gaps has made a fraction of a whole one.
-        whole = isinstance(rater, float) and rater.is_integer()
-        known["rater"] = str(int(rater) if whole else rater)
+        is_integer = isinstance(rater, float) and rater.is_integer()
+        stated["rater"] = str(int(rater) if is_integer else rater)
     for name in ("seconds", "count"):
-        cell = known.get(name)
+        cell = stated.get(name)
         if isinstance(cell, str) and (number := _number(cell)) is not None:
-            known[name] = number
+            stated[name] = number
     # A column of whole numbers with gaps is one of fractions.
-    if isinstance(known.get("count"), float) and known["count"].is_integer():
-        known["count"] = int(known["count"])
-    return known
+    if isinstance(stated.get("count"), float) and stated["count"].is_integer():
+        stated["count"] = int(stated["count"])
+    return stated
 
 
 def _time(cell: object) -> str | None:
@@ -423,75 +448,76 @@ def _is_empty(cell: Any) -> bool:
     return is_missing(cell) or (isinstance(cell, str) and cell == "")
 
 
-def _truth(where: str, row: Mapping[Hashable, Any], column: str) -> bool:
+def _truth(row_name: str, row: Mapping[Hashable, Any], column: str) -> bool:
     cell = row.get(column)
     if _is_empty(cell):
         return False
-    known = TRUTHS.get(cell.lower()) if isinstance(cell, str) else cell
-    if known not in (False, True):
+    truth = TRUTHS.get(cell.lower()) if isinstance(cell, str) else cell
+    if truth not in (False, True):
         raise ExperimentError(
-            f"{where} has the {column} {written(cell)}; give True or False."
+            f"{row_name} has the {column} {quoted(cell)}; give True or False."
         )
-    return bool(known)
+    return bool(truth)
 
 
-def _said_of_options(where: str, rows: Sequence[Row]) -> dict[str, Any]:
+def _fields_of_options(row_name: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Fields of `Answer` and circumstances by the rows of a question."""
     for column in (*_CIRCUMSTANCES, "cannot_compare"):
         cells = [row.get(column) for _, row in rows]
         if len({"" if _is_empty(cell) else str(cell) for cell in cells}) > 1:
             raise ExperimentError(
-                f"{where} and the next have the {column} {written(cells)}; give all "
+                f"{row_name} and the next have the {column} {quoted(cells)}; give all "
                 "options of the question the same."
             )
     first = rows[0][1]
-    said = _circumstances(first)
+    fields = _circumstances(first)
     valid = _numbers(_KIND_COLUMNS[INVALID], rows)
     failed = [place for place, value in valid.items() if value == 0]
-    shown = ShownOptions(len(rows), failed)
+    shown_options = ShownOptions(len(rows), failed)
     for kind, column in _KIND_COLUMNS.items():
         values = _numbers(column, rows)
         if not values:
             continue
-        said[kind.field] = kind.said_by(values, shown)
-        if kind.encode(said[kind.field], shown) != values:
+        fields[kind.field] = kind.said_by(values, shown_options)
+        if kind.encode(fields[kind.field], shown_options) != values:
             raise ExperimentError(
-                f"{where} and the next have the {column} {[*values.values()]}, which "
-                "no answer gives to its options; answers() shows what answers give."
+                f"{row_name} and the next have the {column} {[*values.values()]}, "
+                "which no answer gives to its options; answers() shows what answers "
+                "give."
             )
-    if _truth(where, first, "cannot_compare"):
-        said["cannot_compare"] = True
+    if _truth(row_name, first, "cannot_compare"):
+        fields["cannot_compare"] = True
     if any(not _is_empty(row.get("shown")) for _, row in rows):
-        said["order"] = _order(where, "shown", rows)
-    return said
+        fields["order"] = _order(row_name, "shown", rows)
+    return fields
 
 
-def _order(where: str, column: str, rows: Sequence[Row]) -> list[int]:
+def _order(row_name: str, column: str, rows: Sequence[Row]) -> list[int]:
     """The places of rows in the order of a column that counts them."""
-    found = _numbers(column, rows)
-    if sorted(found.values()) != [*range(len(rows))]:
+    numbers = _numbers(column, rows)
+    if sorted(numbers.values()) != [*range(len(rows))]:
         raise ExperimentError(
-            f"{where} and the next have the {column} {[*found.values()]}; count the "
-            "options of a question from 0, and give each question a number of its own "
-            "where tables were put together."
+            f"{row_name} and the next have the {column} {[*numbers.values()]}; count "
+            "the options of a question from 0, and give each question a number of its "
+            "own where tables were put together."
         )
-    return sorted(found, key=found.__getitem__)
+    return sorted(numbers, key=numbers.__getitem__)
 
 
 def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
     """The numbers of a column, by the place of the row, as far as there are any."""
-    found = {}
-    for place, (where, row) in enumerate(rows):
+    numbers = {}
+    for place, (row_name, row) in enumerate(rows):
         cell = row.get(column)
         if not _is_empty(cell):
             number = finite_number(_number(cell) if isinstance(cell, str) else cell)
             if number is None:
                 raise ExperimentError(
-                    f"{where} has the {column} {written(cell)}; give a number, or "
+                    f"{row_name} has the {column} {quoted(cell)}; give a number, or "
                     "nothing."
                 )
-            found[place] = number
-    return found
+            numbers[place] = number
+    return numbers
 
 
 def answer_table(log: Log) -> DataFrame:
@@ -510,10 +536,10 @@ def answer_table(log: Log) -> DataFrame:
     """
     columns, rows = parameter_columns(log.space.parameters), []
     for question in log.questions:
-        told, order = question.standing, question.display
-        if told is None:
+        answer, order = question.standing, question.display
+        if answer is None:
             continue
-        values = Answer(**told.said).rows(len(question.options))
+        values = Answer(**answer.fields).rows(len(question.options))
         rows += [
             {
                 "question": question.index,
@@ -521,11 +547,11 @@ def answer_table(log: Log) -> DataFrame:
                 "name": option.name,
                 **{columns[name]: v for name, v in option.parameters.items()},
                 "chosen_by": question.asked["chosen_by"],
-                **{name: told.what.get(name) for name in _CIRCUMSTANCES},
-                "count": told.count,
+                **{name: answer.what.get(name) for name in _CIRCUMSTANCES},
+                "count": answer.count,
                 "shown": None if order is None else order.index(place),
-                "time": told.time,
-                "cannot_compare": told.what.get("cannot_compare", False),
+                "time": answer.time,
+                "cannot_compare": answer.what.get("cannot_compare", False),
                 **{
                     column: values.get(kind.metric, {}).get(place)
                     for kind, column in _KIND_COLUMNS.items()

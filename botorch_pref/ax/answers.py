@@ -11,14 +11,6 @@ from unicodedata import normalize
 import torch
 from botorch.utils.transforms import is_fully_bayesian
 
-from botorch_pref.ax.given import (
-    TEXT,
-    finite_number,
-    given_integer,
-    given_truth,
-    is_text,
-    wrong,
-)
 from botorch_pref.ax.kinds import (
     COMPARING,
     INVALID,
@@ -35,6 +27,14 @@ from botorch_pref.ax.kinds import (
 )
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.user_values import (
+    TEXT,
+    argument_error,
+    checked_integer,
+    checked_truth,
+    finite_number,
+    is_text,
+)
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.data import FeedbackDataset
 
@@ -76,10 +76,12 @@ class Answer:
     ratings: tuple[float | None, ...] | None = None
     levels: tuple[int | None, ...] | None = None
 
-    def given(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The fields that say something, by name, as JSON keeps them."""
-        said = {k: v for k, v in vars(self).items() if v is not None and v is not False}
-        return {k: _listed(v) for k, v in said.items()}
+        fields = {
+            k: v for k, v in vars(self).items() if v is not None and v is not False
+        }
+        return {k: _listed(v) for k, v in fields.items()}
 
     def rows(self, num_options: int) -> dict[str, Values]:
         """The answer as data of metrics.
@@ -87,9 +89,9 @@ class Answer:
         Returns:
             For each metric of `KINDS` that it gives data to, its values by option.
         """
-        shown, said = ShownOptions(num_options, self.invalid or ()), self.given()
-        told = [kind for kind in KINDS if kind.field in said]
-        return {kind.metric: kind.encode(said[kind.field], shown) for kind in told}
+        options, fields = ShownOptions(num_options, self.invalid or ()), self.to_json()
+        kinds = [kind for kind in KINDS if kind.field in fields]
+        return {kind.metric: kind.encode(fields[kind.field], options) for kind in kinds}
 
 
 def _listed(value: Any) -> Any:
@@ -101,39 +103,39 @@ _ANY = ", ".join(_NAMES)
 _NOTHING_TO_SAY = "cannot_compare"
 
 
-def checked_answer(num_options: int, num_levels: int | None, **said: Any) -> Answer:
+def checked_answer(num_options: int, num_levels: int | None, **fields: Any) -> Answer:
     """An answer about ``num_options`` options, checked.
 
     Two ways to say the same give equal answers: the best of two is the winner, and so
     is the first of a ranking of two.
     """
-    said = {k: v for k, v in said.items() if v is not None}
-    if unknown := ", ".join(sorted(said.keys() - {*_NAMES})):
+    fields = {k: v for k, v in fields.items() if v is not None}
+    if unknown := ", ".join(sorted(fields.keys() - {*_NAMES})):
         raise ExperimentError(f"An answer has no {unknown}; say one of {_ANY}.")
     # These say nothing if they are false.
-    for name in {"tie", _NOTHING_TO_SAY} & said.keys():
-        if not given_truth(name, said[name]):
-            del said[name]
+    for name in {"tie", _NOTHING_TO_SAY} & fields.keys():
+        if not checked_truth(name, fields[name]):
+            del fields[name]
     comparing = (*(kind.field for kind in COMPARING), _NOTHING_TO_SAY)
-    relations = [name for name in comparing if name in said]
+    relations = [name for name in comparing if name in fields]
     if len(relations) > 1:
         raise ExperimentError(f"The answer says {' and '.join(relations)}; give one.")
-    if not said:
+    if not fields:
         raise ExperimentError(f"The answer says nothing; give one of {_ANY}.")
     checked: dict[str, Any] = {}
-    if _NOTHING_TO_SAY in said:
-        if len(said) > 1:
+    if _NOTHING_TO_SAY in fields:
+        if len(fields) > 1:
             raise ExperimentError(
                 f"{_NOTHING_TO_SAY} says that there is nothing to say; leave out "
-                f"{', '.join(sorted(said.keys() - {_NOTHING_TO_SAY}))}, or it."
+                f"{', '.join(sorted(fields.keys() - {_NOTHING_TO_SAY}))}, or it."
             )
         checked[_NOTHING_TO_SAY] = True
-    shown = ShownOptions(num_options, num_levels=num_levels)
+    options = ShownOptions(num_options, num_levels=num_levels)
     # What failed is not compared.
     for kind in (INVALID, *KINDS):
-        if kind.field in said and kind.field not in checked:
-            checked |= kind.checked(said[kind.field], shown)
-            shown = replace(shown, invalid=checked.get(INVALID.field, ()))
+        if kind.field in fields and kind.field not in checked:
+            checked |= kind.checked(fields[kind.field], options)
+            options = replace(options, invalid=checked.get(INVALID.field, ()))
     return Answer(**checked)
 
 
@@ -146,15 +148,15 @@ _MOST_TIMES = 2**53
 """Double precision, in which counts are multiplied, has no larger whole numbers."""
 
 
-def checked_told(
-    num_options: int, num_levels: int | None, given: Mapping[str, Any]
+def checked_parts(
+    num_options: int, num_levels: int | None, fields: Mapping[str, Any]
 ) -> tuple[Answer, dict[str, Any]]:
     """An answer, and those of its circumstances that are known, as JSON keeps them.
 
     ``given`` has the fields of both.
     """
-    said = {k: v for k, v in given.items() if k not in CIRCUMSTANCES}
-    rater, note, seconds, order, count = map(given.get, CIRCUMSTANCES)
+    answer_fields = {k: v for k, v in fields.items() if k not in CIRCUMSTANCES}
+    rater, note, seconds, order, count = map(fields.get, CIRCUMSTANCES)
     if order is not None:
         places = range(num_options)
         order = [*ShownOptions(num_options).places("order", order, places)]
@@ -163,28 +165,32 @@ def checked_told(
                 f"order is {order}; name each of the {num_options} options."
             )
     if note is not None and not is_text(note):
-        raise wrong("note", note, f"{TEXT}, or leave it out")
+        raise argument_error("note", note, f"{TEXT}, or leave it out")
     if seconds is not None:
         took = finite_number(seconds)
         if took is None or took < 0:
-            raise wrong("seconds", seconds, "how many the answer took, 0 or more")
+            raise argument_error(
+                "seconds", seconds, "how many the answer took, 0 or more"
+            )
         seconds = took
     if count is not None:
-        count = given_integer("count", count, 1, _MOST_TIMES)
+        count = checked_integer("count", count, 1, _MOST_TIMES)
     times = None if count == 1 else count
-    known = (checked_rater(rater), note or None, seconds, order, times)
-    around = {k: v for k, v in zip(CIRCUMSTANCES, known, strict=True) if v is not None}
-    return checked_answer(num_options, num_levels, **said), around
+    circumstances = (checked_rater(rater), note or None, seconds, order, times)
+    stated = {
+        k: v for k, v in zip(CIRCUMSTANCES, circumstances, strict=True) if v is not None
+    }
+    return checked_answer(num_options, num_levels, **answer_fields), stated
 
 
-def checked_rater(given: object) -> str | None:
+def checked_rater(name: object) -> str | None:
     """The name of a rater, with single blanks; None for nobody in particular."""
-    if given is None:
+    if name is None:
         return None
-    if not isinstance(given, str) or not is_text(given) or not given.strip():
-        raise wrong("rater", given, f"a name, {TEXT}, or leave it out")
+    if not isinstance(name, str) or not is_text(name) or not name.strip():
+        raise argument_error("rater", name, f"a name, {TEXT}, or leave it out")
     # Phones and tables differ in how they write an accent, and names in their blanks.
-    return " ".join(normalize("NFC", given).split())
+    return " ".join(normalize("NFC", name).split())
 
 
 _TAKEN: set[tuple[str, ...]] = set()
@@ -202,22 +208,24 @@ def check_taken(
     """
     rows = answer.rows(num_options)
     biased = settings.position_bias
-    known = settings.model, settings.model_options
-    key = json.dumps([*known, num_options, num_levels, biased])
+    names = settings.model, settings.model_options
+    key = json.dumps([*names, num_options, num_levels, biased])
     kinds = (key, *sorted(rows), *sorted(told_kinds(rows)))
     if not rows or kinds in _TAKEN:
         return
-    at = {place: position(place, num_options) for place in range(num_options)}
-    told: dict[Answered, Mapping[str, Values]] = {(0, None): rows}
+    positions_by_place = {
+        place: position(place, num_options) for place in range(num_options)
+    }
+    answers: dict[Answered, Mapping[str, Values]] = {(0, None): rows}
     if TIE.metric in told_kinds(rows):
         # A tie threshold is learned from the first duel on that is decided.
-        told[1, None] = {WINNER.metric: {0: 1.0, 1: 0.0}}
-    positions = dict.fromkeys(told, at) if biased else None
-    blocks = feedback_blocks(told, num_levels, positions)
+        answers[1, None] = {WINNER.metric: {0: 1.0, 1: 0.0}}
+    positions = dict.fromkeys(answers, positions_by_place) if biased else None
+    blocks = feedback_blocks(answers, num_levels, positions)
     if biased and any(b.relative and b.covariates is None for b in blocks):
         raise ExperimentError(
-            f"What position_bias adds to {answer.given()} is not known; say who wins, "
-            "a tie, the best or a ranking, or create an experiment without it."
+            f"What position_bias adds to {answer.to_json()} is not known; say who "
+            "wins, a tie, the best or a ranking, or create an experiment without it."
         )
     # Where the options are does not matter.
     points = torch.linspace(0, 1, num_options, dtype=torch.float64).unsqueeze(-1)
@@ -237,7 +245,7 @@ def check_taken(
         # A model can refuse options of another in any way.
         raise ExperimentError(
             f"{settings.model} with model_options={settings.model_options!r} does not "
-            f"take {answer.given()}: {error} In an experiment, name the model in "
+            f"take {answer.to_json()}: {error} In an experiment, name the model in "
             "model= and likelihoods in model_options={'likelihood': ...}."
         ) from error
     _TAKEN.add(kinds)

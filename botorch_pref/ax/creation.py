@@ -20,7 +20,7 @@ from botorch_pref.ax.generation.asking import next_options
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.settings import SHORT_WALKS, ParameterConfig, Settings
+from botorch_pref.ax.settings import ParameterConfig, Settings
 from botorch_pref.ax.space.constraints import shown_constraint
 from botorch_pref.ax.space.options import can_differ, catalogue_parameters
 from botorch_pref.errors import ExperimentError
@@ -36,8 +36,6 @@ def new_log(
     catalogue: DataFrame | None,
 ) -> Log:
     """The log of a new experiment, see `PreferenceExperiment.create`."""
-    if parameter_constraints:
-        settings.setdefault("optimizer_options", SHORT_WALKS)
     rows = None
     if catalogue is not None:
         if parameters is not None or parameter_constraints:
@@ -91,7 +89,6 @@ _OPTIMIZER = [
     "options",
     "raw_samples",
     "retry_on_optimization_warning",
-    "sequential",
     "timeout_sec",
 ]
 """What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""

@@ -24,9 +24,9 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.utils.common.constants import Keys
 
-from botorch_pref.ax.given import wrong
 from botorch_pref.ax.settings import ParameterConfig
 from botorch_pref.ax.space.constraints import LinearConstraint
+from botorch_pref.ax.user_values import argument_error
 from botorch_pref.errors import ExperimentError
 
 _TYPES: dict[ParameterType, Any] = {
@@ -55,7 +55,7 @@ def ax_experiment(source: object) -> Experiment:
             ) from error
     if isinstance(source, Experiment):
         return source
-    raise wrong("experiment", source, "Ax's Experiment or Client")
+    raise argument_error("experiment", source, "Ax's Experiment or Client")
 
 
 def parameter_configs(space: SearchSpace) -> list[ParameterConfig]:
@@ -129,10 +129,10 @@ def comparisons(experiment: Experiment) -> list[Comparison]:
     for trial, rows in answered.groupby("trial_index"):
         values = rows.sort_values("mean", ascending=False)
         if values["mean"].tolist() != [1.0, 0.0]:
-            said = dict(zip(rows["arm_name"], rows["mean"], strict=True))
+            values_of_arms = dict(zip(rows["arm_name"], rows["mean"], strict=True))
             raise ExperimentError(
-                f"Trial {trial} has {said} as {name}; it needs a 1 for the preferred "
-                "one of two arms and a 0 for the other."
+                f"Trial {trial} has {values_of_arms} as {name}; it needs a 1 for the "
+                "preferred one of two arms and a 0 for the other."
             )
         pairs.append(Comparison(*(arms[arm].parameters for arm in values["arm_name"])))
     return pairs

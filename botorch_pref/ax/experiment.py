@@ -22,7 +22,6 @@ from botorch_pref.ax.client import PreferenceClient
 from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.given import given_integer, given_path, given_truth, wrong
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
@@ -30,6 +29,12 @@ from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.settings import ParameterConfig, check_with_parameters
 from botorch_pref.ax.space.options import own_design, own_options
+from botorch_pref.ax.user_values import (
+    argument_error,
+    checked_integer,
+    checked_path,
+    checked_truth,
+)
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 
@@ -43,12 +48,12 @@ class PreferenceExperiment:
     others, wait for each other.
 
     Args:
-        kept: The log, as it is kept.
+        stored: The log, as it is kept.
     """
 
-    def __init__(self, kept: KeptLog) -> None:
-        self._kept = kept
-        self.settings = kept.log.settings
+    def __init__(self, stored: KeptLog) -> None:
+        self._kept = stored
+        self.settings = stored.log.settings
 
     @classmethod
     @one_at_a_time
@@ -128,8 +133,8 @@ class PreferenceExperiment:
         created = cls._created(log, storage)
         for pair in answered:
             created.record(pair, winner=0)
-        others = existing.uncompared_designs(source, answered)
-        for group in existing.in_groups(others, created.default_size):
+        uncompared = existing.uncompared_designs(source, answered)
+        for group in existing.in_groups(uncompared, created.default_size):
             created.ask(options=group)
         return created
 
@@ -165,7 +170,7 @@ class PreferenceExperiment:
         """
         register_classes()
         space = (parameters, parameter_constraints)
-        read_only = given_truth("read_only", read_only)
+        read_only = checked_truth("read_only", read_only)
         return cls(KeptLog.opened(LogStore(storage), name, *space, read_only))
 
     @classmethod
@@ -185,7 +190,9 @@ class PreferenceExperiment:
                 experiment already.
         """
         register_classes()
-        return cls._created(exchange.read_file(given_path("path", path), name), storage)
+        return cls._created(
+            exchange.read_file(checked_path("path", path), name), storage
+        )
 
     @one_at_a_time
     def __repr__(self) -> str:
@@ -232,7 +239,11 @@ class PreferenceExperiment:
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
         log = self.log
-        return [Question.of_logged(log, one) for one in log.questions if one.pending]
+        return [
+            Question.of_logged(log, logged)
+            for logged in log.questions
+            if logged.pending
+        ]
 
     def question(self, index: int) -> Question:
         """A question that was asked, answered or not.
@@ -246,7 +257,7 @@ class PreferenceExperiment:
     @property
     def num_answers(self) -> int:
         """Number of answers that stand, each as often as it was given."""
-        return sum(told.count for told in self.log.answers())
+        return sum(answer.count for answer in self.log.answers())
 
     @property
     def version(self) -> str:
@@ -308,11 +319,11 @@ class PreferenceExperiment:
                 not have those that were given; or the model takes no positions, or
                 nothing can move along a line.
         """
-        line = given_truth("line", line)
+        line = checked_truth("line", line)
         if line and size not in (None, 2):
             raise ExperimentError(f"size is {size}; a line has two ends, leave it out.")
         if size is not None:
-            size = given_integer("size", size, 2, telling.MOST_OPTIONS)
+            size = checked_integer("size", size, 2, telling.MOST_OPTIONS)
         rater = checked_rater(rater)
         # Choosing takes seconds, which are not spent on what cannot be kept.
         self._kept.check_writable()
@@ -340,7 +351,7 @@ class PreferenceExperiment:
         with self._kept.change() as log:
             before = len(log.questions)
             change(log)
-        return [Question.of_logged(log, asked) for asked in log.questions[before:]]
+        return [Question.of_logged(log, logged) for logged in log.questions[before:]]
 
     @one_at_a_time
     def tell(
@@ -351,7 +362,7 @@ class PreferenceExperiment:
         note: str | None = None,
         seconds: float | None = None,
         order: Sequence[int] | None = None,
-        **said: Any,
+        **fields: Any,
     ) -> None:
         """Keeps what the person said; telling the same again changes nothing.
 
@@ -361,8 +372,8 @@ class PreferenceExperiment:
             note: A text to keep with the answer.
             seconds: How long it took.
             order: The options as they were on display, where that is not the order of
-                the question, by which ``said`` counts.
-            said: See `Answer`; options are counted from 0.
+                the question, by which ``fields`` count.
+            fields: See `Answer`; options are counted from 0.
 
         Raises:
             ExperimentError: There is no such question, it has another answer already
@@ -371,8 +382,8 @@ class PreferenceExperiment:
         """
         around = {"rater": rater, "note": note, "seconds": seconds, "order": order}
         with self._kept.change() as log:
-            asked = telling.asked_question(log, question)
-            telling.tell(log, asked, {**said, **around})
+            logged = telling.asked_question(log, question)
+            telling.tell(log, logged, {**fields, **around})
 
     @one_at_a_time
     def record(
@@ -380,22 +391,22 @@ class PreferenceExperiment:
         options: Sequence[Mapping[str, Any]],
         *,
         rater: str | None = None,
-        **said: Any,
+        **fields: Any,
     ) -> Question:
         """Keeps an answer that was given elsewhere, and returns its question.
 
         Args:
             options: What was compared, two designs or more, see `ask`.
             rater: The name of who answered.
-            said: See `tell`; and ``count``, how often the answer was given.
+            fields: See `tell`; and ``count``, how often the answer was given.
 
         Raises:
             ExperimentError: The search space does not have these designs, or this
                 cannot be an answer about them.
         """
         designs = own_options(self.log.space, self.log.catalogue, options)
-        what = telling.taken(self.log, len(designs), {"rater": rater, **said})
-        return self._added(lambda log: telling.record(log, designs, what))[0]
+        answer = telling.taken(self.log, len(designs), {"rater": rater, **fields})
+        return self._added(lambda log: telling.record(log, designs, answer))[0]
 
     @one_at_a_time
     def record_table(
@@ -445,10 +456,10 @@ class PreferenceExperiment:
             if question is not None:
                 undone = telling.asked_question(log, question).standing
             if undone is None or rater not in (None, undone.rater):
-                of = "" if rater is None else f" of {rater!r}"
-                to = "" if question is None else " to this question"
+                of_rater = "" if rater is None else f" of {rater!r}"
+                to_question = "" if question is None else " to this question"
                 raise ExperimentError(
-                    f"There is no answer{of}{to} that could be undone."
+                    f"There is no answer{of_rater}{to_question} that could be undone."
                 )
             log.add(undone.question, UNDONE)
         return self.question(undone.question)
@@ -461,9 +472,9 @@ class PreferenceExperiment:
             ExperimentError: There is no such question.
         """
         with self._kept.change() as log:
-            asked = telling.asked_question(log, question)
-            if not asked.withdrawn:
-                log.add(asked.index, WITHDRAWN)
+            logged = telling.asked_question(log, question)
+            if not logged.withdrawn:
+                log.add(logged.index, WITHDRAWN)
 
     @one_at_a_time
     def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
@@ -481,7 +492,7 @@ class PreferenceExperiment:
             ExperimentError: There is no answer yet, or none of that rater, or the
                 answers of all are pooled.
         """
-        anywhere = given_truth("anywhere", anywhere)
+        anywhere = checked_truth("anywhere", anywhere)
         adapter = self.fitted_adapter(rater=rater)
         best = reporting.best_shown(adapter)
         if anywhere:
@@ -511,11 +522,11 @@ class PreferenceExperiment:
                 `recommend` says.
         """
         space, catalogue = self.log.space, self.log.catalogue
-        given: object = designs
-        if not isinstance(given, Sequence) or isinstance(given, str):
-            raise wrong("designs", given, "a list of designs")
-        known = [own_design(space, catalogue, design) for design in given]
-        return reporting.predictions(self.fitted_adapter(rater=rater), known)
+        listing: object = designs
+        if not isinstance(listing, Sequence) or isinstance(listing, str):
+            raise argument_error("designs", listing, "a list of designs")
+        checked = [own_design(space, catalogue, design) for design in listing]
+        return reporting.predictions(self.fitted_adapter(rater=rater), checked)
 
     @one_at_a_time
     def report(self) -> reporting.Report:
@@ -553,8 +564,8 @@ class PreferenceExperiment:
     @property
     def generation_strategy(self) -> GenerationStrategy:
         """Ax's generation strategy, which chooses the next question for Ax."""
-        known = self.settings, self.log.position, self.default_size
-        return asking.preference_generation_strategy(*known)
+        choices = self.settings, self.log.position, self.default_size
+        return asking.preference_generation_strategy(*choices)
 
     @one_at_a_time
     def client(self) -> Client:
@@ -576,7 +587,7 @@ class PreferenceExperiment:
         Raises:
             StorageError: It cannot be written; what was there stays.
         """
-        replace_file(given_path("path", path), csv_content(self.answers()))
+        replace_file(checked_path("path", path), csv_content(self.answers()))
 
     @one_at_a_time
     def write_json(self, path: str | Path) -> None:
@@ -584,7 +595,7 @@ class PreferenceExperiment:
 
         See `write_answers`.
         """
-        exchange.write_json(self.log, given_path("path", path))
+        exchange.write_json(self.log, checked_path("path", path))
 
     @one_at_a_time
     def save_to_ax(self, place: str | Path) -> None:
@@ -600,7 +611,7 @@ class PreferenceExperiment:
             StorageError: It cannot be written, or the database has an experiment of
                 that name.
         """
-        given_path("place", place)
+        checked_path("place", place)
         exchange.save_to_ax(self.experiment, str(place))
 
     @one_at_a_time

@@ -176,6 +176,6 @@ def checked_log(store: LogStore, name: str) -> Log:
         log.append_stored(rows, record["events"])
     # Data that are damaged fail in all kinds of ways.
     except Exception as error:
-        said = str(error) if isinstance(error, BotorchPrefError) else repr(error)
-        raise StorageError(f"{name!r} cannot be read: {said}") from error
+        reason = str(error) if isinstance(error, BotorchPrefError) else repr(error)
+        raise StorageError(f"{name!r} cannot be read: {reason}") from error
     return log

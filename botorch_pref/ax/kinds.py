@@ -21,7 +21,7 @@ from pandas.api.types import is_integer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from botorch_pref.ax.given import finite_number, written, wrong
+from botorch_pref.ax.user_values import argument_error, finite_number, quoted
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import (
     Choices,
@@ -91,7 +91,7 @@ class ShownOptions:
     ) -> tuple[int, ...]:
         """Places of options, each of which is allowed and named once."""
         if isinstance(places, str) or not isinstance(places, Sequence):
-            raise wrong(field, places, "a list of options, counted from 0")
+            raise argument_error(field, places, "a list of options, counted from 0")
         for place in places:
             if is_integer(place) and int(place) in self.invalid:
                 raise ExperimentError(
@@ -100,7 +100,7 @@ class ShownOptions:
                 )
             if not is_integer(place) or place not in allowed:
                 raise ExperimentError(
-                    f"{field} names option {written(place)}, which is not one of "
+                    f"{field} names option {quoted(place)}, which is not one of "
                     f"{list(allowed)}; options are counted from 0 in the order shown."
                 )
         if len(set(places)) < len(places):
@@ -112,11 +112,11 @@ class ShownOptions:
     ) -> dict[str, Any]:
         """A value for each option, or None for an option that was given none."""
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise wrong(field, values, "a list, one for each option")
+            raise argument_error(field, values, "a list, one for each option")
         nothing = all(value is None for value in values)
         if len(values) != self.num_options or nothing:
             raise ExperimentError(
-                f"{field} is {written(list(values))}, and there were "
+                f"{field} is {quoted(list(values))}, and there were "
                 f"{self.num_options} options; give one for each, or None."
             )
         judged = (None if value is None else checked(field, value) for value in values)
@@ -131,7 +131,7 @@ class ShownOptions:
             )
         if not is_integer(level) or level not in range(self.num_levels):
             raise ExperimentError(
-                f"{field} holds {written(level)}; levels go from 0 to "
+                f"{field} holds {quoted(level)}; levels go from 0 to "
                 f"{self.num_levels - 1}, and 0 is the lowest."
             )
         return int(level)
@@ -159,7 +159,7 @@ def _fraction(field: str, value: Any) -> float:
     """A number strictly between 0 and 1, rounded as Ax stores it."""
     number = finite_number(value)
     if number is None:
-        raise ExperimentError(f"{field} holds {written(value)}; give a finite number.")
+        raise ExperimentError(f"{field} holds {quoted(value)}; give a finite number.")
     if not 0 < (rounded := round(number, DECIMALS)) < 1:
         raise ExperimentError(
             f"{field} holds {value}, which is not strictly between 0 and 1; of a scale "
@@ -187,7 +187,7 @@ def _checked_ranking(ranking: Any, options: ShownOptions) -> dict[str, Any]:
     """
     compared = options.compared("ranking")
     if isinstance(ranking, str) or not isinstance(ranking, Sequence):
-        raise wrong("ranking", ranking, "a list of options, counted from 0")
+        raise argument_error("ranking", ranking, "a list of options, counted from 0")
     groups = [*map(_group, ranking)]
     places = options.places("ranking", [i for group in groups for i in group], compared)
     if len(places) != len(compared):
@@ -242,7 +242,7 @@ def checked_position(position: object) -> float:
     number = finite_number(position)
     if number is None or not 0 <= number <= 1:
         raise ExperimentError(
-            f"position is {written(position)}; give a number from 0, the first end of "
+            f"position is {quoted(position)}; give a number from 0, the first end of "
             "the line, to 1, the second."
         )
     return round(number, DECIMALS)

@@ -22,7 +22,7 @@ from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
-from botorch_pref.ax.answers import CIRCUMSTANCES, checked_rater, checked_told
+from botorch_pref.ax.answers import CIRCUMSTANCES, checked_parts, checked_rater
 from botorch_pref.ax.kinds import POSITION, TIE, stop_place
 from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
 from botorch_pref.ax.space.constraints import in_steps
@@ -60,7 +60,7 @@ _ENCODERS = {
         sort_keys=any_order,
         ensure_ascii=False,
         allow_nan=False,
-        default=lambda other: other.item(),
+        default=lambda number: number.item(),
     )
     for any_order in (False, True)
 }
@@ -200,7 +200,7 @@ class Event:
     text: str
 
     @property
-    def said(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Fields of an answer that say something."""
         return {k: v for k, v in self.what.items() if k not in CIRCUMSTANCES}
 
@@ -380,14 +380,14 @@ class LoggedQuestion:
         return answer is not None and not answer.what.get("cannot_compare")
 
 
-def check_of_line(is_line: bool, said: Mapping[str, Any]) -> None:
+def check_of_line(is_line: bool, stated: Mapping[str, Any]) -> None:
     """Checks that an answer is about a line where its question is, and only there."""
-    if is_line and (others := said.keys() - {*_OF_LINES, *CIRCUMSTANCES}):
+    if is_line and (further := stated.keys() - {*_OF_LINES, *CIRCUMSTANCES}):
         raise ExperimentError(
-            f"The answer to a line says {', '.join(sorted(others))}; say position, "
+            f"The answer to a line says {', '.join(sorted(further))}; say position, "
             "where the person stopped, or tie where nothing changed along it."
         )
-    if not is_line and POSITION.field in said:
+    if not is_line and POSITION.field in stated:
         raise ExperimentError(
             "The question shows options side by side, which have no position; ask with "
             "line=True."
@@ -512,11 +512,13 @@ class Log:
         self,
         question: int,
         kind: str,
-        what: Mapping[str, Any] = {},
+        content: Mapping[str, Any] = {},
         time: str | None = None,
     ) -> Event:
         """Adds what happened to a question, now, or at a time: then it is checked."""
-        event = Event.following(len(self.events), question, kind, time or now(), what)
+        event = Event.following(
+            len(self.events), question, kind, time or now(), content
+        )
         if time is not None:
             self.check(event)
         self.append(event)
@@ -609,8 +611,8 @@ class Log:
                 self._check_line(event)
             elif event.kind == TOLD:
                 size = len(self.questions[event.question].options)
-                answer, around = checked_told(size, self.num_levels, event.what)
-                if {**answer.given(), **around} != event.what:
+                answer, around = checked_parts(size, self.num_levels, event.what)
+                if {**answer.to_json(), **around} != event.what:
                     raise StorageError(f"{dict(event.what)} is no answer to it")
                 check_of_line(self.questions[event.question].is_line, event.what)
             elif event.what:

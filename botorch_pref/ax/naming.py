@@ -41,8 +41,8 @@ def model_classes() -> dict[str, type[Model]]:
 
 def duel_classes() -> dict[str, type[AcquisitionFunction]]:
     """Every registered acquisition function, by the name of its class."""
-    found = (entry.acquisition_class for entry in registered_acquisitions())
-    return {cls.__name__: cls for cls in found}
+    registered = (entry.acquisition_class for entry in registered_acquisitions())
+    return {cls.__name__: cls for cls in registered}
 
 
 def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
@@ -56,8 +56,8 @@ def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
 
 def _exported(base: Any, *modules: ModuleType) -> dict[str, type[Any]]:
     """The classes that modules export and that are of a base class, by name."""
-    found = {name: getattr(m, name) for m in modules for name in m.__all__}
-    classes = {name: cls for name, cls in found.items() if isinstance(cls, type)}
+    exported = {name: getattr(m, name) for m in modules for name in m.__all__}
+    classes = {name: cls for name, cls in exported.items() if isinstance(cls, type)}
     return {name: cls for name, cls in classes.items() if issubclass(cls, base)}
 
 
@@ -98,15 +98,15 @@ def named(
         return named(value, parts, "likelihood or prior")
 
     if isinstance(options, list):
-        return cls(*(named(one, classes, noun, defaults) for one in options))
+        return cls(*(named(part, classes, noun, defaults) for part in options))
     try:
         if not isinstance(options, Mapping):
             raise TypeError(f"it has the options {options!r}; give them by name")
-        made = {
+        arguments = {
             key: value if key in _COLUMNS else option(value)
             for key, value in options.items()
         }
-        return cls(**{**defaults(cls), **made})
+        return cls(**{**defaults(cls), **arguments})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise ExperimentError(f"{name} does not take {options!r}: {error}") from error
 
@@ -142,26 +142,26 @@ def choice_columns(feature_names: Sequence[str]) -> list[list[int]]:
     return [*columns.values()]
 
 
-def likelihoods_named(given: object) -> dict[type[Feedback], AnyLikelihood]:
+def likelihoods_named(description: object) -> dict[type[Feedback], AnyLikelihood]:
     """Likelihoods by kind of answer, as models take them."""
     classes, noun = registered_likelihoods(), "likelihood or prior"
-    if isinstance(given, Mapping) and not given.keys() <= classes.keys():
+    if isinstance(description, Mapping) and not description.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
         return {
-            class_named(kind, kinds, "kind of answer"): named(one, classes, noun)
-            for kind, one in given.items()
+            class_named(kind, kinds, "kind of answer"): named(likelihood, classes, noun)
+            for kind, likelihood in description.items()
         }
-    one = named(given, classes, noun)
-    return dict.fromkeys(one.explains, one)
+    likelihood = named(description, classes, noun)
+    return dict.fromkeys(likelihood.explains, likelihood)
 
 
 def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a model, with likelihoods in the place of their names."""
-    given = options.get("likelihood")
-    names = given if isinstance(given, Mapping) else [given]
+    description = options.get("likelihood")
+    names = description if isinstance(description, Mapping) else [description]
     if not names or not all(isinstance(name, str) for name in names):
         return dict(options)
-    return {**options, "likelihood": likelihoods_named(given)}
+    return {**options, "likelihood": likelihoods_named(description)}
 
 
 def model_arguments(
@@ -212,10 +212,10 @@ def group_arguments(
     dataset: FeedbackDataset, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Constructor arguments of a `GroupUtility` of all raters, or of one."""
-    own = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
+    model_options = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
     model_class = class_named(options[OF_RATERS], model_classes(), "model")
-    arguments = model_arguments(model_class, dataset, own)
-    stimulus = arguments["covar_module"] if "covar_module" in own else None
+    arguments = model_arguments(model_class, dataset, model_options)
+    stimulus = arguments["covar_module"] if "covar_module" in model_options else None
     kernel = rater_covar_module(dataset.X.shape[-1], stimulus=stimulus)
     arguments["covar_module"] = kernel.to(dataset.X)
     assert dataset.raters is not None

@@ -181,7 +181,7 @@ class Projection:
             trial._properties[_RATERS] = [[self._number_of(answer), answer.count]]
             self._rows[index] = [
                 DataRow(index, names[i], metric, metric, value, math.nan)
-                for metric, values in Answer(**answer.said).rows(len(names)).items()
+                for metric, values in Answer(**answer.fields).rows(len(names)).items()
                 for i, value in values.items()
             ]
             self._rows[index] += [
@@ -219,7 +219,7 @@ class Projection:
         shared = self.log.settings.raters == SHARE
         return (
             tuple(option.name for option in question.options),
-            json_text(answer.said, any_order=True),
+            json_text(answer.fields, any_order=True),
             json_text(question.display),
             answer.rater if shared else None,
         )

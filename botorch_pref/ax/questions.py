@@ -9,8 +9,7 @@ from typing import Any
 from ax.core.types import TParameterization
 from pandas.api.types import is_integer
 
-from botorch_pref.ax.answers import check_taken, checked_told
-from botorch_pref.ax.given import written, wrong
+from botorch_pref.ax.answers import check_taken, checked_parts
 from botorch_pref.ax.kinds import POSITION
 from botorch_pref.ax.log import (
     TOLD,
@@ -22,6 +21,7 @@ from botorch_pref.ax.log import (
 )
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.lines import Line
+from botorch_pref.ax.user_values import argument_error, quoted
 from botorch_pref.errors import ExperimentError
 
 MOST_OPTIONS = 100
@@ -84,13 +84,13 @@ class Question:
         """
         return Design(self._line.at(position))
 
-    def positions(self, most: int) -> list[float]:
-        """Positions of different designs from end to end, up to ``most`` of them.
+    def positions(self, limit: int) -> list[float]:
+        """Positions of different designs from end to end, up to ``limit`` of them.
 
         Raises:
             ExperimentError: The question is about no line.
         """
-        return self._line.positions(most)
+        return self._line.positions(limit)
 
     @property
     def _line(self) -> Line:
@@ -116,10 +116,10 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
     """A question of the log, given itself or its index."""
     index = question.index if isinstance(question, Question) else question
     if not is_integer(index):
-        raise wrong("question", index, "a Question, or its index from 0")
+        raise argument_error("question", index, "a Question, or its index from 0")
     if index not in range(len(log.questions)):
         raise ExperimentError(
-            f"There is no question {written(index)}; {len(log.questions)} were asked "
+            f"There is no question {quoted(index)}; {len(log.questions)} were asked "
             "so far, counted from 0."
         )
     logged = log.questions[int(index)]
@@ -139,7 +139,7 @@ def tell(log: Log, question: LoggedQuestion, fields: Mapping[str, Any]) -> None:
     """
     if fields.get("count") is not None:
         raise ExperimentError(
-            f"count is {written(fields['count'])}; leave it out, or give record "
+            f"count is {quoted(fields['count'])}; leave it out, or give record "
             "answers from elsewhere that were given several times."
         )
     if fields.get("rater") is None:
@@ -279,11 +279,11 @@ def _key(
 
 def taken(log: Log, num_options: int, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an event that says an answer, which the model of the log takes."""
-    answer, around = checked_told(num_options, log.num_levels, fields)
+    answer, around = checked_parts(num_options, log.num_levels, fields)
     if log.settings.raters == SHARE and "rater" not in around:
         raise ExperimentError(
             "Each rater has a utility here, and the answer has no rater; give rater=, "
             "the name of the person who answered."
         )
     check_taken(log.settings, answer, num_options, log.num_levels)
-    return {**answer.given(), **around}
+    return {**answer.to_json(), **around}

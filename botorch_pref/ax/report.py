@@ -44,7 +44,6 @@ from botorch_pref.ax.findings import (
 )
 from botorch_pref.ax.generation import asking
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
@@ -53,11 +52,13 @@ from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.constraints import equalities
 from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.ax.space.options import in_smallest_differences
+from botorch_pref.ax.user_values import quoted
 from botorch_pref.datasets.items import names_alike
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress, rater_agreement, rater_reliability
 from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.evaluation.leaderboard import position_bias
+from botorch_pref.evaluation.progress import NUM_CANDIDATES
 from botorch_pref.evaluation.raters import in_circles
 from botorch_pref.evaluation.scores import (
     HeldOutAnswers,
@@ -163,9 +164,6 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     # One-hot columns stand last, so that Ax's candidates are in another order.
     return {name: feasible[best][name] for name in log.space.parameters}
 
-
-NUM_CANDIDATES = 256
-"""The number of points that stand for all of the search space."""
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
@@ -455,7 +453,9 @@ def _counts(log: Log) -> dict[str, int]:
     kinds: Counter[str] = Counter()
     for answer in answers:
         # An empty list of options that failed says that none did.
-        stated = [kind for kind, value in answer.said.items() if value not in ((), [])]
+        stated = [
+            kind for kind, value in answer.fields.items() if value not in ((), [])
+        ]
         kinds.update(dict.fromkeys(stated, answer.count))
     return {
         "questions": len(questions),
@@ -474,7 +474,7 @@ def _progress(
     utility: Any,
 ) -> dict[str, Any]:
     """Makes the rows of the summary on the gain that is left, and on stopping."""
-    model, space = adapter.botorch_model, adapter.option_space()
+    model, space = adapter.botorch_model, adapter.design_space()
     candidates = candidate_points(projection, adapter, anywhere)
     designs = space.designs()
     everywhere = space.is_box and not is_ensemble(model)
@@ -508,26 +508,13 @@ def candidate_points(
 ) -> Tensor:
     """Makes points among which the best is sought, as a model takes them, ``n x d``.
 
-    There are `NUM_CANDIDATES` of the space: designs, where these can be counted; else
-    those of a Sobol sequence, and as many around the best one shown. Then come the
-    design with the largest posterior mean and all that were judged.
+    There are `NUM_CANDIDATES` of the space, half of them around the best one shown.
+    Then come the design with the largest posterior mean and all that were judged.
     """
-    log, space = projection.log, adapter.option_space()
+    log, best = projection.log, adapter.points_of([best_shown(adapter)])
     seed = asking.derived_seed(log.settings, len(log.questions))
-    points = space.designs()
-    if points is not None:
-        generator = torch.Generator().manual_seed(seed)
-        order = torch.randperm(len(points), generator=generator)
-        points = points[order[:NUM_CANDIDATES]]
-    else:
-        # Ax rounds categories by NumPy's global generator.
-        with with_rng_seed(seed):
-            spec = asking.fitted_sobol_spec(projection.experiment(), log.settings, 0)
-            designs = [arm.parameters for arm in spec.gen(n=NUM_CANDIDATES).arms]
-        spread = filter(log.space.check_membership, designs)
-        sampled = adapter.points_of([best_shown(adapter), *spread])
-        near = space.near(sampled[:1], NUM_CANDIDATES, seed)
-        points = torch.cat([sampled[1:], near])
+    with with_rng_seed(seed):
+        points = adapter.design_space().sample_near(best, NUM_CANDIDATES, seed)
     return torch.cat([points, adapter.points_of([anywhere]), adapter.datapoints])
 
 
@@ -688,7 +675,7 @@ def rater_checks(log: Log) -> DataFrame | None:
             # Another stop need not be another opinion.
             continue
         names = [option.name for option in question.options]
-        decided, tied = preferred(answer.said, len(names))
+        decided, tied = preferred(answer.fields, len(names))
         if not decided and not tied:
             continue
         best = {place for pair in (*decided, *tied) for place in pair}
@@ -826,12 +813,12 @@ def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
     counts = {column: dict.fromkeys(rows, 0) for column in columns}
     for answer in log.answers():
         titles = log.titles_of(log.questions[answer.question])
-        decided, tied = preferred(answer.said, len(titles))
+        decided, tied = preferred(answer.fields, len(titles))
         groups = {
             "wins": [better for better, _ in decided],
             "losses": [worse for _, worse in decided],
             "ties": [option for pair in tied for option in pair],
-            "failed": answer.said.get("invalid", ()),
+            "failed": answer.fields.get("invalid", ()),
         }
         for column, members in groups.items():
             for option in members:
@@ -882,7 +869,7 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     total = sum(times)
     if not is_integer(num_folds) or num_folds not in range(2, total + 1):
         raise ExperimentError(
-            f"num_folds is {written(num_folds)}; there are {total} answered "
+            f"num_folds is {quoted(num_folds)}; there are {total} answered "
             "questions, give a number from 2 to that."
         )
     if total > _MOST_DEALT:

@@ -67,8 +67,8 @@ def _agreements(name: str, agreement: DataFrame) -> list[str]:
     }
     if not pairs:
         return []
-    agreeing = {other: row for other, row in pairs.items() if row["lower"] > 0}
-    values = {other: float(row["agreement"]) for other, row in pairs.items()}
+    agreeing = {partner: row for partner, row in pairs.items() if row["lower"] > 0}
+    values = {partner: float(row["agreement"]) for partner, row in pairs.items()}
     nearest = max(agreeing or pairs, key=values.__getitem__)
     farthest = min(pairs, key=values.__getitem__)
     parts = []

@@ -22,21 +22,21 @@ from ax.utils.common.constants import Keys
 from botorch.models.model import Model
 
 from botorch_pref.asking import INITIAL, recommended_acquisition
-from botorch_pref.ax.given import (
-    TEXT,
-    finite_number,
-    given_integer,
-    given_options,
-    given_truth,
-    is_text,
-    look_alike,
-    written,
-    wrong,
-)
 from botorch_pref.ax.kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.space import constraints, options
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
+from botorch_pref.ax.user_values import (
+    TEXT,
+    argument_error,
+    checked_integer,
+    checked_truth,
+    finite_number,
+    is_text,
+    look_alike,
+    plain_options,
+    quoted,
+)
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.models import DuelKernel, PreferenceGP
 
@@ -48,10 +48,6 @@ _OPTIONS = ("model_options", "fit_options", "acquisition_options", "optimizer_op
 POOL, SHARE = "pool", "share"
 """Answers of several raters are about one utility, or about one each, which have
 something in common."""
-
-SHORT_WALKS: dict[str, Any] = {"options": {"n_burnin": 512, "n_thinning": 4}}
-"""Of the optimizer in constrained spaces, where BoTorch finds starting points by random
-walks that take twice the time of all that follows. Elsewhere it does not know them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +68,7 @@ class Settings:
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
-        optimizer_options: Of BoTorch's ``optimize_acqf``; under constraints by default
-            `SHORT_WALKS`, and eight restarts.
+        optimizer_options: Of BoTorch's ``optimize_acqf``, by default eight restarts.
         baseline: A design to compare with, which each question shows before the model
             chooses; or None.
         smallest_difference: Smallest difference that somebody could tell: a share of
@@ -114,18 +109,20 @@ class Settings:
         if self.acquisition is not None:
             class_named(self.acquisition, duel_classes(), "acquisition function")
         checked: dict[str, Any] = {
-            "initial": given_integer("initial", self.initial, 1),
-            "seed": given_integer("seed", self.seed, 0),
-            "position_bias": given_truth("position_bias", self.position_bias),
+            "initial": checked_integer("initial", self.initial, 1),
+            "seed": checked_integer("seed", self.seed, 0),
+            "position_bias": checked_truth("position_bias", self.position_bias),
             "repeat_rate": finite_number(self.repeat_rate),
-            "smallest_difference": options.given_difference(self.smallest_difference),
-            **{name: given_options(name, getattr(self, name)) for name in _OPTIONS},
+            "smallest_difference": options.plain_differences(self.smallest_difference),
+            **{name: plain_options(name, getattr(self, name)) for name in _OPTIONS},
         }
         rate = checked["repeat_rate"]
         if rate is None or not 0 <= rate <= 1:
-            raise wrong("repeat_rate", self.repeat_rate, "a number from 0 to 1")
+            raise argument_error(
+                "repeat_rate", self.repeat_rate, "a number from 0 to 1"
+            )
         if self.raters not in (POOL, SHARE):
-            raise wrong("raters", self.raters, f"{POOL!r} or {SHARE!r}")
+            raise argument_error("raters", self.raters, f"{POOL!r} or {SHARE!r}")
         if self.raters == SHARE and not _has_one_kernel(model_class):
             raise ExperimentError(
                 f"{self.model} has no kernel of raters; give another model, or pool "
@@ -175,7 +172,7 @@ class Settings:
         names = {attribute.name for attribute in fields(cls)}
         try:
             if not isinstance(stored, dict) or {*stored, "position_bias"} != names:
-                raise ValueError(f"{written(stored)}, and there are {sorted(names)}")
+                raise ValueError(f"{quoted(stored)}, and there are {sorted(names)}")
             return cls(**stored)
         except (TypeError, ValueError) as error:
             raise StorageError(
@@ -201,10 +198,10 @@ def new_experiment(
 ) -> Experiment:
     """Ax's experiment without questions, with a metric for each kind of answer."""
     if not is_text(name) or not name:
-        raise wrong("name", name, f"the experiment a name, {TEXT}")
+        raise argument_error("name", name, f"the experiment a name, {TEXT}")
     parameters = checked_space(parameters, parameter_constraints)
     if num_levels is not None:
-        num_levels = given_integer("num_levels", num_levels, 2)
+        num_levels = checked_integer("num_levels", num_levels, 2)
     space = _search_space(parameters, parameter_constraints)
     constraints.check_coefficients(space)
     constraints.check_feasible(space)
@@ -234,17 +231,23 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         kinds = ", ".join(config.__name__ for config in _CONFIGS)
-        raise wrong("parameters", parameters, f"a list of {kinds} of ax.api.configs")
+        raise argument_error(
+            "parameters", parameters, f"a list of {kinds} of ax.api.configs"
+        )
     listed = isinstance(parameter_constraints, Sequence)
     if not listed or isinstance(parameter_constraints, str):
-        raise wrong("parameter_constraints", parameter_constraints, "a list of texts")
+        raise argument_error(
+            "parameter_constraints", parameter_constraints, "a list of texts"
+        )
     for text in parameter_constraints:
         if not isinstance(text, str):
-            raise wrong("parameter_constraints", [text], "texts such as 'x + y <= 1'")
+            raise argument_error(
+                "parameter_constraints", [text], "texts such as 'x + y <= 1'"
+            )
     for place, config in enumerate(parameters):
         if not is_text(config.name) or not config.name.strip():
             raise ExperimentError(
-                f"parameters has the name {written(config.name)} at {place} (counted "
+                f"parameters has the name {quoted(config.name)} at {place} (counted "
                 f"from 0); give the parameter a name, {TEXT}."
             )
         constraints.check_config(config)
@@ -307,7 +310,7 @@ def check_with_parameters(parameters: object, parameter_constraints: object) -> 
     """Checks that no constraints are given without the parameters that they are of."""
     if parameters is None and parameter_constraints != ():
         raise ExperimentError(
-            f"parameter_constraints is {written(parameter_constraints)} without "
+            f"parameter_constraints is {quoted(parameter_constraints)} without "
             "parameters; give both, or neither."
         )
 

@@ -202,6 +202,8 @@ def remaining_gain(
 
 
 NUM_CANDIDATES = 512
+"""The number of points that stand for a whole space."""
+
 NEAR = (0.1, 0.03, 0.01)
 """Deviations of points near another one, in ranges of the inputs."""
 

@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.answers import checked_rater
-from botorch_pref.ax.given import given_integer
 from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.kinds import POSITION, stop_place
 from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import has_designs, own_options
+from botorch_pref.ax.user_values import checked_integer
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
 from botorch_pref.web.media import Media
@@ -328,7 +328,7 @@ class PreferenceService:
             of_many = kinds is None or {"best", "ranking"} & set(kinds)
             size = experiment.default_size if of_many else 2
         asks_lines = kinds is not None and POSITION.field in kinds
-        size = given_integer("size", size, 2, MOST_OPTIONS)
+        size = checked_integer("size", size, 2, MOST_OPTIONS)
         log, smallest_difference = (
             experiment.log,
             experiment.settings.smallest_difference,
@@ -660,16 +660,16 @@ class PreferenceService:
             contents = [[rendering.text_content(str(error))] for _ in designs]
         options = self.experiment.log.questions[question.index].judged
         places = [*range(len(question.options))]
-        if POSITION.field in answer.said:
+        if POSITION.field in answer.fields:
             # Where somebody stopped, and not the ends.
-            places = [stop_place(answer.said[POSITION.field])]
+            places = [stop_place(answer.fields[POSITION.field])]
         parts = [self._place_of_contents(question, place) for place in places]
         return {
             "question": question.index,
             "options": [options[place].parameters for place in places],
             "titles": [titles[options[place].name] for place in places],
             "shown": [contents[part] for part in parts] if contents else contents,
-            "said": answer.said,
+            "said": answer.fields,
             "time": answer.time,
         }
 
@@ -683,7 +683,7 @@ class PreferenceService:
         stopped = self.experiment.log.questions[question.index].standing
         position = float(option)
         if option == 2 and stopped is not None:
-            position = stopped.said[POSITION.field]
+            position = stopped.fields[POSITION.field]
         return rendering.place_along(question, position)
 
     # Who is asked what.

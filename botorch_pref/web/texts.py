@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from botorch_pref.ax.given import is_text, wrong
+from botorch_pref.ax.user_values import argument_error, is_text
 from botorch_pref.errors import ExperimentError
 
 STATIC = Path(__file__).parent / "static"
@@ -42,7 +42,7 @@ class PageTexts:
             text = getattr(self, name)
             if text is not None and not _is_readable(text):
                 short = f"a text of at most {_MAX_TEXT} characters, or leave it out"
-                raise wrong(name, text, short)
+                raise argument_error(name, text, short)
         object.__setattr__(self, "table", language_table(self.language))
 
 
@@ -51,7 +51,7 @@ def language_table(language: str | Mapping[str, str]) -> Mapping[str, str]:
     if isinstance(language, Mapping):
         return _checked(dict(language))
     if language not in LANGUAGES:
-        raise wrong(
+        raise argument_error(
             "language",
             language,
             f"one of {', '.join(LANGUAGES)}, or a table of all texts as "
@@ -86,11 +86,15 @@ def _checked(table: dict[str, Any]) -> dict[str, str]:
     for name, text in table.items():
         key = name if name in english else f"{name.partition('.')[0]}.other"
         if not _is_readable(text) or _fields(text) != _fields(english[key]):
-            raise wrong(f"language[{name!r}]", text, f"a text like {english[key]!r}")
+            raise argument_error(
+                f"language[{name!r}]", text, f"a text like {english[key]!r}"
+            )
     if _LANGUAGE_TAG.fullmatch(table["lang"]) is None:
-        raise wrong("language['lang']", table["lang"], "a tag such as 'en' or 'pt-BR'")
+        raise argument_error(
+            "language['lang']", table["lang"], "a tag such as 'en' or 'pt-BR'"
+        )
     if table["dir"] not in ("ltr", "rtl"):
-        raise wrong("language['dir']", table["dir"], "'ltr' or 'rtl'")
+        raise argument_error("language['dir']", table["dir"], "'ltr' or 'rtl'")
     return table
 
 

@@ -135,7 +135,7 @@ def _duels(log: Log, stands_for: Mapping[str, str]) -> list[JSON]:
     for question in log.questions:
         if question.standing is not None:
             titles = [stands_for[title] for title in log.titles_of(question)]
-            won, tied = preferred(question.standing.said, len(titles))
+            won, tied = preferred(question.standing.fields, len(titles))
             decided.update((titles[better], titles[worse]) for better, worse in won)
             # A tie has no first one.
             equal.update(tuple(sorted((titles[i], titles[j]))) for i, j in tied)

@@ -17,8 +17,8 @@ from botorch_pref import (
     incumbent,
     next_question,
 )
+from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends, points_on_lines
-from botorch_pref.acquisition.option_search import DesignSpace
 
 DOUBLE = torch.float64
 BOUNDS = torch.tensor([[0.0, -1.0, 0.0, 0.0], [2.0, 3.0, 1.0, 1.0]], dtype=DOUBLE)

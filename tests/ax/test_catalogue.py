@@ -16,9 +16,10 @@ from espresso import QUICK_FIT
 from showing import A, B, tell, triangle
 
 from botorch_pref.ax import Design, PreferenceExperiment
-from botorch_pref.ax.report import NUM_CANDIDATES, candidate_points
+from botorch_pref.ax.report import candidate_points
 from botorch_pref.ax.space.options import catalogue_parameters
 from botorch_pref.errors import ExperimentError, StorageError
+from botorch_pref.evaluation.progress import NUM_CANDIDATES
 
 NUM = 12
 _DRAWS = np.random.default_rng(4)
@@ -121,7 +122,7 @@ def test_the_features_of_the_model_are_the_scaled_columns(tmp_path) -> None:
     assert not any("country" in column for column in adapter.parameters)
     # All rows are made at once, and are what Ax's transforms make of each.
     by_ax = adapter.points_of(experiment.log.catalogue.rows.values())
-    torch.testing.assert_close(adapter.option_space().rows, by_ax, rtol=0, atol=1e-12)
+    torch.testing.assert_close(adapter.design_space().rows, by_ax, rtol=0, atol=1e-12)
     assert len(points) == 2
     assert not torch.equal(*points.values())
 
@@ -137,8 +138,8 @@ def test_ids_alone_are_a_catalogue(tmp_path) -> None:
 @pytest.mark.slow
 def test_the_report_recommends_by_id_among_rows_alone(tmp_path) -> None:
     draws = np.random.default_rng(5)
-    table = pd.DataFrame({"x": draws.random(300), "y": draws.random(300)})
-    table.index = [f"design {i}" for i in range(300)]
+    table = pd.DataFrame({"x": draws.random(600), "y": draws.random(600)})
+    table.index = [f"design {i}" for i in range(600)]
     experiment = cellar(tmp_path / "cellar.db", table)
     experiment.record(["design 3", "design 7"], winner=1)
     value = experiment.report().summary["value"]

@@ -100,7 +100,7 @@ def test_comparisons_are_recorded(tmp_path: Path) -> None:
     mine = PreferenceExperiment.from_ax(source, storage=tmp_path / "pe.db")
     assert not mine.pending
     told = [
-        (question.options[0]["x"], question.options[1]["x"], answer.said)
+        (question.options[0]["x"], question.options[1]["x"], answer.fields)
         for answer in reversed([*mine.log.answers()])
         for question in [mine.question(answer.question)]
     ]

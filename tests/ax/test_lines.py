@@ -147,7 +147,7 @@ def test_steps_count_as_they_were_tried(tmp_path: Path) -> None:
     assert question.positions(41) == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert question.at(0.4)["cups"] == 3
     experiment.tell(question, position=0.4)
-    assert experiment.log.questions[0].standing.said == {"position": 0.5}
+    assert experiment.log.questions[0].standing.fields == {"position": 0.5}
 
 
 def test_answers_that_a_line_does_not_take(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from cases import in_turn
 from botorch_pref.ax.space.options import (
     check_smallest_difference,
     column_widths,
-    given_difference,
     in_smallest_differences,
+    plain_differences,
 )
 from botorch_pref.errors import ExperimentError
 
@@ -98,4 +98,4 @@ def test_what_can_be_told(change, answer) -> None:
 )
 def test_what_is_no_smallest_difference(difference, message) -> None:
     with pytest.raises(ExperimentError, match=message):
-        check_smallest_difference(SPACE, given_difference(difference))
+        check_smallest_difference(SPACE, plain_differences(difference))

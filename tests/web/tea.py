@@ -40,7 +40,7 @@ def stored(storage: Path) -> PreferenceExperiment:
 def log(experiment: PreferenceExperiment) -> list[tuple[str, int, dict[str, Any]]]:
     """What happened, without questions and times: kind, question, what was said."""
     return [
-        (event.kind, event.question, {**event.said, "rater": event.what.get("rater")})
+        (event.kind, event.question, {**event.fields, "rater": event.what.get("rater")})
         for event in experiment.log.events
         if event.kind != "asked"
     ]

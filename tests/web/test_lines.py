@@ -67,7 +67,7 @@ def test_answers_and_findings_show_where_somebody_stopped(
     experiment = service.experiment
     for entry, place in zip(reversed(entries), (0.25, 0.5, 1.0), strict=True):
         question = experiment.question(entry["question"])
-        tried = experiment.log.questions[question.index].standing.said["position"]
+        tried = experiment.log.questions[question.index].standing.fields["position"]
         assert entry["said"] == {"position": pytest.approx(place, abs=0.2)}
         assert entry["options"] == [question.at(tried)]
         assert entry["shown"][0][0]["text"].startswith(

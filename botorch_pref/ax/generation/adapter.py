@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -25,20 +25,21 @@ from ax.generators.types import TConfig
 from ax.utils.common.constants import Keys
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
-from botorch.exceptions.errors import CandidateGenerationError, InfeasibilityError
+from botorch.exceptions.errors import CandidateGenerationError
 from botorch.models.model import Model
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent, likely_best
 from botorch_pref.acquisition.base import DuelingAcquisition
+from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.option_search import Climb
 from botorch_pref.acquisition.registration import reference_rule, utility_model
 from botorch_pref.ax.generation.search import (
-    OptionSpace,
+    Distinctness,
     QuestionSearch,
-    ToldApart,
+    design_space,
     is_joint,
-    option_space,
 )
 from botorch_pref.ax.kinds import OBJECTIVE, TIE
 from botorch_pref.ax.projection import (
@@ -49,13 +50,14 @@ from botorch_pref.ax.projection import (
 )
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.options import Catalogue, column_widths, features
+from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
 from botorch_pref.models.data import FeedbackDataset
 
-_SPACE, _APART, _PENDING = "option_space", "told_apart", "pending_options"
-"""Names by which Ax hands `PreferenceAcquisition` an `OptionSpace`, a `ToldApart` (None
-where one design is sought), and options that nobody has answered about, ``n x d``."""
+_SPACE, _APART, _PENDING = "design_space", "distinctness", "pending_options"
+"""Names by which Ax hands `PreferenceAcquisition` a `DesignSpace`, a `Distinctness`
+(None where one design is sought), and options that wait for an answer, ``n x d``."""
 
 COUNT, FURTHER = "num_questions", "further_questions"
 """Names by which `PreferenceAdapter.gen` is asked for several questions, among Ax's
@@ -81,7 +83,7 @@ class PreferenceAcquisition(Acquisition):
 
     @property
     def reference(self) -> Tensor | None:
-        """The point that challengers meet, ``1 x d``; None where pairs are chosen."""
+        """Point that challengers meet, ``1 x d``; None where pairs are chosen."""
         return getattr(self.acqf, "X_ref", None)
 
     def _construct_botorch_acquisition(
@@ -94,10 +96,10 @@ class PreferenceAcquisition(Acquisition):
         if space is not None and "choices" in signature(botorch_acqf_class).parameters:
             utility, rule = utility_model(model), reference_rule(botorch_acqf_class)
             best = (rule or incumbent)(utility)
-            designs = space.sample_near(best, _DESIGNS)
-            found = {"choices": likely_best(utility, designs)}
-            # What was found for the choices is not to be found again.
-            options = {**found, **({"X_ref": best} if rule else {}), **options}
+            designs = space.sample_near(best, _DESIGNS, int(torch.randint(2**31, ())))
+            likely = {"choices": likely_best(utility, designs)}
+            # The reference of the choices need not be sought again.
+            options = {**likely, **({"X_ref": best} if rule else {}), **options}
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, options, model
         )
@@ -115,9 +117,13 @@ class PreferenceAcquisition(Acquisition):
         return acqf
 
     def optimize(
-        self, n: int, search_space_digest: SearchSpaceDigest, *args: Any, **given: Any
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        *args: Any,
+        **arguments: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The options with the largest value; Ax's own search where features are fixed.
+        """Finds the options with the largest value; by Ax where features are fixed.
 
         Returns the ``n`` options, ``n x d``, of which a reference is the first; the
         value of each challenger, or of all options together; and their weights.
@@ -125,29 +131,46 @@ class PreferenceAcquisition(Acquisition):
         space, apart = self.options.get(_SPACE), self.options.get(_APART)
         reference = None if apart is None else self.reference
         chosen = n if reference is None else n - 1
-        fixed = given.get("fixed_features") or given.get("equality_constraints")
-        if space is None or fixed or given.get("candidate_set") is not None:
-            found, value, _ = super().optimize(
-                chosen, search_space_digest, *args, **given
+        fixed = arguments.get("fixed_features") or arguments.get("equality_constraints")
+        if space is None or fixed or arguments.get("candidate_set") is not None:
+            options, value, _ = super().optimize(
+                chosen, search_space_digest, *args, **arguments
             )
         else:
-            options = given.get("optimizer_options") or {}
-            search = QuestionSearch(space, given.get("rounding_func"), options)
+            search = QuestionSearch(space, self._centres(space), _climb(arguments))
             if apart is not None:
                 apart = replace(apart, reference=reference)
             try:
                 count = self.options.get(COUNT, 1)
-                found, *others = search.several(self.acqf, chosen, apart, count)
-                self.further = torch.stack(others) if others else None
-            except InfeasibilityError as error:
-                # BoTorch finds no start where whole numbers leave next to no room.
+                options, *further = search.several(self.acqf, chosen, apart, count)
+                self.further = torch.stack(further) if further else None
+            except FeedbackError as error:
+                # Whole numbers leave next to no room.
                 raise CandidateGenerationError(f"No start found: {error}") from error
             with torch.no_grad():
-                alone = self.reference is not None
-                value = self.acqf(found.unsqueeze(1) if alone else found)
+                separate = self.reference is not None
+                value = self.acqf(options.unsqueeze(1) if separate else options)
         if reference is not None:
-            found = torch.cat([reference, found])
-        return found, value, torch.ones(n, dtype=self.dtype)
+            options = torch.cat([reference, options])
+        return options, value, torch.ones(n, dtype=self.dtype)
+
+    def _centres(self, space: DesignSpace) -> Tensor:
+        """Lists designs that may be the best, near which half of the starts are."""
+        best = self.reference
+        if best is None:
+            best = incumbent(utility_model(self.acqf.model))
+        centres = torch.cat([best, getattr(self.acqf, "choices", best[:0])])
+        return centres[space.allows(centres)]
+
+
+def _climb(arguments: Mapping[str, Any]) -> Climb:
+    """Makes the settings of a search of Ax's arguments of an optimizer."""
+    options = dict(arguments.get("optimizer_options") or {})
+    rounding = arguments.get("rounding_func")
+    numbers = {
+        n: options.pop(n) for n in ("num_restarts", "raw_samples") if n in options
+    }
+    return Climb(**numbers, arguments=options, rounding=rounding)
 
 
 class PreferenceAdapter(TorchAdapter):
@@ -253,7 +276,7 @@ class PreferenceAdapter(TorchAdapter):
         """
         options = model_gen_options or {}
         arguments = Keys.AX_ACQUISITION_KWARGS.value
-        known: Any = options.get(arguments, {})
+        arguments_of_ax: Any = options.get(arguments, {})
         run = super().gen(
             n,
             search_space=search_space,
@@ -261,7 +284,7 @@ class PreferenceAdapter(TorchAdapter):
             fixed_features=fixed_features,
             model_gen_options={
                 **options,
-                arguments: {**known, **self._to_find(n)},
+                arguments: {**arguments_of_ax, **self._search_arguments(n)},
             },
         )
         acquisition = self._botorch_generator._acquisition
@@ -270,15 +293,18 @@ class PreferenceAdapter(TorchAdapter):
         if n > 1 and acquisition.reference is not None:
             # As it was observed, for transforms there and back change digits. A design
             # on a line that is no stop is none of the arms.
-            same = (self.datapoints == acquisition.reference).all(-1).nonzero()
-            reference = [self.arms[int(same[0])] if len(same) else run.arms[0]]
+            places = (self.datapoints == acquisition.reference).all(-1).nonzero()
+            reference = [self.arms[int(places[0])] if len(places) else run.arms[0]]
             arms = [*reference, *run.arms[1:]]
             run = run.clone()
             weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)
             run._arm_weight_table = OrderedDict(weights)
         if acquisition.further is not None:
-            shown = [dict(arm.parameters) for arm in reference]
-            questions = [shown + self.designs_of(each) for each in acquisition.further]
+            options_shown = [dict(arm.parameters) for arm in reference]
+            questions = [
+                options_shown + self.designs_of(points)
+                for points in acquisition.further
+            ]
             run._gen_metadata = {**(run.gen_metadata or {}), FURTHER: questions}
         return run
 
@@ -289,30 +315,30 @@ class PreferenceAdapter(TorchAdapter):
             designs = transform.untransform_observation_features(designs)
         space = self._experiment.search_space
         designs = clamp_observation_features(designs, space)
-        return [dict(each.parameters) for each in designs]
+        return [dict(observation.parameters) for observation in designs]
 
-    def _to_find(self, size: int) -> dict[str, Any]:
+    def _search_arguments(self, size: int) -> dict[str, Any]:
         """What a question of some size is looked for in, and must differ from."""
         trials, answered = self._experiment.trials.values(), {*self.arms}
         running = [arm for t in trials if t.status.is_running for arm in t.arms]
         waiting = {arm.name: arm for arm in running if arm not in answered}
         pending = self.points_of(arm.parameters for arm in waiting.values())
-        options = {_SPACE: self.option_space(), _PENDING: pending if waiting else None}
+        options = {_SPACE: self.design_space(), _PENDING: pending if waiting else None}
         if size == 1:
             return {**options, _APART: None}
         questions = [trial for trial in trials if len(trial.arms_by_name) == size]
-        open_ones = [i for i, asked in enumerate(questions) if asked.status.is_running]
+        open_ones = [i for i, trial in enumerate(questions) if trial.status.is_running]
         means = self._training_data.observation_data["mean"]
         ties = means.reindex(columns=[TIE.metric]).dropna().index
         with_tie = {*ties.get_level_values("trial_index")}
-        tied = [i for i, asked in enumerate(questions) if asked.index in with_tie]
+        tied = [i for i, trial in enumerate(questions) if trial.index in with_tie]
         smallest = Settings.of(self._experiment).smallest_difference
         widths = column_widths(self._experiment.search_space, smallest)
         widest = torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
         counts = answer_counts(self._experiment, apart=False)
-        times = [counts[asked.index][None] for asked in questions]
+        times = [counts[trial.index][None] for trial in questions]
         points = self._points_of_questions(questions, size)
-        apart = ToldApart(
+        apart = Distinctness(
             widest,
             points,
             points[open_ones],
@@ -332,19 +358,19 @@ class PreferenceAdapter(TorchAdapter):
         points = self.points_of(arm.parameters for arm in arms.values())[rows]
         return points.reshape(len(questions), size, len(self.parameters))
 
-    def option_space(self) -> OptionSpace:
-        """The search space as the model takes designs."""
+    def design_space(self) -> DesignSpace:
+        """Makes the search space as the model takes designs."""
         catalogue, space = Catalogue.of(self._experiment), self._experiment.search_space
         rows = None
         if catalogue is not None:
             # Ax's transforms take a second for some thousand rows.
             rows = features(space, [*catalogue.rows.values()], self.parameters)
         transforms = [*self.transforms.values()]
-        return option_space(space, transforms, self.parameters, rows)
+        return design_space(space, transforms, self.parameters, rows)
 
     def points_of(self, designs: Iterable[TParameterization]) -> Tensor:
         """Designs as the model takes them, ``N x d``."""
-        features = [ObservationFeatures(parameters=dict(each)) for each in designs]
+        features = [ObservationFeatures(parameters=dict(design)) for design in designs]
         if not features:
             return torch.zeros(0, len(self.parameters), dtype=torch.float64)
         points: Tensor = self.transform_observation_features(features)

@@ -32,17 +32,17 @@ from botorch.acquisition.analytic import PosteriorMean
 from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref.acquisition.line_search import LineEUBO
+from botorch_pref.acquisition.polytopes import Frame
 from botorch_pref.asking import INITIAL_LINES
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.adapter import COUNT, FURTHER
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
-from botorch_pref.ax.generation.search import can_be_told
+from botorch_pref.ax.generation.search import differ
 from botorch_pref.ax.kinds import OBJECTIVE
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
 from botorch_pref.ax.settings import SHARE, Settings
-from botorch_pref.ax.space.constraints import Frame
 from botorch_pref.ax.space.lines import Line, can_move, line_through
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.options import has_designs, in_smallest_differences
@@ -81,10 +81,10 @@ class SpreadGenerator(SobolGenerator):
         search_space_digest: SearchSpaceDigest,
         linear_constraints: tuple[Array, Array] | None = None,
         *args: Any,
-        **given: Any,
+        **arguments: Any,
     ) -> tuple[Array, Array]:
         """See base class, which is given all further arguments by name."""
-        if linear_constraints is not None and not given.get("fixed_features"):
+        if linear_constraints is not None and not arguments.get("fixed_features"):
             bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64).T
             A, b = (torch.from_numpy(part).double() for part in linear_constraints)
             if self._frame is None:
@@ -93,7 +93,9 @@ class SpreadGenerator(SobolGenerator):
                 points = self._frame.spread(n, self.seed + self.init_position)
                 self.init_position += n
                 return points.numpy(), torch.ones(n).double().numpy()
-        return super().gen(n, search_space_digest, linear_constraints, *args, **given)
+        return super().gen(
+            n, search_space_digest, linear_constraints, *args, **arguments
+        )
 
 
 SPREAD, MODEL = "spread", "model"
@@ -176,14 +178,14 @@ def spread_run(spec: GeneratorSpec, size: int) -> GeneratorRun:
     them the same, of which Ax would warn where it makes them together. There are fewer
     options than ``size`` where so many were not found.
     """
-    found: dict[str, Arm] = {}
+    arms: dict[str, Arm] = {}
     for _ in range(_DRAWS * size):
         run = spec.gen(n=1)
-        found.setdefault(run.arms[0].signature, run.arms[0])
-        if len(found) == size:
+        arms.setdefault(run.arms[0].signature, run.arms[0])
+        if len(arms) == size:
             break
     return GeneratorRun(
-        [*found.values()],
+        [*arms.values()],
         generator_key=run._generator_key,
         generator_state_after_gen=run._generator_state_after_gen,
     )
@@ -195,8 +197,8 @@ def fitted_sobol_spec(
     """Sobol sequence of an experiment from a position onwards, ready to generate."""
     spec = sobol_spec(settings, position)
     # It needs the search space and nothing else.
-    kept = (Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value, CATALOGUE)
-    properties = {name: experiment._properties.get(name) for name in kept}
+    names = (Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value, CATALOGUE)
+    properties = {name: experiment._properties.get(name) for name in names}
     spec.fit(Experiment(search_space=experiment.search_space, properties=properties))
     return spec
 
@@ -230,8 +232,8 @@ def model_spec(
     for questions with ``size`` options of so many parameters.
     Where raters share, the utility of the ``rater`` of a number counts, or the mean.
     """
-    own = duel_classes()[settings.acquisition_of(size, num_parameters)]
-    is_own = acquisition_class in (None, own)
+    recommended = duel_classes()[settings.acquisition_of(size, num_parameters)]
+    is_recommended = acquisition_class in (None, recommended)
     model_class, options = model_classes()[settings.model], settings.model_options
     if settings.raters == SHARE:
         model_class = GroupUtility
@@ -249,8 +251,10 @@ def model_spec(
         PreferenceGenerators.PREFERENCE,
         generator_kwargs={
             "surrogate_spec": surrogate,
-            "botorch_acqf_class": acquisition_class or own,
-            "botorch_acqf_options": settings.acquisition_options if is_own else {},
+            "botorch_acqf_class": acquisition_class or recommended,
+            "botorch_acqf_options": settings.acquisition_options
+            if is_recommended
+            else {},
             # Without the only tie, a fold has no tie threshold to take over.
             "refit_on_cv": True,
         },
@@ -270,8 +274,8 @@ duels where inputs are many, and as much elsewhere in half the questions
 def usual_size(log: Log) -> int:
     """Number of options of a question, see `PreferenceExperiment.default_size`."""
     settings = log.settings
-    least = settings.smallest_difference
-    if not has_designs(log.space, log.catalogue, least, 2 * MANY):
+    smallest_difference = settings.smallest_difference
+    if not has_designs(log.space, log.catalogue, smallest_difference, 2 * MANY):
         return FEW
     for answer in (Answer(best=0), Answer(ranking=tuple(range(MANY)))):
         with suppress(ExperimentError):
@@ -314,7 +318,7 @@ def chosen_questions(
     again = derived_seed(settings, first, "repeat")
     by_model = num_answers(experiment) >= settings.initial
     pooled = len(raters) > 1 and settings.raters != SHARE
-    found: list[Chosen] = []
+    choices: list[Chosen] = []
     if by_model and pooled and question_again(log, size, again, raters[0]) is None:
         with (
             with_rng_seed(derived_seed(settings, first, 0)),
@@ -322,10 +326,10 @@ def chosen_questions(
         ):
             run = next_run(experiment, settings, log.position, size, None, len(raters))
             best = chosen_by(run)
-            others = (run.gen_metadata or {}).get(FURTHER, [])
-            found = [best, *(replace(best, options=options) for options in others)]
+            further = (run.gen_metadata or {}).get(FURTHER, [])
+            choices = [best, *(replace(best, options=options) for options in further)]
     is_new = (
-        chosen for chosen in found if _turn(log, chosen.options, size, None) == _NEW
+        chosen for chosen in choices if _turn(log, chosen.options, size, None) == _NEW
     )
     placed = [_in_order(log, chosen, first + i) for i, chosen in enumerate(is_new)]
     return placed or [chosen_question(projection, size, raters[0])]
@@ -375,7 +379,7 @@ def _lines_through(log: Log, design: TParameterization) -> list[Line]:
     return [line for line in lines if line is not None]
 
 
-def _not_asked(log: Log, lines: Sequence[Line]) -> list[Line]:
+def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
     """Lines without those that wait for an answer, unless all do."""
     waiting = [
         {option.name for option in question.options}
@@ -383,13 +387,13 @@ def _not_asked(log: Log, lines: Sequence[Line]) -> list[Line]:
         if question.pending and question.is_line
     ]
     names = ({log.name_of(line.first), log.name_of(line.last)} for line in lines)
-    rest = [e for e, ends in zip(lines, names, strict=True) if ends not in waiting]
+    idle = [e for e, ends in zip(lines, names, strict=True) if ends not in waiting]
     if not lines:
         raise ExperimentError(
             "No parameter can move along a line: constraints or choices leave each of "
             "them one value; ask without line=True."
         )
-    return rest or [*lines]
+    return idle or [*lines]
 
 
 def _spread_line(log: Log, experiment: Experiment) -> Chosen:
@@ -398,7 +402,7 @@ def _spread_line(log: Log, experiment: Experiment) -> Chosen:
     run._generation_node_name = SPREAD
     chosen = chosen_by(run)
     start = log.settings.baseline or chosen.options[0]
-    lines = _not_asked(log, _lines_through(log, start))
+    lines = _idle_lines(log, _lines_through(log, start))
     line = lines[len(log.questions) % len(lines)]
     return replace(chosen, options=[line.first, line.last], line=True)
 
@@ -411,7 +415,7 @@ def _best_line(log: Log, experiment: Experiment, rater: str | None) -> Chosen:
     adapter: Any = spec.fitted_adapter
     means, _ = adapter.generator.predict(adapter.datapoints)
     best = adapter.arms[int(means.squeeze(-1).argmax())].parameters
-    lines = _not_asked(log, _lines_through(log, best))
+    lines = _idle_lines(log, _lines_through(log, best))
     ends = adapter.points_of(end for e in lines for end in (e.first, e.last))
     value = LineEUBO(adapter.botorch_model, adapter.points_of([best]))
     with torch.no_grad():
@@ -445,11 +449,11 @@ def beside_baseline(
     if baseline is None or not spread or baseline in options:
         return options
     designs = [baseline, *options]
-    first, *others = in_smallest_differences(
+    first, *points = in_smallest_differences(
         space, settings.smallest_difference, designs
     )
     # The option least unlike the baseline makes room for it.
-    nearest = int((torch.stack(others) - first).square().sum(-1).argmin())
+    nearest = int((torch.stack(points) - first).square().sum(-1).argmin())
     return [baseline, *options[:nearest], *options[nearest + 1 :]]
 
 
@@ -473,7 +477,7 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
     again = derived_seed(log.settings, len(log.questions), "repeat")
     if (repeated := question_again(log, size, again, rater)) is not None:
         return repeated
-    found: dict[int, Chosen] = {}
+    choices: dict[int, Chosen] = {}
     for chosen in _proposals(projection, size, rater):
         turn = _turn(log, chosen.options, size, rater)
         # The model repeats a question where it found no other.
@@ -481,14 +485,14 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
         if turn == _NEW or (turn == _ANSWERED and is_meant):
             return chosen
         if turn is not None:
-            found.setdefault(turn, chosen)
-    if not found:
+            choices.setdefault(turn, chosen)
+    if not choices:
         raise ExperimentError(
             f"No {size} options were found that differ, satisfy the constraints and "
             "are not asked about already; answer what is pending, or ask about fewer "
             "options."
         )
-    return found[min(found)]
+    return choices[min(choices)]
 
 
 def _proposals(
@@ -505,10 +509,10 @@ def _proposals(
     of_rater = log.number_of_rater(rater)
     options: Sequence[TParameterization] = []
     for attempt in range(_ATTEMPTS):
-        at = position + attempt * size
+        place = position + attempt * size
         with with_rng_seed(derived_seed(settings, len(log.questions), attempt)):
             try:
-                run = next_run(experiment, settings, at, size, of_rater)
+                run = next_run(experiment, settings, place, size, of_rater)
             except CandidateGenerationError:
                 # Rounding took every start out of the constraints.
                 continue
@@ -518,8 +522,8 @@ def _proposals(
     first = [option for option in options if log.space.check_membership(option)][:1]
     spread = _spread(log, experiment, position + _ATTEMPTS * size, size)
     for attempt, chosen in zip(range(_ROUNDS), spread, strict=False):
-        kept = first if 2 * attempt < _ROUNDS else []
-        yield replace(chosen, options=[*kept, *chosen.options[: size - len(kept)]])
+        fixed = first if 2 * attempt < _ROUNDS else []
+        yield replace(chosen, options=[*fixed, *chosen.options[: size - len(fixed)]])
 
 
 def _spread(
@@ -535,9 +539,9 @@ def _spread(
         while True:
             yield replace(chosen_by(spread_run(spec, size)), chosen_by=SOBOL)
     rows = [*log.catalogue.rows.values()]
-    draws = Random(derived_seed(log.settings, len(log.questions), "rows"))
+    random = Random(derived_seed(log.settings, len(log.questions), "rows"))
     while True:
-        yield Chosen(draws.sample(rows, min(size, len(rows))), SOBOL)
+        yield Chosen(random.sample(rows, min(size, len(rows))), SOBOL)
 
 
 _NEW, _ANSWERED, _WITH_OTHERS = range(3)
@@ -556,19 +560,19 @@ def _turn(
         return None
     if not all(map(log.space.check_membership, options)):
         return None
-    least = log.settings.smallest_difference
-    points = in_smallest_differences(log.space, least, options)
-    if not can_be_told(torch.pdist(points).square()).all():
+    smallest_difference = log.settings.smallest_difference
+    points = in_smallest_differences(log.space, smallest_difference, options)
+    if not differ(torch.pdist(points).square()).all():
         return None
     names = {log.name_of(option) for option in options}
     if None in names:
         return _NEW
     sets = [q for q in log.questions if not q.is_line]
-    asked = [q for q in sets if names == {o.name for o in q.options}]
-    waiting = [question.rater for question in asked if question.pending]
+    repeated = [q for q in sets if names == {o.name for o in q.options}]
+    waiting = [question.rater for question in repeated if question.pending]
     if waiting:
         return None if rater in waiting else _WITH_OTHERS
-    return _ANSWERED if asked else _NEW
+    return _ANSWERED if repeated else _NEW
 
 
 def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen | None:
@@ -582,12 +586,12 @@ def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen 
         return None
     if log.num_compared < settings.initial:
         return None
-    own = [q for q in log.questions if rater in (None, (q.standing or q).rater)]
-    shown = [frozenset(option.name for option in q.options) for q in own]
-    times = Counter(shown)
+    answered = [q for q in log.questions if rater in (None, (q.standing or q).rater)]
+    names = [frozenset(option.name for option in q.options) for q in answered]
+    times = Counter(names)
     once = [
         question
-        for question, options in zip(own[:-1], shown, strict=False)
+        for question, options in zip(answered[:-1], names, strict=False)
         if question.compared
         and not question.is_line
         and len(options) == size

@@ -34,8 +34,10 @@ class _ShownDesigns(Transform):
         super().__init__(search_space, *args, **kwargs)
         assert search_space is not None
         self.search_space = search_space.clone()
-        found = None if self.adapter is None else Catalogue.of(self.adapter._experiment)
-        self._rows = [] if found is None else [*found.rows.values()]
+        catalogue = (
+            None if self.adapter is None else Catalogue.of(self.adapter._experiment)
+        )
+        self._rows = [] if catalogue is None else [*catalogue.rows.values()]
 
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
@@ -46,7 +48,7 @@ class _ShownDesigns(Transform):
         return observation_features
 
     @abstractmethod
-    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
+    def _shown(self, design: TParameterization) -> Mapping[str, Any]:
         """Values that change, by the names of their parameters."""
 
 
@@ -61,10 +63,10 @@ class CatalogueRows(_ShownDesigns):
         super().__init__(search_space, *args, **kwargs)
         self._shares = shares(self.search_space, self._rows) if self._rows else None
 
-    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
-        if self._shares is None or self.search_space.parameters.keys() - given.keys():
+    def _shown(self, design: TParameterization) -> Mapping[str, Any]:
+        if self._shares is None or self.search_space.parameters.keys() - design.keys():
             return {}
-        off = self._shares - shares(self.search_space, [given])
+        off = self._shares - shares(self.search_space, [design])
         return self._rows[int(off.square().sum(-1).argmin())]
 
 
@@ -77,16 +79,16 @@ class ReadableNumbers(_ShownDesigns):
 
     no_op_for_experiment_data = True
 
-    def _shown(self, given: TParameterization) -> Mapping[str, Any]:
+    def _shown(self, design: TParameterization) -> Mapping[str, Any]:
         space = self.search_space
         numbers: TParameterization = {}
         if self._rows:
             return numbers
         for name, parameter in space.parameters.items():
-            if name in given and has_digits(parameter):
-                value = float(given[name])  # type: ignore[arg-type]
+            if name in design and has_digits(parameter):
+                value = float(design[name])  # type: ignore[arg-type]
                 numbers[name] = readable(parameter, value)
-        if _is_member(space, {**given, **numbers}):
+        if _is_member(space, {**design, **numbers}):
             return numbers
         constrained = constrained_names(space)
         return {name: x for name, x in numbers.items() if name not in constrained}
@@ -102,24 +104,28 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
     Under constraints Ax's own transform rounds at random, in the order of a set.
     """
 
-    def _shown(self, given: TParameterization) -> Mapping[str, int]:
+    def _shown(self, design: TParameterization) -> Mapping[str, int]:
         numbers = {
-            name: float(given[name])  # type: ignore[arg-type]
+            name: float(design[name])  # type: ignore[arg-type]
             for name in self.search_space.parameters
-            if name in self.transform_parameters and name in given
+            if name in self.transform_parameters and name in design
         }
         nearest = {name: round(number) for name, number in numbers.items()}
         constrained = [n for n in nearest if n in constrained_names(self.search_space)]
-        ways = product(*({floor(numbers[n]), ceil(numbers[n])} for n in constrained))
+        roundings = product(
+            *({floor(numbers[n]), ceil(numbers[n])} for n in constrained)
+        )
 
-        def distance(way: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-            off = (abs(w - numbers[n]) for n, w in zip(constrained, way, strict=True))
-            return sum(off), way
+        def distance(rounding: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+            off = (
+                abs(w - numbers[n]) for n, w in zip(constrained, rounding, strict=True)
+            )
+            return sum(off), rounding
 
-        for way in sorted(ways, key=distance):
-            whole = nearest | dict(zip(constrained, way, strict=True))
-            if _is_member(self.search_space, {**given, **whole}):
-                return whole
+        for rounding in sorted(roundings, key=distance):
+            integers = nearest | dict(zip(constrained, rounding, strict=True))
+            if _is_member(self.search_space, {**design, **integers}):
+                return integers
         return nearest
 
 
@@ -134,10 +140,10 @@ class WholeNumbers(NearestIntegers):
         """The search space with numbers instead of integers."""
         relaxed = super().transform_search_space(search_space)
         for name in self.transform_parameters:
-            whole, number = search_space.parameters[name], relaxed.parameters[name]
-            assert isinstance(whole, RangeParameter)
+            integer, number = search_space.parameters[name], relaxed.parameters[name]
+            assert isinstance(integer, RangeParameter)
             assert isinstance(number, RangeParameter)
-            number.update_range(lower=float(whole.lower), upper=float(whole.upper))
+            number.update_range(lower=float(integer.lower), upper=float(integer.upper))
         return relaxed
 
 
@@ -159,13 +165,13 @@ class _MovedConstraints(Transform):
             )
         weights, bound = {}, float(constraint.bound)
         for name, weight in constraint.constraint_dict.items():
-            least, unit = self._least_and_unit(name, weight)
+            start, unit = self._start_and_unit(name, weight)
             weights[name] = weight * unit
-            bound -= weight * least
+            bound -= weight * start
         return LinearConstraint(weights, bound)
 
     @abstractmethod
-    def _least_and_unit(self, name: str, weight: float) -> tuple[float, float]:
+    def _start_and_unit(self, name: str, weight: float) -> tuple[float, float]:
         """The value where the new number of a parameter is 0, and what 1 adds to it."""
 
 
@@ -176,7 +182,7 @@ class PlacesInOrder(_MovedConstraints, OrderedChoiceToIntegerRange):
     that are allowed, and perhaps more.
     """
 
-    def _least_and_unit(self, name: str, weight: float) -> tuple[float, float]:
+    def _start_and_unit(self, name: str, weight: float) -> tuple[float, float]:
         if name not in self.encoded_parameters:
             return 0.0, 1.0
         values: list[Any] = sorted(self.encoded_parameters[name])
@@ -188,19 +194,19 @@ class PlacesInOrder(_MovedConstraints, OrderedChoiceToIntegerRange):
 class UnitNumbers(_MovedConstraints, UnitX):
     """Numbers to the unit cube."""
 
-    def _least_and_unit(self, name: str, weight: float) -> tuple[float, float]:
+    def _start_and_unit(self, name: str, weight: float) -> tuple[float, float]:
         lower, upper = self.bounds.get(name, (0.0, 1.0))
         return lower, upper - lower
 
 
 def _with(integers: type[Transform]) -> list[type[Transform]]:
-    removed, *others = Cont_X_trans
+    removed, *encoders = Cont_X_trans
     ours: dict[type[Transform], type[Transform]] = {
         OrderedChoiceToIntegerRange: PlacesInOrder,
         IntToFloat: integers,
         UnitX: UnitNumbers,
     }
-    encoded = (ours.get(t, t) for t in others)
+    encoded = (ours.get(t, t) for t in encoders)
     # Derived parameters, which the first one computes, follow from rounded numbers.
     return [CatalogueRows, removed, ReadableNumbers, *encoded]
 

@@ -6,13 +6,10 @@ import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
 
-import numpy as np
-import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import (
     ChoiceParameter,
@@ -24,19 +21,16 @@ from ax.core.parameter import (
 )
 from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
-from botorch.utils.sampling import draw_sobol_samples, sample_polytope
 from pandas.api.types import is_bool
 from scipy import optimize
-from scipy.optimize import linprog
-from torch import Tensor
 
-from botorch_pref.ax.given import (
+from botorch_pref.ax.user_values import (
     TEXT,
+    argument_error,
     finite_number,
     is_text,
     look_alike,
-    written,
-    wrong,
+    quoted,
 )
 from botorch_pref.errors import ExperimentError
 
@@ -102,7 +96,7 @@ class LinearConstraint(ParameterConstraint):
                     raise ExperimentError(
                         f"The constraint {shown_constraint(self)} is about "
                         f"{parameter.name!r}, which is always "
-                        f"{written(parameter.value)}; leave that out."
+                        f"{quoted(parameter.value)}; leave that out."
                     )
                 bound -= weights.pop(parameter.name) * value
         if weights:
@@ -154,8 +148,8 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
     try:
         if len(text) > _LONGEST:
             raise ValueError("it is too long")
-        written = " ".join(re.sub(tokens, identified, text).split())
-        return _form(ast.parse(written, mode="eval").body, identified_names)
+        quoted = " ".join(re.sub(tokens, identified, text).split())
+        return _form(ast.parse(quoted, mode="eval").body, identified_names)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else error
         why = why if isinstance(error, SyntaxError | ValueError) else "it is too deep"
@@ -243,7 +237,7 @@ def check_config(config: Any) -> None:
         values: Any = config.values
         argument = f"values of {config.name!r}"
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise wrong(argument, values, "a list")
+            raise argument_error(argument, values, "a list")
         numeric = config.parameter_type in ("float", "int")
         for value in values:
             if numeric or (isinstance(value, Real | Decimal) and not is_bool(value)):
@@ -251,9 +245,9 @@ def check_config(config: Any) -> None:
             is_whole = config.parameter_type == "int"
             if is_whole and not -_LARGEST_CHOICE <= value <= _LARGEST_CHOICE:
                 wanted = f"whole numbers of at most {_LARGEST_CHOICE}, or texts"
-                raise wrong(argument, values, wanted)
+                raise argument_error(argument, values, wanted)
             if isinstance(value, str) and not is_text(value):
-                raise wrong(argument, value, f"each {TEXT}")
+                raise argument_error(argument, value, f"each {TEXT}")
         if alike := look_alike(value for value in values if isinstance(value, str)):
             raise ExperimentError(
                 f"{argument} has {alike[0]} and {alike[1]}, which look the same; write "
@@ -261,7 +255,7 @@ def check_config(config: Any) -> None:
             )
         # Ax takes several values that are one, and fails later.
         if len(values) > 1 and all(value == values[0] for value in values):
-            raise wrong(argument, values, "different ones")
+            raise argument_error(argument, values, "different ones")
         if config.dependent_parameters:
             raise ExperimentError(
                 f"{config.name!r} has dependent_parameters, and every design has all "
@@ -273,7 +267,7 @@ def _check_range(config: RangeParameterConfig) -> None:
     argument = f"bounds of {config.name!r}"
     bounds: Any = config.bounds
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise wrong(argument, bounds, "the smallest value and the largest")
+        raise argument_error(argument, bounds, "the smallest value and the largest")
     lower, upper = (_checked_size(argument, bound) for bound in bounds)
     size = max(abs(lower), abs(upper))
     # Exactly: the float of 2^53 + 1 is 2^53.
@@ -281,7 +275,7 @@ def _check_range(config: RangeParameterConfig) -> None:
     largest = max(*map(abs, ends), ends[1] - ends[0])
     if config.parameter_type == "int" and largest > _LARGEST_WHOLE:
         raise ExperimentError(
-            f"{argument} is {written(bounds)}: beyond {_LARGEST_WHOLE} (2^53), whole "
+            f"{argument} is {quoted(bounds)}: beyond {_LARGEST_WHOLE} (2^53), whole "
             "numbers that differ by one are the same to a model. Count from the "
             "smallest one, give a larger unit, or make it texts if it names something."
         )
@@ -292,7 +286,7 @@ def _check_range(config: RangeParameterConfig) -> None:
         )
     if lower < upper and upper - lower < _FINEST * size:
         raise ExperimentError(
-            f"{argument} is {written(bounds)}, of which few numbers between have a "
+            f"{argument} is {quoted(bounds)}, of which few numbers between have a "
             "float; give the difference from one of them instead."
         )
     if config.step_size is not None:
@@ -300,7 +294,9 @@ def _check_range(config: RangeParameterConfig) -> None:
         step = _checked_size(argument, config.step_size)
         if step <= 0 or (upper - lower) / step > _MOST_VALUES - 0.5:
             wanted = f"a positive number that makes at most {_MOST_VALUES} values"
-            raise wrong(argument, config.step_size, f"{wanted}, or leave it out")
+            raise argument_error(
+                argument, config.step_size, f"{wanted}, or leave it out"
+            )
         count, is_whole = (upper - lower) / step, config.parameter_type == "int"
         if abs(count - round(count)) > 1e-6 * count or (is_whole and step % 1):
             raise ExperimentError(
@@ -335,10 +331,10 @@ def in_steps(config: Any) -> Any:
 def _checked_size(argument: str, value: Any) -> float:
     number = finite_number(value)
     if number is None:
-        raise ExperimentError(f"{argument} has {written(value)}; give finite numbers.")
+        raise ExperimentError(f"{argument} has {quoted(value)}; give finite numbers.")
     if abs(number) > LARGEST:
         raise ExperimentError(
-            f"{argument} has {written(value)}, which is too large to calculate with; "
+            f"{argument} has {quoted(value)}, which is too large to calculate with; "
             f"give numbers of at most {LARGEST:g}, in another unit or on a log scale."
         )
     return number
@@ -535,115 +531,3 @@ def _solved(
     if solved.x is not None:
         solved.fun -= constant
     return solved
-
-
-_FLAT, ROOMY = 1e-6, 0.01
-"""Width, as a share of the unit cube's, below which a polytope has none; and share of
-the box, from which on trying finds points that satisfy constraints."""
-
-_WALK = 100
-"""Steps between two points, and before the first."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    r"""Coordinates :math:`w` in which a polytope is about as wide in each direction.
-
-    A point is :math:`x = c + T w` with the centre :math:`c` (``d``) in the relative
-    interior and the axes :math:`T` (``d x k``), orthogonal, each as long as the
-    polytope is wide there, and fewer where inequalities leave no width. The
-    ``inequalities`` are those of :math:`w`, at most (``m x k`` and ``m``), and the
-    ``vertices`` some of the polytope's (``V x d``).
-    """
-
-    centre: Tensor
-    axes: Tensor
-    inequalities: tuple[Tensor, Tensor]
-    vertices: Tensor
-
-    @property
-    def bounds(self) -> Tensor:
-        """``2 x k``: along each axis the polytope is 1 wide, with the centre in it."""
-        return torch.tensor([[-1.0], [1.0]]).double().expand(2, self.axes.shape[-1])
-
-    @classmethod
-    def of(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
-        r"""The frame of :math:`A x \le b` within bounds ``2 x d`` of about 0 and 1.
-
-        The vertices that lie farthest along the coordinates give directions, as their
-        principal axes; the vertices that lie farthest along these give widths, and the
-        mean of all is a point that no inequality holds back unless it always does.
-        """
-        unit = torch.eye(bounds.shape[-1]).to(A)
-        first = _vertices(unit, A, b, bounds)
-        _, _, directions = torch.linalg.svd(first - first.mean(0))
-        second = _vertices(directions, A, b, bounds)
-        farthest, back = (second @ directions.T).reshape(2, len(directions), -1)
-        width = farthest.diagonal() - back.diagonal()
-        vertices = torch.cat([first, second])
-        centre = vertices.mean(0)
-        wide = width > _FLAT
-        axes = (directions[wide] * width[wide, None]).T
-        rows = torch.cat([A, unit, -unit])
-        slopes = rows @ axes
-        # Those that always hold with equality do not change along any axis.
-        binding = slopes.norm(dim=-1) > _FLAT * rows.norm(dim=-1)
-        slack = torch.cat([b, bounds[1], -bounds[0]]) - rows @ centre
-        inequalities = slopes[binding], slack[binding].clamp_min(0)
-        # The same vertex is found several times, each to rounding.
-        _, first_of_each = np.unique(
-            vertices.round(decimals=9), axis=0, return_index=True
-        )
-        return cls(centre, axes, inequalities, vertices[first_of_each])
-
-    @classmethod
-    def of_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:
-        """The frame of a polytope, None where trying finds points: see `ROOMY`."""
-        points = draw_sobol_samples(bounds, 1024, 1, seed=0).squeeze(-2)
-        share = (points @ A.T <= b).all(-1).double().mean()
-        return None if share >= ROOMY else cls.of(A, b, bounds)
-
-    def points(self, w: Tensor) -> Tensor:
-        """Points, ``... x d``, by their coordinates, ``... x k``."""
-        return self.centre + w @ self.axes.mT
-
-    def coordinates(self, points: Tensor) -> Tensor:
-        """Coordinates, ``... x k``, of points, or of the nearest ones in the frame."""
-        return (points - self.centre) @ (self.axes / self.axes.square().sum(0))
-
-    def mixtures(self, n: int) -> Tensor:
-        """Mixtures of vertices, ``n x d``: points all over the polytope, at no cost.
-
-        They are uniform where the polytope is a simplex.
-        """
-        share = (self.axes.shape[-1] + 1) / len(self.vertices)
-        even = self.vertices.new_full(self.vertices.shape[:1], share)
-        return torch.distributions.Dirichlet(even).sample((n,)) @ self.vertices
-
-    def starts(self, n: int, q: int, seed: int | None) -> Tensor:
-        """Coordinates of mixtures, ``n x q x k``: BoTorch's own walk takes seconds."""
-        return self.coordinates(self.mixtures(n * q)).unflatten(0, (n, q))
-
-    def spread(self, n: int, seed: int) -> Tensor:
-        """Uniform points of the polytope, ``n x d``, by BoTorch's random walk."""
-        num_axes = self.axes.shape[-1]
-        if num_axes == 0:
-            return self.centre.expand(n, -1)
-        slopes, slack = self.inequalities
-        start = self.centre.new_zeros(num_axes, 1)
-        walk = sample_polytope(
-            slopes, slack[:, None], start, n, _WALK, _WALK, seed=seed
-        )
-        return self.points(walk)
-
-
-def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:
-    """The points of a polytope farthest along directions, then against them."""
-    vertices = []
-    limits = {"A_ub": A.numpy(), "b_ub": b.numpy(), "bounds": bounds.T.numpy()}
-    for direction in (*directions, *-directions):
-        solved = linprog(-direction.numpy(), method="highs", **limits)
-        if solved.x is None:
-            raise ExperimentError(f"The constraints cannot be: {solved.message}")
-        vertices.append(torch.from_numpy(solved.x))
-    return torch.stack(vertices)

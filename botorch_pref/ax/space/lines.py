@@ -17,9 +17,9 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
-from botorch_pref.ax.given import written
 from botorch_pref.ax.kinds import DECIMALS, checked_position
 from botorch_pref.ax.space.options import shares
+from botorch_pref.ax.user_values import quoted
 from botorch_pref.errors import ExperimentError
 
 
@@ -51,8 +51,8 @@ class Line:
         for name in moving:
             if not can_move(self.space.parameters[name]):
                 raise ExperimentError(
-                    f"{name} is {written(self.first[name])} at one end of the line and "
-                    f"{written(self.last[name])} at the other, with nothing in "
+                    f"{name} is {quoted(self.first[name])} at one end of the line and "
+                    f"{quoted(self.last[name])} at the other, with nothing in "
                     "between; give both ends the same."
                 )
 
@@ -86,16 +86,16 @@ class Line:
     def tried(self, position: float) -> float:
         """The position of the design that is shown at a position."""
         design = self.at(position)
-        start, end, here = shares(self.space, [self.first, self.last, design])
+        start, end, middle = shares(self.space, [self.first, self.last, design])
         along = end - start
-        found = float((here - start) @ along / (along @ along))
-        found = round(min(max(found, 0.0), 1.0), DECIMALS)
-        return found if self.at(found) == design else round(position, DECIMALS)
+        share = float((middle - start) @ along / (along @ along))
+        share = round(min(max(share, 0.0), 1.0), DECIMALS)
+        return share if self.at(share) == design else round(position, DECIMALS)
 
-    def positions(self, most: int) -> list[float]:
-        """Positions of different designs from end to end, up to ``most`` of them."""
-        tried = (self.tried(step / (most - 1)) for step in range(most))
-        return sorted({*tried})
+    def positions(self, limit: int) -> list[float]:
+        """Positions of different designs from end to end, up to ``limit`` of them."""
+        reached = (self.tried(step / (limit - 1)) for step in range(limit))
+        return sorted({*reached})
 
 
 def can_move(parameter: Parameter) -> bool:
@@ -174,8 +174,8 @@ def line_through(
         readable_end = with_value(_rounded(parameter, end))
         inside = space.check_membership(readable_end)
         ends.append(readable_end if inside else with_value(end))
-    same = ends[0][name] == ends[1][name]
-    return None if same else Line(space, *ends)
+    is_point = ends[0][name] == ends[1][name]
+    return None if is_point else Line(space, *ends)
 
 
 def _limits(

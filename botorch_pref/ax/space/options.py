@@ -32,16 +32,16 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
-from botorch_pref.ax.given import (
+from botorch_pref.ax.space.constraints import most_shares, shown_constraint
+from botorch_pref.ax.user_values import (
     TEXT,
+    argument_error,
     finite_number,
     is_missing,
     is_text,
     look_alike,
-    written,
-    wrong,
+    quoted,
 )
-from botorch_pref.ax.space.constraints import most_shares, shown_constraint
 from botorch_pref.datasets.items import unread_index
 from botorch_pref.errors import ExperimentError, warn_caller
 
@@ -189,7 +189,9 @@ def _ids(index: Index) -> list[str]:
         raise ExperimentError(alike)
     for name in ids:
         if not is_text(name):
-            raise wrong("The index of the catalogue", name, f"ids, each {TEXT}")
+            raise argument_error(
+                "The index of the catalogue", name, f"ids, each {TEXT}"
+            )
     if pair := look_alike(ids):
         raise ExperimentError(
             f"The ids {pair[0]} and {pair[1]} of the catalogue look the same; write "
@@ -216,7 +218,7 @@ def _python_values(column: Series, ids: list[str]) -> list[Any]:
     for row, value in zip(ids, values, strict=True):
         if kinds <= {int, float} and finite_number(value) is None:
             raise ExperimentError(
-                f"The column {name!r} of the catalogue has {written(value)} for "
+                f"The column {name!r} of the catalogue has {quoted(value)} for "
                 f"{row!r}; give finite numbers."
             )
     return values
@@ -271,16 +273,18 @@ _FINEST = 1e-9
 """Share of a range in which rounding could make two numbers one."""
 
 
-def given_difference(difference: Any) -> float | dict[str, float]:
+def plain_differences(difference: Any) -> float | dict[str, float]:
     """Smallest differences that people give, as Python's numbers."""
     if not isinstance(difference, Mapping):
         if (number := finite_number(difference)) is None:
-            raise wrong("smallest_difference", difference, _SHARE)
+            raise argument_error("smallest_difference", difference, _SHARE)
         return number
     numbers = {}
     for name, value in difference.items():
         if (number := finite_number(value)) is None:
-            raise wrong(f"smallest_difference of {name!r}", value, "a finite number")
+            raise argument_error(
+                f"smallest_difference of {name!r}", value, "a finite number"
+            )
         numbers[name] = number
     return numbers
 
@@ -295,7 +299,7 @@ def check_smallest_difference(
     """Checks that a search space can have such smallest differences."""
     if not isinstance(smallest_difference, Mapping):
         if not 0 <= smallest_difference < 0.5:
-            raise wrong("smallest_difference", smallest_difference, _SHARE)
+            raise argument_error("smallest_difference", smallest_difference, _SHARE)
         return
     for name, difference in smallest_difference.items():
         parameter = space.parameters.get(name)
@@ -483,7 +487,7 @@ def own_options(
     """Options that a person chose, as they are and in their order."""
     wanted = "a list of two or more designs, each the values of its parameters by name"
     if isinstance(options, str | Mapping) or not isinstance(options, Sequence):
-        raise wrong("options", options, wanted)
+        raise argument_error("options", options, wanted)
     if len(options) < 2:
         raise ExperimentError(f"options has {len(options)}; give {wanted}.")
     return checked_options([own_design(space, catalogue, option) for option in options])
@@ -511,7 +515,7 @@ def own_design(
         design = _free_design(space, design_or_id)
         if catalogue is not None and catalogue.id_of(design) is None:
             raise ExperimentError(
-                f"The design {written(design_or_id)} is no row of the catalogue; give "
+                f"The design {quoted(design_or_id)} is no row of the catalogue; give "
                 "values that are together in one of its rows, or the id of a row."
             )
         return design
@@ -520,14 +524,14 @@ def own_design(
     if is_id and isinstance(design_or_id, Real) and not is_bool(design_or_id):
         is_id = finite_number(design_or_id) is not None
     if not is_id or str(design_or_id) not in catalogue.rows:
-        raise ExperimentError(f"The catalogue has no row {written(design_or_id)}.")
+        raise ExperimentError(f"The catalogue has no row {quoted(design_or_id)}.")
     return dict(catalogue.rows[str(design_or_id)])
 
 
 def _free_design(space: SearchSpace, values: object) -> TParameterization:
     """A design of the search space."""
     if not isinstance(values, Mapping):
-        raise wrong("A design", values, "the values of its parameters by name")
+        raise argument_error("A design", values, "the values of its parameters by name")
     if unknown := [name for name in values if name not in space.parameters]:
         raise ExperimentError(
             f"There is no parameter {', '.join(map(repr, unknown))}; there are "
@@ -536,7 +540,7 @@ def _free_design(space: SearchSpace, values: object) -> TParameterization:
     design = {k: _typed(space.parameters[k], v) for k, v in values.items()}
     if missing := space.tunable_parameters.keys() - design.keys():
         raise ExperimentError(
-            f"The design {written(dict(values))} has no {', '.join(sorted(missing))}; "
+            f"The design {quoted(dict(values))} has no {', '.join(sorted(missing))}; "
             "give each parameter a value."
         )
     for parameter in space.parameters.values():
@@ -551,7 +555,7 @@ def _free_design(space: SearchSpace, values: object) -> TParameterization:
     except (AxError, ValueError) as error:
         # In words of the person and not of Ax, as far as they go.
         faults = [
-            f"{name} is {written(complete[name])}, and should be {allowed(parameter)}"
+            f"{name} is {quoted(complete[name])}, and should be {allowed(parameter)}"
             for name, parameter in space.parameters.items()
             if not isinstance(parameter, DerivedParameter)
             and not parameter.validate(complete[name])
@@ -577,12 +581,12 @@ def allowed(parameter: Parameter) -> str:
         unit = "whole " if parameter.parameter_type is ParameterType.INT else ""
         return f"a {unit}number from {parameter.lower:g} to {parameter.upper:g}"
     if isinstance(parameter, ChoiceParameter):
-        values = [*map(written, parameter.values)]
+        values = [*map(quoted, parameter.values)]
         if len(values) > _MOST_NAMED and number_range(parameter) is not None:
             return f"{', '.join(values[:3])} and so on to {values[-1]}"
         return " or ".join(values)
     if isinstance(parameter, FixedParameter):
-        return written(parameter.value)
+        return quoted(parameter.value)
     return "known"
 
 
@@ -597,7 +601,7 @@ def _typed(parameter: Parameter, value: Any) -> Any:
         return bool(value)
     if kind is ParameterType.STRING and isinstance(value, str):
         return str(value)
-    has = "has no value" if value is None else f"is {written(value)}"
+    has = "has no value" if value is None else f"is {quoted(value)}"
     raise ExperimentError(
         f"{parameter.name} {has}, and should be {allowed(parameter)}."
     )

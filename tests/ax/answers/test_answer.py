@@ -129,7 +129,7 @@ def test_numbers_and_booleans_may_be_of_numpy() -> None:
     ):
         answer = checked_answer(2, 5, **numpys)
         assert answer == checked_answer(2, 5, **plain)
-        assert json.loads(json.dumps(answer.given())) == answer.given()
+        assert json.loads(json.dumps(answer.to_json())) == answer.to_json()
 
 
 @in_turn(

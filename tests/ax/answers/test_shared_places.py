@@ -10,10 +10,10 @@ from botorch_pref.errors import ExperimentError
 
 def test_they_are_said_in_lists() -> None:
     answer = checked_answer(4, None, ranking=[0, [2, 1], 3])
-    assert answer.given() == {"ranking": [0, [1, 2], 3]}
+    assert answer.to_json() == {"ranking": [0, [1, 2], 3]}
     (ranks,) = answer.rows(4).values()
     assert ranks == {0: 1, 1: 2, 2: 2, 3: 4}
-    decided, tied = preferred(answer.given(), 4)
+    decided, tied = preferred(answer.to_json(), 4)
     assert {*decided} == {(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)}
     assert tied == [(1, 2)]
     for ranking in ([[0], [1, 2], [3]], (0, (1, 2), 3), [0, [1, 2], [], 3]):
@@ -49,7 +49,7 @@ def test_an_experiment_learns_and_keeps_them(tmp_path) -> None:
     experiment.write_answers(tmp_path / "answers.csv")
     copied = triangle(tmp_path / "other.db")
     copied.record_table(tmp_path / "answers.csv")
-    answers = [question.standing.said for question in copied.log.questions]
+    answers = [question.standing.fields for question in copied.log.questions]
     assert answers == [{"ranking": [2, [0, 1], 3]}, {"ranking": [1, 0, 2]}]
     report = experiment.report().options
     titles = {

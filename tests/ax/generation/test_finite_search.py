@@ -8,13 +8,14 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import CandidateGenerationError
 
 from botorch_pref import DuelingJointEUBO, EPPreferenceGP
-from botorch_pref.ax.generation import search as finite_search
+from botorch_pref.acquisition import option_search
+from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.option_search import Climb
+from botorch_pref.ax.generation import search
 from botorch_pref.ax.generation.search import (
-    Coordinate,
-    OptionSpace,
+    Distinctness,
     QuestionSearch,
-    ToldApart,
-    best_of_designs,
+    listed_question,
 )
 
 DESIGNS = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.double)] * 2)
@@ -57,16 +58,16 @@ def test_pairs_are_chosen_jointly_and_the_least_asked_first(
     model, asked_pairs, is_small, monkeypatch
 ) -> None:
     if not is_small:
-        monkeypatch.setattr(finite_search, "MAX_QUESTIONS", 0)
+        monkeypatch.setattr(option_search, "MAX_QUESTIONS", 0)
     pairs = [*combinations(range(16), 2)]
     if asked_pairs == "all but one":
         asked_pairs = [pair for pair in pairs if pair != (2, 7)]
     if asked_pairs == "all twice":
         asked_pairs = [*pairs, *(pair for pair in pairs if pair != (3, 8))]
-    apart = ToldApart(STEPS, questions(*asked_pairs), questions())
+    apart = Distinctness(STEPS, questions(*asked_pairs), questions())
     acquisition = Worth(model)
     torch.manual_seed(0)
-    designs = best_of_designs(acquisition, DESIGNS, 2, apart)
+    designs = listed_question(acquisition, DESIGNS, 2, apart)
     smallest_count = min(asked_pairs.count(pair) for pair in pairs)
     candidates = [pair for pair in pairs if asked_pairs.count(pair) == smallest_count]
     best = max(acquisition(questions(pair)).item() for pair in candidates)
@@ -79,9 +80,9 @@ def test_a_challenger_is_neither_the_reference_nor_asked_nor_pending(model) -> N
     reference = DESIGNS[:1]
     asked_pairs, pending = questions((0, 15), (15, 3)), questions((0, 14))
     counted_pairs = torch.cat([asked_pairs, pending])
-    apart = ToldApart(STEPS, counted_pairs, pending, reference)
+    apart = Distinctness(STEPS, counted_pairs, pending, reference)
     acquisition = Worth(model)
-    challenger = best_of_designs(acquisition, DESIGNS, 1, apart)
+    challenger = listed_question(acquisition, DESIGNS, 1, apart)
     candidates = [i for i in range(16) if i not in (0, 14, 15)]
     best = max(candidates, key=lambda i: acquisition(DESIGNS[i].view(1, 1, 2)).item())
     assert challenger.equal(DESIGNS[[best]])
@@ -92,19 +93,16 @@ def test_challengers_that_are_worth_most_together_are_found_at_once(
     is_small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all triples, also where exchanges of one at a time look for them."""
-    monkeypatch.setattr(finite_search, "MAX_QUESTIONS", 10_000 if is_small else 1)
-    space = OptionSpace(
-        (Coordinate([0], None), Coordinate([1], None)),
-        torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double),
-        rows=DESIGNS,
-    )
+    monkeypatch.setattr(option_search, "MAX_QUESTIONS", 10_000 if is_small else 1)
+    cube = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+    space = DesignSpace.of(cube, rows=DESIGNS)
     reference, none = DESIGNS[5:6], torch.zeros(0, 4, 2, dtype=torch.double)
     won = torch.tensor([[0, 1], [0, 2], [0, 3]])
     model = EPPreferenceGP(DESIGNS[[5, 6, 9, 10]], won).eval()
     value = DuelingJointEUBO(model, reference, torch.Generator().manual_seed(0))
-    apart = ToldApart(STEPS, none, none, reference)
+    apart = Distinctness(STEPS, none, none, reference)
     torch.manual_seed(0)
-    best = QuestionSearch(space, None, {}).best(value, 3, apart)
+    best = QuestionSearch(space, reference, Climb()).best(value, 3, apart)
     rivals = [place for place in range(16) if place != 5]
     triples = DESIGNS[torch.tensor([*combinations(rivals, 3)])]
     worth = value(best).item()
@@ -126,8 +124,8 @@ def test_many_options_are_found_by_few_exchanges(
     The turns of one search have mean 3.5 and deviation 0.89 (40 seeds); the limit is
     four deviations of the mean of eight above that.
     """
-    monkeypatch.setattr(finite_search, "_EVALUATIONS", 0)
-    monkeypatch.setattr(finite_search, "_STARTS", 64)
+    monkeypatch.setattr(option_search, "_EXCHANGES", 0)
+    monkeypatch.setattr(option_search, "_STARTS", 64)
     designs = torch.cartesian_prod(*[torch.linspace(0, 1, 7, dtype=torch.double)] * 2)
     won, reference = torch.tensor([[0, 1], [0, 2], [0, 3]]), designs[24:25]
     model = EPPreferenceGP(designs[[24, 25, 37, 40]], won).eval()
@@ -138,11 +136,11 @@ def test_many_options_are_found_by_few_exchanges(
         chosen = extended[value(extended).argmax()]
     none, valued = torch.zeros(0, 13, 2, dtype=torch.double), []
     value.register_forward_pre_hook(lambda _, inputs: valued.append(len(inputs[0])))
-    apart = ToldApart(STEPS / 2, none, none, reference)
+    apart = Distinctness(STEPS / 2, none, none, reference)
     calls = []
     for seed in range(8):
         torch.manual_seed(seed)
-        calls.append(best_of_designs(value, designs, 12, apart))
+        calls.append(listed_question(value, designs, 12, apart))
     turns = (sum(valued) / 8 - 64) / (12 * 49)
     assert turns <= 3.5 + 4 * 0.89 / 8**0.5
     assert (value(torch.stack(calls)) > value(chosen) + 0.05).all()
@@ -152,17 +150,17 @@ def test_no_exchange_for_any_design_finds_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where most exchanges are among the promising designs."""
-    monkeypatch.setattr(finite_search, "_PROMISING", 40)
-    monkeypatch.setattr(finite_search, "_STARTS", 32)
-    monkeypatch.setattr(finite_search, "_EVALUATIONS", 0)
+    monkeypatch.setattr(search, "_PROMISING", 40)
+    monkeypatch.setattr(option_search, "_STARTS", 32)
+    monkeypatch.setattr(option_search, "_EXCHANGES", 0)
     designs = torch.cartesian_prod(*[torch.linspace(0, 1, 20, dtype=torch.double)] * 2)
     won = torch.tensor([[0, 1], [0, 2], [3, 2]])
     model = EPPreferenceGP(designs[[130, 31, 270, 390]], won).eval()
     value = DuelingJointEUBO(model, designs[130:131], torch.Generator().manual_seed(0))
     none = torch.zeros(0, 4, 2, dtype=torch.double)
-    apart = ToldApart(STEPS / 20, none, none, designs[130:131])
+    apart = Distinctness(STEPS / 20, none, none, designs[130:131])
     torch.manual_seed(0)
-    best = best_of_designs(value, designs, 3, apart)
+    best = listed_question(value, designs, 3, apart)
     with torch.no_grad():
         worth = value(best)
         for place in range(3):
@@ -174,7 +172,7 @@ def test_no_exchange_for_any_design_finds_more(
 
 def test_starts_are_sets_of_different_designs_each_as_likely() -> None:
     torch.manual_seed(0)
-    drawn = finite_search._distinct_draws(60_000, 5, 3).sort(-1).values
+    drawn = option_search._distinct_draws(60_000, 5, 3).sort(-1).values
     sets, counts = drawn.unique(dim=0, return_counts=True)
     assert sets.tolist() == [[*pair] for pair in combinations(range(5), 3)]
     # Ten sets: four deviations of a count.
@@ -185,18 +183,20 @@ def test_most_designs_are_asked_about_at_once(model) -> None:
     """Of 40 designs drawn of 49, two would be the same but for 1 in 10^10 draws."""
     designs = torch.cartesian_prod(*[torch.linspace(0, 1, 7, dtype=torch.double)] * 2)
     none = torch.zeros(0, 40, 2, dtype=torch.double)
-    best = best_of_designs(Worth(model), designs, 40, ToldApart(STEPS / 2, none, none))
+    best = listed_question(
+        Worth(model), designs, 40, Distinctness(STEPS / 2, none, none)
+    )
     assert len(best.unique(dim=0)) == 40
 
 
 def test_what_nobody_can_tell_from_the_reference_is_no_challenger(model) -> None:
-    apart = ToldApart(1.9 * STEPS, questions(), questions(), DESIGNS[5:6])
+    apart = Distinctness(1.9 * STEPS, questions(), questions(), DESIGNS[5:6])
     for _ in range(10):
-        best = best_of_designs(Worth(model), DESIGNS, 1, apart)
+        best = listed_question(Worth(model), DESIGNS, 1, apart)
         assert (best - DESIGNS[5]).norm() >= 1.9 / 3
-        apart = ToldApart(
+        apart = Distinctness(
             1.9 * STEPS,
-            torch.cat([apart.asked, torch.stack([best, DESIGNS[5:6]], dim=-2)]),
+            torch.cat([apart.questions, torch.stack([best, DESIGNS[5:6]], dim=-2)]),
             questions(),
             DESIGNS[5:6],
         )
@@ -208,12 +208,12 @@ def test_hopeless_designs_come_after_those_asked_twice() -> None:
     difference = sure.duel_posterior(DESIGNS[15:], DESIGNS[:1])
     assert difference.mean / difference.variance.sqrt() < -3
     asked_pairs = questions(*[(0, i) for i in range(1, 15)] * 2)
-    apart = ToldApart(STEPS, asked_pairs, questions(), DESIGNS[:1])
-    assert not best_of_designs(Worth(sure), DESIGNS, 1, apart).equal(DESIGNS[15:])
+    apart = Distinctness(STEPS, asked_pairs, questions(), DESIGNS[:1])
+    assert not listed_question(Worth(sure), DESIGNS, 1, apart).equal(DESIGNS[15:])
 
 
 def test_nothing_is_left(model) -> None:
     pending = questions(*combinations(range(16), 2))
-    apart = ToldApart(STEPS, pending, pending)
+    apart = Distinctness(STEPS, pending, pending)
     with pytest.raises(CandidateGenerationError, match="No question is left"):
-        best_of_designs(Worth(model), DESIGNS, 2, apart)
+        listed_question(Worth(model), DESIGNS, 2, apart)

@@ -19,7 +19,7 @@ from botorch_pref.ax.generation.numbers import (
     UnitNumbers,
     WholeNumbers,
 )
-from botorch_pref.ax.generation.search import option_space
+from botorch_pref.ax.generation.search import design_space
 
 FLOAT, INT = ParameterType.FLOAT, ParameterType.INT
 
@@ -158,10 +158,9 @@ def test_places_satisfy_what_their_values_satisfy(values, weight, most) -> None:
     for transform in (PlacesInOrder, WholeNumbers, UnitNumbers):
         transforms.append(transform(moved))
         moved = transforms[-1].transform_search_space(moved)
-    full_space = option_space(space, transforms, ["a", "b"])
+    full_space = design_space(space, transforms, ["a", "b"])
     for (place, value), b in itertools.product(enumerate(values), (0, 0.5, 1, 2)):
         design = torch.tensor([[place / (len(values) - 1), b / 2]], dtype=torch.float64)
         assert full_space.allows(design).item() == (weight * value + b <= most)
-        assert torch.equal(
-            full_space.features(full_space.coordinates_of(design)), design
-        )
+        coordinates = full_space.coordinates(design)
+        assert torch.equal(full_space.features(coordinates), design)

@@ -154,7 +154,9 @@ def test_a_search_is_told_which_questions_were_ties(tmp_path) -> None:
         experiment.tell(question, **answer)
     experiment.ask(2)
     adapter = experiment.fitted_adapter()
-    smallest_differences = adapter._to_find(2)["told_apart"]
-    assert len(smallest_differences.asked) == 5
-    assert torch.equal(smallest_differences.tied, smallest_differences.asked[[1, 3]])
-    assert torch.equal(smallest_differences.pending, smallest_differences.asked[4:])
+    smallest_differences = adapter._search_arguments(2)["distinctness"]
+    assert len(smallest_differences.questions) == 5
+    assert torch.equal(
+        smallest_differences.tied, smallest_differences.questions[[1, 3]]
+    )
+    assert torch.equal(smallest_differences.pending, smallest_differences.questions[4:])

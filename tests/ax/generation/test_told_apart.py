@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from botorch_pref.ax.generation.search import ToldApart
+from botorch_pref.ax.generation.search import Distinctness
 
 
 def squared(x, y, widths) -> float:
@@ -40,13 +40,13 @@ def test_gaps_and_repeats_are_those_of_loops(drawn, with_reference) -> None:
     open_questions, pending = drawn(6, 3, 2), drawn(2, 3, 2)
     reference = drawn(1, 2) if with_reference else None
     rivals = drawn(2, 2)
-    apart = ToldApart(
+    apart = Distinctness(
         widths, open_questions, pending, reference, rivals, open_questions[:2]
     )
     options = drawn(7, 2 if with_reference else 3, 2)
     gaps, novelty = apart.smallest_gap(options), apart.novelty(options)
     from_ties = apart.difference_from_ties(options)
-    times, waits = apart.times_asked(options), apart.is_pending(options)
+    times, waits = apart.repetitions(options), apart.is_pending(options)
     for i, chosen in enumerate(options):
         joint = [*chosen, *(reference if with_reference else [])]
         pairs = [
@@ -67,16 +67,16 @@ def test_gaps_and_repeats_are_those_of_loops(drawn, with_reference) -> None:
 
 def test_a_question_is_the_same_in_any_order_and_not_one_of_its_options(drawn) -> None:
     open_questions = drawn(1, 2, 3)
-    apart = ToldApart(torch.full((3,), 0.01), open_questions, open_questions[:0])
-    assert apart.times_asked(open_questions.flip(-2)) == 1
-    assert apart.times_asked(open_questions[:, [0, 0]]) == 0
+    apart = Distinctness(torch.full((3,), 0.01), open_questions, open_questions[:0])
+    assert apart.repetitions(open_questions.flip(-2)) == 1
+    assert apart.repetitions(open_questions[:, [0, 0]]) == 0
     assert not apart.is_pending(open_questions)
     assert apart.novelty(open_questions) == 0
 
 
 def test_nothing_was_asked(drawn) -> None:
     none = torch.zeros(0, 2, 3, dtype=torch.double)
-    apart = ToldApart(torch.ones(3), none, none)
+    apart = Distinctness(torch.ones(3), none, none)
     assert apart.novelty(drawn(4, 2, 3)).isinf().all()
     assert apart.difference_from_ties(drawn(4, 2, 3)).isinf().all()
-    assert apart.times_asked(drawn(4, 2, 3)).eq(0).all()
+    assert apart.repetitions(drawn(4, 2, 3)).eq(0).all()

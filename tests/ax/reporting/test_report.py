@@ -36,7 +36,7 @@ def judged(tmp_path_factory) -> PreferenceExperiment:
 
 
 @pytest.fixture(scope="module")
-def found(judged) -> report.Report:
+def result(judged) -> report.Report:
     return judged.report()
 
 
@@ -86,13 +86,13 @@ def test_what_an_answer_compares(answer, size, decided, tied) -> None:
 
 
 @pytest.mark.slow
-def test_options_of_withdrawn_questions_have_no_row(found) -> None:
-    assert {*by_option(found.options).index} == {*OPTIONS}
+def test_options_of_withdrawn_questions_have_no_row(result) -> None:
+    assert {*by_option(result.options).index} == {*OPTIONS}
 
 
 @pytest.mark.slow
-def test_questions_and_answers_are_counted(found) -> None:
-    value = found.summary["value"]
+def test_questions_and_answers_are_counted(result) -> None:
+    value = result.summary["value"]
     assert value["questions"] == 7
     assert value["answers"] == 5
     assert value["pending"] == 1
@@ -103,31 +103,31 @@ def test_questions_and_answers_are_counted(found) -> None:
 
 
 @pytest.mark.slow
-def test_repeated_questions_are_compared(found) -> None:
+def test_repeated_questions_are_compared(result) -> None:
     # Of three answers about A and B, one of the three pairs of answers agrees.
-    assert found.summary["value"]["pairs asked about again"] == 1
-    assert found.summary["value"]["answered alike"] == pytest.approx(1 / 3)
+    assert result.summary["value"]["pairs asked about again"] == 1
+    assert result.summary["value"]["answered alike"] == pytest.approx(1 / 3)
 
 
-def test_options_are_joined_by_answers(judged, found) -> None:
-    part = by_option(found.options)["part"]
+def test_options_are_joined_by_answers(judged, result) -> None:
+    part = by_option(result.options)["part"]
     assert part[A] == part[B] != part[C] == part[D]
     assert part[E] not in (part[A], part[C])
-    assert found.summary["value"]["parts of the comparison graph"] == 3
+    assert result.summary["value"]["parts of the comparison graph"] == 3
     # The second option of the fifth question.
-    assert found.summary["value"]["options that stand alone"] == "5 B"
+    assert result.summary["value"]["options that stand alone"] == "5 B"
 
 
-def test_an_option_has_one_name_for_people(judged, found) -> None:
+def test_an_option_has_one_name_for_people(judged, result) -> None:
     labels = {A: "1 A", B: "1 B", C: "4 A", D: "4 B", E: "5 B"}
-    designs = found.options[["a", "b"]].itertuples(index=False, name=None)
-    assert dict(zip(designs, found.options.index, strict=True)) == labels
+    designs = result.options[["a", "b"]].itertuples(index=False, name=None)
+    assert dict(zip(designs, result.options.index, strict=True)) == labels
     arms = judged.experiment.arms_by_name
     titles = {tuple(arms[n].parameters.values()): t for n, t in judged.titles.items()}
     assert titles == {**labels, (0.7, 0.7): "6 B"}
     best = judged.recommend()
     text = f"{labels[best['a'], best['b']]}: a = {best['a']:g}, b = {best['b']:g}"
-    assert found.summary["value"]["recommended of those shown"] == text
+    assert result.summary["value"]["recommended of those shown"] == text
     assert [option_title(9, place) for place in (0, 25, 26)] == [
         "10 A",
         "10 Z",
@@ -135,8 +135,8 @@ def test_an_option_has_one_name_for_people(judged, found) -> None:
     ]
 
 
-def test_wins_and_losses_are_counted(found) -> None:
-    counts = by_option(found.options)[["wins", "losses", "ties", "failed"]]
+def test_wins_and_losses_are_counted(result) -> None:
+    counts = by_option(result.options)[["wins", "losses", "ties", "failed"]]
     assert counts.loc[[A, B, C, D, E]].to_numpy().tolist() == [
         [2, 1, 0, 0],
         [1, 2, 0, 0],
@@ -147,27 +147,27 @@ def test_wins_and_losses_are_counted(found) -> None:
 
 
 @pytest.mark.slow
-def test_utilities_are_those_that_ax_predicts(judged, found) -> None:
+def test_utilities_are_those_that_ax_predicts(judged, result) -> None:
     features = [ObservationFeatures({"a": a, "b": b}) for a, b in OPTIONS]
     means, covariances = judged.fitted_adapter().predict(features)
-    rows = by_option(found.options).loc[list(OPTIONS)]
+    rows = by_option(result.options).loc[list(OPTIONS)]
     (mean,), ((variance,),) = means.values(), (c.values() for c in covariances.values())
     assert rows["mean"].to_numpy() == pytest.approx(mean)
     half = [1.959963985 * v**0.5 for v in variance]
     assert (rows["upper"] - rows["mean"]).to_numpy() == pytest.approx(half)
     assert (rows["mean"] - rows["lower"]).to_numpy() == pytest.approx(half)
-    assert found.options["mean"].is_monotonic_decreasing
+    assert result.options["mean"].is_monotonic_decreasing
 
 
 @pytest.mark.slow
 def test_designs_have_the_utility_that_ax_predicts(judged) -> None:
     designs = [{"a": a, "b": b} for a, b in ((0.3, 0.3), A, (0.0, 2.0))]
-    found = judged.predict(designs)
+    result = judged.predict(designs)
     features = [ObservationFeatures(design) for design in designs]
     means, covariances = judged.fitted_adapter().predict(features)
     (mean,), ((variance,),) = means.values(), (c.values() for c in covariances.values())
-    assert found["mean"].tolist() == pytest.approx(mean)
-    assert found["deviation"].tolist() == pytest.approx([v**0.5 for v in variance])
+    assert result["mean"].tolist() == pytest.approx(mean)
+    assert result["deviation"].tolist() == pytest.approx([v**0.5 for v in variance])
     assert judged.predict([]).empty
     for wrong, match in (
         ([{"a": 0.3}], "has no b"),
@@ -181,8 +181,8 @@ def test_designs_have_the_utility_that_ax_predicts(judged) -> None:
 
 
 @pytest.mark.slow
-def test_effects_are_differences_of_the_joint_posterior(judged, found) -> None:
-    adapter, effects = judged.fitted_adapter(), found.effects
+def test_effects_are_differences_of_the_joint_posterior(judged, result) -> None:
+    adapter, effects = judged.fitted_adapter(), result.effects
     best = best_shown(adapter)
     designs = [{**best, row.parameter: row.value} for row in effects.itertuples()]
     assert all(design["a"] + design["b"] <= 2 for design in designs)
@@ -201,12 +201,12 @@ def test_effects_are_differences_of_the_joint_posterior(judged, found) -> None:
         # The error of a share of draws.
         assert ((below - level).abs() < 5 * (0.025 * 0.975) ** 0.5 / 200).all()
     # Five answers say nothing of either.
-    assert str(found).count("not known from these answers") == 2
+    assert str(result).count("not known from these answers") == 2
 
 
 @pytest.mark.slow
-def test_the_best_is_sought_among_what_was_judged(judged, found) -> None:
-    best = by_option(found.options)["best"]
+def test_the_best_is_sought_among_what_was_judged(judged, result) -> None:
+    best = by_option(result.options)["best"]
     assert math.isnan(best[E])
     adapter = judged.fitted_adapter()
     num = 100_000
@@ -260,7 +260,7 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
+def test_what_is_left_is_sought_all_over_the_space(judged, result) -> None:
     adapter = judged.fitted_adapter()
     anywhere = judged.recommend(anywhere=True)
     candidates = candidate_points(judged._kept.projection, adapter, anywhere)
@@ -279,7 +279,7 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     models = plausible_models(adapter.botorch_model)
     values = draws_of(models, torch.cat([point, candidates]))
     gains = values.amax(-1) - values[:, 0]
-    value, error = found.summary["value"], float(gains.std()) / 64
+    value, error = result.summary["value"], float(gains.std()) / 64
     assert value["explanations of the answers"] == len(models) == 8
     assert value["searched for the best"] == f"{len(candidates)} designs"
     gain = value["expected remaining gain"]
@@ -299,16 +299,16 @@ def test_what_is_left_is_sought_all_over_the_space(judged, found) -> None:
     assert abs(value["probability of a small gain"] - small) < 6 * 0.5 / 64
     sure = max(value["its probability to be low"], value["probability of a small gain"])
     assert value["stop"] is (sure >= 0.75)
-    assert found.summary["meaning"]["stop"]
+    assert result.summary["meaning"]["stop"]
 
 
 @pytest.mark.slow
-def test_recommendations_are_in_words(judged, found) -> None:
+def test_recommendations_are_in_words(judged, result) -> None:
     best = judged.recommend(anywhere=True)
-    text = found.summary["value"]["recommended of all"]
+    text = result.summary["value"]["recommended of all"]
     values = dict(part.split(" = ") for part in text.split(", "))
     assert {name: float(value) for name, value in values.items()} == pytest.approx(best)
-    assert found.summary["value"]["recommended of those shown"] != text
+    assert result.summary["value"]["recommended of those shown"] != text
 
 
 def test_what_the_search_finds_is_recommended_only_if_it_is_better(
@@ -318,8 +318,8 @@ def test_what_the_search_finds_is_recommended_only_if_it_is_better(
     adapter = judged.fitted_adapter()
     means, _ = adapter.generator.predict(adapter.datapoints)
     worst = adapter.arms[int(means.argmin())]
-    found = GeneratorRun([worst.clone(clear_name=True)])
-    monkeypatch.setattr(adapter, "gen", lambda *_, **__: found)
+    result = GeneratorRun([worst.clone(clear_name=True)])
+    monkeypatch.setattr(adapter, "gen", lambda *_, **__: result)
     assert best_anywhere(judged.log, adapter) == best_shown(adapter)
     assert best_shown(adapter) != worst.parameters
 
@@ -347,11 +347,11 @@ def test_what_is_recommended_can_be_set_by_the_report(best, tmp_path) -> None:
         storage=tmp_path / "grams.db",
     )
     experiment.record([{"grams": float(best)}, {"grams": 1800}], winner=0)
-    found = experiment.report()
-    value = found.summary["value"]
+    result = experiment.report()
+    value = result.summary["value"]
     assert value["recommended of those shown"] == f"1 A: grams = {best}"
-    assert "| 1800 " in str(found)
-    assert "e+03" not in str(found)
+    assert "| 1800 " in str(result)
+    assert "e+03" not in str(result)
 
 
 def test_functions_are_followed_uphill_in_a_box(tmp_path) -> None:
@@ -415,10 +415,10 @@ def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> No
     }
     beans = sorted(c for c in adapter.parameters if c.startswith("bean"))
     order = [adapter.parameters.index(c) for c in ("dose", "shots", *beans)]
-    found = [tuple(round(x, 9) for x in row) for row in candidates[:, order].tolist()]
-    assert set(found) == expected
+    result = [tuple(round(x, 9) for x in row) for row in candidates[:, order].tolist()]
+    assert set(result) == expected
     # The recommended one and the two that were judged are there once more.
-    assert len(found) == len(expected) + 3
+    assert len(result) == len(expected) + 3
     searched = experiment.report().summary["value"]["searched for the best"]
     assert searched == f"all {len(expected)} designs"
 
@@ -429,8 +429,8 @@ def test_failures_and_sets_are_counted(tmp_path) -> None:
     tell(experiment, [A, B, C], ranking=[2, 0, 1])
     tell(experiment, [A, B, D], best=1)
     tell(experiment, [A, E], invalid=[1])
-    found = experiment.report()
-    counts = by_option(found.options)[["wins", "losses", "ties", "failed"]]
+    result = experiment.report()
+    counts = by_option(result.options)[["wins", "losses", "ties", "failed"]]
     assert counts.loc[[A, B, C, D, E]].to_numpy().tolist() == [
         [1, 2, 0, 0],
         [2, 2, 0, 0],
@@ -438,9 +438,9 @@ def test_failures_and_sets_are_counted(tmp_path) -> None:
         [0, 1, 0, 0],
         [0, 0, 0, 1],
     ]
-    assert found.summary["value"]["pairs asked about again"] == 0
-    assert math.isnan(found.summary["value"]["answered alike"])
-    assert found.summary["value"]["options that stand alone"] == "none"
+    assert result.summary["value"]["pairs asked about again"] == 0
+    assert math.isnan(result.summary["value"]["answered alike"])
+    assert result.summary["value"]["options that stand alone"] == "none"
 
 
 def test_a_report_says_that_the_best_option_only_failed(tmp_path) -> None:
@@ -498,22 +498,22 @@ def test_of_many_options_the_best_are_printed() -> None:
     assert [row.split()[1] for row in rows] == [str(place) for place in range(30)]
 
 
-def test_a_report_reads_well(found) -> None:
-    text = str(found)
-    assert text == found.to_markdown() == found._repr_markdown_()
+def test_a_report_reads_well(result) -> None:
+    text = str(result)
+    assert text == result.to_markdown() == result._repr_markdown_()
     assert "nan" not in text.replace("answers", "")
     # What to take, how sure that is, and tables.
     best, advice, tables = text.split("\n\n", 2)
-    values = found.summary["value"]
+    values = result.summary["value"]
     assert best == f"The best option shown is {values['recommended of those shown']}."
-    assert advice == f"Go on. {found.advice}"
+    assert advice == f"Go on. {result.advice}"
     assert f"in {100 * values['chance of regret']:.0f} of 100" in advice
     assert f"by {100 * values['gain as a share of the range']:.0f} %" in advice
     lines = tables.splitlines()
     assert all(line.startswith("|") for line in lines if line)
     assert max(map(len, lines)) < 120
     (gain,) = (line for line in lines if "expected remaining gain" in line)
-    assert f"{found.summary['value']['expected remaining gain']:.3g}" in gain
+    assert f"{result.summary['value']['expected remaining gain']:.3g}" in gain
 
 
 def test_names_stay_one_cell_of_one_row() -> None:

@@ -12,8 +12,9 @@ from ax.core.search_space import SearchSpace
 from espresso import QUICK, QUICK_FIT
 from parameters import choice, real, whole
 
+from botorch_pref.acquisition.polytopes import Frame
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.space.constraints import Frame, LinearConstraint, check_feasible
+from botorch_pref.ax.space.constraints import LinearConstraint, check_feasible
 from botorch_pref.errors import ExperimentError
 
 Rows = list[tuple[np.ndarray, float]]

@@ -1,0 +1,390 @@
+"""Designs that a question may show, by coordinates in which units do not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+import torch
+from botorch.utils.sampling import draw_sobol_samples, manual_seed
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from botorch_pref.acquisition.polytopes import Frame
+from botorch_pref.acquisition.recommendation import Constraint
+from botorch_pref.errors import FeedbackError
+
+_ROUNDING = 1e-6
+"""The share of a range by which a design may be beyond bounds and constraints."""
+
+_TRIES = (1, 32, 256)
+"""Points that are drawn for each that is sought, until enough satisfy constraints."""
+
+MAX_DESIGNS, _FEW_DESIGNS = 10_000, 256
+"""The numbers of designs up to which all of a space can be listed, and always are."""
+
+
+class Listed(NamedTuple):
+    """A category, or a number of some values only.
+
+    Attributes:
+        columns: Its ``c`` columns.
+        values: The ``v`` values that it may have in them, ``v x c``.
+        amounts: What each value adds to the left sides of constraints, ``v x m``.
+    """
+
+    columns: list[int]
+    values: Tensor
+    amounts: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class DesignSpace:
+    r"""Designs by ``c`` coordinates: shares of ranges, then places in lists of values.
+
+    Units do not matter to a search by coordinates. A category, and a number that has
+    some values only, is one coordinate, the place of its value among those that are
+    allowed. Whatever is fixed is none.
+
+    Attributes:
+        base: ``d``, the values of all columns that do not vary, and 0 elsewhere.
+        columns: ``k``, the columns of numbers that vary, of any value or on a grid.
+        bounds: ``2 x k``, the ends of these columns.
+        listed: Each category and each number of some values only that varies.
+        limits: ``A`` (``m x k``) and ``b`` (``m``) of constraints :math:`A z + a \ge b`
+            of the shares :math:`z`, with the sum :math:`a` of the amounts of values.
+        rows: All designs, ``N x d``, where they are a table, or few because all columns
+            have some values only; None elsewhere.
+        grids: The values of numbers of many values, in order, by their columns. No
+            constraint is about them.
+    """
+
+    base: Tensor
+    columns: Tensor
+    bounds: Tensor
+    listed: tuple[Listed, ...]
+    limits: tuple[Tensor, Tensor]
+    rows: Tensor | None = None
+    grids: Mapping[int, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        bounds: Tensor,
+        *,
+        inequality_constraints: Sequence[Constraint] = (),
+        categorical: Sequence[Sequence[int]] = (),
+        discrete_dims: Mapping[int, Sequence[float]] | None = None,
+        fixed_features: Mapping[int, float] | None = None,
+        rows: Tensor | None = None,
+    ) -> DesignSpace:
+        """Makes the space within bounds, constraints, categories and fixed features.
+
+        All arguments are of right types and columns; see `next_question`.
+
+        Raises:
+            FeedbackError: A category has no allowed value, a constraint is about one,
+                nothing varies, or no row of the table is a design.
+        """
+        fixed = {} if fixed_features is None else fixed_features
+        base = torch.zeros_like(bounds[0])
+        for column, value in fixed.items():
+            base[column] = value
+        tables = _tables(base, categorical, discrete_dims, fixed)
+        A, b = _left_and_right(base, inequality_constraints, categorical)
+        for columns, values in tables:
+            if len(values) == 1:
+                base[columns] = values[0]
+        in_tables = {column for columns, _ in tables for column in columns}
+        numbers = [c for c in range(len(base)) if c not in in_tables | fixed.keys()]
+        tables = [(columns, values) for columns, values in tables if len(values) > 1]
+        if not numbers and not tables:
+            raise FeedbackError(
+                f"There is one design, {base.tolist()}, and nothing is left to choose; "
+                "fix fewer columns by fixed_features, or give more values of "
+                "discrete_dims."
+            )
+        varying = [*numbers, *(column for columns, _ in tables for column in columns)]
+        b = b - A @ base
+        is_fixed = ~A[:, varying].any(-1)
+        if bool((b[is_fixed] > _ROUNDING).any()):
+            raise FeedbackError(
+                "inequality_constraints do not hold for fixed_features "
+                f"{dict(fixed)}; fix other values, or loosen them."
+            )
+        A, b = A[~is_fixed], b[~is_fixed]
+        low, high = ends = bounds[:, numbers]
+        shares = A[:, numbers]
+        space = cls(
+            base,
+            torch.tensor(numbers, dtype=torch.long),
+            ends,
+            tuple(Listed(c, values, values @ A[:, c].T) for c, values in tables),
+            (shares * (high - low), b - shares @ low),
+        )
+        if rows is None:
+            rows = space.designs(_FEW_DESIGNS)
+        else:
+            rows = rows[space.allows(rows)].unique(dim=0)
+        if rows is not None and not len(rows):
+            raise FeedbackError(
+                "discrete has no row within bounds, inequality_constraints, "
+                "categorical, discrete_dims and fixed_features; give rows in the units "
+                "of bounds, or other values."
+            )
+        return space if rows is None else replace(space, rows=rows)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of coordinates, ``c``."""
+        return len(self.columns) + len(self.listed)
+
+    @property
+    def is_box(self) -> bool:
+        """Whether all numbers within the bounds are designs."""
+        varied = self.listed or self.grids or len(self.limits[1])
+        return not varied and self.rows is None
+
+    @property
+    def limits_lists(self) -> bool:
+        """Whether a constraint is about a number of some values only."""
+        return any(bool(listed.amounts.any()) for listed in self.listed)
+
+    @cached_property
+    def frame(self) -> Frame | None:
+        """Frame of shares in a thin or flat polytope, None elsewhere.
+
+        Where it is about numbers of some values only, it has none.
+        """
+        A, b = (part.double() for part in self.limits)
+        if not len(b) or self.limits_lists:
+            return None
+        try:
+            return Frame.of_thin(-A, -b, _cube(A.shape[-1]))
+        except FeedbackError as error:
+            raise FeedbackError(
+                "inequality_constraints leave no room within bounds and "
+                f"fixed_features; loosen them. {error}"
+            ) from error
+
+    def features(self, coordinates: Tensor) -> Tensor:
+        """Makes designs ``... x d`` of their coordinates, ``... x c``.
+
+        Numbers are rounded to their grids, with derivatives as if they were not.
+        """
+        shares, places = coordinates.tensor_split([len(self.columns)], -1)
+        X = self.base.expand(*coordinates.shape[:-1], -1).clone()
+        low, high = self.bounds
+        X[..., self.columns] = low + shares * (high - low)
+        for column, grid in self.grids.items():
+            number = X[..., column].clone()
+            middles = (grid[1:] + grid[:-1]) / 2
+            nearest = grid[torch.bucketize(number.detach(), middles)]
+            X[..., column] = number + (nearest - number).detach()
+        for place, listed in zip(places.unbind(-1), self.listed, strict=True):
+            X[..., listed.columns] = listed.values[place.round().long()].to(X)
+        return X
+
+    def coordinates(self, X: Tensor) -> Tensor:
+        """Finds coordinates ``... x c`` of designs, ``... x d``."""
+        low, high = self.bounds
+        shares = (X[..., self.columns] - low) / (high - low)
+        places = [
+            (X[..., listed.columns].unsqueeze(-2) - listed.values)
+            .square()
+            .sum(-1)
+            .argmin(-1)
+            for listed in self.listed
+        ]
+        return torch.cat([shares, *(place.unsqueeze(-1).to(X) for place in places)], -1)
+
+    def moved(self, X: Tensor) -> Tensor:
+        """Gives designs the values that columns have which do not vary."""
+        in_lists = (column for listed in self.listed for column in listed.columns)
+        varying = [*self.columns.tolist(), *in_lists]
+        moved = self.base.expand_as(X).clone()
+        moved[..., varying] = X[..., varying]
+        return moved
+
+    def allows(self, X: Tensor) -> Tensor:
+        """Tells whether designs are of this space, ``...`` of ``... x d``."""
+        Z = self.coordinates(X)
+        allowed = (Z >= -_ROUNDING).all(-1) & self.satisfies(Z)
+        allowed &= (Z[..., : len(self.columns)] <= 1 + _ROUNDING).all(-1)
+        # Values are those of the lists, and what is fixed is as it has to be.
+        again = self.features(Z)
+        allowed &= ((again - X).abs() <= _ROUNDING * (1 + X.abs())).all(-1)
+        if self.rows is not None:
+            allowed &= (X.unsqueeze(-2) == self.rows).all(-1).any(-1)
+        return allowed
+
+    def needed(self, coordinates: Tensor) -> Tensor:
+        """Finds what shares have to add to each constraint, ``... x m``: b - a."""
+        b = self.limits[1]
+        places = coordinates[..., len(self.columns) :]
+        for place, listed in zip(places.unbind(-1), self.listed, strict=True):
+            b = b - listed.amounts[place.round().long()].to(b)
+        return b.expand(*coordinates.shape[:-1], -1)
+
+    def satisfies(self, coordinates: Tensor) -> Tensor:
+        """Tells whether designs by coordinates satisfy all constraints, ``...``."""
+        A, _ = self.limits
+        shares = coordinates[..., : len(self.columns)]
+        room = _ROUNDING * (1 + A.abs().sum(-1))
+        return (shares @ A.T >= self.needed(coordinates) - room).all(-1)
+
+    def designs(self, limit: int = MAX_DESIGNS) -> Tensor | None:
+        """Lists all designs, ``N x d``: rows of a table, or others up to a limit."""
+        if self.rows is not None:
+            return self.rows
+        is_stepped = [column in self.grids for column in self.columns.tolist()]
+        counts = [len(grid) for grid in self.grids.values()]
+        counts += [len(listed.values) for listed in self.listed]
+        if not all(is_stepped) or prod(counts) > limit:
+            return None
+        low, high = self.bounds
+        parts = [
+            (self.grids[column] - low[i]) / (high[i] - low[i])
+            for i, column in enumerate(self.columns.tolist())
+        ]
+        parts += [torch.arange(len(v.values)).to(self.base) for v in self.listed]
+        Z = torch.cartesian_prod(*parts).view(-1, self.num_parameters)
+        return self.features(Z[self.satisfies(Z)])
+
+    def rows_besides(self, options: Tensor, count: int) -> Tensor:
+        """Lists the designs, at least ``count``, that are none of some options.
+
+        Raises:
+            FeedbackError: They are fewer.
+        """
+        designs = self.designs()
+        assert designs is not None, "the designs can be listed"
+        rows = designs[~(designs.unsqueeze(-2) == options).all(-1).any(-1)]
+        if len(rows) < count:
+            raise FeedbackError(
+                f"There are {len(rows)} designs besides those that the question has; "
+                f"it needs {count} of them. Give more, by discrete or discrete_dims, "
+                "or a smaller size."
+            )
+        return rows
+
+    def draw(self, count: int, seed: int) -> Tensor:
+        """Draws designs by coordinates, ``count x c``, from a Sobol sequence.
+
+        In a polytope that hardly any point of the sequence falls into, shares are
+        mixtures of its vertices.
+
+        Raises:
+            FeedbackError: No design satisfies the constraints.
+        """
+        Z = self._sobol(count, seed)
+        if self.frame is not None:
+            with manual_seed(seed):
+                shares = self.frame.mixtures(count)
+            return torch.cat([shares.to(Z), Z[:, len(self.columns) :]], -1)
+        for times in _TRIES:
+            Z = self._sobol(times * count, seed)
+            Z = Z[self.satisfies(Z)]
+            if len(Z) >= count:
+                return Z[:count]
+        if not len(Z):
+            raise FeedbackError(
+                f"No design of {_TRIES[-1] * count} satisfies inequality_constraints "
+                "within bounds and fixed_features; loosen them."
+            )
+        # Where there is next to no room, some are the same.
+        return Z[torch.arange(count) % len(Z)]
+
+    def _sobol(self, count: int, seed: int) -> Tensor:
+        cube = _cube(self.num_parameters).to(self.base)
+        Z = draw_sobol_samples(cube, count, 1, seed=seed).squeeze(-2)
+        for place, listed in enumerate(self.listed, len(self.columns)):
+            number = (Z[:, place] * len(listed.values)).floor()
+            Z[:, place] = number.clamp_max(len(listed.values) - 1)
+        return Z
+
+    def near(self, centres: Tensor, designs: Tensor) -> Tensor:
+        """Mixes ``centres`` and other designs, mostly near the centres.
+
+        Between two that satisfy constraints all do. Half of the listed values stay,
+        or all of a design where constraints are about them. Both are coordinates,
+        ``n x c``.
+        """
+        share = torch.rand(len(designs), 1).to(designs) ** 3
+        mixed = torch.lerp(centres, designs, share)
+        k, is_kept = len(self.columns), torch.rand(designs.shape) < 0.5
+        mixed[:, k:] = torch.where(is_kept, centres, designs)[:, k:]
+        return torch.where(self.satisfies(mixed).unsqueeze(-1), mixed, designs)
+
+    def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
+        """Draws designs anywhere and around one, ``1 x d``, and adds that one.
+
+        Of designs that can be listed there are the nearest and some others.
+        """
+        designs = self.designs()
+        if designs is not None:
+            order = torch.cdist(point.to(designs), designs).squeeze(0).argsort()
+            near, others = order.tensor_split([count // 2])
+            anywhere = others[torch.randperm(len(others))[: count - len(near)]]
+            return designs[torch.cat([near, anywhere])]
+        first, second = self.draw(count, seed).tensor_split(2)
+        centre = self.coordinates(point).expand_as(second)
+        Z = torch.cat([first, self.near(centre, second)])
+        return torch.cat([self.features(Z), point.to(self.base)])
+
+
+def _cube(dim: int) -> Tensor:
+    return torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, dim)
+
+
+def _tables(
+    base: Tensor,
+    categorical: Sequence[Sequence[int]],
+    discrete_dims: Mapping[int, Sequence[float]] | None,
+    fixed: Mapping[int, float],
+) -> list[tuple[list[int], Tensor]]:
+    """Lists the columns of categories and numbers of some values, and their values."""
+    tables = []
+    for group in categorical:
+        columns = _allowed_values(group, fixed)
+        places = torch.tensor([[*group].index(column) for column in columns])
+        tables.append(([*group], one_hot(places, len(group)).to(base)))
+    for column, steps in ({} if discrete_dims is None else discrete_dims).items():
+        if column not in fixed:
+            tables.append(([column], base.new_tensor([*steps]).unsqueeze(-1)))
+    return tables
+
+
+def _left_and_right(
+    base: Tensor,
+    constraints: Sequence[Constraint],
+    categorical: Sequence[Sequence[int]],
+) -> tuple[Tensor, Tensor]:
+    r"""Makes ``A`` (``m x d``) and ``b`` (``m``) of constraints :math:`A x \ge b`."""
+    A = torch.zeros(len(constraints), len(base)).to(base)
+    for row, (indices, coefficients, _) in zip(A, constraints, strict=True):
+        row.index_add_(0, indices.long(), coefficients.to(base))
+    limited = {*A.ne(0).any(0).nonzero().flatten().tolist()}
+    concerned = limited & {column for group in categorical for column in group}
+    if concerned:
+        raise FeedbackError(
+            f"inequality_constraints is about column {min(concerned)}, which is of a "
+            "category; constrain other columns, and leave out values of this one."
+        )
+    return A, base.new_tensor([float(rhs) for _, _, rhs in constraints])
+
+
+def _allowed_values(group: Sequence[int], fixed: Mapping[int, float]) -> list[int]:
+    """Lists the columns of a category that may be its one."""
+    chosen = [column for column in group if fixed.get(column) == 1]
+    values = chosen or [column for column in group if column not in fixed]
+    wrong = [c for c in group if fixed.get(c, 0) not in (0, 1)]
+    if wrong or len(chosen) > 1 or not values:
+        raise FeedbackError(
+            f"fixed_features leaves no value of the category {[*group]}; fix its "
+            "columns at zeros and at most a one."
+        )
+    return values
