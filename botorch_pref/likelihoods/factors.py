@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -35,6 +35,7 @@ from botorch_pref.numerics.normal import (
 )
 from botorch_pref.numerics.normal_powers import NormalPowers
 from botorch_pref.numerics.quadrature import (
+    Integral,
     LogConcave,
     OfRows,
     TiltedMoments,
@@ -282,11 +283,9 @@ class BoxFactors(ScalarFactors):
         variance, lower, upper, width = map(change, self._ends)
         return BoxFactors(self.rows, variance, lower, upper, width=width)
 
-    def integral(
-        self, of_rows: OfRows, mean: Tensor, variance: Tensor
-    ) -> TiltedMoments:
-        """Integrates products of such boxes: see :func:`.log_concave_integral`."""
-        return log_concave_integral(of_rows, mean, variance)
+    def integral(self, of_rows: OfRows, num_rows: int) -> Integral:
+        """Gives the rule for products of such boxes: :func:`.log_concave_integral`."""
+        return partial(log_concave_integral, of_rows)
 
     @cached_property
     def half_lines(self) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -604,6 +603,15 @@ def _log_product(
     return total
 
 
+def _product_at(
+    parts: Sequence[_Answers | OpposedAnswers], places: Tensor | None
+) -> LogConcave:
+    """The log probability of all answers of some rows, of all for None."""
+    if places is not None:
+        parts = [part.take(places) for part in parts]
+    return lambda z: _log_product(parts, z)
+
+
 class _InLine:
     """The rows of all elements of a batch one after the other, for their moments.
 
@@ -621,9 +629,11 @@ class _InLine:
         (self._merged,) = (repeats > 0).nonzero(as_tuple=True)
         self._single = line_answers.take_answers(groups.first[self._alone]).boxes
         self._present = groups.present[self._alone]
-        self._parts = _product(line_answers.take(self._merged))
+        parts = _product(line_answers.take(self._merged))
+        self._of_rows = partial(_product_at, parts)
+        self._integral = self._single.integral(self._of_rows, len(self._merged))
         self._opposed: tuple[OpposedAnswers, NormalPowers] | None = None
-        part = self._parts[0] if len(self._parts) == 1 else None
+        part = parts[0] if len(parts) == 1 else None
         # Of a subclass they are no powers of a tail and of the other one.
         if type(part) is OpposedAnswers:
             self._opposed = part, NormalPowers(part.wins, part.losses)
@@ -656,7 +666,7 @@ class _InLine:
         """The moments of merged rows, and which these are, in another order."""
         if self._opposed is None:
             every = torch.arange(len(self._merged), device=mean.device)
-            return every, self._single.integral(self._of_rows, mean, variance)
+            return every, self._integral(mean, variance)
         part, powers = self._opposed
         t, s = mean * part.slope, variance * part.slope.square()
         covered = powers.covers(t, s).reshape(-1, len(self._merged)).all(0)
@@ -674,12 +684,6 @@ class _InLine:
             joined = map(join_rows, zip(moments, far_moments, strict=True))
             moments = TiltedMoments(*joined)
         return order, moments
-
-    def _of_rows(self, places: Tensor | None) -> LogConcave:
-        parts = self._parts
-        if places is not None:
-            parts = [part.take(places) for part in parts]
-        return lambda z: _log_product(parts, z)
 
 
 class MergedBoxFactors(IntegratedFactors):

@@ -42,8 +42,8 @@ from botorch_pref.likelihoods.probit import (
     expected_gaussians,
 )
 from botorch_pref.numerics import argument_ranges
-from botorch_pref.numerics.bend_quadrature import bent_product_integral
-from botorch_pref.numerics.quadrature import OfRows, TiltedMoments
+from botorch_pref.numerics.bend_quadrature import BentProducts
+from botorch_pref.numerics.quadrature import Integral, OfRows, TiltedMoments
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +114,9 @@ class LapsingBoxes(BoxFactors):
         attentive = super().rearranged(change)
         return LapsingBoxes(attentive, change(self.guess), change(self.attention))
 
-    def integral(
-        self, of_rows: OfRows, mean: Tensor, variance: Tensor
-    ) -> TiltedMoments:
+    def integral(self, of_rows: OfRows, num_rows: int) -> Integral:
         """See base class; products of lapses are not log-concave."""
-        return bent_product_integral(of_rows, mean, variance)
+        return BentProducts(of_rows, num_rows)
 
     def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """See base class."""

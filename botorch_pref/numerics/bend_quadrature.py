@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,7 @@ from torch import Tensor
 from botorch_pref.errors import InferenceWarning, PrecisionError, warn_caller
 from botorch_pref.numerics.normal import log_ndtr
 from botorch_pref.numerics.quadrature import (
+    LogConcave,
     OfRows,
     TiltedMoments,
     completed,
@@ -270,28 +272,65 @@ def _log_beyond(
     return torch.logaddexp(*sides) - _LOG_BEYOND
 
 
-def bent_product_integral(
-    of_rows: OfRows, mean: Tensor, variance: Tensor
-) -> TiltedMoments:
-    """The log integral of functions that bend, and its derivatives, to about 1e-10.
+@dataclass(frozen=True)
+class _PlacedFunctions:
+    """Functions of rows at some places, None for all, as `LogConcave` calls them."""
+
+    function: LogConcave
+    places: Tensor | None
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.function(z)
+
+
+class BentProducts:
+    """Log integrals of functions that bend, and derivatives, to about 1e-10.
 
     Where a function bends little over the width of the Gaussian a few nodes about the
     peak will do, which know what they miss; elsewhere see :func:`bent_integral`. Of
-    their second derivatives only the size counts.
+    their second derivatives only the size counts. A bend is sought once, whatever
+    Gaussians the function is multiplied with.
+
+    Args:
+        of_rows: Gives the functions.
+        num_rows: How many there are.
     """
-    dtype = mean.dtype
-    mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
-    moments = hermite_integral(of_rows, mean, variance, _about_bends)
-    return TiltedMoments(*(part.to(dtype) for part in moments))
 
+    def __init__(self, of_rows: OfRows, num_rows: int) -> None:
+        self._of_rows, self._num_rows = of_rows, num_rows
+        self._bends: Tensor | None = None
 
-def _about_bends(
-    of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
-) -> TiltedMoments:
-    """The :func:`bent_integral` of some functions, wherever they bend."""
-    function = of_rows(None)
-    bend = density_bend(lambda z: function(z)[0], mean)
-    return bent_integral(lambda z: function(z)[:2], mean, variance, *bend)
+    def __call__(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
+        """Gives integrals by means and variances of Gaussians, ``... x num_rows``."""
+        dtype = mean.dtype
+        mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
+        moments = hermite_integral(self._placed, mean, variance, self._about_bends)
+        return TiltedMoments(*(part.to(dtype) for part in moments))
+
+    def _placed(self, places: Tensor | None) -> _PlacedFunctions:
+        return _PlacedFunctions(self._of_rows(places), places)
+
+    def _about_bends(
+        self, of_rows: OfRows, mean: Tensor, variance: Tensor, _: Tensor | None
+    ) -> TiltedMoments:
+        """The :func:`bent_integral` of some functions, wherever they bend."""
+        placed = of_rows(None)
+        assert isinstance(placed, _PlacedFunctions)
+        centre, width = self._bends_at(placed.places, mean)
+        return bent_integral(lambda z: placed(z)[:2], mean, variance, centre, width)
+
+    def _bends_at(self, places: Tensor | None, like: Tensor) -> Tensor:
+        """Centres and widths, ``2 x len(places)``."""
+        if self._bends is None:
+            self._bends = like.new_full((2, self._num_rows), torch.nan)
+        every = torch.arange(self._num_rows, device=like.device)
+        places = every if places is None else places
+        unseen = places[self._bends[0, places].isnan()]
+        if len(unseen):
+            function = self._of_rows(unseen)
+            bends = density_bend(lambda z: function(z)[0], like.new_zeros(len(unseen)))
+            self._bends[:, unseen] = torch.stack(bends)
+        return self._bends[:, places]
 
 
 @torch.no_grad()

@@ -61,6 +61,9 @@ class TiltedMoments(NamedTuple):
     ratio: Tensor
 
 
+Integral = Callable[[Tensor, Tensor], TiltedMoments]
+"""Gives the moments of functions by means and variances of Gaussians, ``... x m``."""
+
 Rule = Callable[[OfRows, Tensor, Tensor, Tensor | None], TiltedMoments]
 """Gives the moments of functions by their means and variances, ``... x m``; where they
 are some of other rows, also their places among these."""

@@ -12,7 +12,11 @@ from cases import in_turn
 from botorch_pref.errors import PrecisionError
 from botorch_pref.likelihoods.beta import BetaFactors, beta_slope, beta_value
 from botorch_pref.linalg import point_rows
-from botorch_pref.numerics.bend_quadrature import bent_integral, density_bend
+from botorch_pref.numerics.bend_quadrature import (
+    BentProducts,
+    bent_integral,
+    density_bend,
+)
 
 
 def double(value):
@@ -175,3 +179,37 @@ def test_arguments_without_an_integral_are_refused(mean, variance) -> None:
     for rule in RULES.values():
         with pytest.raises(PrecisionError, match=r"not a number.*smaller output scale"):
             rule(*arguments)
+
+
+def test_bends_that_were_sought_once_serve_other_gaussians() -> None:
+    """Lapses with narrow bends; a Gaussian's mean of one is in closed form."""
+    centre, slope = double([-3.0, 0.0, 0.7, 2.0]), double([50.0, 400.0, 3e3, 9.0])
+    guess = 0.03
+
+    def of_rows(places):
+        c, s = (x if places is None else x[places] for x in (centre, slope))
+
+        def log_derivatives(z):
+            x, density = s * (z - c), torch.exp(-0.5 * (s * (z - c)).square())
+            probability = guess + (1 - 2 * guess) * torch.special.ndtr(x)
+            first = (1 - 2 * guess) * s * density / (2 * math.pi) ** 0.5 / probability
+            return probability.log(), first, -s * x * first - first.square()
+
+        return log_derivatives
+
+    integrals = BentProducts(of_rows, len(centre))
+    for mean, variance in (
+        ([-3.1, 9.0, 9.0, 9.0], 1.0),  # what is far bends little
+        ([9.0, 0.1, 0.6, 9.0], 0.5),
+        ([-2.0, -1.0, 0.7, 3.0], 4.0),
+        ([-3.0, 0.0, 0.7, 2.0], 1e-6),
+    ):
+        m, v = double(mean), torch.full_like(centre, variance)
+        attentive = torch.special.ndtr((m - centre) * slope / (1 + slope**2 * v).sqrt())
+        torch.testing.assert_close(
+            integrals(m, v).value,
+            (guess + (1 - 2 * guess) * attentive).log(),
+            rtol=0,
+            atol=1e-9,
+            msg=lambda text, mean=mean: f"of Gaussians about {mean}: {text}",
+        )
