@@ -508,7 +508,7 @@ def test_answers_that_cannot_be_kept_are_not_fitted(
 
 @pytest.mark.parametrize(
     ("people", "message"),
-    [(10, ""), (30, "3,000 pairs of an item and a group"), (41, "are 4100 pairs")],
+    [(10, ""), (30, "3,000 pairs of an item and a group"), (41, "are 4,100 pairs")],
 )
 def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
     people: int,

@@ -70,32 +70,45 @@ def _cut(text: str, columns: int) -> str:
     return f"{start}…{end}"
 
 
-_WIDTH_OF_NUMBERS, _LEAST_WIDTH = 68, 12
-"""Columns of a terminal that a row takes beside its name, and the fewest for that."""
+_LEAST_WIDTH = 12
+"""Columns of a terminal that names have at least."""
 
 
 def print_boards(boards: Boards) -> None:
     """Prints the head of the first board, and how many others there are."""
     table = boards[None]
-    columns = shutil.get_terminal_size(fallback=(120, 24)).columns
-    room = max(columns - _WIDTH_OF_NUMBERS, _LEAST_WIDTH)
+    heads = ["rank", "95 %", "", "utility", "to the first", "better", "wins", "answers"]
+    texts = [heads, *(_printed(row) for _, row in table.head(PRINTED).iterrows())]
     # A cell of a spreadsheet may have several lines.
-    names = [_cut(" ".join(str(name).split()), room) for name in table.index[:PRINTED]]
-    width = max(*map(_terminal_width, names), len("item"))
-    print(
-        f"rank  95 %     {'item':{width}s}  utility  95 %            win rate  answers"
-    )
-    for name, (_, row) in zip(names, table.head(PRINTED).iterrows(), strict=True):
-        ranks = f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}"
-        span = f"{row['lower']:+z.2f} to {row['upper']:+z.2f}"
-        wins = f"{100 * row['win_rate']:7.0f} %  {row['answers']:7,.0f}"
-        padding = " " * (width - _terminal_width(name))
-        head = f"{row['rank']:4.0f}  {ranks:7s}  {name}{padding}"
-        print(f"{head}  {row['utility']:+z7.2f}  {span}  {wins}")
+    names = [" ".join(str(name).split()) for name in table.index[:PRINTED]]
+    widths = [max(len(row[i]) for row in texts) for i in range(len(heads))]
+    columns = shutil.get_terminal_size(fallback=(120, 24)).columns
+    room = max(columns - sum(widths) - 2 * (len(heads) - 1), _LEAST_WIDTH)
+    names = ["item", *(_cut(name, room) for name in names)]
+    width = max(map(_terminal_width, names))
+    for name, row in zip(names, texts, strict=True):
+        cells = [cell.rjust(size) for cell, size in zip(row, widths, strict=True)]
+        cells[2] = name + " " * (width - _terminal_width(name))
+        print("  ".join(cells))
     if (unprinted := len(table) - PRINTED) > 0:
-        print(f"... and {unprinted} more, in the files")
+        print(f"... and {unprinted:,} more, in the files")
     if len(boards) > 1:
         print(f"The boards of {len(boards) - 1:,} categories are in the files.")
+
+
+def _printed(row: Series[float]) -> list[str]:
+    """The cells of a row in a terminal, without the name."""
+    is_first = row["least"] == row["most"]
+    return [
+        f"{row['rank']:.0f}",
+        f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}",
+        "",
+        f"{row['utility']:+z.2f}",
+        "" if is_first else f"{row['least']:+z.2f} to {row['most']:+z.2f}",
+        "" if is_first else f"{100 * row['better']:.0f} %",
+        f"{100 * row['win_rate']:.0f} %",
+        f"{row['answers']:,.0f}",
+    ]
 
 
 def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
@@ -184,11 +197,12 @@ img {{ max-width: max(100%, 40rem) }}
 {notes}
 <p>{links}</p>
 <p>In brackets are the likely ranks, where they are more than one: as few ranks in a row
-as have a probability near 95 %. A utility is that above the mean of all items, with its
-95 % interval: where no duel is a tie, an item that is 1 above another one wins 73 % of
-their duels. The <b>win rate</b> is the share that an item would win against a random
-other one, half of a tie counted; <b>best</b> is the probability that it is the best of
-all.</p>
+as have a probability of 95 % or more. A utility is that above the mean of all items,
+with its 95 % interval: where no duel is a tie, an item that is 1 above another one wins
+73 % of their duels. <b>To the first</b> is how far an item is behind the first one, and
+<b>better</b> the probability that it is better than that one. The <b>win rate</b> is
+the share that an item would win against a random other one, half of a tie counted;
+<b>best</b> is the probability that it is the best of all.</p>
 {tables}
 <h2 id="figure">Figure</h2>
 <div><img alt="Utilities of the items with intervals"

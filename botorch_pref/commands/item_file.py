@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def read_items(path: Path | None, answers: DataFrame) -> ItemTable:
-    """Reads the features of items; without a file, the items that answers name.
+def read_items(path: Path, answers: DataFrame) -> ItemTable:
+    """Reads the features of items that answers name.
 
     Raises:
         FeedbackError: The file cannot be read; a `TableFaults` has all that is wrong.
     """
-    if path is None:
-        return ItemTable.from_answers(answers)
     table = CsvTable.read(path)
     if not table.header:
         raise FeedbackError(f"{path} is empty: give it a header, and a row each item")

@@ -191,12 +191,13 @@ class ItemTable:
         """Rows of the two items of each answer, the winner first."""
         item_names = set(self.names)
         for column in (WINNER, LOSER):
-            for row, name in _column(answers, column).items():
-                if name not in item_names:
-                    message = self._no_item(name)
-                    raise FeedbackError(
-                        f"The {column} of the answer {row!r}: {message}"
-                    )
+            names = _column(answers, column)
+            if item_names.issuperset(names):
+                continue
+            row, name = next((r, n) for r, n in names.items() if n not in item_names)
+            raise FeedbackError(
+                f"The {column} of the answer {row!r}: {self._no_item(name)}"
+            )
         sides = [self.places(answers[column].tolist()) for column in (WINNER, LOSER)]
         pairs = torch.stack(sides, dim=-1)
         if (itself := pairs[:, 0] == pairs[:, 1]).any():
@@ -334,6 +335,19 @@ def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
     return Choices(distinct, distinct[:, 0], counts=total)
 
 
+def answer_totals(answers: DataFrame, number: Series[Any]) -> Series[float]:
+    """Sums of a ``number`` of each answer over the answers about each item.
+
+    The winner of a choice from several, which has several rows, is in it once.
+    """
+    once = number
+    if CHOICE in answers.columns:
+        again = answers[CHOICE].notna() & answers.duplicated([WINNER, CHOICE])
+        once = number.where(~again, 0)
+    won = once.groupby(answers[WINNER]).sum()
+    return won.add(number.groupby(answers[LOSER]).sum(), fill_value=0)
+
+
 def trimmed(name: Any) -> Any:
     """A name without white space around it, which nobody sees."""
     return name.strip() if isinstance(name, str) else name
@@ -381,6 +395,8 @@ def _ties(answers: DataFrame) -> Tensor:
     if TIE not in answers.columns:
         return torch.zeros(len(answers), dtype=torch.bool)
     values = answers[TIE].tolist()
+    if answers[TIE].dtype == bool:
+        return torch.tensor(values)
     gaps = answers[TIE].isna()
     for label, tie, gap in zip(answers.index, values, gaps, strict=True):
         # What nullable columns have in gaps is neither equal to a truth nor not.

@@ -8,6 +8,7 @@ from botorch_pref.evaluation.explanation import (
 )
 from botorch_pref.evaluation.item_ranking import ItemRanking, rank_items
 from botorch_pref.evaluation.leaderboard import leaderboard
+from botorch_pref.evaluation.many_ranking import ManyItemRanking
 from botorch_pref.evaluation.progress import (
     AnswerAgreement,
     RemainingGain,
@@ -31,6 +32,7 @@ __all__ = [
     "EvidenceProfile",
     "FeatureEffect",
     "ItemRanking",
+    "ManyItemRanking",
     "RemainingGain",
     "StoppingAdvice",
     "answer_agreement",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
@@ -20,6 +20,7 @@ from botorch_pref.datasets.items import (
     TIE,
     WINNER,
     ItemTable,
+    answer_totals,
     tidy_answers,
 )
 from botorch_pref.errors import FeedbackError
@@ -27,8 +28,15 @@ from botorch_pref.evaluation.leaderboard import (
     PositionBias,
     leaderboard,
     position_bias,
+    top_probability,
 )
-from botorch_pref.evaluation.progress import connected_components
+from botorch_pref.evaluation.many_ranking import (
+    LEVEL,
+    ManyItemRanking,
+    answer_groups,
+    rank_many_items,
+)
+from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.raters import rater_reliability
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Choices, Comparisons, Feedback
@@ -49,13 +57,58 @@ from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.numerics.argument_ranges import check_kind
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 MOST_ANSWERS = 30_000
 """Different answers with which a fit of a tie threshold for each item takes seconds."""
 
-LEVEL = 0.95
-"""Probability of the intervals."""
+MOST_ITEMS = 1500
+"""Items without features or raters that `ItemRanking` has; more take minutes."""
+
+MOST_POINTS = 4000
+"""Items, or pairs of an item and a rater, that its model holds in two hours."""
+
+MINUTES = {False: 0.4, True: 1.8}
+"""What 1,000 points take, and others by the cube of their number: without, with a tie
+threshold for each item."""
+
+
+class RankingSize(NamedTuple):
+    """How many points, and of what, a ranking has, and about how many minutes it takes.
+
+    ``is_sparse`` says that `rank_many_items` makes it.
+    """
+
+    num_points: int
+    noun: str
+    minutes: float
+    is_sparse: bool
+
+
+def ranking_size(answers: DataFrame, items: ItemTable | None = None) -> RankingSize:
+    """Says which model `rank_items` takes for answers, and how long that takes.
+
+    Raises:
+        FeedbackError: There are more points than the model holds.
+    """
+    named = [*answers[WINNER], *answers[LOSER]]
+    count, noun = len({*named} if items is None else items.names), "items"
+    if RATER in answers.columns:
+        count = len({*zip(named, [*answers[RATER]] * 2, strict=True)})
+        noun = "pairs of an item and a group"
+    elif items is None and count > MOST_ITEMS:
+        return RankingSize(count, noun, 0.0, is_sparse=True)
+    if count > MOST_POINTS:
+        remedy = "features" if RATER not in answers.columns else "raters and categories"
+        raise FeedbackError(
+            f"There are {count:,} {noun}, and one model holds at most {MOST_POINTS:,}: "
+            f"leave out {remedy}, and any number of items is ranked in a minute "
+            "(python -m botorch_pref rank FILE, without --items, --rater and "
+            "--category); or leave out items with few answers."
+        )
+    has_ties = TIE in answers.columns and bool(answers[TIE].any())
+    slow = has_ties and len(answers) <= MOST_ANSWERS
+    return RankingSize(count, noun, MINUTES[slow] * (count / 1000) ** 3, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +131,11 @@ class ItemRanking:
     model: EPPreferenceGP | LaplacePreferenceGP
     evidence_model: LaplacePreferenceGP
     raters: tuple[Hashable, ...] = ()
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """The ids of the items."""
+        return self.items.names
 
     def utility(self, rater: Hashable | None = None) -> PreferenceGP | GroupUtility:
         """Model of the utility over ``items.points``, of one rater or the mean of all.
@@ -126,15 +184,17 @@ class ItemRanking:
         answers = self.answers
         if rater is not None:
             answers = answers[answers[RATER] == rater]
-        number = answers_about(answers, answers[COUNT])
+        number = answer_totals(answers, answers[COUNT])
         table["answers"] = number.reindex(table.index, fill_value=0).astype(int)
-        duels = self.answers.drop(columns=RATER, errors="ignore")
-        groups = connected_components(
-            len(self.items.names), self.items.feedback(duels)[1]
-        )
-        if bool((groups > 0).any()):
-            table["group"] = 1 + groups[order].numpy()
+        if (groups := answer_groups(self.items.names, self.answers)).any():
+            table["group"] = 1 + groups[order.numpy()]
         return table
+
+    def top_probability(self, top: int) -> float:
+        """Probability that the first items of the board are the best ``top``."""
+        utility, points = self.utility(), self.items.points
+        draws = utility_samples(utility, points, NUM_SAMPLES, seed=0)
+        return top_probability(draws, _moments(utility, points)[0], top)
 
     def position_bias(self, level: float = LEVEL) -> PositionBias | None:
         """Advantage of being at home or shown first; None where no answer says it."""
@@ -156,7 +216,7 @@ def rank_items(
     items: DataFrame | ItemTable | None = None,
     *,
     reliability: bool = False,
-) -> ItemRanking:
+) -> ItemRanking | ManyItemRanking:
     r"""Fits one model to all answers about items, which it ranks.
 
     Items without features have independent utilities of one variance, which the
@@ -169,7 +229,9 @@ def rank_items(
     than 30,000 different answers would make the fit slow. The scales are those of
     Laplace's evidence, the posterior is that of expectation propagation. With the
     column ``home`` there is one weight of being there, and the ranks are those of
-    neutral ground.
+    neutral ground. More than 1,500 items without features or raters are ranked by
+    Laplace's approximation alone, with a sparse precision and one threshold of ties:
+    see :class:`.ManyItemRanking`.
 
     Args:
         answers: A row each, with the columns ``winner`` and ``loser`` and perhaps
@@ -182,16 +244,20 @@ def rank_items(
 
     Raises:
         FeedbackError: A column or an item is missing, an answer or a feature is not as
-            it has to be, or noises are wanted of fewer than two raters.
+            it has to be, noises are wanted of fewer than two raters, or features or
+            raters make more points than one model holds.
     """
     from pandas import DataFrame
 
     check_kind("answers", answers, DataFrame)
     answers = tidy_answers(answers)
+    if items is not None and not isinstance(items, ItemTable):
+        items = ItemTable.from_frame(items)
+    has_ends = {WINNER, LOSER} <= {*answers.columns}
+    if has_ends and ranking_size(answers, items).is_sparse and not reliability:
+        return rank_many_items(_merged(_checked_answers(answers)))
     if items is None:
         items = ItemTable.from_answers(answers)
-    elif not isinstance(items, ItemTable):
-        items = ItemTable.from_frame(items)
     num_features = len(items.feature_names) if items.has_features else 0
     if not items.is_ids:
         items = items.with_ids()
@@ -222,6 +288,13 @@ def rank_items(
     # Who pickles the model takes its posterior along.
     model.solution()
     return ItemRanking(items, _merged(answers), model, quick, raters)
+
+
+def _checked_answers(answers: DataFrame) -> DataFrame:
+    """Answers without features or raters, as `ItemTable.feedback` wants them."""
+    names = tuple(sorted({*answers[WINNER], *answers[LOSER]}, key=str))
+    ItemTable(names, torch.zeros(len(names), 0), ()).feedback(answers)
+    return answers if TIE in answers.columns else answers.assign(**{TIE: False})
 
 
 def _merged(answers: DataFrame) -> DataFrame:
@@ -320,16 +393,3 @@ def _moments(
 def _half_width(level: float) -> Tensor:
     """Half of an interval of a standard normal."""
     return torch.special.ndtri(torch.tensor(0.5 + 0.5 * level, dtype=torch.double))
-
-
-def answers_about(answers: DataFrame, number: Series[int]) -> Series[float]:
-    """Sums of a ``number`` of each answer over the answers about each item.
-
-    The winner of a choice from several, which has several rows, is in it once.
-    """
-    once = number
-    if CHOICE in answers.columns:
-        again = answers[CHOICE].notna() & answers.duplicated([WINNER, CHOICE])
-        once = number.where(~again, 0)
-    won = once.groupby(answers[WINNER]).sum()
-    return won.add(number.groupby(answers[LOSER]).sum(), fill_value=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -44,9 +45,8 @@ def leaderboard(
     items above it: equal items have one rank. The interval of a utility is the central
     one of probability ``level``. Ranks are whole numbers, so that hardly any run of
     them has just that probability: the interval of a rank is the shortest run whose
-    probability, by draws, is nearest to ``level``. It may be less, but is above
-    ``2 level - 1``; ``benchmarks/leaderboards.py`` prints how often such intervals hold
-    the true rank. The win rate against the field is
+    probability, by draws, is ``level`` or more; ``benchmarks/leaderboards.py`` prints
+    how often such intervals hold the true rank. The win rate against the field is
 
     .. math:: \frac{1}{n - 1} \sum_{j \ne i} \big(P(i \succ j \mid D)
         + \tfrac12 P(i \sim j \mid D)\big),
@@ -93,7 +93,7 @@ def leaderboard(
         posterior: Any = cast("TorchPosterior", model.posterior(items))
         mean, lower, upper = central_interval(posterior, level)
         shared = _shared_ranks(mean, _resolution(model, posterior))
-    first, last = _interval(ranks, level)
+    first, last = rank_interval(ranks, level)
     order = torch.argsort(mean, descending=True, stable=True)
     columns = {
         "rank": shared,
@@ -201,38 +201,36 @@ def _shared_ranks(mean: Tensor, resolution: Tensor) -> Tensor:
     return place
 
 
-def _interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
-    """The shortest runs of ranks whose share of the draws is nearest to a level.
+def rank_interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    """The shortest runs of ranks with a share of the draws, the likeliest of these.
 
-    ``ranks`` are ``S x n``; the ends are ``n`` each.
+    Args:
+        ranks: ``S x n``.
+        level: The least share of draws that a run has.
+
+    Returns:
+        The first and the last rank of each run, ``n`` each.
     """
-    draws, n = ranks.shape
-    rank_counts = torch.zeros(n, n + 1, dtype=torch.long, device=ranks.device)
-    below = rank_counts.scatter_add_(1, ranks.mT, torch.ones_like(ranks.mT)).cumsum(-1)
-    before = torch.arange(n, device=ranks.device)
+    ordered = ranks.mT.sort(-1).values.contiguous()
+    least = math.ceil(level * len(ranks))
+    width = (ordered[:, least - 1 :] - ordered[:, : len(ranks) - least + 1]).amin(-1)
+    ends = torch.searchsorted(ordered, ordered + width.unsqueeze(-1), right=True)
+    held = ends - torch.searchsorted(ordered, ordered)
+    first = ordered.gather(-1, held.argmax(-1, keepdim=True)).squeeze(-1)
+    return first, first + width
 
-    def best(width: Tensor) -> tuple[Tensor, Tensor]:
-        """Finds the run of a width with the most draws, and the ranks before it."""
-        end = (before + width.unsqueeze(-1)).clamp_max(n)
-        held, start = (below.gather(-1, end) - below[:, :-1]).max(-1)
-        return held / draws, start
 
-    def narrowest(share: Tensor) -> Tensor:
-        """Finds the least width that holds a share, by bisection."""
-        width, upper = torch.ones_like(before), torch.full_like(before, n)
-        while bool((width < upper).any()):
-            middle = (width + upper) // 2
-            holds = best(middle)[0] >= share
-            upper = torch.where(holds, middle, upper)
-            width = torch.where(holds, width, middle + 1)
-        return width
+def top_probability(utilities: Tensor, mean: Tensor, top: int) -> float:
+    """Probability that the items with the largest means are the best ``top``.
 
-    enough = narrowest(torch.full((n,), level, device=ranks.device))
-    upper_share, lower_share = best(enough)[0], best((enough - 1).clamp_min(1))[0]
-    is_lower = level - lower_share <= upper_share - level
-    width = narrowest(torch.where(is_lower, lower_share, upper_share))
-    first = best(width)[1] + 1
-    return first, first + width - 1
+    Args:
+        utilities: Draws, ``S x n``.
+        mean: Of the utilities, ``n``.
+        top: How many of the items, less than ``n``.
+    """
+    order = mean.argsort(descending=True, stable=True)
+    above, below = utilities[:, order[:top]], utilities[:, order[top:]]
+    return float((above.amin(-1) > below.amax(-1)).double().mean())
 
 
 def win_probabilities(model: Model, posterior: TorchPosterior, count: int) -> Tensor:

@@ -115,6 +115,7 @@ TINY = {
         **{"ITEMS": 6, "ANSWERS": 20, "FEW": 5, "REPEATS": 1, "SCALES": (1.0,)},
         **{"OFTEN": 1000, "GRID": 2001},
     ),
+    "many_items": tiny("--sizes 30:400"),
     "many_sets": tiny(ITEMS=6, LENGTH=3, COUNTS=(5,), **FEW_ANSWERS),
     "exact_ratings": tiny("ratings", POINTS=5, STARTS=1, SCALES=(10,)),
     "rounding": tiny(RATIOS={torch.float64: (10.0,)}, SEEDS=(1,)),

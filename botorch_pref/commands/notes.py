@@ -1,0 +1,162 @@
+"""Sentences on answers and items, which a board stands beside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from botorch_pref.datasets.items import (
+    CHOICE,
+    COUNT,
+    LOSER,
+    RATER,
+    TIE,
+    WINNER,
+    answer_totals,
+    names_alike,
+)
+from botorch_pref.datasets.layout_words import MISSING
+from botorch_pref.evaluation import ItemRanking, ManyItemRanking
+from botorch_pref.evaluation.leaderboard import PositionBias
+from botorch_pref.evaluation.many_ranking import answer_groups
+from botorch_pref.plotting.drawing import readable_fonts
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def sentence_of_home(home: PositionBias) -> str:
+    """Says what being at home or shown first adds."""
+    added, low, high = home.utility
+    share, lower, upper = (f"{100 * number:.0f}" for number in home.share)
+    return (
+        f"Being at home, or shown first, adds {added:+z.2f} to the utility (95 %: "
+        f"{low:+z.2f} to {high:+z.2f}): between equals that one wins {share} % "
+        f"of the duels that are no ties ({lower} to {upper} %). Ranks are without it."
+    )
+
+
+def notes_on_answers(
+    ranking: ItemRanking | ManyItemRanking, answers: DataFrame
+) -> list[str]:
+    """Returns sentences on how many answers there are, and what is doubtful of them."""
+    # The rows of a choice from several are one answer.
+    again = answers[COUNT] < 0
+    if CHOICE in answers.columns:
+        again = answers[CHOICE].notna() & answers.duplicated(CHOICE)
+    total = int(answers[COUNT][~again].sum())
+    ties = int((answers[COUNT] * answers[TIE]).sum())
+    head = f"{total:,} answer{'s' * (total > 1)} about {len(ranking.names):,} items"
+    notes = [head + (f", {ties:,} of them ties." if ties else ".")]
+    numbers = answer_groups(ranking.names, answers)
+    groups = dict(zip(ranking.names, numbers, strict=True))
+    # Items of a file with features need not have answers.
+    parts = len({groups[name] for name in answers[WINNER]})
+    if parts > 1:
+        features = isinstance(ranking, ItemRanking) and ranking.items.has_features
+        between = "only features rank" if features else "the ranks are the prior's"
+        notes.append(
+            f"No answers connect {parts} groups of items: between groups {between}, "
+            "and a duel across two groups teaches most."
+        )
+    if answers[TIE].all():
+        notes.append(
+            "All answers are ties, which say that items are alike, not how far apart "
+            "they are: the intervals are mostly the prior's."
+        )
+    notes += _one_sided(answers) + _doubtful_names(ranking.names, answers)
+    _, lacking = readable_fonts(map(str, ranking.names))
+    if lacking:
+        listing = f"{lacking[:10]!r}{remainder_of(lacking, 10)}"
+        notes.append(
+            f"No font on this computer has {listing}: the figure shows "
+            "boxes for these characters until you install one. The page and the table "
+            "show them."
+        )
+    return notes
+
+
+def _one_sided(answers: DataFrame) -> list[str]:
+    """A sentence about items that won or lost all answers, whose ends are rough."""
+    number = answer_totals(answers, answers[COUNT])
+    decided = answers[~answers[TIE]]
+    sides = {
+        side: decided.groupby(end)[COUNT].sum().reindex(number.index, fill_value=0)
+        for side, end in (("won", WINNER), ("lost", LOSER))
+    }
+    sides_in_words = [
+        f"{', '.join(map(repr, names[:3]))}{remainder_of(names, 3)} {side} all"
+        for side, count in sides.items()
+        if (names := [str(name) for name in number.index[count == number]])
+    ]
+    if not sides_in_words:
+        return []
+    rough = "bound such utilities on one side, and the other ends of their intervals"
+    return [
+        f"{'; '.join(sides_in_words)}: answers {rough} may be a tenth of them too near."
+    ]
+
+
+def remainder_of(names: Sequence[object], limit: int) -> str:
+    """Says how many names follow those that a sentence has; nothing where none do."""
+    return f" and {len(names) - limit:,} more" if len(names) > limit else ""
+
+
+def _doubtful_names(items: Sequence[Hashable], answers: DataFrame) -> list[str]:
+    """Sentences about names that may be misspelt, so that one item became two."""
+    names = {"items": [*map(str, items)]}
+    if RATER in answers.columns:
+        names["groups"] = answers[RATER].unique().tolist()
+    notes = [
+        note
+        for plural, listed in names.items()
+        for note in _names_alike(listed, plural) + _missing_names(listed, plural)
+    ]
+    number = answer_totals(answers, answers[COUNT])
+    singles = [name for name, count in number.items() if count == 1]
+    # Where many items have one answer, it says nothing of how they are written.
+    if len(singles) > len(number) / 10:
+        compared = singles if len(singles) <= 10 else []
+        singles = [n for n in compared if _is_near_another(n, number.index)]
+    if singles:
+        listing = ", ".join(map(repr, singles[:10])) + remainder_of(singles, 10)
+        notes.append(
+            f"In one answer alone: {listing}. A misspelt name is an item of its own."
+        )
+    return notes
+
+
+def _names_alike(names: Iterable[str], plural: str) -> list[str]:
+    """A sentence about names that only look different, if there are some."""
+    groups = names_alike(names)
+    if not groups:
+        return []
+    listing = "; ".join(" and ".join(map(ascii, alike)) for alike in groups[:5])
+    remainder = remainder_of(groups, 5)
+    note = (
+        "These names differ only in capitals, spaces, zeros or coding of letters, and "
+    )
+    return [f"{note}are {plural} of their own: {listing}{remainder}."]
+
+
+def _missing_names(names: Iterable[str], plural: str) -> list[str]:
+    """A sentence about names that stand for nothing, if there are some."""
+    missing = [name for name in names if name.casefold() in MISSING - {"-"}]
+    if not missing:
+        return []
+    names = " and ".join(map(repr, missing))
+    verb = "are" if len(missing) > 1 else "is"
+    advice = "where that stands for a name that is missing, leave these rows out."
+    return [f"{names} {verb} among the {plural}: {advice}"]
+
+
+def _is_near_another(name: str, names: Iterable[str]) -> bool:
+    """Whether a letter or two make one name the other, the numbers in both being equal.
+
+    "Barolo 2015" and "Barolo 2016" are two wines.
+    """
+    numbers = re.findall(r"\d+", name)
+    candidates = [o for o in names if o != name and re.findall(r"\d+", o) == numbers]
+    return bool(get_close_matches(name, candidates, n=1, cutoff=0.8))
