@@ -1,5 +1,6 @@
 """Names say what they hold: hardly one is a function word, which could hold anything.
 
+Docstrings of functions begin with a verb, and others with no function word.
 Counted are assigned names, loop variables and arguments. What BoTorch calls `posterior`
 or `incumbent` is not called `found`, `given` or `other` here.
 """
@@ -19,8 +20,6 @@ what when where which who whole whose with
 """
 LIMIT = 0.01
 """The share of names that may be function words."""
-UNFINISHED: dict[str, float] = {}
-"""Parts of the package above the limit, with the share that they may not exceed."""
 
 TESTS = Path(__file__).parent
 FOLDERS = sorted(
@@ -51,10 +50,38 @@ def test_hardly_a_name_is_a_function_word(folder: Path) -> None:
     ]
     banned = set(FUNCTION_WORDS.split())
     words = [f"{name} ({place})" for name, place in names if name.strip("_") in banned]
-    limit = UNFINISHED.get(folder.name, LIMIT) if folder.parent == PACKAGE else LIMIT
     # A folder of few names may have one.
-    allowed = max(1, limit * len(names))
+    allowed = max(1, LIMIT * len(names))
     assert len(words) <= allowed, (
         f"{len(words)} of {len(names)} names are function words, {allowed:.0f} may be; "
         f"say what they hold: {', '.join(words)}"
     )
+
+
+NOUNS_FOLLOW = {"The", "A", "An", "Another", "Every", "All", "Both", "Whether"}
+NO_NOUN = {"Of", "As", "That", "Those", "What", "How", "Which", "Where"}
+FOLDERS_OF_VERBS = ["ax"]
+"""Parts of the package in which all docstrings were read for this."""
+
+
+def first_words(file: Path) -> Iterator[tuple[str, bool, int]]:
+    """First words of docstrings, whether they are of functions, and their lines."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        decorators = map(ast.unparse, getattr(node, "decorator_list", ()))
+        is_function = isinstance(node, ast.FunctionDef)
+        is_function &= not any("property" in decorator for decorator in decorators)
+        body = getattr(node, "body", ())
+        for statement in body if isinstance(body, list) else ():
+            value = getattr(statement, "value", None)
+            text = getattr(value, "value", None)
+            if isinstance(statement, ast.Expr) and isinstance(text, str):
+                yield text.split()[0], is_function, statement.lineno
+
+
+@pytest.mark.parametrize("folder", FOLDERS_OF_VERBS)
+def test_docstrings_begin_with_a_verb_or_a_noun(folder: str) -> None:
+    for file in sorted((PACKAGE / folder).rglob("*.py")):
+        for word, is_function, line in first_words(file):
+            wrong = NO_NOUN | NOUNS_FOLLOW if is_function else NO_NOUN
+            place = f"{file.relative_to(PACKAGE)}:{line}"
+            assert word not in wrong, f"{place} begins with {word!r}; say what it does"

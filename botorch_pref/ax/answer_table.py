@@ -67,7 +67,7 @@ text that names it, what was said (fields of `Answer` and circumstances), and wh
 
 
 def _is_gap(cell: object) -> bool:
-    """Whether a cell has nothing, also beside numbers of which pandas cannot ask."""
+    """Tells whether a cell is empty, also of numbers that pandas cannot ask."""
     return cell is None or cell is NA or (isinstance(cell, float) and cell != cell)
 
 
@@ -115,7 +115,7 @@ def record_table(
 
 
 def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
-    """The table of a file; of answers that name items in any layout, the duels."""
+    """Reads the table of a file; of items by name in any layout, the duels."""
     text = text_of(file_content(path))
     table = None if path.suffix.lower() in (".json", ".jsonl") else csv_table(text)
     by_name = items is not None or log.catalogue is not None
@@ -131,7 +131,7 @@ def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
 
 
 def _named(row_name: str, check: Callable[[Any], T], argument: Any) -> T:
-    """The result of a check, whose error says where in a table it was."""
+    """Returns the result of a check, whose error says where in a table it was."""
     try:
         return check(argument)
     except ExperimentError as error:
@@ -139,7 +139,7 @@ def _named(row_name: str, check: Callable[[Any], T], argument: Any) -> T:
 
 
 def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
-    """A check that is made once of equal cells: many rows are about few designs."""
+    """Makes a check that runs once for equal cells: many rows are about few designs."""
     checked: dict[object, T] = {}
 
     def result(argument: Any) -> T:
@@ -157,7 +157,7 @@ def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 def _hashable(value: Any) -> object:
-    """What equal values of the same types have in common."""
+    """Returns what equal values of the same types have in common."""
     if isinstance(value, dict):
         return tuple(value), tuple(map(_hashable, value.values()))
     if isinstance(value, tuple | list):
@@ -173,7 +173,7 @@ def _is_of_options(table: DataFrame) -> bool:
 def _with_points(
     log: Log, table: DataFrame, separator: str, items: object
 ) -> DataFrame:
-    """A table of a file with decimal points; what can only be a text stays as it is."""
+    """Puts decimal points into a table of a file, but for cells that are texts."""
     parameters = log.space.parameters.items()
     kinds = {name: parameter.parameter_type for name, parameter in parameters}
     words = [name for name, kind in kinds.items() if kind is ParameterType.STRING]
@@ -213,7 +213,7 @@ def _with_points(
 def _questions_of_options(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
-    """The questions of a table with a row for each option."""
+    """Returns the questions of a table with a row for each option."""
     if items is not None:
         raise ExperimentError("The answers have rows of options; leave out items.")
     columns = parameter_columns(log.space.parameters)
@@ -246,7 +246,7 @@ def _questions_of_options(
 def _questions_of_duels(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
-    """The questions of a table with a row for each duel."""
+    """Returns the questions of a table with a row for each duel."""
     _check_items(items)
     columns = [f"{side}_{name}" for side in _SIDES for name in log.space.parameters]
     by_name = items is not None or log.catalogue is not None
@@ -307,7 +307,7 @@ def _check_items(items: object) -> None:
 
 
 def csv_table(text: str) -> DataFrame:
-    """Table of a CSV file, whose cells are all texts, and whose first row has names.
+    """Reads a CSV file: all cells are texts, and the first row has names.
 
     The index has the numbers of rows as a spreadsheet shows them. Rows in which every
     cell is empty, as spreadsheets leave them at the end, are left out. Cells are
@@ -334,7 +334,7 @@ def csv_table(text: str) -> DataFrame:
 
 
 def csv_content(table: DataFrame) -> bytes:
-    """Content of a CSV file with a table."""
+    """Returns the content of a CSV file with a table."""
     # Unquoted, separators in names could outnumber the commas, see `separator_of`.
     has_separators = any({*";\t"} & {*str(name)} for name in table.columns)
     quoting: Any = csv.QUOTE_ALL if has_separators else csv.QUOTE_MINIMAL
@@ -364,7 +364,7 @@ def _check_columns(
 def parameter_columns(
     names: Collection[str], reserved: Collection[str] = (*_FIRST, *_BESIDE)
 ) -> dict[str, str]:
-    """The column of each parameter in a table that has columns of its ``own``."""
+    """Gives the column of each parameter in a table that has columns of its ``own``."""
     columns = {}
     for name in names:
         column, used = name, {*reserved}
@@ -382,7 +382,7 @@ def _design(
     columns: Mapping[str, str],
     from_file: bool,
 ) -> dict[str, Any]:
-    """A design of a row, as far as the row has it.
+    """Returns a design of a row, as far as the row has it.
 
     Cells of a file are texts of values; empty ones are none unless texts are values.
     """
@@ -406,7 +406,7 @@ def _design(
 
 
 def _number(text: str) -> int | float | None:
-    """The number that a text says; integers keep digits that no float has."""
+    """Returns the number that a text says; integers keep digits that no float has."""
     number = number_of(text)
     with suppress(ValueError):
         return None if number is None else int(text)
@@ -414,7 +414,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
-    """Rater, note, seconds and count of a row, where they are there."""
+    """Returns rater, note, seconds and count of a row, where they are there."""
     stated = {n: row[n] for n in _CIRCUMSTANCES if not _is_empty(row.get(n))}
     rater = stated.get("rater")
     if rater is not None:
@@ -432,7 +432,7 @@ def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
 
 
 def _time(cell: object) -> str | None:
-    """The time of a cell that `answer_table` wrote; None of others, such as days.
+    """Gives the time of a cell that `answer_table` wrote; None of others, such as days.
 
     Nor of the calendar's first and last year, which not all time zones have whole.
     """
@@ -461,7 +461,7 @@ def _truth(row_name: str, row: Mapping[Hashable, Any], column: str) -> bool:
 
 
 def _fields_of_options(row_name: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Fields of `Answer` and circumstances by the rows of a question."""
+    """Returns fields of `Answer` and circumstances by the rows of a question."""
     for column in (*_CIRCUMSTANCES, "cannot_compare"):
         cells = [row.get(column) for _, row in rows]
         if len({"" if _is_empty(cell) else str(cell) for cell in cells}) > 1:
@@ -493,7 +493,7 @@ def _fields_of_options(row_name: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _order(row_name: str, column: str, rows: Sequence[Row]) -> list[int]:
-    """The places of rows in the order of a column that counts them."""
+    """Returns the places of rows in the order of a column that counts them."""
     numbers = _numbers(column, rows)
     if sorted(numbers.values()) != [*range(len(rows))]:
         raise ExperimentError(
@@ -505,7 +505,7 @@ def _order(row_name: str, column: str, rows: Sequence[Row]) -> list[int]:
 
 
 def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
-    """The numbers of a column, by the place of the row, as far as there are any."""
+    """Reads the numbers of a column by the places of rows, where there are any."""
     numbers = {}
     for place, (row_name, row) in enumerate(rows):
         cell = row.get(column)
@@ -521,7 +521,7 @@ def _numbers(column: str, rows: Sequence[Row]) -> dict[int, float]:
 
 
 def answer_table(log: Log) -> DataFrame:
-    """Answers that stand, in the order of the questions: a row for each option.
+    """Returns answers that stand, in the order of the questions: a row for each option.
 
     It has the ``question``; the place of the ``option`` in the order of the question,
     and its ``name``; its parameters, whose columns end in ``_parameter`` where they

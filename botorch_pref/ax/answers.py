@@ -77,14 +77,14 @@ class Answer:
     levels: tuple[int | None, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that say something, by name, as JSON keeps them."""
+        """Returns the fields that say something, by name, as JSON keeps them."""
         fields = {
             k: v for k, v in vars(self).items() if v is not None and v is not False
         }
         return {k: _listed(v) for k, v in fields.items()}
 
     def rows(self, num_options: int) -> dict[str, Values]:
-        """The answer as data of metrics.
+        """Returns the answer as data of metrics.
 
         Returns:
             For each metric of `KINDS` that it gives data to, its values by option.
@@ -104,7 +104,7 @@ _NOTHING_TO_SAY = "cannot_compare"
 
 
 def checked_answer(num_options: int, num_levels: int | None, **fields: Any) -> Answer:
-    """An answer about ``num_options`` options, checked.
+    """Returns an answer about ``num_options`` options, checked.
 
     Two ways to say the same give equal answers: the best of two is the winner, and so
     is the first of a ranking of two.
@@ -151,7 +151,7 @@ _MOST_TIMES = 2**53
 def checked_parts(
     num_options: int, num_levels: int | None, fields: Mapping[str, Any]
 ) -> tuple[Answer, dict[str, Any]]:
-    """An answer, and those of its circumstances that are known, as JSON keeps them.
+    """Checks an answer and its circumstances, and makes them as JSON keeps them.
 
     ``given`` has the fields of both.
     """
@@ -184,7 +184,7 @@ def checked_parts(
 
 
 def checked_rater(name: object) -> str | None:
-    """The name of a rater, with single blanks; None for nobody in particular."""
+    """Gives the name of a rater, with single blanks; None for nobody in particular."""
     if name is None:
         return None
     if not isinstance(name, str) or not is_text(name) or not name.strip():

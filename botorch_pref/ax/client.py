@@ -27,7 +27,7 @@ class PreferenceClient(Client):
     def get_best_parameterization(
         self, use_model_predictions: bool = True
     ) -> tuple[TParameterization, TOutcome, int, str]:
-        """The options judged so far with the largest posterior mean of the utility.
+        """Finds the option judged so far with the largest posterior mean.
 
         Ax's own method takes trials of a single arm, and numbers that were observed.
 

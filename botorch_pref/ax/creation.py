@@ -35,7 +35,7 @@ def new_log(
     settings: dict[str, Any],
     catalogue: DataFrame | None,
 ) -> Log:
-    """The log of a new experiment, see `PreferenceExperiment.create`."""
+    """Returns the log of a new experiment, see `PreferenceExperiment.create`."""
     rows = None
     if catalogue is not None:
         if parameters is not None or parameter_constraints:
@@ -82,7 +82,7 @@ _FIT = [
     "optimizer_kwargs",
     "pick_best_of_all_attempts",
 ]
-"""What can be stored of the arguments of ``fit_gpytorch_mll``, which ignores others."""
+"""Arguments of ``fit_gpytorch_mll`` that can be stored; it ignores others."""
 
 _OPTIMIZER = [
     "num_restarts",
@@ -91,7 +91,7 @@ _OPTIMIZER = [
     "retry_on_optimization_warning",
     "timeout_sec",
 ]
-"""What can be stored of the arguments of ``optimize_acqf``, and is not ours to give."""
+"""Arguments of ``optimize_acqf`` that can be stored, and are not ours to give."""
 
 
 def check_options(settings: Settings) -> None:

@@ -47,7 +47,7 @@ def write_json(log: Log, path: Path) -> None:
 
 
 def read_file(path: Path, name: str | None) -> Log:
-    """The log of a file that `write_json` wrote."""
+    """Returns the log of a file that `write_json` wrote."""
     try:
         content = file_content(path)
     # A name that cannot be one is a ValueError.
@@ -88,7 +88,7 @@ def retold(
     parameters: Sequence[ParameterConfig] | None = None,
     constraints: Sequence[str] = (),
 ) -> Log:
-    """The events of a log told again to a new one, see `PreferenceExperiment.copy`."""
+    """Tells the events of a log again to a new one, see `PreferenceExperiment.copy`."""
     target = replace(
         log.definition, name=log.name if name is None else name, created=now()
     )

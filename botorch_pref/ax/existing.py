@@ -1,4 +1,4 @@
-"""What an experiment of Ax's own brings: its space, its arms, and comparisons."""
+"""The parts of an experiment of Ax that one brings along: space, arms, comparisons."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Comparison(NamedTuple):
 
 
 def ax_experiment(source: object) -> Experiment:
-    """The experiment of a `Client`, or an `Experiment` itself."""
+    """Returns the experiment of a `Client`, or an `Experiment` itself."""
     if isinstance(source, Client):
         try:
             return source._experiment
@@ -59,7 +59,7 @@ def ax_experiment(source: object) -> Experiment:
 
 
 def parameter_configs(space: SearchSpace) -> list[ParameterConfig]:
-    """The parameters of a search space, as one creates an experiment with them."""
+    """Lists the parameters of a search space as an experiment is created with them."""
     return [_config(parameter) for parameter in space.parameters.values()]
 
 
@@ -103,7 +103,7 @@ def _config(parameter: Parameter) -> ParameterConfig:
 
 
 def constraint_texts(space: SearchSpace) -> list[str]:
-    """The linear constraints of a search space, as texts."""
+    """Returns the linear constraints of a search space, as texts."""
     return [
         LinearConstraint(limit.constraint_dict, limit.bound)._constraint_str
         for limit in space.parameter_constraints
@@ -111,7 +111,7 @@ def constraint_texts(space: SearchSpace) -> list[str]:
 
 
 def comparisons(experiment: Experiment) -> list[Comparison]:
-    """Comparisons as Ax's own preference exploration keeps them, by their trials.
+    """Gives comparisons as Ax's own preference exploration keeps them, by their trials.
 
     Of the two arms of a trial the metric ``pairwise_pref_query`` is 1 for the preferred
     one, and 0 for the other.
@@ -141,7 +141,7 @@ def comparisons(experiment: Experiment) -> list[Comparison]:
 def uncompared_designs(
     experiment: Experiment, answered: Sequence[Comparison]
 ) -> list[Mapping[str, Any]]:
-    """The designs of arms that no comparison is about, each once, in their order."""
+    """Lists the designs of arms that no comparison is about, each once, in order."""
     compared = [design for pair in answered for design in pair]
     designs = [arm.parameters for arm in experiment.arms_by_name.values()]
     return [design for design in designs if design not in compared]
@@ -150,7 +150,7 @@ def uncompared_designs(
 def in_groups(
     designs: Sequence[Mapping[str, Any]], size: int
 ) -> list[Sequence[Mapping[str, Any]]]:
-    """Designs in groups of a size; the last group may be smaller, but never of one."""
+    """Groups designs by a size; the last group may be smaller, but never of one."""
     starts = [*range(0, len(designs), size)]
     groups = [designs[start : start + size] for start in starts]
     if len(groups) > 1 and len(groups[-1]) == 1:

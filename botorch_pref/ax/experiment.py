@@ -68,7 +68,7 @@ class PreferenceExperiment:
         num_levels: int | None = None,
         **settings: Any,
     ) -> Self:
-        """A new experiment, kept at once.
+        """Returns a new experiment, kept at once.
 
         Args:
             name: Of the experiment.
@@ -99,7 +99,7 @@ class PreferenceExperiment:
         name: str | None = None,
         **settings: Any,
     ) -> Self:
-        """A new experiment in the space of one of Ax's own, which stays as it is.
+        """Gives a new experiment in the space of one of Ax's own, which stays as it is.
 
         Comparisons that Ax's preference exploration has kept (of the two arms of a
         trial the metric ``pairwise_pref_query`` is 1 for the preferred one, 0 for the
@@ -155,7 +155,7 @@ class PreferenceExperiment:
         parameter_constraints: Sequence[str] = (),
         read_only: bool = False,
     ) -> Self:
-        """An experiment as it was left, however it was left.
+        """Returns an experiment as it was left, however it was left.
 
         Args:
             name: Of the experiment.
@@ -178,7 +178,7 @@ class PreferenceExperiment:
     def read(
         cls, path: str | Path, *, storage: str | Path, name: str | None = None
     ) -> Self:
-        """A new experiment from a file of `write_json`.
+        """Returns a new experiment from a file of `write_json`.
 
         Args:
             path: Of the file.
@@ -196,7 +196,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def __repr__(self) -> str:
-        """Name, storage, numbers of questions and answers, and what asks them."""
+        """Shows name, storage, numbers of questions and answers, and what asks."""
         try:
             log = self.log
         except BotorchPrefError as error:
@@ -209,7 +209,7 @@ class PreferenceExperiment:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles of the object are the experiment, opened once more.
+        """Makes copies and pickles the experiment itself, opened once more.
 
         They have its name and its storage, and no answers: `resume` reads these.
 
@@ -246,7 +246,7 @@ class PreferenceExperiment:
         ]
 
     def question(self, index: int) -> Question:
-        """A question that was asked, answered or not.
+        """Returns a question that was asked, answered or not.
 
         Raises:
             ExperimentError: There is no question of this number.
@@ -267,7 +267,7 @@ class PreferenceExperiment:
 
     @property
     def titles(self) -> dict[str, str]:
-        """What people call each option that was shown, by the name of Ax's arm.
+        """The name that people have for each option shown, by the name of Ax's arm.
 
         "3 B" is option B of the third question, in which it was first shown, as the
         page and the report have it; a row of a catalogue is called by its id.
@@ -287,7 +287,7 @@ class PreferenceExperiment:
     @cached_property
     @one_at_a_time
     def default_size(self) -> int:
-        """How many options a question shows where `ask` is given no other number.
+        """The number of options of a question where `ask` is given no other number.
 
         Four; two where the model takes neither the best nor a ranking of four, or where
         a person can tell fewer than eight designs apart.
@@ -303,7 +303,7 @@ class PreferenceExperiment:
         rater: str | None = None,
         line: bool = False,
     ) -> Question:
-        """The next question, pending until it is told, here or after a restart.
+        """Returns the next question, pending until it is told, here or after a restart.
 
         Args:
             size: How many options to show; `default_size` unless it is given.
@@ -347,7 +347,7 @@ class PreferenceExperiment:
         return self._added(lambda log: log.ask(chosen, rater))[0]
 
     def _added(self, change: Callable[[Log], object]) -> list[Question]:
-        """Questions that a change of the log adds, which are kept."""
+        """Returns questions that a change of the log adds, which are kept."""
         with self._kept.change() as log:
             before = len(log.questions)
             change(log)
@@ -478,7 +478,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
-        """The options with the largest posterior mean of the utility.
+        """Returns the options with the largest posterior mean of the utility.
 
         Args:
             anywhere: Of the whole search space, not only of those that were shown.
@@ -530,7 +530,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def report(self) -> reporting.Report:
-        """What to take, how sure that is, and tables of the answers so far.
+        """Reports what to take, how sure that is, and tables of the answers so far.
 
         Raises:
             ExperimentError: There is no answer yet.
@@ -553,7 +553,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def fitted_adapter(self, *, rater: str | None = None) -> PreferenceAdapter:
-        """Ax's adapter with the model of all answers: ``botorch_model``, ``predict``.
+        """Fits Ax's adapter to all answers: ``botorch_model``, ``predict``.
 
         Its argument and its errors are those of `recommend`.
         """
@@ -569,7 +569,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def client(self) -> Client:
-        """Ax's client of this experiment; its ``summarize`` shows no winners."""
+        """Gives Ax's client of this experiment; its ``summarize`` shows no winners."""
         client = PreferenceClient(self.settings)
         client.set_experiment(self.experiment)
         client.set_generation_strategy(self.generation_strategy)
@@ -577,7 +577,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def answers(self) -> DataFrame:
-        """Answers that stand, a row for each option, see `answer_table`."""
+        """Returns answers that stand, a row for each option, see `answer_table`."""
         return answer_table(self.log)
 
     @one_at_a_time
@@ -623,7 +623,7 @@ class PreferenceExperiment:
         parameters: Sequence[ParameterConfig] | None = None,
         parameter_constraints: Sequence[str] = (),
     ) -> Self:
-        """A new experiment with all that was asked and said in this one.
+        """Returns a new experiment with all that was asked and said in this one.
 
         Args:
             storage: Where the new one is kept, see `create`.
@@ -642,5 +642,5 @@ class PreferenceExperiment:
 
 
 def _resumed(cls: type[PreferenceExperiment], name: str, place: str) -> Any:
-    """The experiment of a pickle, or of an object that was copied."""
+    """Returns the experiment of a pickle, or of an object that was copied."""
     return cls.resume(name, storage=place)

@@ -33,7 +33,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that threads call in turn, with all others of this kind.
+    """Returns a function that threads call in turn, with all others of this kind.
 
     Seeds of generators, filters of warnings and settings of GPyTorch belong to the
     whole process: two threads that set them at once would ask other questions than
@@ -70,7 +70,7 @@ class KeptLog:
         constraints: Sequence[str],
         read_only: bool,
     ) -> KeptLog:
-        """A log that was kept, see `PreferenceExperiment.resume`."""
+        """Returns a log that was kept, see `PreferenceExperiment.resume`."""
         check_with_parameters(parameters, constraints)
         log = checked_log(store, name)
         if parameters is not None:
@@ -120,7 +120,7 @@ class KeptLog:
         return self._projection
 
     def check_writable(self) -> LogStore:
-        """Where changes are written."""
+        """Returns where changes are written."""
         name = self.log.name
         if self._store is None:
             raise StorageError(
@@ -136,7 +136,7 @@ class KeptLog:
 
     @contextmanager
     def change(self) -> Iterator[Log]:
-        """The log, to be added to: what was added is kept in the end, or forgotten."""
+        """Opens the log for additions, which are kept in the end, or forgotten."""
         log = self.log
         since = len(log.events)
         try:
@@ -169,7 +169,7 @@ class KeptLog:
 
 
 def checked_log(store: LogStore, name: str) -> Log:
-    """The log of an experiment as it was last kept, checked to be complete."""
+    """Returns the log of an experiment as it was last kept, checked to be complete."""
     record, rows = store.read(name)
     try:
         log = Log(definition_of(record))

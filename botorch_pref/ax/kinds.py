@@ -73,7 +73,7 @@ class ShownOptions:
         return [i for i in range(self.num_options) if i not in self.invalid]
 
     def compared(self, field: str, pair: bool = False) -> list[int]:
-        """Places of the options that ``field`` compares: two or more valid ones."""
+        """Lists the options that ``field`` compares: two or more valid ones."""
         if len(self.valid) < 2:
             raise ExperimentError(
                 f"The answer says {field}, but {len(self.valid)} of the options are "
@@ -89,7 +89,7 @@ class ShownOptions:
     def places(
         self, field: str, places: object, allowed: Sequence[int]
     ) -> tuple[int, ...]:
-        """Places of options, each of which is allowed and named once."""
+        """Returns places of options, each of which is allowed and named once."""
         if isinstance(places, str) or not isinstance(places, Sequence):
             raise argument_error(field, places, "a list of options, counted from 0")
         for place in places:
@@ -110,7 +110,7 @@ class ShownOptions:
     def one_per_option(
         self, field: str, values: object, checked: Callable[[str, Any], float]
     ) -> dict[str, Any]:
-        """A value for each option, or None for an option that was given none."""
+        """Gives a value for each option, or None for an option that was given none."""
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise argument_error(field, values, "a list, one for each option")
         nothing = all(value is None for value in values)
@@ -123,7 +123,7 @@ class ShownOptions:
         return {field: tuple(judged)}
 
     def level(self, field: str, level: Any) -> int:
-        """A level of the scale."""
+        """Returns a level of the scale."""
         if self.num_levels is None:
             raise ExperimentError(
                 "The experiment has no scale of levels; create it with num_levels=, or "
@@ -156,7 +156,7 @@ class AnswerKind:
 
 
 def _fraction(field: str, value: Any) -> float:
-    """A number strictly between 0 and 1, rounded as Ax stores it."""
+    """Returns a number strictly between 0 and 1, rounded as Ax stores it."""
     number = finite_number(value)
     if number is None:
         raise ExperimentError(f"{field} holds {quoted(value)}; give a finite number.")
@@ -174,14 +174,14 @@ def _checked_winner(winner: Any, options: ShownOptions) -> dict[str, Any]:
 
 
 def _checked_best(choice: Any, options: ShownOptions) -> dict[str, Any]:
-    """The best option; of two it is the winner."""
+    """Returns the best option; of two it is the winner."""
     compared = options.compared("best")
     (best,) = options.places("best", [choice], compared)
     return {"winner" if len(compared) == 2 else "best": best}
 
 
 def _checked_ranking(ranking: Any, options: ShownOptions) -> dict[str, Any]:
-    """All valid options, best first; the first of two is the winner.
+    """Returns all valid options, best first; the first of two is the winner.
 
     Options that share a place are a list of their own; if all do, it is a tie.
     """
@@ -201,13 +201,13 @@ def _checked_ranking(ranking: Any, options: ShownOptions) -> dict[str, Any]:
 
 
 def _group(entry: Any) -> Sequence[Any]:
-    """The options at a place of a ranking: one, or a list of several."""
+    """Returns the options at a place of a ranking: one, or a list of several."""
     several = isinstance(entry, Sequence) and not isinstance(entry, str)
     return entry if several else [entry]
 
 
 def _ranks(ranking: Sequence[Any], options: ShownOptions) -> Values:
-    """1 for the best, 2 for the next; after two that share a place, two more."""
+    """Ranks options: 1 is the best; after two that share a place come two more."""
     ranks: Values = {}
     for group in map(_group, ranking):
         ranks |= dict.fromkeys(group, float(len(ranks) + 1))
@@ -215,7 +215,7 @@ def _ranks(ranking: Sequence[Any], options: ShownOptions) -> Values:
 
 
 def _by_rank(values: Values, options: ShownOptions) -> list[Any]:
-    """The options in the order of their ranks, with lists of those that share one."""
+    """Orders options by their ranks, with lists of those that share one."""
     groups: dict[float, list[int]] = {}
     for place in sorted(values, key=values.__getitem__):
         groups.setdefault(values[place], []).append(place)
@@ -223,7 +223,7 @@ def _by_rank(values: Values, options: ShownOptions) -> list[Any]:
 
 
 def has_shared_places(ranks: Values) -> bool:
-    """Whether options share a place of a ranking."""
+    """Tells whether options share a place of a ranking."""
     return len({*ranks.values()}) < len(ranks)
 
 
@@ -238,7 +238,7 @@ def _checked_position(position: Any, options: ShownOptions) -> dict[str, Any]:
 
 
 def checked_position(position: object) -> float:
-    """A position on a line, rounded as Ax stores it."""
+    """Returns a position on a line, rounded as Ax stores it."""
     number = finite_number(position)
     if number is None or not 0 <= number <= 1:
         raise ExperimentError(
@@ -249,7 +249,7 @@ def checked_position(position: object) -> float:
 
 
 def _shares_of_ends(position: float, options: ShownOptions) -> Values:
-    """How much of either end is in the design of a stop; a table may have more rows."""
+    """Finds the shares of both ends in the design of a stop."""
     shares = round(1 - position, DECIMALS), position
     return dict(zip(options.valid, shares, strict=False))
 
@@ -267,7 +267,7 @@ def _judged(judgements: Sequence[float | None], options: ShownOptions) -> Values
 
 
 def _sets(metric: str, groups: Groups, order: int, pair: bool = False) -> Tensor:
-    """The datapoints of each trial, ``m x k``, padded with -1.
+    """Returns the datapoints of each trial, ``m x k``, padded with -1.
 
     They are in the order of their values: rising (1), falling (-1), or as they are (0).
     """
@@ -323,7 +323,7 @@ def _stops(groups: Groups, num_levels: int | None) -> LineChoices:
 
 
 def _points_and_values(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Values of all trials, each with its datapoint."""
+    """Returns values of all trials, each with its datapoint."""
     rows = [row for _, values in groups for row in values.items()]
     points, values = zip(*rows, strict=True)
     return torch.tensor(points), torch.tensor(values, dtype=torch.float64)
@@ -433,7 +433,7 @@ KINDS = (*COMPARING, INVALID, RATINGS, LEVELS)
 
 
 def preferred(answer: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
-    """Pairs of a better and a worse option, and pairs of equal ones, by an answer.
+    """Lists pairs of a better and a worse option, and of equal ones, by an answer.
 
     The answer is as ``Answer.given`` has it. Where somebody stopped within a line, the
     stop is the third option; it is better than the ends.
@@ -457,7 +457,7 @@ def preferred(answer: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs
 
 
 def stop_place(position: float) -> int:
-    """The place of a stop among the options of a line: an end, or after both."""
+    """Gives the place of a stop among the options of a line: an end, or after both."""
     return int(position) if position in (0, 1) else 2
 
 
@@ -466,7 +466,7 @@ _NUM_LEVELS = "num_levels"
 
 
 def new_metrics(num_levels: int | None) -> list[Metric]:
-    """Ax's metrics of all kinds, as a new experiment has them."""
+    """Returns Ax's metrics of all kinds, as a new experiment has them."""
     metrics = {kind: Metric(kind.metric) for kind in KINDS}
     metrics[WINNER] = Metric(OBJECTIVE, lower_is_better=False)
     if num_levels is not None:
@@ -476,7 +476,7 @@ def new_metrics(num_levels: int | None) -> list[Metric]:
 
 
 def number_of_levels(experiment: Experiment) -> int | None:
-    """Number of levels of the scale of Ax's experiment; None without a scale."""
+    """Reads the number of levels of Ax's experiment; None without a scale."""
     metric = experiment.metrics.get(LEVELS.metric)
     return None if metric is None else metric.properties.get(_NUM_LEVELS)
 
@@ -487,7 +487,7 @@ def feedback_blocks(
     positions: Mapping[Answered, Mapping[int, float]] | None = None,
     counts: Mapping[Answered, int] = {},
 ) -> list[Feedback]:
-    """Answers in containers, one for each class of feedback.
+    """Returns answers in containers, one for each class of feedback.
 
     ``answers`` has the data of each by the name of the metric, ``positions`` those
     of its datapoints; it is None where positions do not count. ``counts`` says how
@@ -514,7 +514,7 @@ def feedback_blocks(
 
 
 def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
-    """The rows that models are told of an answer, each with the metric it is one of.
+    """Lists the rows of an answer that models take, each with its metric.
 
     A tie of all options is several, and so is a ranking with shared places.
     """
@@ -539,7 +539,7 @@ def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
 
 
 def told_kinds(values: Mapping[str, Values]) -> set[str]:
-    """Metrics of what models are told of an answer."""
+    """Returns metrics of what models are told of an answer."""
     kinds = (kind for kind in KINDS if kind.metric in values)
     rows = (row for kind in kinds for row in _told_rows(kind, values[kind.metric]))
     return {metric for metric, _ in rows}
@@ -559,7 +559,7 @@ def _counted(
     num_levels: int | None,
     counts: Mapping[Answered, int],
 ) -> Feedback:
-    """Answers of a kind, each with its count, or as often as it was given."""
+    """Returns answers of a kind, each with its count, or as often as it was given."""
     block, times = kind.feedback(rows, num_levels), [counts.get(a, 1) for a, _ in rows]
     if max(times) == 1:
         return block
@@ -577,7 +577,7 @@ def _counted(
 
 
 def tied_in_turn(values: Values) -> list[Values]:
-    """A tie of all options as ties of each with the next, of the last with the first.
+    """Makes ties of each option with the next, and of the last with the first.
 
     In answers of a Thurstone's person, who hears each option once and finds all of them
     within a threshold, there is about as much as in this ring, and less than in ties of
@@ -591,14 +591,14 @@ def tied_in_turn(values: Values) -> list[Values]:
 
 
 def position(rank: int, num_options: int) -> float:
-    """Position of an option on display: from 1/2 for the first to -1/2 for the last."""
+    """Finds the position on display, from 1/2 for the first option to -1/2."""
     return 0.5 - rank / (num_options - 1)
 
 
 def with_positions(
     block: Feedback, positions: Sequence[Mapping[int, float]]
 ) -> Feedback:
-    """Answers that compare, with positions of their options as a covariate.
+    """Returns answers that compare, with positions of their options as a covariate.
 
     ``positions`` has those of each answer by datapoint; one that is not known is 0.
     """

@@ -31,7 +31,7 @@ from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
 
 VERSION = 4
-"""Of what is stored. Raise it when an older reader would misread it."""
+"""The version of what is stored. Raise it when an older reader would misread it."""
 
 ASKED, TOLD, WITHDRAWN, UNDONE = "asked", "told", "withdrawn", "undone"
 
@@ -64,11 +64,11 @@ _ENCODERS = {
     )
     for any_order in (False, True)
 }
-"""Made once: many short texts are written."""
+"""Encoders, made once: many short texts are written."""
 
 
 def json_text(value: Any, any_order: bool = False) -> str:
-    """The text of a value."""
+    """Returns the text of a value."""
     try:
         return _ENCODERS[any_order].encode(value)
     except (AttributeError, TypeError, ValueError) as error:
@@ -76,7 +76,7 @@ def json_text(value: Any, any_order: bool = False) -> str:
 
 
 def json_value(text: object) -> Any:
-    """The value of a text that `json_text` made."""
+    """Returns the value of a text that `json_text` made."""
     if not isinstance(text, str):
         raise StorageError(f"{text!r:.80} is no text")
     try:
@@ -94,7 +94,7 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 @lru_cache(maxsize=4096)
 def _said_by(text: str) -> dict[str, Any]:
-    """What the text of an event says: once of equal texts, of which there are many."""
+    """Reads the text of an event; equal texts, of which there are many, once."""
     content = json_value(text)
     if not isinstance(content, dict):
         raise StorageError(f"{content!r:.80} says nothing")
@@ -118,11 +118,11 @@ class Definition:
     version: int = VERSION
 
     def read_back(self) -> Self:
-        """The same as it comes out of JSON."""
+        """Returns the same as it comes out of JSON."""
         return replace(self, **json.loads(json_text(asdict(self))))
 
     def made(self) -> Experiment:
-        """Ax's experiment of this definition, without questions."""
+        """Returns Ax's experiment of this definition, without questions."""
         source, table = "parameters", self.catalogue
         try:
             configs = []
@@ -148,7 +148,7 @@ class Definition:
 
 
 def stored_parameters(parameters: object, constraints: object) -> list[dict[str, Any]]:
-    """Parameters as they are stored, which are checked, with their constraints."""
+    """Makes parameters as they are stored, checked with their constraints."""
     stored = []
     for config in map(in_steps, checked_space(parameters, constraints)):
         (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
@@ -157,7 +157,7 @@ def stored_parameters(parameters: object, constraints: object) -> list[dict[str,
 
 
 def option_title(question: int, place: int) -> str:
-    """What people call an option, by its question and the place at which it was shown.
+    """Names an option as people do, by its question and the place where it was shown.
 
     Both are counted from 0 here, and from 1 and A on by people, as the page shows them:
     "3 B" is the second option of the third question.
@@ -167,12 +167,12 @@ def option_title(question: int, place: int) -> str:
 
 
 def now() -> str:
-    """The time of this moment, as events have it."""
+    """Returns the time of this moment, as events have it."""
     return moment(datetime.now(UTC))
 
 
 def moment(time: datetime) -> str:
-    """A time in UTC, to a millisecond, as ISO 8601."""
+    """Returns a time in UTC, to a millisecond, as ISO 8601."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
@@ -206,7 +206,7 @@ class Event:
 
     @property
     def count(self) -> int:
-        """How often an answer was given."""
+        """The number of times that an answer was given."""
         return cast("int", self.what.get("count", 1))
 
     @property
@@ -215,7 +215,7 @@ class Event:
         return cast("str | None", self.what.get("rater"))
 
     def to_row(self) -> dict[str, Any]:
-        """The event as a row of a table."""
+        """Returns the event as a row of a table."""
         return {
             "number": self.number,
             "question": self.question,
@@ -234,14 +234,14 @@ class Event:
         time: str,
         content: Mapping[str, Any],
     ) -> Self:
-        """A new event, whose ``what`` is as it will be read again."""
+        """Returns a new event, whose ``what`` is as it will be read again."""
         text = json_text({key: v for key, v in content.items() if key != "rater"})
         values = number, question, kind, time, content.get("rater"), text
         return cls._of_written(dict(zip(COLUMNS, values, strict=True)))
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """An event from its row."""
+        """Returns an event from its row."""
         kinds = {"number": int, "question": int, "rater": str | None}
         if not all(isinstance(row[key], kinds.get(key, str)) for key in COLUMNS):
             raise StorageError(f"it is no event: {_short(row)}")
@@ -395,7 +395,7 @@ def check_of_line(is_line: bool, stated: Mapping[str, Any]) -> None:
 
 
 _OF_LINES = {POSITION.field, TIE.field, "cannot_compare"}
-"""What can be said of a line."""
+"""Fields of an answer to a line."""
 
 
 class Log:
@@ -434,7 +434,7 @@ class Log:
         self._options: dict[str, Option] = {}
 
     def number_of_rater(self, name: str | None) -> int | None:
-        """Number of a rater whose own utility counts; None for what all share.
+        """Finds the number of a rater whose own utility counts; None for all together.
 
         Somebody new has the next number: the model knows what the others let expect.
         """
@@ -443,7 +443,7 @@ class Log:
         return self.raters.get(name, len(self.raters))
 
     def known_rater(self, name: str) -> int:
-        """Number of a rater who has answered, and is told from others."""
+        """Returns the number of a rater who has answered, and is told from others."""
         if self.settings.raters != SHARE:
             raise ExperimentError(
                 f"The answers of {self.name!r} are pooled: nothing is known of "
@@ -457,23 +457,23 @@ class Log:
         return self.raters[name]
 
     def name_of(self, option: TParameterization) -> str | None:
-        """The name of an option that was shown."""
+        """Returns the name of an option that was shown."""
         return self.names.get(frozenset(option.items()))
 
     def titles_of(self, question: LoggedQuestion) -> list[str]:
-        """What people call the options of a question, in the order shown.
+        """Returns what people call the options of a question, in the order shown.
 
         After the ends of a line there is the design at which somebody stopped.
         """
         return [self.titles[option.name] for option in question.judged]
 
     def line_of(self, question: LoggedQuestion) -> Line:
-        """The line between the two options of a question."""
+        """Returns the line between the two options of a question."""
         first, last = (option.parameters for option in question.options)
         return Line(self.space, first, last)
 
     def answers(self) -> Iterator[Event]:
-        """Answers that stand, neither withdrawn nor undone, the latest first.
+        """Returns answers that stand, neither withdrawn nor undone, the latest first.
 
         They are in the order of their times: a table may have brought older ones.
         """
@@ -488,7 +488,7 @@ class Log:
         return sum(answer.count for answer in answers)
 
     def last_answer(self, rater: str | None) -> Event | None:
-        """The latest answer that stands, of one rater or of anybody (None)."""
+        """Returns the latest answer that stands, of one rater or of anybody (None)."""
         return next((e for e in self.answers() if rater in (None, e.rater)), None)
 
     def ask(
@@ -569,7 +569,7 @@ class Log:
         return option
 
     def _stop(self, question: LoggedQuestion, position: float) -> Option:
-        """The option at a position of a line, which is new unless it was shown."""
+        """Finds the option at a position of a line, or makes it if it was not shown."""
         if (place := stop_place(position)) < 2:
             return question.options[place]
         design = self.line_of(question).at(position)

@@ -33,7 +33,7 @@ SQLITE = b"SQLite format 3\0"
 
 
 def file_content(path: Path) -> bytes:
-    """Content of a regular file; reading a pipe would wait for somebody to write."""
+    """Reads a regular file; reading a pipe would wait for somebody to write."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "It is no regular file; name one", str(path))
     return path.read_bytes()
@@ -144,7 +144,7 @@ _ADVICE = {
     "by the command .recover of sqlite3.",
     "SQLITE_NOTADB": "name another file.",
 }
-"""What to do about errors of SQLite, by the beginning of their names."""
+"""Advice about errors of SQLite, by the beginning of their names."""
 
 Row = dict[str, Any]
 
@@ -180,7 +180,7 @@ class LogStore:
 
     @property
     def reopened_by(self) -> str | None:
-        """What opens the same database again; None where that has a password."""
+        """The URL that opens the database again; None where that has a password."""
         if self.path is not None:
             return str(self.path)
         return None if make_url(self._place).password else self._place
@@ -225,7 +225,7 @@ class LogStore:
             _insert(connection, record["id"], events)
 
     def read(self, name: str, since: int = 0) -> tuple[Row, list[Row]]:
-        """An experiment as it was last kept: its row and those of its events."""
+        """Gives an experiment as it was last kept: its row and those of its events."""
         with self._transaction(f"read {name!r}") as connection:
             record, columns = self._record(connection, name), EVENTS.c
             conditions = columns.experiment == record["id"], columns.number >= since
@@ -233,7 +233,7 @@ class LogStore:
             return record, [dict(row) for row in connection.execute(query).mappings()]
 
     def _record(self, connection: Connection, name: str) -> Row:
-        """The row of an experiment, which must be there."""
+        """Returns the row of an experiment, which must be there."""
         names: list[str] = []
         if sa.inspect(connection).has_table(EXPERIMENTS.name):
             query = sa.select(EXPERIMENTS).where(EXPERIMENTS.c.name == name)
@@ -296,7 +296,7 @@ def _insert(connection: Connection, key: int, events: Sequence[Event]) -> None:
 
 
 def definition_of(record: Row) -> Definition:
-    """Definition of an experiment from its row."""
+    """Returns the definition of an experiment from its row."""
     fields = {key: record[key] for key in _PLAIN}
     fields |= {key: json_value(record[key]) for key in PARTS}
     return Definition(**fields)
@@ -308,7 +308,7 @@ def _is_writable(path: Path, status: os.stat_result) -> bool:
 
 
 def _checked_path(name: str) -> Path:
-    """The path of a file that can be there."""
+    """Returns the path of a file that can be there."""
     # Of the folder of this moment.
     path = Path(name).absolute()
     try:
@@ -330,7 +330,7 @@ def _checked_path(name: str) -> Path:
 
 
 def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
-    """Engine of an SQLite file, which is opened and never made."""
+    """Returns the engine of an SQLite file, which is opened and never made."""
     if not url.database or "uri" in url.query:
         raise StorageError("storage= names no file; give the path of one.")
     path = _checked_path(url.database)

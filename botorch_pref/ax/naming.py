@@ -35,18 +35,18 @@ T = TypeVar("T")
 
 
 def model_classes() -> dict[str, type[Model]]:
-    """Every registered model, by the name of its class."""
+    """Returns every registered model, by the name of its class."""
     return {e.model_class.__name__: e.model_class for e in registered_models()}
 
 
 def duel_classes() -> dict[str, type[AcquisitionFunction]]:
-    """Every registered acquisition function, by the name of its class."""
+    """Returns every registered acquisition function, by the name of its class."""
     registered = (entry.acquisition_class for entry in registered_acquisitions())
     return {cls.__name__: cls for cls in registered}
 
 
 def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
-    """A class by its name."""
+    """Returns a class by its name."""
     if not isinstance(name, str) or name not in classes:
         raise ExperimentError(
             f"There is no {noun} {name!r}; there are {', '.join(sorted(classes))}."
@@ -55,7 +55,7 @@ def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
 
 
 def _exported(base: Any, *modules: ModuleType) -> dict[str, type[Any]]:
-    """The classes that modules export and that are of a base class, by name."""
+    """Returns the classes that modules export and that are of a base class, by name."""
     exported = {name: getattr(m, name) for m in modules for name in m.__all__}
     classes = {name: cls for name, cls in exported.items() if isinstance(cls, type)}
     return {name: cls for name, cls in classes.items() if issubclass(cls, base)}
@@ -71,7 +71,7 @@ def named(
     noun: str,
     defaults: Callable[[type[Any]], dict[str, Any]] = lambda cls: {},
 ) -> Any:
-    """An object of one of some classes, by its name, or its name with options.
+    """Returns an object of one of some classes, by its name, or its name with options.
 
     Options are numbers, lists of numbers, or further objects by name: of the same
     classes, or priors and constraints of GPyTorch. A list of objects does for a sum or
@@ -114,7 +114,7 @@ def named(
 def kernel_named(
     description: object, dim: int, categorical: Sequence[Sequence[int]] = ()
 ) -> Kernel:
-    """A kernel of GPyTorch or of this package, of points with ``dim`` features.
+    """Returns a kernel of GPyTorch or of this package, of points with ``dim`` features.
 
     It is described as to `named`:
     ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``. Kernels have a
@@ -133,7 +133,7 @@ def kernel_named(
 
 
 def choice_columns(feature_names: Sequence[str]) -> list[list[int]]:
-    """The columns of each unordered choice, which Ax codes as zeros and a one."""
+    """Gives the columns of each unordered choice, which Ax codes as zeros and a one."""
     columns: dict[str, list[int]] = {}
     for column, name in enumerate(feature_names):
         parameter, infix, _ = name.rpartition(OH_PARAM_INFIX)
@@ -143,7 +143,7 @@ def choice_columns(feature_names: Sequence[str]) -> list[list[int]]:
 
 
 def likelihoods_named(description: object) -> dict[type[Feedback], AnyLikelihood]:
-    """Likelihoods by kind of answer, as models take them."""
+    """Returns likelihoods by kind of answer, as models take them."""
     classes, noun = registered_likelihoods(), "likelihood or prior"
     if isinstance(description, Mapping) and not description.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
@@ -156,7 +156,7 @@ def likelihoods_named(description: object) -> dict[type[Feedback], AnyLikelihood
 
 
 def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a model, with likelihoods in the place of their names."""
+    """Returns options of a model, with likelihoods in the place of their names."""
     description = options.get("likelihood")
     names = description if isinstance(description, Mapping) else [description]
     if not names or not all(isinstance(name, str) for name in names):
@@ -167,7 +167,7 @@ def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
 def model_arguments(
     model_class: type[Any], dataset: SupervisedDataset, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Constructor arguments of a model.
+    """Returns constructor arguments of a model.
 
     Answers so far may say nothing of duels, such as levels or failures alone. The
     questions to come are duels: such a model gets the likelihood of duels as well. EP
@@ -192,7 +192,7 @@ def _likelihoods(
     arguments: Mapping[str, Any],
     user_likelihoods: Mapping[type[Feedback], AnyLikelihood],
 ) -> Mapping[type[Feedback], AnyLikelihood]:
-    """Likelihoods of what people say where their user named none."""
+    """Returns likelihoods of what people say where their user named none."""
     blocks = arguments.get("feedback", ())
     if not blocks or "comparisons" in arguments:
         return {}
@@ -211,7 +211,7 @@ OF_RATERS, RATER = "model of raters", "rater"
 def group_arguments(
     dataset: FeedbackDataset, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Constructor arguments of a `GroupUtility` of all raters, or of one."""
+    """Returns constructor arguments of a `GroupUtility` of all raters, or of one."""
     model_options = {k: v for k, v in options.items() if k not in (OF_RATERS, RATER)}
     model_class = class_named(options[OF_RATERS], model_classes(), "model")
     arguments = model_arguments(model_class, dataset, model_options)

@@ -60,11 +60,11 @@ _RATERS, _POSITIONS = "preference_raters", "preference_positions"
 a rater, or None, and a count; and with options' positions by their arms."""
 
 _POSITION = "init_position"
-"""Where Ax keeps how many points of the Sobol sequence were used."""
+"""The key under which Ax keeps how many points of the Sobol sequence were used."""
 
 
 def chosen_by(run: GeneratorRun) -> Chosen:
-    """Options that a generator chose, as the log keeps them."""
+    """Returns options that a generator chose, as the log keeps them."""
     state = run._generator_state_after_gen or {}
     generated = {"node": run._generation_node_name, "position": state.get(_POSITION)}
     stated = {key: value for key, value in generated.items() if value is not None}
@@ -120,7 +120,7 @@ class Projection:
         self._arms: dict[str, Arm] = {}
 
     def experiment(self) -> Experiment:
-        """Ax's experiment, with everything that the log has by now."""
+        """Returns Ax's experiment, with everything that the log has by now."""
         log = self.log
         if len(self._experiment.trials) != self._num_trials:
             raise ExperimentError(
@@ -200,7 +200,7 @@ class Projection:
             trial._status = status
 
     def _arm(self, option: Option) -> Arm:
-        """The arm of an option, made once: Ax's trials clone it."""
+        """Returns the arm of an option, made once: Ax's trials clone it."""
         arm = self._arms.get(option.name)
         if arm is None:
             arm = SignedArm(option.parameters, option.name)
@@ -208,11 +208,11 @@ class Projection:
         return arm
 
     def _number_of(self, answer: Event) -> int | None:
-        """The number of who gave an answer."""
+        """Returns the number of who gave an answer."""
         return self.log.raters.get(answer.rater or "")
 
     def _key(self, question: LoggedQuestion) -> object:
-        """What questions share that have one trial: for most the number of one."""
+        """Makes the key that questions of one trial share: for most a number."""
         answer = question.standing
         if answer is None or not question.elsewhere or not question.compared:
             return question.index
@@ -239,7 +239,7 @@ class Projection:
 
 
 def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Events as Ax's trials have them."""
+    """Returns events as Ax's trials have them."""
     columns = "number", "question", "kind", "time"
     return [
         {**{name: getattr(event, name) for name in columns}, "what": dict(event.what)}
@@ -248,7 +248,7 @@ def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _run_of(question: LoggedQuestion, arms: list[Arm]) -> GeneratorRun:
-    """The run of the generator that chose the arms, as far as the log has it."""
+    """Gives the run of the generator that chose the arms, as far as the log has it."""
     content = question.asked
     chosen_by, generated = content["chosen_by"], content.get("generated", {})
     position, repeats = generated.get("position"), content.get("repeats")
@@ -262,12 +262,12 @@ def _run_of(question: LoggedQuestion, arms: list[Arm]) -> GeneratorRun:
 
 
 def _time(event: Event) -> datetime:
-    """The time of an event as Ax has times: of this place, without a zone."""
+    """Returns the time of an event as Ax has times: of this place, without a zone."""
     return datetime.fromisoformat(event.time).astimezone().replace(tzinfo=None)
 
 
 Counts = Mapping[int, Mapping[int | None, int]]
-"""How often the answer of each trial was given: by the numbers of raters where their
+"""Counts of the answers of each trial: by the numbers of raters where their
 answers are kept apart, and by None of all others."""
 
 
@@ -291,7 +291,7 @@ def answer_counts(experiment: Experiment, apart: bool | None = None) -> Counts:
 def arms_and_raters(
     experiment_data: ExperimentData, counts: Counts
 ) -> list[tuple[str, int | None]]:
-    """The names of the arms that answers are about, with the numbers of their raters.
+    """Lists names of the arms that answers are about, with numbers of their raters.
 
     Each pair is there once, in the order of the names; the number is None where raters
     are not kept apart.
@@ -311,7 +311,7 @@ def feedback_dataset(
     counts: Counts | None = None,
     of_raters: bool = False,
 ) -> FeedbackDataset:
-    """Data set of every answer in tables of an experiment, whose arms are numbers.
+    """Makes the data set of all answers in tables of an experiment.
 
     Its datapoints are the rows of `arms_and_raters`, its features the columns
     ``parameters``. ``counts`` are those of the answers, by default all that stand.
@@ -378,6 +378,6 @@ def _no_answer() -> ExperimentError:
 
 
 def _positions(experiment: Experiment) -> dict[int, Mapping[str, float]]:
-    """Positions of options by their arms, of the trials where they are known."""
+    """Gives positions of options by their arms, of the trials where they are known."""
     stored = ((i, t._properties.get(_POSITIONS)) for i, t in experiment.trials.items())
     return {index: positions for index, positions in stored if positions is not None}

@@ -25,7 +25,7 @@ from botorch_pref.ax.user_values import argument_error, quoted
 from botorch_pref.errors import ExperimentError
 
 MOST_OPTIONS = 100
-"""Of one question; nobody compares more at once."""
+"""The number of options of a question, at most; nobody compares more at once."""
 
 
 class Design(dict[str, Any]):
@@ -42,7 +42,7 @@ class Design(dict[str, Any]):
         self.id = id
 
     def copy(self) -> Design:
-        """Another design with the same values and the same id."""
+        """Returns another design with the same values and the same id."""
         return Design(self, self.id)
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Question:
         return self.line is not None
 
     def at(self, position: float) -> Design:
-        """The design at a position of the line, from 0, its first end, to 1.
+        """Returns the design at a position of the line, from 0, its first end, to 1.
 
         It is the nearest one that there is, of whole numbers and numbers in steps.
 
@@ -85,7 +85,7 @@ class Question:
         return Design(self._line.at(position))
 
     def positions(self, limit: int) -> list[float]:
-        """Positions of different designs from end to end, up to ``limit`` of them.
+        """Lists positions of different designs from end to end, up to ``limit``.
 
         Raises:
             ExperimentError: The question is about no line.
@@ -103,7 +103,7 @@ class Question:
 
     @classmethod
     def of_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
-        """A question of a log."""
+        """Returns a question of a log."""
         names = tuple(option.name for option in logged.options)
         ids = [None] * len(names) if log.catalogue is None else names
         pairs = zip(logged.options, ids, strict=True)
@@ -113,7 +113,7 @@ class Question:
 
 
 def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
-    """A question of the log, given itself or its index."""
+    """Returns a question of the log, given itself or its index."""
     index = question.index if isinstance(question, Question) else question
     if not is_integer(index):
         raise argument_error("question", index, "a Question, or its index from 0")
@@ -171,7 +171,7 @@ _OF_TELLING = {"seconds", "order"}
 
 
 def told_again(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an answer that is the same when it is told again."""
+    """Returns the part of an answer that is the same when it is told again."""
     return {name: value for name, value in answer.items() if name not in _OF_TELLING}
 
 
@@ -223,7 +223,7 @@ class KnownAnswers:
     def has(
         self, options: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], time: str
     ) -> bool:
-        """Whether an answer is one of them, which is not found again then.
+        """Tells whether an answer is one of them, which is not found again then.
 
         Raises:
             ExperimentError: Another answer of its rater and time about these options
@@ -246,7 +246,7 @@ class KnownAnswers:
 
 
 def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
-    """Questions that were answered, by a text that tells the answer, the latest first.
+    """Lists answered questions by a text that tells the answer, the latest first.
 
     They have their number, and how many of their events there were then. An answer has
     the same text in every log: of its time, its options, and what was said. It may have
@@ -265,7 +265,7 @@ def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
 def _asked_key(
     options: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], time: str
 ) -> str:
-    """As `_key`, of who was asked and not of what was said."""
+    """Makes a text like `_key`, of who was asked and not of what was said."""
     return _key(options, {"rater": answer.get("rater")}, time)
 
 
@@ -278,7 +278,7 @@ def _key(
 
 
 def taken(log: Log, num_options: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an event that says an answer, which the model of the log takes."""
+    """Makes the part of an event that is an answer, which the log's model takes."""
     answer, around = checked_parts(num_options, log.num_levels, fields)
     if log.settings.raters == SHARE and "rater" not in around:
         raise ExperimentError(

@@ -41,7 +41,7 @@ def _fit(
     mll_class: type[MarginalLogLikelihood],
     mll_options: dict[str, Any] | None = None,
 ) -> None:
-    """Ax's hook: fits a model with our objective; samples if it is fully Bayesian."""
+    """Fits a model with our objective, or samples it, as Ax's hook."""
     options = mll_options or {}
     fitted: Any = model.rater_model if isinstance(model, GroupUtility) else model
     if is_fully_bayesian(fitted):
@@ -58,7 +58,7 @@ def _inputs(
     search_space_digest: SearchSpaceDigest,
     surrogate: Surrogate,
 ) -> dict[str, Any]:
-    """Ax's hook: constructor arguments of a model from its data and its options.
+    """Gives Ax's hook: constructor arguments of a model from its data and its options.
 
     Features are in the unit cube and categories are one-hot, so that nothing of the
     search space is left to tell the model.
@@ -90,13 +90,13 @@ def register_classes() -> None:
 
 
 def _constraint_to_dict(constraint: LinearConstraint) -> dict[str, Any]:
-    """Ax's hook: a constraint as Ax stores it."""
+    """Returns Ax's hook: a constraint as Ax stores it."""
     stored = parameter_constraint_to_dict(constraint)
     return {**stored, "__type": ParameterConstraint.__name__}
 
 
 def _arm_to_dict(arm: SignedArm) -> dict[str, Any]:
-    """Ax's hook: an arm as Ax stores it."""
+    """Returns Ax's hook: an arm as Ax stores it."""
     return {**arm_to_dict(arm), "__type": Arm.__name__}
 
 

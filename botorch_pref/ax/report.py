@@ -438,7 +438,7 @@ def _judged_arms(projection: Projection, adapter: PreferenceAdapter) -> list[Arm
 
 
 def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
-    """Pairs of a stop within a line and an end of it, as places of arms."""
+    """Returns pairs of a stop within a line and an end of it, as places of arms."""
     place = {arm.name: i for i, arm in enumerate(arms)}
     pairs = [
         [place[question.judged[-1].name], place[question.options[0].name]]

@@ -137,13 +137,13 @@ class Settings:
             )
 
     def acquisition_of(self, size: int, num_parameters: int = 1) -> str:
-        """The name of the acquisition function of questions with ``size`` options."""
+        """Names the acquisition function of questions with ``size`` options."""
         usual = recommended_acquisition(size, num_parameters)
         return self.acquisition or usual.__name__
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> Self:
-        """Settings from arguments; classes count as their names.
+        """Returns settings from arguments; classes count as their names.
 
         Where no kernel is named, one that is fitted is a `DuelKernel`.
         """
@@ -160,12 +160,12 @@ class Settings:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
-        """Settings of Ax's experiment; those by default of one that is not ours."""
+        """Reads the settings of Ax's experiment, or makes the default ones."""
         return cls(**(experiment._properties or {}).get(PROPERTY, {}))
 
     @classmethod
     def of_stored(cls, stored: object) -> Self:
-        """Settings that were stored with an experiment.
+        """Returns settings that were stored with an experiment.
 
         Positions did not count where nothing is said of them.
         """
@@ -196,7 +196,7 @@ def new_experiment(
     settings: Settings,
     catalogue: options.Catalogue | None = None,
 ) -> Experiment:
-    """Ax's experiment without questions, with a metric for each kind of answer."""
+    """Makes Ax's experiment without questions, with a metric for each answer kind."""
     if not is_text(name) or not name:
         raise argument_error("name", name, f"the experiment a name, {TEXT}")
     parameters = checked_space(parameters, parameter_constraints)
@@ -227,7 +227,7 @@ def new_experiment(
 
 
 def checked_space(parameters: Any, parameter_constraints: Any) -> list[ParameterConfig]:
-    """Parameters and constraints of the types that Ax takes."""
+    """Returns parameters and constraints of the types that Ax takes."""
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         kinds = ", ".join(config.__name__ for config in _CONFIGS)
@@ -262,7 +262,7 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
 def _search_space(
     configs: list[Any], parameter_constraints: Sequence[str]
 ) -> SearchSpace:
-    """Ax's search space; no text is evaluated but what was written from numbers."""
+    """Makes Ax's search space, which evaluates no text but that made of numbers."""
     names = [str(config.name) for config in configs]
     try:
         for i, config in enumerate(configs):
@@ -288,7 +288,7 @@ def _search_space(
 
 
 def _parameter(config: ParameterConfig) -> Parameter:
-    """Ax's parameter.
+    """Returns Ax's parameter.
 
     Ax takes ordered numbers such as 1, 10, 100 to be on a log scale, and allows no
     constraint of them then. Here their places count, whatever the scale.

@@ -69,7 +69,7 @@ those that may be the best, for others change no maximum. Its cost grows with th
 
 
 _DESIGNS = 256
-"""Among so many designs are those that a knowledge gradient can choose in the end."""
+"""The number of designs among which a knowledge gradient can choose in the end."""
 
 
 class PreferenceAcquisition(Acquisition):
@@ -225,7 +225,7 @@ class PreferenceAdapter(TorchAdapter):
         return [block.reindexed(torch.tensor(rows)) for block in self.dataset.feedback]
 
     def _arms_and_rows(self) -> tuple[list[str], list[int]]:
-        """The names of arms, and the place among them for each row of the data set."""
+        """Lists the names of arms, and the arm of each row of the data set."""
         counts = answer_counts(self._experiment)
         rows = arms_and_raters(self._training_data, counts)
         place = {name: i for i, name in enumerate(dict.fromkeys(n for n, _ in rows))}
@@ -237,7 +237,7 @@ class PreferenceAdapter(TorchAdapter):
         counts: Counts | None = None,
         of_raters: bool = False,
     ) -> FeedbackDataset:
-        """A part of ``get_training_data()`` as the model takes it.
+        """Returns a part of ``get_training_data()`` as the model takes it.
 
         See `feedback_dataset` of the counts of answers, and of raters kept apart.
         """
@@ -247,7 +247,7 @@ class PreferenceAdapter(TorchAdapter):
         )
 
     def model_of(self, dataset: FeedbackDataset) -> Model:
-        """The adapter's model, fitted from scratch to what `dataset_of` gave.
+        """Returns the adapter's model, fitted from scratch to what `dataset_of` gave.
 
         It is a model of ``dataset.points``, of all raters where they share.
         """
@@ -266,7 +266,7 @@ class PreferenceAdapter(TorchAdapter):
         fixed_features: ObservationFeatures | None = None,
         model_gen_options: TConfig | None = None,
     ) -> GeneratorRun:
-        """The ``n`` options of one question; see base class.
+        """Returns the ``n`` options of one question; see base class.
 
         With `COUNT` among Ax's arguments of the acquisition, the metadata of the run
         have further questions, of up to so many in all, as `FURTHER`.
@@ -309,7 +309,7 @@ class PreferenceAdapter(TorchAdapter):
         return run
 
     def designs_of(self, points: Tensor) -> list[TParameterization]:
-        """Designs of points as the model takes them, ``N x d``: `points_of` undone."""
+        """Makes designs of points, ``N x d``: the inverse of `points_of`."""
         designs = self._array_to_observation_features(points.numpy(), None)
         for transform in reversed([*self.transforms.values()]):
             designs = transform.untransform_observation_features(designs)
@@ -318,7 +318,7 @@ class PreferenceAdapter(TorchAdapter):
         return [dict(observation.parameters) for observation in designs]
 
     def _search_arguments(self, size: int) -> dict[str, Any]:
-        """What a question of some size is looked for in, and must differ from."""
+        """Makes the search space of a question, and what it must differ from."""
         trials, answered = self._experiment.trials.values(), {*self.arms}
         running = [arm for t in trials if t.status.is_running for arm in t.arms]
         waiting = {arm.name: arm for arm in running if arm not in answered}
@@ -348,7 +348,7 @@ class PreferenceAdapter(TorchAdapter):
         return {**options, _APART: apart}
 
     def _points_of_questions(self, questions: Sequence[BaseTrial], size: int) -> Tensor:
-        """Options of questions of one size as the model takes them, ``k x size x d``.
+        """Makes points of the options of questions of one size, ``k x size x d``.
 
         Ax's transforms take long, and many questions are about few options.
         """
@@ -369,7 +369,7 @@ class PreferenceAdapter(TorchAdapter):
         return design_space(space, transforms, self.parameters, rows)
 
     def points_of(self, designs: Iterable[TParameterization]) -> Tensor:
-        """Designs as the model takes them, ``N x d``."""
+        """Returns designs as the model takes them, ``N x d``."""
         features = [ObservationFeatures(parameters=dict(design)) for design in designs]
         if not features:
             return torch.zeros(0, len(self.parameters), dtype=torch.float64)

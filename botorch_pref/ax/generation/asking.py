@@ -64,7 +64,7 @@ class PreferenceGenerators(GeneratorRegistryBase):
 
 
 Array = Any
-"""Of NumPy, as Ax hands it on."""
+"""An array of NumPy's, as Ax hands it on."""
 
 
 class SpreadGenerator(SobolGenerator):
@@ -105,7 +105,7 @@ SPREAD, MODEL = "spread", "model"
 def preference_generation_strategy(
     settings: Settings, position: int = 0, size: int = 2
 ) -> GenerationStrategy:
-    """Ax's strategy: a node of a Sobol sequence, then one of the model.
+    """Returns Ax's strategy: a node of a Sobol sequence, then one of the model.
 
     Its ``gen_single_trial(experiment, n)`` gives ``n`` options.
 
@@ -129,7 +129,7 @@ def preference_generation_strategy(
 
 
 def num_answers(experiment: Experiment) -> int:
-    """Number of answers, of which the model needs some to choose."""
+    """Returns the number of answers, of which the model needs some to choose."""
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     counts = answer_counts(experiment, apart=False)
     return sum(counts[index][None] for index in completed)
@@ -143,7 +143,7 @@ def next_run(
     rater: int | None = None,
     count: int = 1,
 ) -> GeneratorRun:
-    """The next run of `preference_generation_strategy`, without its bookkeeping.
+    """Gives the next run of `preference_generation_strategy`, without its bookkeeping.
 
     Of a model, its metadata have further questions, of up to ``count`` in all, as
     `FURTHER`.
@@ -172,7 +172,7 @@ _DRAWS = 20
 
 
 def spread_run(spec: GeneratorSpec, size: int) -> GeneratorRun:
-    """Options of a Sobol sequence that differ, from where the sequence is.
+    """Returns options of a Sobol sequence that differ, from where the sequence is.
 
     One point after the other: rounding to rows, choices and whole numbers makes some of
     them the same, of which Ax would warn where it makes them together. There are fewer
@@ -194,7 +194,7 @@ def spread_run(spec: GeneratorSpec, size: int) -> GeneratorRun:
 def fitted_sobol_spec(
     experiment: Experiment, settings: Settings, position: int
 ) -> GeneratorSpec:
-    """Sobol sequence of an experiment from a position onwards, ready to generate."""
+    """Fits the Sobol sequence of an experiment from a position onwards."""
     spec = sobol_spec(settings, position)
     # It needs the search space and nothing else.
     names = (Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value, CATALOGUE)
@@ -204,7 +204,7 @@ def fitted_sobol_spec(
 
 
 def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
-    """Sobol sequence of an experiment from a position onwards."""
+    """Returns the Sobol sequence of an experiment from a position onwards."""
     return GeneratorSpec(
         PreferenceGenerators.SPREAD,
         # Whoever reads the log knows it by this name.
@@ -226,7 +226,7 @@ def model_spec(
     size: int = 2,
     num_parameters: int = 1,
 ) -> GeneratorSpec:
-    """The model of an experiment, with an acquisition function.
+    """Returns the model of an experiment, with an acquisition function.
 
     Without an ``acquisition_class``, which takes no options, it is the settings' own
     for questions with ``size`` options of so many parameters.
@@ -272,7 +272,7 @@ duels where inputs are many, and as much elsewhere in half the questions
 
 
 def usual_size(log: Log) -> int:
-    """Number of options of a question, see `PreferenceExperiment.default_size`."""
+    """Chooses the size of a question, see `PreferenceExperiment.default_size`."""
     settings = log.settings
     smallest_difference = settings.smallest_difference
     if not has_designs(log.space, log.catalogue, smallest_difference, 2 * MANY):
@@ -285,13 +285,13 @@ def usual_size(log: Log) -> int:
 
 
 def chosen_question(projection: Projection, size: int, rater: str | None) -> Chosen:
-    """Options of the next question, and the order in which they are shown."""
+    """Returns options of the next question, and the order in which they are shown."""
     chosen = next_options(projection, size, rater)
     return _in_order(projection.log, chosen, len(projection.log.questions))
 
 
 def _in_order(log: Log, chosen: Chosen, number: int) -> Chosen:
-    """Options of a question of a number in the order in which they are shown.
+    """Returns options of a question of a number in the order in which they are shown.
 
     It is random, since people favour what comes first, and a model that always puts its
     incumbent there would learn that; or the opposite of before.
@@ -306,7 +306,7 @@ def _in_order(log: Log, chosen: Chosen, number: int) -> Chosen:
 def chosen_questions(
     projection: Projection, size: int, raters: Sequence[str | None]
 ) -> list[Chosen]:
-    """The next questions of people who answer at the same time, in their order.
+    """Returns the next questions of people who answer at the same time, in their order.
 
     The model is fitted once and searched once, see `NotedQuestions`: all have the same
     answers behind them. There may be fewer questions than ``raters``: one where the
@@ -355,12 +355,12 @@ def check_ends(log: Log, designs: Sequence[TParameterization]) -> None:
 
 
 def answers_before(settings: Settings, line: bool) -> int:
-    """Answers before a model chooses; a stop on a line says what several duels do."""
+    """Counts answers before a model chooses: a stop says what several duels do."""
     return min(settings.initial, INITIAL_LINES) if line else settings.initial
 
 
 def chosen_line(projection: Projection, rater: str | None) -> Chosen:
-    """The ends of the line of the next question, the smaller value first.
+    """Returns the ends of the line of the next question, the smaller value first.
 
     A line moves one parameter: of a design that is spread, each parameter in its turn,
     or of the best one that by which `LineEUBO` expects most.
@@ -373,14 +373,14 @@ def chosen_line(projection: Projection, rater: str | None) -> Chosen:
 
 
 def _lines_through(log: Log, design: TParameterization) -> list[Line]:
-    """Lines through a design, one for each parameter that can move."""
+    """Returns lines through a design, one for each parameter that can move."""
     movable = (n for n, p in log.space.tunable_parameters.items() if can_move(p))
     lines = (line_through(log.space, design, name) for name in movable)
     return [line for line in lines if line is not None]
 
 
 def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
-    """Lines without those that wait for an answer, unless all do."""
+    """Returns lines without those that wait for an answer, unless all do."""
     waiting = [
         {option.name for option in question.options}
         for question in log.questions
@@ -397,7 +397,7 @@ def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
 
 
 def _spread_line(log: Log, experiment: Experiment) -> Chosen:
-    """A line through the baseline, or a design of the Sobol sequence."""
+    """Returns a line through the baseline, or a design of the Sobol sequence."""
     run = spread_run(fitted_sobol_spec(experiment, log.settings, log.position), 1)
     run._generation_node_name = SPREAD
     chosen = chosen_by(run)
@@ -408,7 +408,7 @@ def _spread_line(log: Log, experiment: Experiment) -> Chosen:
 
 
 def _best_line(log: Log, experiment: Experiment, rater: str | None) -> Chosen:
-    """The line through the best design by which most is expected to be gained."""
+    """Gives the line through the best design by which most is expected to be gained."""
     number = log.number_of_rater(rater)
     spec = model_spec(log.settings, PosteriorMean, number)
     spec.fit(experiment)
@@ -430,7 +430,7 @@ def _best_line(log: Log, experiment: Experiment, rater: str | None) -> Chosen:
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
-    """Seed of a purpose, which parts tell from others, by the experiment's own."""
+    """Derives the seed of a purpose, which parts tell from others."""
     digest = sha256(repr((settings.seed, *purpose)).encode()).digest()
     # NumPy takes seeds of 32 bits.
     return int.from_bytes(digest[:4], "big")
@@ -439,7 +439,7 @@ def derived_seed(settings: Settings, *purpose: int | str) -> int:
 def beside_baseline(
     chosen: Chosen, settings: Settings, space: SearchSpace
 ) -> Sequence[TParameterization]:
-    """The options of a question, with the baseline among those that are spread.
+    """Returns the options of a question, with the baseline among those that are spread.
 
     Until the model chooses, each question compares with the baseline, so that answers
     join all options. Then it is an option like any other that was shown.
@@ -461,7 +461,7 @@ _ATTEMPTS, _ROUNDS = 4, 60
 
 
 def next_options(projection: Projection, size: int, rater: str | None = None) -> Chosen:
-    """Options that can be told apart and lie in the search space, and were not asked.
+    """Chooses options that people can tell apart and were not asked about.
 
     Now and then the rater is asked an answered question again, see `question_again`.
     Otherwise one is repeated only where none was found that was not asked. Rounding
@@ -498,7 +498,7 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
 def _proposals(
     projection: Projection, size: int, rater: str | None
 ) -> Iterator[Chosen]:
-    """Options to ask about.
+    """Proposes options to ask about, one question after the other.
 
     Those of the strategy; then the first of them that can be shown, with spread options
     for the others; and in the end spread options alone, for every question with the
@@ -529,7 +529,7 @@ def _proposals(
 def _spread(
     log: Log, experiment: Experiment, position: int, size: int
 ) -> Iterator[Chosen]:
-    """Options from a place in the Sobol sequence on; rows of a catalogue at random.
+    """Spreads options by the Sobol sequence; rows of a catalogue at random.
 
     A point of the sequence stands for the row next to it. Where a few rows are far from
     all others, nearly all points stand for these.
@@ -550,7 +550,7 @@ _NEW, _ANSWERED, _WITH_OTHERS = range(3)
 def _turn(
     log: Log, options: Sequence[TParameterization], size: int, rater: str | None
 ) -> int | None:
-    """Place of a question in the order of asking: new ones, answered, those of others.
+    """Finds the place of a question: new, answered, or waiting with other raters.
 
     None is the place of options that are not in the space, that nobody can tell apart,
     or that the rater is asked about already.
@@ -576,7 +576,7 @@ def _turn(
 
 
 def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen | None:
-    """An answered question that the rater is to be asked again, now and then.
+    """Returns an answered question that the rater is to be asked again, now and then.
 
     Its options are shown in the opposite order. Each question is asked again once at
     most, and not as the very next one. Without a rater, it may be anybody's.

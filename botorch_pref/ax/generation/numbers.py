@@ -42,14 +42,14 @@ class _ShownDesigns(Transform):
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
     ) -> list[ObservationFeatures]:
-        """The features with the parameters that are shown."""
+        """Returns the features with the parameters that are shown."""
         for features in observation_features:
             features.parameters.update(self._shown(features.parameters))
         return observation_features
 
     @abstractmethod
     def _shown(self, design: TParameterization) -> Mapping[str, Any]:
-        """Values that change, by the names of their parameters."""
+        """Returns values that change, by the names of their parameters."""
 
 
 class CatalogueRows(_ShownDesigns):
@@ -137,7 +137,7 @@ class WholeNumbers(NearestIntegers):
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """The search space with numbers instead of integers."""
+        """Returns the search space with numbers instead of integers."""
         relaxed = super().transform_search_space(search_space)
         for name in self.transform_parameters:
             integer, number = search_space.parameters[name], relaxed.parameters[name]
@@ -151,7 +151,7 @@ class _MovedConstraints(Transform):
     """Transform of numbers that takes constraints along, without texts for SymPy."""
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """The search space with other numbers, and constraints of these."""
+        """Returns the search space with other numbers, and constraints of these."""
         constraints = [self._transformed(c) for c in search_space.parameter_constraints]
         search_space.set_parameter_constraints([])
         search_space = super().transform_search_space(search_space)
@@ -172,7 +172,7 @@ class _MovedConstraints(Transform):
 
     @abstractmethod
     def _start_and_unit(self, name: str, weight: float) -> tuple[float, float]:
-        """The value where the new number of a parameter is 0, and what 1 adds to it."""
+        """Finds the value where a new number is 0, and what 1 adds to it."""
 
 
 class PlacesInOrder(_MovedConstraints, OrderedChoiceToIntegerRange):
@@ -212,6 +212,6 @@ def _with(integers: type[Transform]) -> list[type[Transform]]:
 
 
 TO_UNIT_CUBE = _with(WholeNumbers)
-"""Of parameters only: numbers to the unit cube, unordered choices to one-hot."""
+"""Transforms of parameters: numbers to the unit cube, unordered choices to one-hot."""
 TO_EVEN_UNIT_CUBE = _with(NearestIntegers)
 """The same for points that are spread: each integer has the same share."""

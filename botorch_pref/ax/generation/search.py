@@ -218,8 +218,8 @@ _MARGIN = 1.25
 differ by one."""
 
 _TIE_REACH, _TIE_PRICE = 10.0, 0.1
-"""How many smallest differences from a tie questions are worth less, and by how much of
-the price."""
+"""The number of smallest differences from a tie up to which questions are worth less,
+and by how much of the price."""
 
 
 class QuestionValue(WrappedAcquisition):

@@ -58,7 +58,7 @@ class LinearConstraint(ParameterConstraint):
 
     @classmethod
     def parsed(cls, text: str, names: Sequence[str]) -> Self:
-        """A constraint of parameters from its text, as ``"dose + 2 * ratio <= 25"``."""
+        """Reads a constraint of parameters, such as ``"dose + 2 * ratio <= 25"``."""
         sides = re.split(r"(<=|>=)", text)
         if len(sides) != 3:
             raise ExperimentError(
@@ -82,7 +82,7 @@ class LinearConstraint(ParameterConstraint):
         return cls(weights, 0.0 - constant)
 
     def without_fixed(self, parameters: Sequence[Parameter]) -> Self | None:
-        """The constraint of the parameters that vary; None if all designs satisfy it.
+        """Makes the constraint of parameters that vary; None if all designs satisfy it.
 
         Raises:
             ExperimentError: It is about nothing that varies, and does not hold; or
@@ -109,18 +109,18 @@ class LinearConstraint(ParameterConstraint):
         return None
 
     def clone(self) -> LinearConstraint:
-        """A copy, of the same numbers."""
+        """Returns a copy, of the same numbers."""
         return LinearConstraint(self._constraint_dict, self._bound)
 
     def clone_with_transformed_parameters(
         self, transformed_parameters: dict[str, Parameter]
     ) -> LinearConstraint:
-        """A copy: the names of the parameters stay."""
+        """Returns a copy: the names of the parameters stay."""
         return self.clone()
 
 
 def linear_form(text: str, names: Sequence[str]) -> Form:
-    """A linear function of parameters from its text, as ``"2 * (dose - 0.5 * cup)"``.
+    """Reads a linear function of parameters, such as ``"2 * (dose - 0.5 * cup)"``.
 
     Python's parser makes a tree of the text, which nothing evaluates. Names of
     parameters need not be identifiers.
@@ -160,7 +160,7 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
 
 
 def _form(tree: ast.expr, names: Mapping[str, str]) -> Form:
-    """The linear function of a tree of sums and products."""
+    """Returns the linear function of a tree of sums and products."""
     match tree:
         case ast.Constant(value=float() as number):
             return number, {}
@@ -188,7 +188,7 @@ def _form(tree: ast.expr, names: Mapping[str, str]) -> Form:
 
 
 def _sum(first: Form, second: Form, factor: float) -> Form:
-    """One linear function, and another one times a factor."""
+    """Adds a linear function and another one times a factor."""
     weights = dict(first[1])
     for name, weight in second[1].items():
         weights[name] = weights.get(name, 0.0) + factor * weight
@@ -196,7 +196,7 @@ def _sum(first: Form, second: Form, factor: float) -> Form:
 
 
 def linear_text(text: str, names: Sequence[str]) -> str:
-    """The text of a linear function, written anew for Ax, which evaluates it.
+    """Returns the text of a linear function, written anew for Ax, which evaluates it.
 
     It has numbers, ``+``, ``*`` and names of parameters, which are identifiers.
     """
@@ -211,7 +211,7 @@ def linear_text(text: str, names: Sequence[str]) -> str:
 
 
 def sum_text(form: Form) -> str:
-    """The text of a linear function."""
+    """Returns the text of a linear function."""
     constant, weights = form
     terms = [n if w == 1 else f"{w!r} * {n}" for n, w in weights.items()]
     return " + ".join(terms + ([repr(constant)] if constant or not terms else []))
@@ -226,7 +226,7 @@ _LARGEST_WHOLE, _LARGEST_CHOICE = 2**53, 2**63 - 1
 of Ax's tables and of databases, in which choices stand."""
 
 _MOST_VALUES = 1_000
-"""That bounds and a step size may make: Ax has no choice of more."""
+"""The number of values that a step size may make: Ax has no larger choice."""
 
 
 def check_config(config: Any) -> None:
@@ -308,7 +308,7 @@ def _check_range(config: RangeParameterConfig) -> None:
 
 
 def in_steps(config: Any) -> Any:
-    """A parameter; where it has a step, with the numbers that people write.
+    """Returns a parameter; where it has a step, with the numbers that people write.
 
     Ax adds up floats: 0.1 makes 0.30000000000000004 of three steps, and from 1 to 1.3
     the value 1.4.
@@ -374,7 +374,7 @@ def check_feasible(space: SearchSpace) -> None:
 
 
 def equalities(space: SearchSpace) -> list[str]:
-    """Constraints that always hold with equality, as two of them make one.
+    """Returns constraints that always hold with equality, as two of them make one.
 
     No parameter of such a constraint can change by itself, so that none has an effect.
     """
@@ -383,13 +383,13 @@ def equalities(space: SearchSpace) -> list[str]:
 
 
 def _is_equality(space: SearchSpace, limit: ParameterConstraint) -> bool:
-    """Whether no design that satisfies all constraints has room to the bound of one."""
+    """Tells whether all designs that satisfy the constraints are at one's bound."""
     most_room = _solved(space, space.parameter_constraints, limit)
     return most_room.x is not None and -most_room.fun < _NO_RANGE
 
 
 def shown_constraint(constraint: ParameterConstraint) -> str:
-    """The text of a constraint, with few digits."""
+    """Returns the text of a constraint, with few digits."""
     weights = constraint.constraint_dict.items()
     text = ""
     for name, weight in sorted(weights, key=lambda term: term[1] < 0):
@@ -399,12 +399,12 @@ def shown_constraint(constraint: ParameterConstraint) -> str:
 
 
 def constrained_names(space: SearchSpace) -> set[str]:
-    """The names of parameters that constraints are about."""
+    """Returns the names of parameters that constraints are about."""
     return {name for c in space.parameter_constraints for name in c.constraint_dict}
 
 
 _TOLERANCE = 1e-6
-"""How exact a share of a range is that a solver found."""
+"""The error of a share of a range that a solver found."""
 
 _NO_RANGE, _FAR_SMALLER = 10 * _TOLERANCE, 0.1
 """Shares of a range that a solver may take for none, and that make another range."""
@@ -427,7 +427,7 @@ def fit_ranges(space: SearchSpace) -> None:
 
 
 def _shares_left(space: SearchSpace, name: str) -> tuple[float, float] | None:
-    """The ends that constraints leave a number as shares of its range, if they do."""
+    """Finds the ends that constraints leave a number, as shares of its range."""
     limits, parameter = space.parameter_constraints, space.parameters[name]
     lowest, highest = (_solved(space, limits, name, sign) for sign in (1.0, -1.0))
     if lowest.x is None or highest.x is None:
@@ -439,7 +439,7 @@ def _shares_left(space: SearchSpace, name: str) -> tuple[float, float] | None:
 
 
 def most_shares(space: SearchSpace) -> dict[str, float]:
-    """At most how large a share of its range constraints leave a number, by its name.
+    """Finds the share of its range that constraints leave a number, by its name.
 
     Numbers that no constraint is about are not there.
     """
@@ -453,7 +453,7 @@ def most_shares(space: SearchSpace) -> dict[str, float]:
 
 
 def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
-    """Whether a parameter has now the far smaller range that constraints leave it."""
+    """Tells whether a parameter has the far smaller range that constraints leave."""
     lower, upper = float(parameter.lower), float(parameter.upper)
     ends, span = _shares_left(space, parameter.name), upper - lower
     if ends is None or not _NO_RANGE < ends[1] - ends[0] < _FAR_SMALLER:
@@ -469,7 +469,7 @@ def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
 
 
 def _outwards(number: float, step: float, rounding: Callable[[float], int]) -> float:
-    """A multiple of a step, at or beyond a number that a solver found."""
+    """Returns a multiple of a step, at or beyond a number that a solver found."""
     near = round(number / step)
     exact = abs(number / step - near) < _TOLERANCE
     # So that 0.01 stays 0.01.
@@ -483,7 +483,7 @@ def _solved(
     wanted: str | ParameterConstraint | None = None,
     sign: float = 1.0,
 ) -> optimize.OptimizeResult:
-    """A design that satisfies constraints, by a mixed-integer programme.
+    """Returns a design that satisfies constraints, by a mixed-integer programme.
 
     With the smallest value of the parameter that is wanted, or the largest with -1; or
     as far as can be from the bound of a constraint, in units of its largest term. A

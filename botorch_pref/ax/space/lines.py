@@ -63,7 +63,7 @@ class Line:
         return [name for name in names if self.first[name] != self.last[name]]
 
     def at(self, position: float) -> TParameterization:
-        """The design at a position, or the nearest to it that there is."""
+        """Returns the design at a position, or the nearest to it that there is."""
         share = checked_position(position)
         if share in (0.0, 1.0):
             return dict(self.last if share else self.first)
@@ -84,7 +84,7 @@ class Line:
         return complete(self.space, {**design, **numbers})
 
     def tried(self, position: float) -> float:
-        """The position of the design that is shown at a position."""
+        """Returns the position of the design that is shown at a position."""
         design = self.at(position)
         start, end, middle = shares(self.space, [self.first, self.last, design])
         along = end - start
@@ -93,20 +93,20 @@ class Line:
         return share if self.at(share) == design else round(position, DECIMALS)
 
     def positions(self, limit: int) -> list[float]:
-        """Positions of different designs from end to end, up to ``limit`` of them."""
+        """Lists positions of different designs from end to end, up to ``limit``."""
         reached = (self.tried(step / (limit - 1)) for step in range(limit))
         return sorted({*reached})
 
 
 def can_move(parameter: Parameter) -> bool:
-    """Whether a parameter has values in order, with others between them."""
+    """Tells whether a parameter has values in order, with others between them."""
     ordered = isinstance(parameter, ChoiceParameter) and parameter.is_ordered
     has_order = ordered or isinstance(parameter, RangeParameter)
     return has_order and parameter.cardinality() > 2
 
 
 def complete(space: SearchSpace, values: Mapping[str, Any]) -> TParameterization:
-    """A design with its derived parameters computed from the others."""
+    """Returns a design with its derived parameters computed from the others."""
     design = dict(values)
     for name, parameter in space.parameters.items():
         if isinstance(parameter, DerivedParameter):
@@ -115,7 +115,7 @@ def complete(space: SearchSpace, values: Mapping[str, Any]) -> TParameterization
 
 
 def _between(parameter: Parameter, first: Any, last: Any, share: float) -> Any:
-    """The value at a share of the way between two, as Ax has its type."""
+    """Returns the value at a share of the way between two, as Ax has its type."""
     if isinstance(parameter, ChoiceParameter):
         start, end = map(parameter.values.index, (first, last))
         return parameter.values[round(start + share * (end - start))]
@@ -129,18 +129,18 @@ def _between(parameter: Parameter, first: Any, last: Any, share: float) -> Any:
 
 
 _DIGITS = 5
-"""How many tell apart the numbers of a range: steps of 1/10,000 of it or finer."""
+"""The number of digits of a range's numbers: steps of 1/10,000 of it or finer."""
 
 
 def has_digits(parameter: Parameter) -> TypeGuard[RangeParameter]:
-    """Whether values of a parameter are numbers whose digits have no end."""
+    """Tells whether values of a parameter are numbers whose digits have no end."""
     if not isinstance(parameter, RangeParameter) or parameter.logit_scale:
         return False
     return parameter.parameter_type is ParameterType.FLOAT
 
 
 def readable(parameter: RangeParameter, value: float) -> float:
-    """A number of a parameter with the digits that people are shown."""
+    """Returns a number of a parameter with the digits that people are shown."""
     lower, upper = float(parameter.lower), float(parameter.upper)
     scale = abs(value) if parameter.log_scale else upper - lower
     if scale > 0:
@@ -156,7 +156,7 @@ def _rounded(parameter: Parameter, value: Any) -> Any:
 def line_through(
     space: SearchSpace, design: TParameterization, name: str
 ) -> Line | None:
-    """The line through a design on which one parameter moves as far as it can.
+    """Returns the line through a design on which one parameter moves as far as it can.
 
     None where constraints leave it one value.
     """
@@ -181,7 +181,7 @@ def line_through(
 def _limits(
     space: SearchSpace, design: TParameterization, name: str
 ) -> tuple[Any, Any]:
-    """The ends of a number that constraints allow where the others stay as they are."""
+    """Finds the ends of a number that constraints allow while the others stay."""
     parameter = space.parameters[name]
     if not isinstance(parameter, RangeParameter):
         return None, None

@@ -60,26 +60,26 @@ class Catalogue:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Catalogue | None:
-        """The catalogue of Ax's experiment; None where designs are free."""
+        """Returns the catalogue of Ax's experiment; None where designs are free."""
         stored = (experiment._properties or {}).get(PROPERTY)
         return None if stored is None else cls.of_property(stored)
 
     @classmethod
     def of_property(cls, stored: Mapping[str, Any]) -> Catalogue:
-        """A catalogue from what `to_property` made."""
+        """Returns a catalogue from what `to_property` made."""
         columns = stored["columns"]
         rows = zip(*columns.values(), strict=True)
         designs = (dict(zip(columns, row, strict=True)) for row in rows)
         return cls(dict(zip(stored["ids"], designs, strict=True)))
 
     def to_property(self) -> dict[str, Any]:
-        """The table as it is stored."""
+        """Returns the table as it is stored."""
         names = next(iter(self.rows.values()))
         columns = {name: [row[name] for row in self.rows.values()] for name in names}
         return {"ids": [*self.rows], "columns": columns}
 
     def id_of(self, parameters: Mapping[str, Any]) -> str | None:
-        """The id of a design; None of what is no row."""
+        """Returns the id of a design; None of what is no row."""
         wanted = dict(parameters)
         return next((name for name, row in self.rows.items() if row == wanted), None)
 
@@ -87,7 +87,7 @@ class Catalogue:
 def catalogue_parameters(
     table: DataFrame,
 ) -> tuple[Catalogue, list[RangeParameterConfig | ChoiceParameterConfig]]:
-    """A catalogue, of a row each design, and Ax's parameters of its columns.
+    """Returns a catalogue, of a row each design, and Ax's parameters of its columns.
 
     Numbers have the range of their column, other columns its values; what is the same
     in all rows is fixed. Where there are no columns, the ids are the only parameter.
@@ -127,7 +127,7 @@ def _warn_of_ids(
     columns: Mapping[str, Sequence[Any]],
     numbered: bool,
 ) -> None:
-    """Ids and titles among the features make all rows equally unlike each other.
+    """Warns of ids and titles among features: all rows are equally unlike by them.
 
     Where rows have no ids but are ``numbered``, fewer texts are ids, and so are numbers
     of the rows in the first column.
@@ -160,7 +160,7 @@ def _warn_of_outliers(
     parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
     columns: Mapping[str, Sequence[Any]],
 ) -> None:
-    """Beside a value that is far from all others, these are the same to a model."""
+    """Warns of a value so far from all others that a model cannot tell these apart."""
     for parameter in parameters:
         if not isinstance(parameter, RangeParameterConfig):
             continue
@@ -201,7 +201,7 @@ def _ids(index: Index) -> list[str]:
 
 
 def _python_values(column: Series, ids: list[str]) -> list[Any]:
-    """The values of a column as Python has them, all of one type."""
+    """Returns the values of a column as Python has them, all of one type."""
     values, name = column.tolist(), column.name
     if types.is_float_dtype(column):
         values = [value if is_missing(value) else float(value) for value in values]
@@ -227,7 +227,7 @@ def _python_values(column: Series, ids: list[str]) -> list[Any]:
 def _parameter(
     column: Series, values: list[Any]
 ) -> RangeParameterConfig | ChoiceParameterConfig:
-    """Ax's parameter of a column."""
+    """Returns Ax's parameter of a column."""
     name, kind = str(column.name), type(values[0])
     low, high = min(values), max(values)
     shared: dict[str, Any] = {"name": name, "parameter_type": kind.__name__}
@@ -250,7 +250,7 @@ def _parameter(
 
 
 def number_range(parameter: Parameter) -> tuple[float, float] | None:
-    """Bounds of numbers, also of those in steps; None of what has no order."""
+    """Returns bounds of numbers, also of those in steps; None of what has no order."""
     if isinstance(parameter, RangeParameter):
         return parameter.lower, parameter.upper
     if not isinstance(parameter, ChoiceParameter) or not parameter.is_ordered:
@@ -274,7 +274,7 @@ _FINEST = 1e-9
 
 
 def plain_differences(difference: Any) -> float | dict[str, float]:
-    """Smallest differences that people give, as Python's numbers."""
+    """Returns smallest differences that people give, as Python's numbers."""
     if not isinstance(difference, Mapping):
         if (number := finite_number(difference)) is None:
             raise argument_error("smallest_difference", difference, _SHARE)
@@ -320,7 +320,7 @@ def check_smallest_difference(
 
 
 def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
-    """Designs as numbers from 0 to 1, ``N x c``.
+    """Returns designs as numbers from 0 to 1, ``N x c``.
 
     A number is its share of the range on its scale, an ordered value its place. Other
     values have a column each, scaled so that two of them are 1 apart.
@@ -349,7 +349,7 @@ def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
 def features(
     space: SearchSpace, designs: Sequence[TParameterization], columns: Sequence[str]
 ) -> Tensor:
-    """Designs as models take them, ``N x d``, all at once; up to rounding.
+    """Returns designs as models take them, ``N x d``, all at once; up to rounding.
 
     They are `shares`, but for choices without order, which are one-hot. The ``columns``
     are the names of Ax's features.
@@ -368,7 +368,7 @@ def in_smallest_differences(
     smallest_difference: SmallestDifference,
     designs: Sequence[TParameterization],
 ) -> Tensor:
-    """`shares` in smallest differences: nobody can tell designs less than 1 apart."""
+    """Makes `shares` in smallest differences: nobody tells less than 1 apart."""
     widths = [*column_widths(space, smallest_difference).values()]
     return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
 
@@ -379,7 +379,7 @@ def has_designs(
     smallest_difference: SmallestDifference,
     number: int,
 ) -> bool:
-    """Whether there are so many designs that a person can tell apart.
+    """Tells whether there are so many designs that a person can tell apart.
 
     Of up to 10,000 designs each is tried against the constraints, which are taken to
     leave enough of more.
@@ -409,7 +409,7 @@ def has_designs(
 
 
 def can_differ(space: SearchSpace, smallest_difference: SmallestDifference) -> bool:
-    """Whether the ends that constraints leave numbers are so far apart as to be told.
+    """Tells whether people can tell apart the ends that constraints leave numbers.
 
     Where they are not, no two designs are.
     """
@@ -425,13 +425,13 @@ def can_differ(space: SearchSpace, smallest_difference: SmallestDifference) -> b
 
 
 def few_values(parameter: Parameter, limit: float) -> bool:
-    """Whether a parameter is a choice, or a whole number of at most so many values."""
+    """Tells whether a parameter is a choice, or an integer of a few values."""
     choice = isinstance(parameter, ChoiceParameter)
     return choice or bool(parameter.cardinality() <= limit)
 
 
 def all_values(parameter: Parameter) -> Sequence[Any]:
-    """All values of a choice or of a whole number."""
+    """Returns all values of a choice or of a whole number."""
     if isinstance(parameter, ChoiceParameter):
         return parameter.values
     assert isinstance(parameter, RangeParameter)
@@ -441,7 +441,7 @@ def all_values(parameter: Parameter) -> Sequence[Any]:
 def column_widths(
     space: SearchSpace, smallest_difference: SmallestDifference
 ) -> dict[str, float]:
-    """Smallest differences of the columns of `shares`, by the names of features."""
+    """Makes smallest differences of the columns of `shares`, by names of features."""
     widths: dict[str, float] = {}
     for name, parameter in space.tunable_parameters.items():
         width = max(_width(parameter, smallest_difference), _FINEST)
@@ -454,7 +454,7 @@ def column_widths(
 
 
 def _width(parameter: Parameter, smallest_difference: SmallestDifference) -> float:
-    """Smallest difference as a share of the parameter's range on its scale."""
+    """Makes the smallest difference a share of the parameter's range on its scale."""
     if isinstance(parameter, ChoiceParameter):
         return 1 / (len(parameter.values) - 1) if parameter.is_ordered else 1.0
     assert isinstance(parameter, RangeParameter)
@@ -484,7 +484,7 @@ def _width(parameter: Parameter, smallest_difference: SmallestDifference) -> flo
 def own_options(
     space: SearchSpace, catalogue: Catalogue | None, options: object
 ) -> list[TParameterization]:
-    """Options that a person chose, as they are and in their order."""
+    """Returns options that a person chose, as they are and in their order."""
     wanted = "a list of two or more designs, each the values of its parameters by name"
     if isinstance(options, str | Mapping) or not isinstance(options, Sequence):
         raise argument_error("options", options, wanted)
@@ -494,7 +494,7 @@ def own_options(
 
 
 def checked_options(designs: list[TParameterization]) -> list[TParameterization]:
-    """Designs of one question, which are different ones."""
+    """Returns designs of one question, which are different ones."""
     for place, design in enumerate(designs):
         if (first := designs.index(design)) < place:
             raise ExperimentError(
@@ -506,7 +506,7 @@ def checked_options(designs: list[TParameterization]) -> list[TParameterization]
 def own_design(
     space: SearchSpace, catalogue: Catalogue | None, design_or_id: object
 ) -> TParameterization:
-    """A design that a person chose, with values of the types that Ax has.
+    """Returns a design that a person chose, with values of the types that Ax has.
 
     Values are given by the names of parameters, of which fixed and derived ones may be
     left out; of a catalogue the id of a row says the same.
@@ -529,7 +529,7 @@ def own_design(
 
 
 def _free_design(space: SearchSpace, values: object) -> TParameterization:
-    """A design of the search space."""
+    """Returns a design of the search space."""
     if not isinstance(values, Mapping):
         raise argument_error("A design", values, "the values of its parameters by name")
     if unknown := [name for name in values if name not in space.parameters]:
@@ -576,7 +576,7 @@ _MOST_NAMED = 10
 
 
 def allowed(parameter: Parameter) -> str:
-    """The values that a parameter can have, in plain words."""
+    """Returns the values that a parameter can have, in plain words."""
     if isinstance(parameter, RangeParameter):
         unit = "whole " if parameter.parameter_type is ParameterType.INT else ""
         return f"a {unit}number from {parameter.lower:g} to {parameter.upper:g}"
@@ -591,7 +591,7 @@ def allowed(parameter: Parameter) -> str:
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:
-    """A value of the type that Ax has for it."""
+    """Returns a value of the type that Ax has for it."""
     kind, number = parameter.parameter_type, finite_number(value)
     if kind is ParameterType.FLOAT and number is not None:
         return number
