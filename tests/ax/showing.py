@@ -1,14 +1,16 @@
 """An experiment on a triangle whose questions a test chooses itself."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from espresso import QUICK
 from parameters import real
 from torch import Tensor
 
-from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax import PreferenceExperiment, Question, report
 from botorch_pref.models import plausible_models
 
 PARAMETERS = [real(name, 0, 2) for name in ("a", "b")]
@@ -52,3 +54,11 @@ def tell(
     experiment: PreferenceExperiment, options: list[tuple[float, float]], **answers: Any
 ) -> None:
     experiment.tell(show(experiment, *options), **answers)
+
+
+def short_report(experiment: PreferenceExperiment) -> report.Report:
+    """A report by two explanations of the answers, and by few designs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "NUM_CANDIDATES", 16)
+        patch.setattr(report, "plausible_models", partial(plausible_models, count=2))
+        return experiment.report()

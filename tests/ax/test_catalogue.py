@@ -13,7 +13,7 @@ from ax.core.observation import ObservationFeatures
 from botorch.exceptions.warnings import InputDataWarning
 from cases import in_turn
 from espresso import QUICK_FIT
-from showing import A, B, tell, triangle
+from showing import A, B, short_report, tell, triangle
 
 from botorch_pref.ax import Design, PreferenceExperiment
 from botorch_pref.ax.report import candidate_points
@@ -69,7 +69,7 @@ def test_options_are_rows_also_of_the_model_and_after_a_restart(
     assert len(set(questions)) == len(questions)
     for anywhere in (False, True):
         assert experiment.recommend(anywhere=anywhere) in WINES.to_dict("records")
-    assert set(experiment.report().options.index) <= set(WINES.index)
+    assert set(short_report(experiment).options.index) <= set(WINES.index)
     assert all(name == title for name, title in experiment.titles.items())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from showing import short_report
 
 from botorch_pref.ax import PreferenceExperiment
 
@@ -23,7 +24,7 @@ USES: dict[str, Callable[[PreferenceExperiment], object]] = {
     ),
     "recommend": lambda e: e.recommend(),
     "anywhere": lambda e: e.recommend(anywhere=True),
-    "report": lambda e: str(e.report()),
+    "report": lambda e: str(short_report(e)),
     "cross_validate": lambda e: e.cross_validate(2).to_string(),
     "ask": lambda e: sorted(map(str, e.ask(2).options)),
 }

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 import torch
 from espresso import QUICK_FIT
-from showing import A, B, C, triangle
+from showing import A, B, C, short_report, triangle
 
 from botorch_pref import Choices, Comparisons, EPPreferenceGP
 from botorch_pref.ax import PreferenceExperiment, Settings
@@ -82,7 +82,7 @@ def test_positions_come_back_from_a_table(judged, tmp_path) -> None:
 
 
 def test_the_report_says_what_the_first_place_adds(judged) -> None:
-    report = judged.report()
+    report = short_report(judged)
     text = report.summary.loc["position bias", "value"]
     numbers = re.findall(r"(\d+) %", text.replace("%", " %"))
     first, lowest, highest = (int(n) / 100 for n in numbers)
@@ -105,7 +105,7 @@ def test_without_the_setting_positions_do_not_count(tmp_path) -> None:
     plain.tell(plain.ask(2), winner=0)
     (duels,) = plain.fitted_adapter().feedback
     assert duels.covariates is None
-    assert "position bias" not in plain.report().summary.index
+    assert "position bias" not in short_report(plain).summary.index
 
 
 def test_what_cannot_be_learned_is_refused(tmp_path) -> None:

@@ -8,7 +8,7 @@ from botorch.fit import fit_gpytorch_mll
 from espresso import QUICK_FIT
 from gpytorch.kernels import ProductKernel
 from pandas.testing import assert_frame_equal
-from showing import A, B, C, D, triangle
+from showing import A, B, C, D, short_report, triangle
 
 from botorch_pref import (
     DuelKernel,
@@ -108,7 +108,7 @@ def test_an_arm_that_two_judged_is_one_datapoint(judged) -> None:
 
 @pytest.fixture(scope="module")
 def report(judged) -> Report:
-    return judged.report()
+    return short_report(judged)
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
     expected = rater_reliability(truth, ["ann", "bob"])
     stimuli = torch.tensor(sorted(DESIGNS), dtype=torch.double) / 2
     agreement = rater_agreement(truth, stimuli, torch.arange(2), ["ann", "bob"])
-    for tested in (report, pooled.report()):
+    for tested in (report, short_report(pooled)):
         # Fits end within a hundredth of the same optimum, wherever rows stand.
         assert_frame_equal(tested.raters.loc[["ann", "bob"]], expected, rtol=0.02)
         assert_frame_equal(tested.agreement, agreement, atol=0.02, rtol=0)
@@ -155,7 +155,7 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
     alone = triangle(tmp_path / "alone.db", initial=1)
     alone.record(options(A, C), winner=0, rater="ann")
     alone.record(options(B, C), winner=0)
-    tested = alone.report()
+    tested = short_report(alone)
     assert tested.raters is tested.agreement is None
 
 
@@ -163,12 +163,12 @@ def test_the_report_says_which_raters_look_alike(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db", initial=1)
     for rater, better, worse in (("Ann", A, B), ("ann", B, C), ("bob", A, C)):
         experiment.record(options(better, worse), winner=0, rater=rater)
-    summary = experiment.report().summary
+    summary = short_report(experiment).summary
     assert summary.loc["raters who look alike", "value"] == "'Ann' and 'ann'"
     experiment = triangle(tmp_path / "two.db", initial=1)
     for rater, better, worse in (("Ann", A, B), ("bob", A, C)):
         experiment.record(options(better, worse), winner=0, rater=rater)
-    assert "raters who look alike" not in experiment.report().summary.index
+    assert "raters who look alike" not in short_report(experiment).summary.index
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_raters_who_agree_stand_beside_each_other_in_the_report(tmp_path) -> Non
         for rater in ("ann", "bob", "cem", "dan"):
             winner = 0 if rater in ("ann", "cem") else 1
             experiment.record(options(better, worse), winner=winner, rater=rater)
-    place = experiment.report().raters.index.get_loc
+    place = short_report(experiment).raters.index.get_loc
     assert abs(place("ann") - place("cem")) == abs(place("bob") - place("dan")) == 1
 
 

@@ -6,7 +6,7 @@ from cases import in_turn
 from espresso import create
 from pandas import DataFrame
 from parameters import choice, real, whole
-from showing import A, B, C, triangle
+from showing import A, B, C, short_report, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
@@ -101,7 +101,7 @@ def test_a_catalogue_has_names_itself(path) -> None:
     assert "z" in experiment.ask(2).names
     with pytest.raises(ExperimentError, match=r"Row 0 .*no row 'w'"):
         experiment.record_table(DataFrame({"winner": ["w"], "loser": ["x"]}))
-    report = experiment.report()
+    report = short_report(experiment)
     assert report.options.loc["z", "difference"] == 0
     again = PreferenceExperiment.resume("triangle", storage=path)
     assert again.undo() == second

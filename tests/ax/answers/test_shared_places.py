@@ -1,7 +1,7 @@
 """Rankings in which options share places."""
 
 import pytest
-from showing import A, B, C, D, show, tell, triangle
+from showing import A, B, C, D, short_report, show, tell, triangle
 
 from botorch_pref.ax.answers import checked_answer
 from botorch_pref.ax.kinds import preferred
@@ -51,7 +51,7 @@ def test_an_experiment_learns_and_keeps_them(tmp_path) -> None:
     copied.record_table(tmp_path / "answers.csv")
     answers = [question.standing.fields for question in copied.log.questions]
     assert answers == [{"ranking": [2, [0, 1], 3]}, {"ranking": [1, 0, 2]}]
-    report = experiment.report().options
+    report = short_report(experiment).options
     titles = {
         option: experiment.titles[arm.name]
         for arm in adapter.arms

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from parameters import real
-from showing import PARAMETERS, A, B, C, D, triangle
+from showing import PARAMETERS, A, B, C, D, short_report, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.asking import question_again
@@ -62,7 +62,7 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
         assert {arm.signature for arm in trial.arms} == earlier[record["repeats"]]
         experiment.tell(question, winner=0)
     resumed = PreferenceExperiment.resume("again", storage=storage)
-    report = resumed.report()
+    report = short_report(resumed)
     # The first of two won, and again when the order was the opposite.
     assert report.checks.loc["", ["checks", "alike"]].tolist() == [2, 0]
     assert "checks" in str(report)

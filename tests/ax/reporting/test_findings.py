@@ -4,7 +4,7 @@ import pytest
 import torch
 from draws import uniform
 from pandas import DataFrame
-from showing import A, B, C, tell, triangle
+from showing import A, B, C, short_report, tell, triangle
 
 from botorch_pref import DuelKernel, EPPreferenceGP, LapsingProbitLikelihood
 from botorch_pref.ax import PreferenceExperiment, report
@@ -128,7 +128,7 @@ def test_nobody_is_told_to_stop_for_guesses(
         report, "_progress", lambda *among: {**usual(*among), "stop": True}
     )
     monkeypatch.setattr(report, "guesses", lambda model: {"guessed": probability})
-    found = experiment.report()
+    found = short_report(experiment)
     assert found.summary["value"]["stop"] is stop
     assert ("Stop. " in str(found)) is stop
     assert found.advice.startswith("The answers look like guesses") is not stop
@@ -176,7 +176,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> PreferenceExperiment:
 
 @pytest.mark.slow
 def test_raters_who_share_have_a_favourite_each(shared: PreferenceExperiment) -> None:
-    favourites = shared.report().favourites
+    favourites = short_report(shared).favourites
     assert favourites is not None
     best = shared.recommend()
     for rater, row in favourites.iterrows():

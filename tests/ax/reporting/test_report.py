@@ -8,9 +8,22 @@ from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
 from cases import in_turn
+from espresso import QUICK_FIT
 from pandas import DataFrame
 from parameters import choice, real, whole
-from showing import OPTIONS, A, B, C, D, E, averaged_draws, show, tell, triangle
+from showing import (
+    OPTIONS,
+    A,
+    B,
+    C,
+    D,
+    E,
+    averaged_draws,
+    short_report,
+    show,
+    tell,
+    triangle,
+)
 
 from botorch_pref.ax import PreferenceExperiment, report
 from botorch_pref.ax.kinds import preferred
@@ -347,7 +360,7 @@ def test_what_is_recommended_can_be_set_by_the_report(best, tmp_path) -> None:
         storage=tmp_path / "grams.db",
     )
     experiment.record([{"grams": float(best)}, {"grams": 1800}], winner=0)
-    result = experiment.report()
+    result = short_report(experiment)
     value = result.summary["value"]
     assert value["recommended of those shown"] == f"1 A: grams = {best}"
     assert "| 1800 " in str(result)
@@ -429,7 +442,7 @@ def test_failures_and_sets_are_counted(tmp_path) -> None:
     tell(experiment, [A, B, C], ranking=[2, 0, 1])
     tell(experiment, [A, B, D], best=1)
     tell(experiment, [A, E], invalid=[1])
-    result = experiment.report()
+    result = short_report(experiment)
     counts = by_option(result.options)[["wins", "losses", "ties", "failed"]]
     assert counts.loc[[A, B, C, D, E]].to_numpy().tolist() == [
         [1, 2, 0, 0],
@@ -444,40 +457,40 @@ def test_failures_and_sets_are_counted(tmp_path) -> None:
 
 
 def test_a_report_says_that_the_best_option_only_failed(tmp_path) -> None:
-    works = triangle(tmp_path / "works.db")
+    works = triangle(tmp_path / "works.db", fit_options=QUICK_FIT)
     tell(works, [A, B], invalid=[1])
-    assert "failed" not in works.report().advice
-    experiment = triangle(tmp_path / "failed.db")
+    assert "failed" not in short_report(works).advice
+    experiment = triangle(tmp_path / "failed.db", fit_options=QUICK_FIT)
     tell(experiment, [A, B], invalid=[0, 1])
     sentence = "This option failed once, and no answer prefers it"
-    assert sentence in experiment.report().advice
+    assert sentence in short_report(experiment).advice
     tell(experiment, [A, B], winner=0)
     tell(experiment, [A, C], winner=0)
-    assert "failed" not in experiment.report().advice
-    tied = triangle(tmp_path / "tied.db")
+    assert "failed" not in short_report(experiment).advice
+    tied = triangle(tmp_path / "tied.db", fit_options=QUICK_FIT)
     tell(tied, [A, B], invalid=[0, 1])
     tell(tied, [A, B], tie=True)
-    assert "failed" not in tied.report().advice
+    assert "failed" not in short_report(tied).advice
 
 
 def test_a_report_says_that_nobody_saw_a_difference(tmp_path) -> None:
-    experiment = triangle(tmp_path / "same.db")
+    experiment = triangle(tmp_path / "same.db", fit_options=QUICK_FIT)
     tell(experiment, [A, B], tie=True)
     tell(experiment, [A, C, D], tie=True)
     tell(experiment, [A, E], invalid=[1])
-    assert "Nobody has seen a difference so far" in experiment.report().advice
+    assert "Nobody has seen a difference so far" in short_report(experiment).advice
     tell(experiment, [A, D], winner=0)
-    assert "Nobody" not in experiment.report().advice
+    assert "Nobody" not in short_report(experiment).advice
 
 
 def test_only_answers_that_name_a_failure_say_invalid(tmp_path) -> None:
-    experiment = triangle(tmp_path / "worked.db")
+    experiment = triangle(tmp_path / "worked.db", fit_options=QUICK_FIT)
     tell(experiment, [A, B], winner=0, invalid=[])
     tell(experiment, [A, C], invalid=[1])
     name = experiment.experiment.name
     again = PreferenceExperiment.resume(name, storage=tmp_path / "worked.db")
     for tested in (experiment, again):
-        value = tested.report().summary["value"]
+        value = short_report(tested).summary["value"]
         assert (value["answers"], value["that say invalid"]) == (2, 1)
 
 
@@ -546,7 +559,7 @@ def test_what_others_follow_from_has_an_effect_too(tmp_path) -> None:
         "derived", parameters=[dose, double], storage=tmp_path / "derived.db"
     )
     experiment.record([{"dose": 2.0}, {"dose": 7.0}], winner=0)
-    effects = experiment.report().effects
+    effects = short_report(experiment).effects
     assert effects is not None
     assert effects["value"].tolist()[:3] == pytest.approx([1.0, 1.8, 2.0])
     assert effects["value"].iloc[-1] == 9
