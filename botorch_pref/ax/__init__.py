@@ -17,7 +17,7 @@ from botorch_pref.ax import registration as registration
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.experiment import PreferenceExperiment
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.generation.asking import (
+from botorch_pref.ax.generation.question_choice import (
     PreferenceGenerators,
     preference_generation_strategy,
 )

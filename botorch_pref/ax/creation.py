@@ -16,7 +16,7 @@ from botorch.utils.transforms import is_fully_bayesian
 from pandas import DataFrame
 
 from botorch_pref.ax.answers import Answer, check_taken
-from botorch_pref.ax.generation.asking import next_options
+from botorch_pref.ax.generation.question_choice import next_options
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection

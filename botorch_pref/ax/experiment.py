@@ -20,7 +20,7 @@ from botorch_pref.ax.answer_table import answer_table, csv_content, record_table
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.client import PreferenceClient
 from botorch_pref.ax.creation import new_log
-from botorch_pref.ax.generation import asking
+from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
@@ -292,7 +292,7 @@ class PreferenceExperiment:
         Four; two where the model takes neither the best nor a ranking of four, or where
         a person can tell fewer than eight designs apart.
         """
-        return asking.usual_size(self.log)
+        return question_choice.usual_size(self.log)
 
     @one_at_a_time
     def ask(
@@ -328,12 +328,12 @@ class PreferenceExperiment:
         # Choosing takes seconds, which are not spent on what cannot be kept.
         self._kept.check_writable()
         if line:
-            asking.check_lines(self.log)
+            question_choice.check_lines(self.log)
         if options is None and line:
-            chosen = asking.chosen_line(self._kept.projection, rater)
+            chosen = question_choice.chosen_line(self._kept.projection, rater)
         elif options is None:
             size = size or self.default_size
-            chosen = asking.chosen_question(self._kept.projection, size, rater)
+            chosen = question_choice.chosen_question(self._kept.projection, size, rater)
         else:
             designs = own_options(self.log.space, self.log.catalogue, options)
             chosen = Chosen(designs, line=line)
@@ -343,7 +343,7 @@ class PreferenceExperiment:
                     "size."
                 )
             if line:
-                asking.check_ends(self.log, designs)
+                question_choice.check_ends(self.log, designs)
         return self._added(lambda log: log.ask(chosen, rater))[0]
 
     def _added(self, change: Callable[[Log], object]) -> list[Question]:
@@ -548,7 +548,9 @@ class PreferenceExperiment:
             ExperimentError: There are fewer answered questions than folds.
         """
         adapter = self.fitted_adapter()
-        with with_rng_seed(asking.derived_seed(self.settings, len(self.log.questions))):
+        with with_rng_seed(
+            question_choice.derived_seed(self.settings, len(self.log.questions))
+        ):
             return reporting.cross_validation(adapter, num_folds)
 
     @one_at_a_time
@@ -565,7 +567,7 @@ class PreferenceExperiment:
     def generation_strategy(self) -> GenerationStrategy:
         """Ax's generation strategy, which chooses the next question for Ax."""
         choices = self.settings, self.log.position, self.default_size
-        return asking.preference_generation_strategy(*choices)
+        return question_choice.preference_generation_strategy(*choices)
 
     @one_at_a_time
     def client(self) -> Client:

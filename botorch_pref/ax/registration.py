@@ -29,7 +29,10 @@ from botorch_pref.acquisition import FeasibilityWeighted
 from botorch_pref.ax import naming
 from botorch_pref.ax.generation import numbers
 from botorch_pref.ax.generation.adapter import PreferenceAcquisition, PreferenceAdapter
-from botorch_pref.ax.generation.asking import PreferenceGenerators, SpreadGenerator
+from botorch_pref.ax.generation.question_choice import (
+    PreferenceGenerators,
+    SpreadGenerator,
+)
 from botorch_pref.ax.projection import SignedArm
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood

@@ -42,7 +42,7 @@ from botorch_pref.ax.findings import (
     printed_options,
     value_text,
 )
-from botorch_pref.ax.generation import asking
+from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
@@ -105,8 +105,8 @@ def fitted_adapter(
     the mean of all.
     """
     log = projection.log
-    seed = asking.derived_seed(log.settings, len(log.questions))
-    spec = asking.model_spec(log.settings, acquisition_class, rater)
+    seed = question_choice.derived_seed(log.settings, len(log.questions))
+    spec = question_choice.model_spec(log.settings, acquisition_class, rater)
     return _fitted(spec, projection.experiment(), seed)
 
 
@@ -124,8 +124,10 @@ def best_of_experiment(
     experiment: Experiment, settings: Settings
 ) -> tuple[Arm, float, float]:
     """Finds the arm with the largest posterior mean, that mean, and its variance."""
-    seed = asking.derived_seed(settings, len(experiment.trials))
-    adapter = _fitted(asking.model_spec(settings, UtilityMean), experiment, seed)
+    seed = question_choice.derived_seed(settings, len(experiment.trials))
+    adapter = _fitted(
+        question_choice.model_spec(settings, UtilityMean), experiment, seed
+    )
     means, variances = adapter.generator.predict(adapter.datapoints)
     best = int(means.squeeze(-1).argmax())
     return adapter.arms[best], float(means[best]), float(variances[best].squeeze())
@@ -153,7 +155,7 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     options: Any = {Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options}
     candidates = [best_shown(adapter)]
     # Ax rounds categories by NumPy's global generator, also where it only predicts.
-    with with_rng_seed(asking.derived_seed(log.settings, len(log.questions))):
+    with with_rng_seed(question_choice.derived_seed(log.settings, len(log.questions))):
         with suppress(CandidateGenerationError):
             run = adapter.gen(1, model_gen_options=options)
             candidates += [dict(arm.parameters) for arm in run.arms]
@@ -512,7 +514,7 @@ def candidate_points(
     Then come the design with the largest posterior mean and all that were judged.
     """
     log, best = projection.log, adapter.points_of([best_shown(adapter)])
-    seed = asking.derived_seed(log.settings, len(log.questions))
+    seed = question_choice.derived_seed(log.settings, len(log.questions))
     with with_rng_seed(seed):
         points = adapter.design_space().sample_near(best, NUM_CANDIDATES, seed)
     return torch.cat([points, adapter.points_of([anywhere]), adapter.datapoints])

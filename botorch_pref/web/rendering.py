@@ -23,7 +23,7 @@ from ax.core.search_space import SearchSpace
 
 from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answers import check_taken, checked_answer
-from botorch_pref.ax.generation.asking import check_lines
+from botorch_pref.ax.generation.question_choice import check_lines
 from botorch_pref.ax.kinds import POSITION
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import ExperimentError

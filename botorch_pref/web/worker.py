@@ -27,7 +27,7 @@ from botorch_pref.ax.findings import (
     has_effect,
     representatives,
 )
-from botorch_pref.ax.generation.asking import (
+from botorch_pref.ax.generation.question_choice import (
     answers_before,
     chosen_line,
     chosen_questions,

@@ -30,7 +30,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> PreferenceExperiment:
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two or three designs nothing new is found by going on for long."""
-    monkeypatch.setattr("botorch_pref.ax.generation.asking._DRAWS", 4)
+    monkeypatch.setattr("botorch_pref.ax.generation.question_choice._DRAWS", 4)
 
 
 @pytest.fixture

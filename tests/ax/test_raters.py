@@ -18,7 +18,7 @@ from botorch_pref import (
 )
 from botorch_pref.acquisition import incumbent
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.generation.asking import next_options
+from botorch_pref.ax.generation.question_choice import next_options
 from botorch_pref.ax.naming import duel_classes
 from botorch_pref.ax.report import Report
 from botorch_pref.errors import ExperimentError

@@ -16,8 +16,8 @@ from showing import triangle
 
 from botorch_pref.acquisition import incumbent, option_search
 from botorch_pref.ax import PreferenceExperiment, Settings
-from botorch_pref.ax.generation import asking, search
-from botorch_pref.ax.generation.asking import (
+from botorch_pref.ax.generation import question_choice, search
+from botorch_pref.ax.generation.question_choice import (
     chosen_question,
     chosen_questions,
     derived_seed,
@@ -215,7 +215,7 @@ def test_sobol_points_that_stand_in_go_on_where_they_were(
     def fails(*_args: object) -> None:
         raise CandidateGenerationError("Nothing can be found.")
 
-    monkeypatch.setattr(asking, "next_run", fails)
+    monkeypatch.setattr(question_choice, "next_run", fails)
     experiment = create(tmp_path / "espresso.db")
     options = []
     for _ in range(5):

@@ -6,7 +6,7 @@ from parameters import real
 from showing import PARAMETERS, A, B, C, D, short_report, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.generation.asking import question_again
+from botorch_pref.ax.generation.question_choice import question_again
 from botorch_pref.ax.report import rater_checks
 
 

@@ -13,7 +13,7 @@ import pytest
 from showing import A, B, C, resumed, show, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.generation import asking
+from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.log_store import LogStore
 from botorch_pref.errors import ExperimentError, StorageError
 
@@ -99,7 +99,7 @@ def test_no_question_is_chosen_that_could_not_be_kept(tmp_path, monkeypatch) -> 
     def choose(*_: object) -> None:
         raise AssertionError("a question was chosen")
 
-    monkeypatch.setattr(asking, "chosen_question", choose)
+    monkeypatch.setattr(question_choice, "chosen_question", choose)
     with pytest.raises(StorageError, match="opened to be read"):
         resumed(path, read_only=True).ask(2)
     path.chmod(0o444)
