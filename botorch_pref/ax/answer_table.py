@@ -15,8 +15,8 @@ from ax.core.parameter import ParameterType
 from botorch.exceptions.warnings import InputDataWarning
 from pandas import NA, DataFrame, Series, read_csv
 
+from botorch_pref.ax.answer_kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.answers import Answer
-from botorch_pref.ax.kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import KnownAnswers, record, taken

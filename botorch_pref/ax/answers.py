@@ -11,7 +11,7 @@ from unicodedata import normalize
 import torch
 from botorch.utils.transforms import is_fully_bayesian
 
-from botorch_pref.ax.kinds import (
+from botorch_pref.ax.answer_kinds import (
     COMPARING,
     INVALID,
     KINDS,

@@ -8,7 +8,7 @@ from ax.api.client import Client
 from ax.api.types import TOutcome, TParameterization
 from ax.exceptions.core import UnsupportedError
 
-from botorch_pref.ax.kinds import OBJECTIVE
+from botorch_pref.ax.answer_kinds import OBJECTIVE
 from botorch_pref.ax.report import best_of_experiment
 from botorch_pref.ax.settings import Settings
 

@@ -22,8 +22,8 @@ from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
+from botorch_pref.ax.answer_kinds import POSITION, TIE, stop_place
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_parts, checked_rater
-from botorch_pref.ax.kinds import POSITION, TIE, stop_place
 from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
 from botorch_pref.ax.space.constraints import in_steps
 from botorch_pref.ax.space.lines import Line

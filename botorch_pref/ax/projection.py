@@ -26,8 +26,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 
-from botorch_pref.ax.answers import Answer
-from botorch_pref.ax.kinds import (
+from botorch_pref.ax.answer_kinds import (
     DECIMALS,
     KINDS,
     OBJECTIVE,
@@ -39,6 +38,7 @@ from botorch_pref.ax.kinds import (
     number_of_levels,
     position,
 )
+from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.log import (
     PERSON,
     Chosen,

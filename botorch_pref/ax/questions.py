@@ -9,8 +9,8 @@ from typing import Any
 from ax.core.types import TParameterization
 from pandas.api.types import is_integer
 
+from botorch_pref.ax.answer_kinds import POSITION
 from botorch_pref.ax.answers import check_taken, checked_parts
-from botorch_pref.ax.kinds import POSITION
 from botorch_pref.ax.log import (
     TOLD,
     Chosen,

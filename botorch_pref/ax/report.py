@@ -32,6 +32,7 @@ from pandas.api.types import is_integer
 from scipy.stats import binomtest
 from torch import Tensor
 
+from botorch_pref.ax.answer_kinds import OBJECTIVE, preferred
 from botorch_pref.ax.answer_table import parameter_columns
 from botorch_pref.ax.findings import (
     LEVEL,
@@ -44,7 +45,6 @@ from botorch_pref.ax.findings import (
 )
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
-from botorch_pref.ax.kinds import OBJECTIVE, preferred
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.report_page import rater_sentences, report_html

@@ -22,7 +22,7 @@ from ax.utils.common.constants import Keys
 from botorch.models.model import Model
 
 from botorch_pref.asking import INITIAL, recommended_acquisition
-from botorch_pref.ax.kinds import OBJECTIVE, new_metrics
+from botorch_pref.ax.answer_kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.space import constraints, options
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE

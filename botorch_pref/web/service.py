@@ -19,9 +19,9 @@ from threading import Condition
 from typing import Any, TypeVar
 
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
+from botorch_pref.ax.answer_kinds import POSITION, stop_place
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.kept_log import one_at_a_time
-from botorch_pref.ax.kinds import POSITION, stop_place
 from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE

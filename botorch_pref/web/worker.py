@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
+from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answer_table import parameter_columns
 from botorch_pref.ax.findings import (
     DECIMALS,
@@ -33,7 +34,6 @@ from botorch_pref.ax.generation.question_choice import (
     chosen_questions,
 )
 from botorch_pref.ax.kept_log import one_at_a_time
-from botorch_pref.ax.kinds import preferred
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection

@@ -22,7 +22,7 @@ from tea import create, stored
 
 from botorch_pref.__main__ import main
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.kinds import KINDS
+from botorch_pref.ax.answer_kinds import KINDS
 from botorch_pref.commands.page_server import parameter_config
 from botorch_pref.web.worker import LOGGER
 

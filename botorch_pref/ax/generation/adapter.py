@@ -35,13 +35,13 @@ from botorch_pref.acquisition.base import DuelingAcquisition
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.option_search import Climb
 from botorch_pref.acquisition.registration import reference_rule, utility_model
+from botorch_pref.ax.answer_kinds import OBJECTIVE, TIE
 from botorch_pref.ax.generation.search import (
     Distinctness,
     QuestionSearch,
     design_space,
     is_joint,
 )
-from botorch_pref.ax.kinds import OBJECTIVE, TIE
 from botorch_pref.ax.projection import (
     Counts,
     answer_counts,

@@ -34,11 +34,11 @@ from botorch.exceptions.errors import CandidateGenerationError
 from botorch_pref.acquisition.line_search import LineEUBO
 from botorch_pref.acquisition.polytopes import Frame
 from botorch_pref.asking import INITIAL_LINES
+from botorch_pref.ax.answer_kinds import OBJECTIVE
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.adapter import COUNT, FURTHER
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.generation.search import differ
-from botorch_pref.ax.kinds import OBJECTIVE
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, answer_counts, chosen_by

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from cases import in_turn
 
+from botorch_pref.ax.answer_kinds import KINDS
 from botorch_pref.ax.answers import Answer, checked_answer
-from botorch_pref.ax.kinds import KINDS
 from botorch_pref.errors import ExperimentError
 
 DUEL = "pairwise_pref_query"

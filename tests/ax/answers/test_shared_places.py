@@ -3,8 +3,8 @@
 import pytest
 from showing import A, B, C, D, short_report, show, tell, triangle
 
+from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answers import checked_answer
-from botorch_pref.ax.kinds import preferred
 from botorch_pref.errors import ExperimentError
 
 

@@ -26,7 +26,7 @@ from showing import (
 )
 
 from botorch_pref.ax import PreferenceExperiment, report
-from botorch_pref.ax.kinds import preferred
+from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.log import option_title
 from botorch_pref.ax.report import best_anywhere, best_shown, candidate_points
 from botorch_pref.errors import ExperimentError
