@@ -13,7 +13,7 @@ except ImportError as error:
         name=error.name,
     ) from error
 
-from botorch_pref.ax import registration as registration
+from botorch_pref.ax import hooks as hooks
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.experiment import PreferenceExperiment
 from botorch_pref.ax.generation.adapter import PreferenceAdapter

@@ -22,11 +22,11 @@ from botorch_pref.ax.client import PreferenceClient
 from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.hooks import register_classes
 from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
 from botorch_pref.ax.questions import Design, Question
-from botorch_pref.ax.registration import register_classes
 from botorch_pref.ax.settings import ParameterConfig, check_with_parameters
 from botorch_pref.ax.space.options import own_design, own_options
 from botorch_pref.ax.user_values import (

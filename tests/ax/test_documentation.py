@@ -11,7 +11,7 @@ from ax.core.types import TParameterization
 from botorch.optim import optimize
 
 from botorch_pref import EPPreferenceGP
-from botorch_pref.ax import registration
+from botorch_pref.ax import hooks
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -105,9 +105,9 @@ def _anywhere(tmp_path, monkeypatch, short_walks) -> None:
         "gen_batch_initial_conditions",
         lambda *args, **kwargs: start(*args, **kwargs | {"raw_samples": 32}),
     )
-    fit = registration.fit_gpytorch_mll
+    fit = hooks.fit_gpytorch_mll
     monkeypatch.setattr(
-        registration,
+        hooks,
         "fit_gpytorch_mll",
         lambda mll, **options: fit(mll, **{"optimizer_kwargs": short_fit} | options),
     )

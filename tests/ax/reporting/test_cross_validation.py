@@ -25,7 +25,7 @@ from botorch_pref import (
     LapsingProbitLikelihood,
     PreferenceMarginalLogLikelihood,
 )
-from botorch_pref.ax import PreferenceExperiment, Settings, registration
+from botorch_pref.ax import PreferenceExperiment, Settings, hooks
 from botorch_pref.ax.kept_log import KeptLog
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.report import cross_validation
@@ -170,7 +170,7 @@ def two_draws(model: FullyBayesianPreferenceGP, **_options: object) -> None:
 
 @pytest.mark.slow
 def test_an_ensemble_averages_over_its_members(duels, monkeypatch) -> None:
-    monkeypatch.setattr(registration, "fit_fully_bayesian_model_nuts", two_draws)
+    monkeypatch.setattr(hooks, "fit_fully_bayesian_model_nuts", two_draws)
     settings = asdict(Settings(model="FullyBayesianLaplacePreferenceGP"))
     log = Log(replace(duels._kept.log.definition, settings=settings))
     for event in duels._kept.log.events:
