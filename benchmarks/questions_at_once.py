@@ -35,7 +35,7 @@ from botorch_pref.acquisition import (
     DuelingUCB,
     incumbent,
 )
-from botorch_pref.acquisition.base import new_duels, with_others
+from botorch_pref.acquisition.duels import new_duels, with_others
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP
 from botorch_pref.models.predictions import awaiting_answers

@@ -24,8 +24,8 @@ from botorch_pref.acquisition import (
     incumbent,
     likely_best,
 )
-from botorch_pref.acquisition.base import observed_points
 from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.acquisition.recommendation import (

@@ -1,6 +1,7 @@
 """Acquisition functions of duels: with the best point so far, or of new points."""
 
-from botorch_pref.acquisition.base import (
+from botorch_pref.acquisition.catalogue import informative_pairs
+from botorch_pref.acquisition.duels import (
     DifferenceAcquisition,
     DuelingAcquisition,
     champion,
@@ -8,7 +9,6 @@ from botorch_pref.acquisition.base import (
     incumbent,
     incumbent_index,
 )
-from botorch_pref.acquisition.catalogue import informative_pairs
 from botorch_pref.acquisition.knowledge_gradient import (
     DuelingJointKG,
     DuelingKG,

@@ -12,7 +12,7 @@ from botorch.utils.transforms import is_ensemble
 from torch import Generator, Tensor
 from torch.nn.functional import pad
 
-from botorch_pref.acquisition.base import (
+from botorch_pref.acquisition.duels import (
     DuelingAcquisition,
     incumbent,
     observed_points,

@@ -11,8 +11,8 @@ from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Generator, Tensor
 
-from botorch_pref.acquisition.base import takes_points
 from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.duels import takes_points
 from botorch_pref.acquisition.rules import DuelingJointEUBO, WrappedAcquisition
 
 

@@ -15,7 +15,7 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_pref.acquisition.base import (
+from botorch_pref.acquisition.duels import (
     better_probability,
     champion,
     incumbent,

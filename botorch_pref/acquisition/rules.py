@@ -20,7 +20,7 @@ from botorch.utils.transforms import (
 from torch import Generator, Tensor
 from torch.quasirandom import SobolEngine
 
-from botorch_pref.acquisition.base import (
+from botorch_pref.acquisition.duels import (
     DifferenceAcquisition,
     DuelingAcquisition,
     ReferenceAcquisition,

@@ -10,7 +10,7 @@ from botorch.utils.transforms import is_ensemble, t_batch_mode_transform
 from torch import Generator, Tensor
 from torch.nn import ModuleList
 
-from botorch_pref.acquisition.base import (
+from botorch_pref.acquisition.duels import (
     ReferenceAcquisition,
     incumbent,
     observed_points,

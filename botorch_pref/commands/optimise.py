@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from botorch_pref.acquisition.base import observed_points
+from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.evaluation import progress
 from botorch_pref.models import EPPreferenceGP, plausible_models
 from botorch_pref.plotting import draw_run

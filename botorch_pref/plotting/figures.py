@@ -17,7 +17,7 @@ from scipy.spatial.distance import squareform
 from scipy.stats import binomtest
 from torch import Tensor
 
-from botorch_pref.acquisition.base import observed_points
+from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.asking import SPREAD
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.leaderboard import win_probabilities

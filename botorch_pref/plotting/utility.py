@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from botorch_pref.acquisition.base import incumbent, observed_points
+from botorch_pref.acquisition.duels import incumbent, observed_points
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.explanation import (
     Designs,

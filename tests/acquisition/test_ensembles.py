@@ -23,7 +23,7 @@ from botorch_pref.acquisition import (
     knowledge_gradient,
     likely_best,
 )
-from botorch_pref.acquisition.base import better_probability
+from botorch_pref.acquisition.duels import better_probability
 from botorch_pref.evaluation import best_probability, leaderboard
 from botorch_pref.models import (
     EPPreferenceGP,

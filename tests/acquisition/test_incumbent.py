@@ -10,13 +10,13 @@ from scipy.stats import norm
 from torch import Tensor
 
 from botorch_pref import Choices, Comparisons
-from botorch_pref.acquisition import base as module
 from botorch_pref.acquisition import (
     champion,
     champion_index,
     incumbent,
     incumbent_index,
 )
+from botorch_pref.acquisition import duels as module
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import EPPreferenceGP, SkewPreferenceGP
 

@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 from benchmarks.suite.cell import Rule
 from benchmarks.suite.runs.batch_player import BatchPlayer
 from benchmarks.suite.runs.trust_region import TrustRegion
-from botorch_pref.acquisition.base import observed_points
+from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.simulation import make_problem
 
 REGION = TrustRegion(first=0.4, smallest=0.15, largest=0.7, successes=2, failures=2)

@@ -54,7 +54,7 @@ from botorch_pref.acquisition import (
     incumbent,
     likely_best,
 )
-from botorch_pref.acquisition.base import observed_points
+from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.commands.registry import (
     HUMAN_NOISE,
     IMPROVEMENT_WEIGHT,

@@ -31,8 +31,8 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent, likely_best
-from botorch_pref.acquisition.base import DuelingAcquisition
 from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.duels import DuelingAcquisition
 from botorch_pref.acquisition.option_search import Climb
 from botorch_pref.acquisition.registration import reference_rule, utility_model
 from botorch_pref.ax.answer_kinds import OBJECTIVE, TIE

@@ -17,8 +17,8 @@ from botorch.exceptions.errors import CandidateGenerationError
 from torch import Tensor
 
 from botorch_pref.acquisition import incumbent
-from botorch_pref.acquisition.base import better_probability, with_others
 from botorch_pref.acquisition.design_space import MAX_DESIGNS, DesignSpace, Listed
+from botorch_pref.acquisition.duels import better_probability, with_others
 from botorch_pref.acquisition.option_search import (
     Climb,
     Order,

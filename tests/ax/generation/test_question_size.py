@@ -12,7 +12,7 @@ from ax.api.configs import (
 from espresso import QUICK, QUICK_FIT, create, utility
 from parameters import choice, real, whole
 
-from botorch_pref.acquisition import base
+from botorch_pref.acquisition import duels
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
 
@@ -152,9 +152,9 @@ def test_the_incumbent_is_found_once(tmp_path, monkeypatch: pytest.MonkeyPatch) 
     """By a rule that takes it for its reference, and choices around it."""
     experiment = create(tmp_path / "espresso.db", initial=1, repeat_rate=0)
     experiment.tell(experiment.ask(), ranking=[3, 1, 0, 2])
-    scores, calls = base._copeland_scores, []
+    scores, calls = duels._copeland_scores, []
     monkeypatch.setattr(
-        base,
+        duels,
         "_copeland_scores",
         lambda *arguments: calls.append(arguments) or scores(*arguments),
     )

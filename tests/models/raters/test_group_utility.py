@@ -21,7 +21,7 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.acquisition import HallucinatedModel, champion
-from botorch_pref.acquisition.base import shown_points
+from botorch_pref.acquisition.duels import shown_points
 from botorch_pref.models import GroupUtility, PreferenceGP, rater_covar_module
 from botorch_pref.models.raters import at_raters
 
