@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from botorch_pref.datasets import ComparisonData, FeedbackData, assign_folds
-from botorch_pref.feedback.base import check_num_folds
+from botorch_pref.feedback.container import check_num_folds
 
 
 class RankingFold(NamedTuple):

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.feedback.base import check_num_folds
+from botorch_pref.feedback.container import check_num_folds
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from botorch_pref.feedback import (
     Rankings,
     line_positions,
 )
-from botorch_pref.feedback.base import AnswerFold, answer_folds
+from botorch_pref.feedback.container import AnswerFold, answer_folds
 from botorch_pref.likelihoods import (
     LineProbitLikelihood,
     PairwiseLogitLikelihood,

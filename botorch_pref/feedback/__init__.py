@@ -1,6 +1,6 @@
 """Containers of what people say."""
 
-from botorch_pref.feedback.base import (
+from botorch_pref.feedback.container import (
     Feedback,
     Options,
     check_distinct,

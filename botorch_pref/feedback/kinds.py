@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.base import (
+from botorch_pref.feedback.container import (
     PADDING,
     Feedback,
     Options,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback.base import (
+from botorch_pref.feedback.container import (
     PADDING,
     Feedback,
     check_index_tensor,

@@ -24,7 +24,7 @@ from botorch_pref.errors import (
     warn_caller,
 )
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
-from botorch_pref.feedback.base import AnswerFold, answer_folds
+from botorch_pref.feedback.container import AnswerFold, answer_folds
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.inference.weight_sites import matched_weights
 from botorch_pref.inference.weight_space import (

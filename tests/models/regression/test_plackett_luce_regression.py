@@ -30,7 +30,7 @@ from botorch_pref import (
     Validity,
     VariationalPreferenceGP,
 )
-from botorch_pref.feedback.base import answer_folds
+from botorch_pref.feedback.container import answer_folds
 from botorch_pref.inference.weight_space import WeightEngine, laplace_weights
 from botorch_pref.models.regression import stages_of
 
