@@ -50,7 +50,7 @@ from botorch_pref.likelihoods import (
     PairwiseBetaLikelihood,
     PairwiseProbitLikelihood,
 )
-from botorch_pref.likelihoods.base import PreferenceLikelihood
+from botorch_pref.likelihoods.protocol import PreferenceLikelihood
 from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from botorch_pref.likelihoods.base import registered_likelihoods
+from botorch_pref.likelihoods.protocol import registered_likelihoods
 from botorch_pref.models import engine_table
 from botorch_pref.models.answers import registered_models
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from botorch_pref.acquisition import registration as acquisitions
-from botorch_pref.likelihoods import base as likelihoods
+from botorch_pref.likelihoods import protocol as likelihoods
 from botorch_pref.models import answers as models
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"

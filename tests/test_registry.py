@@ -16,9 +16,9 @@ from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.feedback import Feedback
 from botorch_pref.inference.inducing import BlurredFactors
 from botorch_pref.likelihoods import DensityFactors, Factors, PreferenceLikelihood
-from botorch_pref.likelihoods.base import registered_likelihoods
 from botorch_pref.likelihoods.factors import JointFactors, MergedBoxFactors
 from botorch_pref.likelihoods.lapses import LapsingBoxes, MergedLapsingFactors
+from botorch_pref.likelihoods.protocol import registered_likelihoods
 from botorch_pref.models.answers import engines
 
 

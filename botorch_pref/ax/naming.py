@@ -20,7 +20,7 @@ from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.asking import likelihoods_of_people
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
-from botorch_pref.likelihoods.base import registered_likelihoods
+from botorch_pref.likelihoods.protocol import registered_likelihoods
 from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,

@@ -23,7 +23,7 @@ from botorch_pref.datasets import ComparisonData, assign_folds, load_csv, load_t
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.explanation import feature_effect
 from botorch_pref.evaluation.scores import fit_by_evidence
-from botorch_pref.likelihoods.base import log_mean
+from botorch_pref.likelihoods.protocol import log_mean
 from botorch_pref.models import PlackettLuceRegression, PreferenceGP
 from botorch_pref.models.answers import model_link
 from botorch_pref.plotting import draw_drivers

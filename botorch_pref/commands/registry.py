@@ -21,7 +21,7 @@ from botorch_pref.acquisition.registration import (
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
-from botorch_pref.likelihoods.base import in_spreads
+from botorch_pref.likelihoods.protocol import in_spreads
 from botorch_pref.models import (
     DuelKernel,
     EPPreferenceGP,

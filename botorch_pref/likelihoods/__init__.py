@@ -1,13 +1,6 @@
 """Likelihoods of answers, and the factors that engines see."""
 
 from botorch_pref.likelihoods.answer_density import DensityFactors, seen_answers
-from botorch_pref.likelihoods.base import (
-    DuelLink,
-    PositiveParameter,
-    PreferenceLikelihood,
-    register_likelihood,
-    register_positive,
-)
 from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
 from botorch_pref.likelihoods.factors import (
     Factors,
@@ -27,6 +20,13 @@ from botorch_pref.likelihoods.probit import (
     AffineProbitLikelihood,
     PairwiseProbitLikelihood,
     ProbitLink,
+)
+from botorch_pref.likelihoods.protocol import (
+    DuelLink,
+    PositiveParameter,
+    PreferenceLikelihood,
+    register_likelihood,
+    register_positive,
 )
 
 __all__ = [

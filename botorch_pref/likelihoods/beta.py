@@ -30,14 +30,14 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from botorch_pref.feedback import Ratings, Strengths
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.factors import IntegratedFactors, LogDerivatives
+from botorch_pref.likelihoods.protocol import (
     FeedbackT,
     GaussianNoise,
     PositiveParameter,
     register_likelihood,
     register_positive,
 )
-from botorch_pref.likelihoods.factors import IntegratedFactors, LogDerivatives
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, point_rows
 from botorch_pref.numerics.bend_quadrature import (
     Peak,

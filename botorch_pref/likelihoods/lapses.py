@@ -23,11 +23,6 @@ from torch.distributions import Bernoulli
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
-from botorch_pref.likelihoods.base import (
-    DuelLink,
-    binary_entropy,
-    register_likelihood,
-)
 from botorch_pref.likelihoods.factors import (
     BoxFactors,
     GroupsOf,
@@ -40,6 +35,11 @@ from botorch_pref.likelihoods.probit import (
     PairwiseProbitLikelihood,
     ProbitLink,
     expected_gaussians,
+)
+from botorch_pref.likelihoods.protocol import (
+    DuelLink,
+    binary_entropy,
+    register_likelihood,
 )
 from botorch_pref.numerics import argument_ranges
 from botorch_pref.numerics.bend_quadrature import BentProducts

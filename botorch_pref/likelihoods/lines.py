@@ -22,13 +22,13 @@ from torch.distributions import Categorical
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import LineChoices, line_positions
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.factors import CorrelatedBoxFactors
+from botorch_pref.likelihoods.probit import boxed_rows
+from botorch_pref.likelihoods.protocol import (
     GaussianNoise,
     register_likelihood,
     register_positive,
 )
-from botorch_pref.likelihoods.factors import CorrelatedBoxFactors
-from botorch_pref.likelihoods.probit import boxed_rows
 from botorch_pref.numerics.argument_ranges import number_tensor
 
 

@@ -27,7 +27,13 @@ from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.factors import (
+    Factors,
+    GroupsOf,
+    IntegratedFactors,
+    LogDerivatives,
+)
+from botorch_pref.likelihoods.protocol import (
     FeedbackT,
     PositiveParameter,
     PreferenceLikelihood,
@@ -35,12 +41,6 @@ from botorch_pref.likelihoods.base import (
     register_likelihood,
     register_positive,
     register_prior,
-)
-from botorch_pref.likelihoods.factors import (
-    Factors,
-    GroupsOf,
-    IntegratedFactors,
-    LogDerivatives,
 )
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, take_places
 from botorch_pref.numerics.argument_ranges import check_kind

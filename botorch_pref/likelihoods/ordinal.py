@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback, OrdinalRatings
-from botorch_pref.likelihoods import base
+from botorch_pref.likelihoods import protocol
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.linalg.sparse_design import point_rows
@@ -25,8 +25,8 @@ from botorch_pref.numerics.argument_ranges import check_count, check_kind, numbe
 _LOG_GAP_SPREAD, _FIRST_SPREAD = 1.0, 10.0
 
 
-@base.register_likelihood
-class OrdinalProbitLikelihood(base.GaussianNoise[OrdinalRatings]):
+@protocol.register_likelihood
+class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
     r"""Ordinal probit likelihood: levels between cut points of a noisy utility.
 
     .. math::
@@ -65,18 +65,18 @@ class OrdinalProbitLikelihood(base.GaussianNoise[OrdinalRatings]):
         cutpoints_prior: Prior | None = None,
     ) -> None:
         super().__init__()
-        base.register_positive(self, "noise", noise, noise_prior)
+        protocol.register_positive(self, "noise", noise, noise_prior)
         check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)
         start = _initial_cutpoints(num_levels, cutpoints, self.noise.detach())
         self.register_parameter("raw_cutpoints", torch.nn.Parameter(_to_raw(start)))
         if cutpoints_prior is not None:
-            base.register_prior(self, "cutpoints", cutpoints_prior)
+            protocol.register_prior(self, "cutpoints", cutpoints_prior)
         else:
             # Without it a level that nobody used would have no width after a fit.
             raw = self.raw_cutpoints.detach().clone()
             spread = torch.full_like(raw, _LOG_GAP_SPREAD)
             spread[..., 0] = _FIRST_SPREAD * float(self.noise.detach().max()) ** 0.5
-            base.register_prior(self, "raw_cutpoints", NormalPrior(raw, spread))
+            protocol.register_prior(self, "raw_cutpoints", NormalPrior(raw, spread))
 
     @classmethod
     def default_for(

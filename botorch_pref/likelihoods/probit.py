@@ -25,7 +25,12 @@ from torch.nn.functional import pad
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.factors import (
+    BoxFactors,
+    CorrelatedBoxFactors,
+    ScalarFactors,
+)
+from botorch_pref.likelihoods.protocol import (
     SMALLEST,
     DuelLink,
     GaussianNoise,
@@ -34,11 +39,6 @@ from botorch_pref.likelihoods.base import (
     register_positive,
     register_prior,
     set_positive,
-)
-from botorch_pref.likelihoods.factors import (
-    BoxFactors,
-    CorrelatedBoxFactors,
-    ScalarFactors,
 )
 from botorch_pref.linalg import SparseDesign, pair_rows, stack_rows
 from botorch_pref.linalg.covariance import joint_shape

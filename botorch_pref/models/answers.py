@@ -27,7 +27,6 @@ from botorch_pref.feedback import (
 )
 from botorch_pref.inference.engine import Engine
 from botorch_pref.likelihoods import DuelLink
-from botorch_pref.likelihoods.base import PreferenceLikelihood, likelihoods_of
 from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
 from botorch_pref.likelihoods.factors import Factors, joint_factors
 from botorch_pref.likelihoods.lines import LineProbitLikelihood
@@ -37,6 +36,7 @@ from botorch_pref.likelihoods.probit import (
     AffineProbitLikelihood,
     PairwiseProbitLikelihood,
 )
+from botorch_pref.likelihoods.protocol import PreferenceLikelihood, likelihoods_of
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.base import check_one_to_one
 from botorch_pref.models.data import DistinctPoints, TrainingSet

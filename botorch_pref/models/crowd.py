@@ -39,12 +39,12 @@ from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference import GaussianSolution, PosteriorTerms, UtilityPrior
 from botorch_pref.inference.conditioning import SitePosterior, plus_identity
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.factors import Factors
+from botorch_pref.likelihoods.protocol import (
     PositiveParameter,
     in_spreads,
     register_prior,
 )
-from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg import SparseDesign
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.linalg.sparse_design import (

@@ -21,7 +21,7 @@ from botorch_pref.inference.skew.posterior import UnifiedSkewNormal
 from botorch_pref.inference.sparse import SparseExpectationPropagation
 from botorch_pref.inference.variational import VariationalBound
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, PlackettLuceLikelihood
-from botorch_pref.likelihoods.base import likelihoods_of, registered_likelihoods
+from botorch_pref.likelihoods.protocol import likelihoods_of, registered_likelihoods
 from botorch_pref.linalg.covariance import dense_covariance, join_rows
 from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.models.answers import (

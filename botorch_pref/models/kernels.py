@@ -21,7 +21,7 @@ from torch.nn.functional import logsigmoid
 
 from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.feedback import Feedback
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.protocol import (
     IN_LOGS,
     PositiveParameter,
     in_spreads,

@@ -15,7 +15,7 @@ from torch import Tensor
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Rankings, Validity
 from botorch_pref.likelihoods import DuelLink, PreferenceLikelihood, ScalarFactors
-from botorch_pref.likelihoods.base import answer_correlation
+from botorch_pref.likelihoods.protocol import answer_correlation
 from botorch_pref.models.base import check_one_to_one
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression

@@ -18,7 +18,7 @@ from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.protocol import (
     PositiveParameter,
     in_spreads,
     register_prior,

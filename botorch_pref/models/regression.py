@@ -33,8 +33,8 @@ from botorch_pref.inference.weight_space import (
     laplace_weights,
     variational_weights,
 )
-from botorch_pref.likelihoods.base import IN_LOGS, PositiveParameter, set_positive
 from botorch_pref.likelihoods.logit import PlackettLuceLikelihood
+from botorch_pref.likelihoods.protocol import IN_LOGS, PositiveParameter, set_positive
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.models.answers import register_model

@@ -18,7 +18,7 @@ from botorch_pref import (
     SkewPreferenceGP,
 )
 from botorch_pref.acquisition import catalogue, informative_pairs
-from botorch_pref.likelihoods.base import QuadratureLink, win_and_information
+from botorch_pref.likelihoods.protocol import QuadratureLink, win_and_information
 from botorch_pref.models import PreferenceGP
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)

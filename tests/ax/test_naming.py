@@ -29,7 +29,7 @@ from botorch_pref.ax.naming import (
     with_likelihoods,
 )
 from botorch_pref.errors import ExperimentError
-from botorch_pref.likelihoods import base as registry
+from botorch_pref.likelihoods import protocol as registry
 from botorch_pref.likelihoods import register_likelihood
 from botorch_pref.models import RelevanceKernel
 from botorch_pref.models.data import FeedbackDataset

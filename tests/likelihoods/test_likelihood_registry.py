@@ -12,8 +12,8 @@ from botorch_pref.likelihoods import (
     PreferenceLikelihood,
     register_likelihood,
 )
-from botorch_pref.likelihoods import base as registry
-from botorch_pref.likelihoods.base import likelihoods_of, registered_likelihoods
+from botorch_pref.likelihoods import protocol as registry
+from botorch_pref.likelihoods.protocol import likelihoods_of, registered_likelihoods
 
 
 def new_class() -> type[PreferenceLikelihood]:

@@ -13,12 +13,12 @@ from scipy.stats import norm
 from torch import Tensor
 
 from botorch_pref.likelihoods import LogitLink, ProbitLink
-from botorch_pref.likelihoods.base import (
+from botorch_pref.likelihoods.lapses import LapsingLink
+from botorch_pref.likelihoods.protocol import (
     QuadratureLink,
     answer_correlation,
     binary_entropy,
 )
-from botorch_pref.likelihoods.lapses import LapsingLink
 
 DOUBLE = torch.float64
 METHODS = ("log_win_probability", "expected_entropy", "win_slope", "win_variance")

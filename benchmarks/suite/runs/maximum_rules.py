@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmarks.suite.runs.search import Search
 from botorch_pref.acquisition import DuelingKG
 from botorch_pref.acquisition.duels import DuelingAcquisition, with_others
-from botorch_pref.likelihoods.base import binary_entropy, log_mean
+from botorch_pref.likelihoods.protocol import binary_entropy, log_mean
 from botorch_pref.numerics.normal import hazard
 from botorch_pref.posteriors.difference import (
     duel_mixtures,
