@@ -17,11 +17,18 @@ from torch import Tensor
 
 from botorch_pref.acquisition.design_space import MAX_DESIGNS, DesignSpace
 from botorch_pref.acquisition.recommendation import Constraint
-from botorch_pref.acquisition.rules import WrappedAcquisition
+from botorch_pref.acquisition.rules import (
+    WrappedAcquisition,
+    negligible_gain,
+    options_of_search,
+)
 from botorch_pref.errors import FeedbackError
 
 _TURNS = 4
 """The number of turns of climbing numbers and of trying listed values, at most."""
+
+_LEAST_SPREAD = 1e-6
+"""The least spread of values beside which gains are judged."""
 
 _CHUNK = 2_048
 """The number of questions that are valued side by side."""
@@ -177,8 +184,9 @@ def climbed_options(
     value = _ByCoordinates(acquisition, space)
     starts = _starts(space, size, centres, climb.raw_samples, seed)
     W = value.of_shares(starts)
-    starts, _ = initialize_q_batch(W, in_portions(value, W), climb.num_restarts)
-    ends = value.features(_climbed(value, starts, climb))
+    values = in_portions(value, W)
+    starts, _ = initialize_q_batch(W, values, climb.num_restarts)
+    ends = value.features(_climbed(value, starts, climb, _spread(values)))
     if climb.rounding is not None:
         ends = climb.rounding(ends)
     return ends[in_portions(acquisition, ends).argmax()]
@@ -199,17 +207,28 @@ def _starts(
     return joined[: len(joined) // size * size].unflatten(0, (-1, size))
 
 
-def _climbed(value: _ByCoordinates, starts: Tensor, climb: Climb) -> Tensor:
+def _spread(values: Tensor) -> float:
+    """Measures how far the largest value is from that of a middling question."""
+    finite = values[values.isfinite()]
+    if not len(finite):
+        return _LEAST_SPREAD
+    return max(float(finite.max() - finite.median()), _LEAST_SPREAD)
+
+
+def _climbed(
+    value: _ByCoordinates, starts: Tensor, climb: Climb, spread: float
+) -> Tensor:
     """Climbs from some starts to as many ends or fewer, ``r x size x c``.
 
-    Listed values have no slope: they stay where the others climb, and then each value
+    Steps that gain next to nothing beside the spread of values are the last. Listed
+    values have no slope: they stay where the others climb, and then each value
     of each is tried.
     """
     bounds = value.bounds(starts)
     for _ in range(_TURNS):
         ends = starts
         if value.num_numbers:
-            ends = _optimized(value, starts, bounds, climb)
+            ends = _optimized(value, starts, bounds, climb, spread)
         values = in_portions(value, ends)
         swapped = _with_other_values(value, ends[values.argmax()])
         if not len(swapped):
@@ -222,21 +241,26 @@ def _climbed(value: _ByCoordinates, starts: Tensor, climb: Climb) -> Tensor:
 
 
 def _optimized(
-    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb
+    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, spread: float
 ) -> Tensor:
     """Climbs by numbers alone, from starts ``r x size x c``."""
     # Values decide what numbers have to add to a constraint: one start after the other.
     groups = starts.split(1 if value.space.limits_lists else len(starts))
-    return torch.cat([_optimized_together(value, g, bounds, climb) for g in groups])
+    return torch.cat(
+        [_optimized_together(value, g, bounds, climb, spread) for g in groups]
+    )
 
 
 def _optimized_together(
-    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb
+    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, spread: float
 ) -> Tensor:
     """Climbs from starts that have the same constraints."""
     inequalities = value.inequalities(starts[0])
-    name = "constrained_options" if inequalities else "optimizer_options"
-    options = {"batch_limit": len(starts), **getattr(value.acquisition, name, {})}
+    options: dict[str, Any] = {"batch_limit": len(starts)}
+    if inequalities:
+        options["ftol"] = negligible_gain(spread)
+    else:
+        options |= options_of_search(spread)
     arguments = dict(climb.arguments)
     options |= arguments.pop("options", {})
     with catch_warnings():

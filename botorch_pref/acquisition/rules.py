@@ -457,18 +457,19 @@ SHARE_OF_NOTICEABLE = 0.375
 """Share of the just noticeable difference: with Gaussian noise, of options that differ
 by as much, 60 % of the answers name the better one."""
 
-_NEGLIGIBLE = 1e-5
+_NEGLIGIBLE = 1e-4
 """Share of the spread of an acquisition function: a gain that no question is worth."""
 
 
 def options_of_search(spread: float) -> dict[str, Any]:
     """Options for ``optimize_acqf`` where a penalty keeps options apart.
 
-    A search ends where a step gains less than a hundred-thousandth of the spread of the
+    A search ends where a step gains less than a ten-thousandth of the spread of the
     acquisition function. BoTorch's default, a change of 2e-9 whatever the spread, takes
-    about twice as many evaluations. Options found are often at the foot of the penalty,
-    whose slope may be a hundred times that of the function: 20 steps of a line search,
-    SciPy's default, are then too few, and `optimize_acqf` warns and begins again.
+    about three times as many evaluations. Options found are often at the foot of the
+    penalty, whose slope may be a hundred times that of the function: 20 steps of a line
+    search, SciPy's default, are then too few, and `optimize_acqf` warns and begins
+    again.
 
     Args:
         spread: Of the acquisition function; where it is 0, BoTorch's default stays.

@@ -26,12 +26,7 @@ from botorch_pref.acquisition.option_search import (
     climbed_options,
     in_portions,
 )
-from botorch_pref.acquisition.rules import (
-    WrappedAcquisition,
-    nearness,
-    negligible_gain,
-    options_of_search,
-)
+from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
 from botorch_pref.ax.space.constraints import constrained_names
 from botorch_pref.ax.space.options import all_values, few_values, number_range
 
@@ -256,16 +251,6 @@ class QuestionValue(WrappedAcquisition):
         close = nearness(gap, free=_MARGIN**2, full=1.0)
         like_a_tie = nearness(apart.difference_from_ties(X), free=_TIE_REACH**2)
         return value - self._price * (close + _TIE_PRICE * like_a_tie)
-
-    @property
-    def optimizer_options(self) -> dict[str, Any]:
-        """See `options_of_search`."""
-        return options_of_search(self._price)
-
-    @property
-    def constrained_options(self) -> dict[str, float]:
-        """The same of SciPy's method of searches under constraints."""
-        return {"ftol": negligible_gain(self._price)}
 
     def _spread(self, draws: Tensor, apart: Distinctness) -> float:
         """Measures how far the largest value is from that of a middling question."""
