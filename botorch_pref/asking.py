@@ -61,8 +61,8 @@ from botorch_pref.models import (
     rater_covar_module,
 )
 from botorch_pref.models.answers import check_unbatched, knows_duels
-from botorch_pref.models.base import DerivedModel
 from botorch_pref.models.kernels import check_categorical
+from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_ranges import (
     check_count,
     check_kind,

@@ -20,8 +20,8 @@ from botorch_pref.acquisition.duels import (
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
-from botorch_pref.models.base import DerivedModel
 from botorch_pref.models.preference_gp import KnownCovariance
+from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 from botorch_pref.posteriors.gaussian import (

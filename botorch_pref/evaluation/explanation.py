@@ -19,7 +19,7 @@ from torch.nn import Parameter
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.models.base import check_one_to_one
+from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.posteriors.difference import central_interval
 
 QUANTILES = (0.05, 0.95)

@@ -43,7 +43,7 @@ from botorch_pref.likelihoods import (
 )
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
-from botorch_pref.models.base import check_one_to_one
+from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.posteriors.difference import shared_covariance_mixture
 

@@ -2,7 +2,6 @@
 
 import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.answers import register_model
-from botorch_pref.models.base import UtilityModel
 from botorch_pref.models.crowd import CrowdKernel, CrowdPreferenceGP, TasteKernel
 from botorch_pref.models.engines import (
     EPPreferenceGP,
@@ -33,6 +32,7 @@ from botorch_pref.models.raters import (
     rater_covar_module,
 )
 from botorch_pref.models.regression import PlackettLuceRegression
+from botorch_pref.models.utility_model import UtilityModel
 
 __all__ = [
     "AgreementKernel",

@@ -31,7 +31,7 @@ from torch import Tensor
 from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.few_answers import MOST_ROWS
 from botorch_pref.linalg.covariance import RowKernel, has_closed_form
-from botorch_pref.models.base import UtilityModel
+from botorch_pref.models.utility_model import UtilityModel
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
 Array = NDArray[np.float64]

@@ -22,12 +22,12 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons
 from botorch_pref.inference.engine import WarmStart
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
-from botorch_pref.models.base import DerivedModel
 from botorch_pref.models.fully_bayesian import (
     HyperparameterDensity,
     parameters_without_prior,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.gaussian import Moments, check_point_pairs, contrast
 

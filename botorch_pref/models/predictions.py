@@ -16,9 +16,9 @@ from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Rankings, Validity
 from botorch_pref.likelihoods import DuelLink, PreferenceLikelihood, ScalarFactors
 from botorch_pref.likelihoods.protocol import answer_correlation
-from botorch_pref.models.base import check_one_to_one
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression
+from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 from botorch_pref.posteriors import SkewNormalPosterior, gaussian_posterior
 from botorch_pref.posteriors.difference import (

@@ -54,13 +54,13 @@ from botorch_pref.models.answers import (
     answer_likelihoods,
     check_engine,
 )
-from botorch_pref.models.base import (
+from botorch_pref.models.data import TrainingSet, collect_feedback
+from botorch_pref.models.fitting import check_trainable, equal, fit
+from botorch_pref.models.utility_model import (
     UtilityModel,
     check_answered,
     duel_pairs,
 )
-from botorch_pref.models.data import TrainingSet, collect_feedback
-from botorch_pref.models.fitting import check_trainable, equal, fit
 from botorch_pref.numerics.argument_ranges import checked_arguments
 from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
 

@@ -25,9 +25,9 @@ from botorch_pref.likelihoods.protocol import (
 )
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
-from botorch_pref.models.base import DerivedModel, check_one_to_one, duel_pairs
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.utility_model import DerivedModel, check_one_to_one, duel_pairs
 from botorch_pref.numerics.argument_ranges import check_kind
 from botorch_pref.posteriors.gaussian import (
     Moments,
