@@ -60,7 +60,7 @@ from botorch_pref.models import (
     average_noise,
     rater_covar_module,
 )
-from botorch_pref.models.answers import check_unbatched, knows_duels
+from botorch_pref.models.answer_likelihoods import check_unbatched, knows_duels
 from botorch_pref.models.kernels import check_categorical
 from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_ranges import (

@@ -11,7 +11,7 @@ import pytest
 
 from botorch_pref.likelihoods.protocol import registered_likelihoods
 from botorch_pref.models import engine_table
-from botorch_pref.models.answers import registered_models
+from botorch_pref.models.answer_likelihoods import registered_models
 
 PACKAGE = "botorch_pref"
 DOCS = Path(__file__).parents[1] / "docs"

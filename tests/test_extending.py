@@ -8,7 +8,7 @@ import torch
 
 from botorch_pref.acquisition import registration as acquisitions
 from botorch_pref.likelihoods import protocol as likelihoods
-from botorch_pref.models import answers as models
+from botorch_pref.models import answer_likelihoods as models
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 IMPORT = re.compile(r"^(?:from|import) botorch_pref(\S*)(?: import (.*))?$")

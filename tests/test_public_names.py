@@ -10,7 +10,7 @@ from typing import Any
 import botorch_pref
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.likelihoods.protocol import registered_likelihoods
-from botorch_pref.models.answers import registered_models
+from botorch_pref.models.answer_likelihoods import registered_models
 
 FOLDERS = """
     acquisition ax datasets evaluation feedback inference likelihoods linalg models

@@ -19,7 +19,7 @@ from botorch_pref.likelihoods import DensityFactors, Factors, PreferenceLikeliho
 from botorch_pref.likelihoods.factors import JointFactors, MergedBoxFactors
 from botorch_pref.likelihoods.lapses import LapsingBoxes, MergedLapsingFactors
 from botorch_pref.likelihoods.protocol import registered_likelihoods
-from botorch_pref.models.answers import engines
+from botorch_pref.models.answer_likelihoods import engines
 
 
 def concrete(cls: type) -> set[type]:

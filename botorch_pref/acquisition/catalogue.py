@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.protocol import QuadratureLink, win_and_information
-from botorch_pref.models.answers import (
+from botorch_pref.models.answer_likelihoods import (
     checked_items,
     model_link,
     noticeable_difference,

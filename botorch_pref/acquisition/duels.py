@@ -29,7 +29,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink, ProbitLink
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answer_likelihoods import model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.models.utility_model import DerivedModel, check_one_to_one
 from botorch_pref.numerics.argument_ranges import checked_arguments

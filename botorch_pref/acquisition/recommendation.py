@@ -22,7 +22,7 @@ from botorch_pref.acquisition.duels import (
     observed_points,
 )
 from botorch_pref.errors import BotorchPrefError, FeedbackError, warn_caller
-from botorch_pref.models.answers import check_unbatched
+from botorch_pref.models.answer_likelihoods import check_unbatched
 from botorch_pref.numerics.argument_ranges import checked_arguments
 
 Constraint = tuple[Tensor, Tensor, float]

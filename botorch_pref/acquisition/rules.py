@@ -37,7 +37,7 @@ from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.likelihoods.protocol import win_and_information
-from botorch_pref.models.answers import noticeable_difference
+from botorch_pref.models.answer_likelihoods import noticeable_difference
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics import mixtures
 from botorch_pref.numerics.argument_ranges import checked_arguments, number_tensor

@@ -28,7 +28,7 @@ from botorch_pref.models import (
     RelevanceKernel,
     rater_covar_module,
 )
-from botorch_pref.models.answers import AnyLikelihood, registered_models
+from botorch_pref.models.answer_likelihoods import AnyLikelihood, registered_models
 from botorch_pref.models.data import FeedbackDataset
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from botorch_pref.evaluation.explanation import feature_effect
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.likelihoods.protocol import log_mean
 from botorch_pref.models import PlackettLuceRegression, PreferenceGP
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answer_likelihoods import model_link
 from botorch_pref.plotting import draw_drivers
 from botorch_pref.posteriors.difference import difference_mixture
 

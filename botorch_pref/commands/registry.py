@@ -29,7 +29,7 @@ from botorch_pref.models import (
     PreferenceGP,
     SkewPreferenceGP,
 )
-from botorch_pref.models.answers import registered_models
+from botorch_pref.models.answer_likelihoods import registered_models
 from botorch_pref.simulation.duel_loop import Fit, MakeAcquisition
 
 LOOP_DRAWS = 256

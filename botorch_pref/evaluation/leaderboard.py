@@ -14,7 +14,11 @@ from torch import Tensor
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import checked_names, table_of
-from botorch_pref.models.answers import checked_items, duel_share, knows_duels
+from botorch_pref.models.answer_likelihoods import (
+    checked_items,
+    duel_share,
+    knows_duels,
+)
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_ranges import check_count

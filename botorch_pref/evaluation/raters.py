@@ -23,7 +23,7 @@ from botorch_pref.models import (
     PreferenceMarginalLogLikelihood,
     ReliabilityKernel,
 )
-from botorch_pref.models.answers import check_unbatched, model_link
+from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
 from botorch_pref.models.raters import at_raters, noise_curvature, reliability_kernel
 from botorch_pref.numerics.argument_ranges import check_count
 

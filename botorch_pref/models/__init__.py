@@ -1,7 +1,7 @@
 """Preference models behind BoTorch's and GPyTorch's interfaces."""
 
 import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
-from botorch_pref.models.answers import register_model
+from botorch_pref.models.answer_likelihoods import register_model
 from botorch_pref.models.crowd import CrowdKernel, CrowdPreferenceGP, TasteKernel
 from botorch_pref.models.engines import (
     EPPreferenceGP,

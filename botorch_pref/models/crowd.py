@@ -53,7 +53,7 @@ from botorch_pref.linalg.sparse_design import (
     NoiseBuckets,
     distinct_rows,
 )
-from botorch_pref.models.answers import LikelihoodArgument
+from botorch_pref.models.answer_likelihoods import LikelihoodArgument
 from botorch_pref.models.data import TrainingSet
 from botorch_pref.models.engines import EPPreferenceGP
 from botorch_pref.models.kernels import default_covar_module

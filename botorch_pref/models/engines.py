@@ -24,7 +24,7 @@ from botorch_pref.likelihoods import PairwiseLogitLikelihood, PlackettLuceLikeli
 from botorch_pref.likelihoods.protocol import likelihoods_of, registered_likelihoods
 from botorch_pref.linalg.covariance import dense_covariance, join_rows
 from botorch_pref.linalg.sparse_design import take_rows
-from botorch_pref.models.answers import (
+from botorch_pref.models.answer_likelihoods import (
     DEFAULT_LIKELIHOODS,
     AnyLikelihood,
     LikelihoodArgument,

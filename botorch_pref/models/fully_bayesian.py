@@ -38,7 +38,7 @@ from botorch_pref.feedback import Feedback
 from botorch_pref.inference import ExpectationPropagation, Laplace
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator
-from botorch_pref.models.answers import register_model
+from botorch_pref.models.answer_likelihoods import register_model
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.posteriors.gaussian import Moments
 

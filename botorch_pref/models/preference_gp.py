@@ -46,7 +46,7 @@ from botorch_pref.inference.engine import (
 from botorch_pref.likelihoods import Factors, PreferenceLikelihood
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.models import kernels
-from botorch_pref.models.answers import (
+from botorch_pref.models.answer_likelihoods import (
     DEFAULT_LIKELIHOODS,
     AnswerLikelihoods,
     AnyLikelihood,

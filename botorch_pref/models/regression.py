@@ -37,7 +37,7 @@ from botorch_pref.likelihoods.logit import PlackettLuceLikelihood
 from botorch_pref.likelihoods.protocol import IN_LOGS, PositiveParameter, set_positive
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_rows
-from botorch_pref.models.answers import register_model
+from botorch_pref.models.answer_likelihoods import register_model
 from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.models.utility_model import UtilityModel, check_answered
 from botorch_pref.numerics.argument_ranges import checked_arguments

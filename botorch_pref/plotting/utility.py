@@ -26,7 +26,7 @@ from botorch_pref.evaluation.explanation import (
     dimension_of,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.answers import check_unbatched
+from botorch_pref.models.answer_likelihoods import check_unbatched
 from botorch_pref.plotting import drawing
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from botorch_pref.likelihoods import (
     ScalarFactors,
     register_positive,
 )
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answer_likelihoods import model_link
 
 DOUBLE = torch.float64
 POINTS = torch.tensor([[0.0], [0.25], [0.6], [1.0]], dtype=DOUBLE)

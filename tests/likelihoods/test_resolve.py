@@ -19,7 +19,10 @@ from botorch_pref import (
     UnsupportedFeedbackError,
     Validity,
 )
-from botorch_pref.models.answers import DEFAULT_LIKELIHOODS, resolve_likelihoods
+from botorch_pref.models.answer_likelihoods import (
+    DEFAULT_LIKELIHOODS,
+    resolve_likelihoods,
+)
 
 POINTS = torch.linspace(0, 1, 4, dtype=torch.float64).unsqueeze(-1)
 PAIRS = Comparisons(torch.tensor([[0, 1], [2, 1]]))

@@ -17,8 +17,8 @@ from botorch_pref.models import (
     UtilityModel,
     register_model,
 )
-from botorch_pref.models import answers as registry
-from botorch_pref.models.answers import registered_models
+from botorch_pref.models import answer_likelihoods as registry
+from botorch_pref.models.answer_likelihoods import registered_models
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ from botorch_pref.models import (
     choice_probability,
     log_validity_probability,
 )
-from botorch_pref.models.answers import model_link
+from botorch_pref.models.answer_likelihoods import model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.posteriors import Moments, SkewNormalPosterior, gaussian_posterior
 from botorch_pref.posteriors.difference import shared_covariance_mixture
