@@ -12,7 +12,7 @@ from botorch_pref.inference.engine import (
     WarmStart,
 )
 from botorch_pref.inference.ep import ExpectationPropagation
-from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.inference.gaussian_solution import GaussianSolution
 from botorch_pref.inference.laplace import Laplace
 from botorch_pref.inference.skew.posterior import UnifiedSkewNormal
 from botorch_pref.inference.variational import VariationalBound

@@ -42,7 +42,7 @@ from botorch_pref.inference.few_answers import (
     ep_derivatives,
     row_arrays,
 )
-from botorch_pref.inference.gaussian import (
+from botorch_pref.inference.gaussian_solution import (
     GaussianSolution,
     implicit_tangent,
     matching_derivatives,

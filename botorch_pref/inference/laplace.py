@@ -51,7 +51,7 @@ from botorch_pref.inference.few_answers import (
     laplace_derivatives,
     row_arrays,
 )
-from botorch_pref.inference.gaussian import (
+from botorch_pref.inference.gaussian_solution import (
     GaussianSolution,
     SiteChange,
     SiteTangent,

@@ -54,7 +54,7 @@ from botorch_pref.inference.engine import (
     WarmStart,
     in_double,
 )
-from botorch_pref.inference.gaussian import (
+from botorch_pref.inference.gaussian_solution import (
     Derivatives,
     GaussianSolution,
     implicit_tangent,

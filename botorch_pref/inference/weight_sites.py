@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_pref.inference.conditioning import log_det, plus_identity
-from botorch_pref.inference.gaussian import with_gradient_of
+from botorch_pref.inference.gaussian_solution import with_gradient_of
 from botorch_pref.inference.weight_space import WeightSolution, laplace_weights
 from botorch_pref.linalg.covariance import semidefinite_cholesky
 from botorch_pref.linalg.sparse_design import take_rows

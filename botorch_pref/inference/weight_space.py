@@ -20,7 +20,7 @@ from torch import Tensor
 from botorch_pref.errors import PrecisionError
 from botorch_pref.inference.conditioning import Response, plus_identity
 from botorch_pref.inference.engine import Solution, in_double, not_finite
-from botorch_pref.inference.gaussian import with_gradient_of
+from botorch_pref.inference.gaussian_solution import with_gradient_of
 from botorch_pref.inference.inducing import FeatureFactor, FeatureSolver, InducingPrior
 from botorch_pref.inference.laplace import Laplace, Point, find_mode
 from botorch_pref.inference.solvers import OwnNoise

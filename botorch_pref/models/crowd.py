@@ -11,7 +11,7 @@ so that to an engine the tastes are noise that all answers of a rater share, whi
 :mod:`botorch_pref.inference.solvers` integrates out exactly, in blocks.
 
 With the forces ``a`` of the rows, the weights ``w`` and the precision ``M`` of the
-items, see :mod:`botorch_pref.inference.gaussian`, sites ``T``, :math:`P_u = (N_u +
+items, see :mod:`.gaussian_solution`, sites ``T``, :math:`P_u = (N_u +
 T_u^{-1})^{-1}` for the block :math:`N_u` of a rater, and the covariances :math:`\kappa`
 of :math:`h_u(x)` with the rows of the rater,
 

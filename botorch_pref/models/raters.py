@@ -17,7 +17,7 @@ from torch.nn.functional import one_hot, pad
 from torch.special import ndtr
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
-from botorch_pref.inference.gaussian import GaussianSolution, GaussianTangent
+from botorch_pref.inference.gaussian_solution import GaussianSolution, GaussianTangent
 from botorch_pref.likelihoods.protocol import (
     PositiveParameter,
     in_spreads,
@@ -193,7 +193,7 @@ def noise_curvature(model: PreferenceGP) -> Tensor | None:
     moves the prior covariance by :math:`K_u = -(E_u K + K E_u) / 2`. Where the evidence
     is stationary in the sites its gradient is
     :math:`\tfrac12 \langle w w' - M, K_u \rangle`, with ``w``, ``M`` and the changes
-    of both as in :mod:`botorch_pref.inference.gaussian`: one solution has all of it.
+    of both as in :mod:`.gaussian_solution`: one solution has all of it.
 
     None where no solution has it in this form: of Laplace's evidence and of inducing
     points, or where noises do not scale the whole kernel.

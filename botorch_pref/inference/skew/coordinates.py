@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from botorch_pref.inference.conditioning import log_det
-from botorch_pref.inference.gaussian import GaussianSolution
+from botorch_pref.inference.gaussian_solution import GaussianSolution
 from botorch_pref.likelihoods.factors import BoxFactors, MergedBoxFactors
 from botorch_pref.numerics.normal import hazard, interval_derivatives, log_ndtr
 

@@ -13,7 +13,7 @@ Gaussian would, by the affine flow of its mean :math:`\mu_v` and covariance
 .. math::
     dv = d\mu_v + \tfrac12 d\Sigma_v \Sigma_v^{-1} (v - \mu_v) .
 
-In the symbols of :mod:`botorch_pref.inference.gaussian`, and with :math:`M_\Gamma = A'
+In the symbols of :mod:`.gaussian_solution`, and with :math:`M_\Gamma = A'
 \Gamma^{-1} A`, the weights :math:`w_s = A' \Gamma^{-1} (v_s - A m)` then change,
 without an inverse, by
 
@@ -53,7 +53,7 @@ from botorch_pref.inference.engine import (
     not_finite,
 )
 from botorch_pref.inference.ep import ExpectationPropagation
-from botorch_pref.inference.gaussian import (
+from botorch_pref.inference.gaussian_solution import (
     GaussianSolution,
     GaussianTangent,
     with_gradient_of,

@@ -9,7 +9,7 @@ from torch import Tensor
 from truths.engines import expectation_propagation
 
 from botorch_pref.inference import UtilityPrior
-from botorch_pref.inference.gaussian import GaussianTangent
+from botorch_pref.inference.gaussian_solution import GaussianTangent
 from botorch_pref.inference.skew.posterior import BoxProblem, SkewResult, SkewTangent
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg import pair_rows
