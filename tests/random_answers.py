@@ -25,7 +25,7 @@ def padded(generator: Generator, n: int) -> Tensor:
 def stops_between_ends(generator: Generator, n: int) -> Tensor:
     """Datapoints of stops on lines, and of both ends."""
     points = torch.full((5, 7), -1)
-    points[:, [0, 3, 6]] = subsets(generator, 5, 3, n)
+    points[:, [0, 5, 6]] = subsets(generator, 5, 3, n)
     return points
 
 

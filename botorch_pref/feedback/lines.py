@@ -17,8 +17,9 @@ from botorch_pref.feedback.container import (
     first_place,
 )
 
-_SHARES = (0.15, 0.5, 1.0)
-"""Where the stop is compared on either side, in shares of the way to that end."""
+_OFFSETS = (0.1, 0.3)
+"""How far from the stop it is compared on either side, in lengths of the line. Equally
+far: nearer on the side of the nearer end, the best would seem to lie on the other."""
 
 _FINEST = 0.02
 """Positions nearer to the stop than this are the stop itself: no hand is as steady."""
@@ -100,35 +101,48 @@ class LineChoices(Feedback):
             -2, place.expand(*place.shape[:-1], datapoints.shape[-1])
         )
         start, end = ends.unflatten(-2, lines.shape[-2:]).unsqueeze(-2).unbind(-3)
-        path = torch.lerp(start, end, positions.unsqueeze(-1))
+        # The ends are there already.
+        path = torch.lerp(start, end, positions[..., :-2].unsqueeze(-1))
         n = datapoints.shape[-2]
         numbers = torch.arange(n, n + path.shape[-3:-1].numel(), device=path.device)
-        far = (positions - positions[..., :1]).abs() >= _FINEST
-        far[..., 0] = True
-        points = torch.where(far, numbers.view(path.shape[-3:-1]), PADDING)
+        numbers = numbers.view(path.shape[-3:-1]).expand(path.shape[:-1])
+        points = torch.cat([numbers, lines.to(numbers)], dim=-1)
+        points = torch.where(_is_compared(positions), points, PADDING)
         datapoints = torch.cat([datapoints, path.flatten(-3, -2)], dim=-2)
         return datapoints, replace(self, points=points)
 
 
-_NUM_POSITIONS = 1 + 2 * len(_SHARES)
+_NUM_POSITIONS = 3 + 2 * len(_OFFSETS)
 
 
 def line_positions(chosen: Tensor) -> Tensor:
     """The stop on each line, and the positions with which a model compares it.
 
-    They are 0.15, 0.5 and 1 of the way from the stop to either end: near the stop they
-    tell the slope, the ends tell the level. A model leaves out those that are less than
-    0.02 of the line away from the stop.
+    They are 0.1 and 0.3 of the line away from the stop on either side, where they tell
+    the slope, and the ends, which tell the level. A model leaves out those that would
+    be beyond an end, or less than 0.02 of the line away from the stop.
 
     Args:
         chosen: ``batch_shape x m``, from 0 to 1.
 
     Returns:
-        ``batch_shape x m x 7``, the stop first.
+        ``batch_shape x m x 7``, the stop first, and the ends last.
     """
-    shares = chosen.new_tensor(_SHARES)
-    stop = chosen.unsqueeze(-1)
-    return torch.cat([stop, stop - shares * stop, stop + shares * (1 - stop)], dim=-1)
+    steps = [0.0, *(sign * offset for sign in (-1, 1) for offset in _OFFSETS)]
+    near = chosen.unsqueeze(-1) + chosen.new_tensor(steps)
+    ends = chosen.new_tensor([0.0, 1.0]).expand(*chosen.shape, 2)
+    return torch.cat([near.clamp(0.0, 1.0), ends], dim=-1)
+
+
+def _is_compared(positions: Tensor) -> Tensor:
+    """Whether a model has a datapoint at each of the positions of `line_positions`."""
+    is_far = (positions - positions[..., :1]).abs() >= _FINEST
+    is_within = (positions > _FINEST) & (positions < 1 - _FINEST)
+    # The ends are the last two, and those beyond them were moved there.
+    is_within[..., -2:] = True
+    is_compared = is_far & is_within
+    is_compared[..., 0] = True
+    return is_compared
 
 
 def _check_positions(chosen: object) -> None:

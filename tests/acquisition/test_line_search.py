@@ -87,8 +87,9 @@ def test_a_line_is_worth_the_expected_best_of_it(model: EPPreferenceGP) -> None:
             )
             draws = posterior.mean.squeeze(-1) + normal @ root.T
             gains = draws.amax(-1) - draws[:, -1]
-            # A tenth is what 64 quasi-random draws are off; see `DuelingJointEUBO`.
-            error = 0.1 * gains.mean() + 4 * gains.std() / 20_000**0.5
+            # Quasi-random draws, of which `DuelingJointEUBO` has 64, err less than two
+            # standard errors of random ones.
+            error = 2 * gains.std() / 64**0.5 + 4 * gains.std() / 20_000**0.5
             assert float((value - gains.mean()).abs()) < float(error)
 
 
@@ -119,7 +120,7 @@ def test_lines_and_options_find_numbers_and_category() -> None:
     def utility(design: torch.Tensor) -> torch.Tensor:
         return design[..., 3] - (design[..., :2] - peak).square().sum(-1)
 
-    for number in range(10):
+    for number in range(14):
         number_of_points = len(X)
         if number % 2:
             options = next_question(model, BOUNDS, 2, **space).options

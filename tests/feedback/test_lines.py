@@ -14,9 +14,9 @@ STOPS = torch.tensor([0.4, 1.0], dtype=torch.float64)
 
 
 def test_the_stop_is_compared_on_either_side() -> None:
-    near, middle, end = line_positions(STOPS)[0, [1, 2, 3]].tolist()
-    assert (near, middle, end) == pytest.approx((0.34, 0.2, 0.0))
-    assert line_positions(STOPS)[0, 4:].tolist() == pytest.approx([0.49, 0.7, 1.0])
+    stop, *others, first, last = line_positions(STOPS)[0].tolist()
+    assert others == pytest.approx([0.3, 0.1, 0.5, 0.7])
+    assert (stop, first, last) == (0.4, 0.0, 1.0)
 
 
 def test_a_model_has_a_datapoint_at_each_position() -> None:
@@ -27,12 +27,19 @@ def test_a_model_has_a_datapoint_at_each_position() -> None:
     for line, stop, points in zip(LINES, STOPS, placed.points, strict=True):
         for place, position in zip(points, line_positions(stop), strict=True):
             chosen_point = torch.lerp(*X[line], position)
-            if place < 0:
-                assert float((position - stop).abs()) < 0.02
-            else:
+            if place >= 0:
                 torch.testing.assert_close(model.datapoints[place], chosen_point)
     # Beyond the stop at the end of the second line there is nothing.
-    assert (placed.points[1] < 0).tolist() == [False] * 4 + [True] * 3
+    assert (placed.points[0] >= 0).tolist() == [True] * 7
+    assert (placed.points[1] >= 0).tolist() == [True] * 3 + [False] * 2 + [True, False]
+
+
+def test_no_position_is_compared_twice() -> None:
+    """One that lies beyond an end is not the end."""
+    for stop in torch.linspace(0, 1, 101, dtype=torch.float64):
+        datapoints, placed = LineChoices(LINES[:1], stop.view(1)).placed(X)
+        compared = datapoints[placed.points[placed.points >= 0]]
+        assert float(torch.pdist(compared).min()) > 0.0199
 
 
 def test_points_are_added_once() -> None:

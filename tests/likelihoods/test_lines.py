@@ -126,6 +126,22 @@ def test_a_posterior_is_that_of_people_who_stopped_there() -> None:
         assert bool(((ratio - 1).abs() < 0.05).all())
 
 
+@pytest.mark.parametrize("stop", [0.15, 0.3, 0.5, 0.8])
+def test_the_best_is_where_people_stop(stop: float) -> None:
+    """Also near an end: a stop is compared equally far on either side."""
+    X = torch.tensor([[0.0], [1.0]], dtype=DOUBLE)
+    kernel = ScaleKernel(RBFKernel()).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 15.0, 0.3
+    stops = torch.full((12,), stop, dtype=DOUBLE)
+    answers = LineChoices(torch.tensor([[0, 1]] * 12), stops)
+    model = EPPreferenceGP(X, feedback=[answers], covar_module=kernel).eval()
+    line = torch.linspace(0, 1, 401, dtype=DOUBLE).unsqueeze(-1)
+    with torch.no_grad():
+        best = line[model.posterior(line).mean.argmax()]
+    # What a hand does not feel; shares of the way to either end were off by 0.03.
+    assert float(best) == pytest.approx(stop, abs=0.02)
+
+
 def test_a_length_that_is_not_positive_is_refused() -> None:
     with pytest.raises(FeedbackError, match="correlation_length is 0"):
         LineProbitLikelihood(correlation_length=0.0)

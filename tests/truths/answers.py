@@ -163,16 +163,16 @@ def stop_between(
     independent of that of the other.
     """
     t, w = nodes()
-    ways = (
-        stop * torch.tensor([0.15, 0.5, 1.0]),
-        (1 - stop) * torch.tensor([0.15, 0.5, 1.0]),
+    sides = (
+        (points[[1, 2, 5]], (0.1, 0.3, stop)),
+        (points[[3, 4, 6]], (0.1, 0.3, 1 - stop)),
     )
     total = w.log().expand(len(f), -1)
-    for places, distances in zip((points[1:4], points[4:]), ways, strict=True):
+    for places, distances in sides:
         (number,) = (places >= 0).nonzero(as_tuple=True)
         assert len(number) < 2, "at most one position on a side"
         for i in number.tolist():
-            rho = math.exp(-float(distances[i]) / float(law.correlation_length))
+            rho = math.exp(-distances[i] / float(law.correlation_length))
             gap = (f[:, points[0]] - f[:, places[i]]) / math.sqrt(noise)
             deviation = math.sqrt(1 - rho**2)
             total = total + log_ndtr((gap.unsqueeze(-1) + (1 - rho) * t) / deviation)
@@ -217,15 +217,15 @@ RATINGS = Ratings(
     torch.tensor([0, 1, 2, 3]),
     torch.tensor([0.6, 0.4, 0.85, 0.1], dtype=torch.float64),
 )
-# One position on either side of the stops: the near one and an end, then the end.
+# One position on either side of the stops: an end and the near one, then the end.
 LINES = LineChoices(
     torch.tensor([[0, 3], [1, 3], [2, 0]]),
     torch.tensor([0.35, 0.6, 1.0], dtype=torch.float64),
     points=torch.tensor(
         [
-            [1, -1, -1, 0, 2, -1, -1],
+            [1, -1, -1, 2, -1, 0, -1],
             [2, 1, -1, -1, -1, -1, 3],
-            [0, -1, -1, 2, -1, -1, -1],
+            [0, -1, -1, -1, -1, 2, -1],
         ]
     ),
 )
