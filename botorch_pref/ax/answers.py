@@ -36,7 +36,7 @@ from botorch_pref.ax.user_values import (
     is_text,
 )
 from botorch_pref.errors import ExperimentError
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 
 
 @dataclass(frozen=True, kw_only=True)

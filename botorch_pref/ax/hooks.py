@@ -36,7 +36,7 @@ from botorch_pref.ax.generation.question_choice import (
 from botorch_pref.ax.projection import SignedArm
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 
 
 def _fit(

@@ -29,7 +29,7 @@ from botorch_pref.models import (
     rater_covar_module,
 )
 from botorch_pref.models.answer_likelihoods import AnyLikelihood, registered_models
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 
 T = TypeVar("T")
 

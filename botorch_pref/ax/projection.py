@@ -50,7 +50,7 @@ from botorch_pref.ax.log import (
 )
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.errors import ExperimentError
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 
 PROPERTY = "preference_events"
 """The property of Ax's trial that holds its events, in order, for Ax's users."""

@@ -78,7 +78,7 @@ from botorch_pref.models import (
     plausible_models,
     rater_covar_module,
 )
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 from botorch_pref.posteriors.difference import central_interval
 
 Array = Any

@@ -31,9 +31,9 @@ from botorch_pref.models.answer_likelihoods import (
     engines,
     register_model,
 )
-from botorch_pref.models.data import TrainingSet
 from botorch_pref.models.fitting import equal
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.training_data import TrainingSet
 from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
 
 

@@ -54,8 +54,8 @@ from botorch_pref.models.answer_likelihoods import (
     answer_likelihoods,
     check_engine,
 )
-from botorch_pref.models.data import TrainingSet, collect_feedback
 from botorch_pref.models.fitting import check_trainable, equal, fit
+from botorch_pref.models.training_data import TrainingSet, collect_feedback
 from botorch_pref.models.utility_model import (
     UtilityModel,
     check_answered,

@@ -26,7 +26,7 @@ from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.linalg.covariance import join_rows
-from botorch_pref.models.data import (
+from botorch_pref.models.training_data import (
     DistinctPoints,
     TrainingSet,
     collect_answers,

@@ -14,7 +14,7 @@ from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.report import cross_validation
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Feedback
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 
 # Options and answers, each of which is recorded as often as it is here.
 RECORDED = [

@@ -32,7 +32,7 @@ from botorch_pref.errors import ExperimentError
 from botorch_pref.likelihoods import protocol as registry
 from botorch_pref.likelihoods import register_likelihood
 from botorch_pref.models import RelevanceKernel
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 
 MATERN = {
     "MaternKernel": {

@@ -19,7 +19,7 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
-from botorch_pref.models.data import TrainingSet
+from botorch_pref.models.training_data import TrainingSet
 
 PAIRS = [[0, 1], [2, 0]]
 

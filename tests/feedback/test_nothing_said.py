@@ -14,7 +14,7 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
-from botorch_pref.models.data import TrainingSet
+from botorch_pref.models.training_data import TrainingSet
 
 POINTS = torch.tensor([[0.1], [0.5], [0.8]], dtype=torch.float64)
 PAIRS = torch.tensor([[0, 1], [2, 1]])

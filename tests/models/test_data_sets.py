@@ -17,7 +17,7 @@ from botorch_pref.feedback import (
     Validity,
 )
 from botorch_pref.models import EPPreferenceGP
-from botorch_pref.models.data import FeedbackDataset, inputs_from_dataset
+from botorch_pref.models.training_data import FeedbackDataset, inputs_from_dataset
 
 POINTS = torch.tensor(
     [[0.0, 0.1], [0.9, 0.2], [0.4, 0.8], [0.7, 0.6]], dtype=torch.float64

@@ -53,7 +53,7 @@ from botorch_pref.ax.space.options import Catalogue, column_widths, features
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility
-from botorch_pref.models.data import FeedbackDataset
+from botorch_pref.models.training_data import FeedbackDataset
 
 _SPACE, _APART, _PENDING = "design_space", "distinctness", "pending_options"
 """Names by which Ax hands `PreferenceAcquisition` a `DesignSpace`, a `Distinctness`
