@@ -59,7 +59,7 @@ from botorch_pref.evaluation import progress, rater_agreement, rater_reliability
 from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.evaluation.leaderboard import position_bias
 from botorch_pref.evaluation.progress import NUM_CANDIDATES
-from botorch_pref.evaluation.raters import in_circles
+from botorch_pref.evaluation.rater_tables import in_circles
 from botorch_pref.evaluation.scores import (
     HeldOutAnswers,
     answer_scores,

@@ -20,7 +20,7 @@ from botorch_pref.evaluation.progress import (
     stopping_advice,
     stopping_candidates,
 )
-from botorch_pref.evaluation.raters import rater_agreement, rater_reliability
+from botorch_pref.evaluation.rater_tables import rater_agreement, rater_reliability
 from botorch_pref.evaluation.scores import (
     cross_validate_model,
     level_probabilities,

@@ -37,7 +37,7 @@ from botorch_pref.evaluation.many_ranking import (
     rank_many_items,
 )
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
-from botorch_pref.evaluation.raters import rater_reliability
+from botorch_pref.evaluation.rater_tables import rater_reliability
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Choices, Comparisons, Feedback
 from botorch_pref.likelihoods import (

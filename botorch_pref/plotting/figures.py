@@ -22,7 +22,7 @@ from botorch_pref.asking import SPREAD
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.leaderboard import win_probabilities
 from botorch_pref.evaluation.progress import NUM_SAMPLES
-from botorch_pref.evaluation.raters import in_circles, rater_agreement
+from botorch_pref.evaluation.rater_tables import in_circles, rater_agreement
 from botorch_pref.evaluation.scores import checked_names
 from botorch_pref.models.answer_likelihoods import check_unbatched, checked_items
 from botorch_pref.plotting import drawing

@@ -24,7 +24,7 @@ from botorch_pref import (
     UnsupportedFeedbackError,
 )
 from botorch_pref.evaluation import rater_agreement, rater_reliability
-from botorch_pref.evaluation import raters as module
+from botorch_pref.evaluation import rater_tables as module
 from botorch_pref.models import PreferenceGP, ReliabilityKernel, rater_covar_module
 from botorch_pref.models.raters import at_raters
 
