@@ -13,8 +13,8 @@ import torch
 from report import print_table, seconds, start
 from torch import Tensor
 
+from benchmarks.suite.runs.registry import ACQUISITIONS, distinct, make_fit
 from botorch_pref.acquisition import incumbent
-from botorch_pref.commands.registry import ACQUISITIONS, distinct, make_fit
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import PreferenceGP
 from botorch_pref.simulation.duel_loop import ChosenDuels, index_pairs

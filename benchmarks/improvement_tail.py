@@ -14,8 +14,8 @@ import torch
 from report import print_table, start
 from torch import Tensor
 
+from benchmarks.suite.runs.registry import make_fit
 from botorch_pref.acquisition import DuelingEUBO, incumbent
-from botorch_pref.commands.registry import make_fit
 from botorch_pref.feedback import Comparisons
 from botorch_pref.simulation.duel_loop import index_pairs
 from botorch_pref.simulation.problems import make_problem

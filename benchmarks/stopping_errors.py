@@ -53,11 +53,11 @@ from benchmarks.suite.runs.batch_player import (
     uniform,
 )
 from benchmarks.suite.runs.kernels import stationary_kernel
+from benchmarks.suite.runs.registry import HUMAN_NOISE, NOISE
 from benchmarks.suite.studies.own import LAPSES
 from benchmarks.suite.studies.rules import EXPLORING
 from botorch_pref import EPPreferenceGP, incumbent
 from botorch_pref.acquisition import DistinctOptions
-from botorch_pref.commands.registry import HUMAN_NOISE, NOISE
 from botorch_pref.evaluation import stopping_advice, stopping_candidates
 from botorch_pref.evaluation.progress import CONFIDENCE, GAIN_TOLERANCE, TOLERANCE
 from botorch_pref.simulation.duel_loop import index_pairs

@@ -99,7 +99,6 @@ def _run(given: dict[str, Any]) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    from botorch_pref.commands.registry import MODELS
     from botorch_pref.simulation.problems import PROBLEM_NAMES
 
     parser = argparse.ArgumentParser(
@@ -122,7 +121,7 @@ def _make_parser() -> argparse.ArgumentParser:
         help="a table with columns winner_<feature> and loser_<feature>, and perhaps "
         "rater and tie; or the choices between train journeys",
     )
-    add("--model", choices=tuple(MODELS), help="of --data; default: ep")
+    add("--model", help="of --data; default: ep")
     add(
         "--options",
         type=_num_options,

@@ -127,7 +127,7 @@ PARTS = (
         "commands",
         "what `python -m botorch_pref` does",
         (
-            *("feedback", "posteriors", "likelihoods", "models", "acquisition"),
+            *("posteriors", "likelihoods", "models", "acquisition"),
             *("datasets", "evaluation", "ax", "web", "plotting", "simulation"),
         ),
         frozenset({"ax", "dask", "pandas", "segno", "uvicorn"}),

@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.suite.runs.registry import (
+    ACQUISITIONS,
+    IMPROVEMENT_WEIGHT,
+    NOISE,
+    make_fit,
+)
 from botorch_pref import (
     Comparisons,
     DuelingEIIG,
@@ -20,12 +26,6 @@ from botorch_pref import (
 )
 from botorch_pref.__main__ import main
 from botorch_pref.commands.optimise import in_words
-from botorch_pref.commands.registry import (
-    ACQUISITIONS,
-    IMPROVEMENT_WEIGHT,
-    NOISE,
-    make_fit,
-)
 from botorch_pref.evaluation import StoppingAdvice
 from botorch_pref.simulation import make_problem
 

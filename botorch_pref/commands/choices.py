@@ -18,14 +18,13 @@ from linear_operator.utils.warnings import NumericalWarning
 from torch import Generator, Tensor
 from tqdm import tqdm
 
-from botorch_pref.commands.registry import MODELS
 from botorch_pref.datasets import ComparisonData, assign_folds, load_csv, load_train
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.explanation import feature_effect
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.likelihoods.protocol import log_mean
 from botorch_pref.models import PlackettLuceRegression, PreferenceGP
-from botorch_pref.models.answer_likelihoods import model_link
+from botorch_pref.models.answer_likelihoods import model_link, registered_models
 from botorch_pref.plotting import draw_drivers
 from botorch_pref.posteriors.difference import difference_mixture
 
@@ -51,7 +50,7 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     generator = Generator().manual_seed(seed)
     folds = _folds(source, data, generator)
     out.mkdir(parents=True, exist_ok=True)
-    model_class = MODELS[model_name]
+    model_class = _model_class(model_name)
 
     fit = partial(fit_preference_gp, model_class, generator=generator)
     fits: dict[str, Fit] = {LINEAR: fit_linear, model_class.__name__: fit}
@@ -70,6 +69,18 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     effects = [feature_effect(model, *features, i, generator) for i in columns]
     draw_drivers(effects, f"What drives the choices: {source}", out / FIGURE_NAME)
     print(f"written: {out / FIGURE_NAME}")
+
+
+def _model_class(name: str) -> type[PreferenceGP]:
+    """Finds the model of a short name."""
+    classes = {
+        entry.name: entry.model_class
+        for entry in registered_models()
+        if entry.name is not None and issubclass(entry.model_class, PreferenceGP)
+    }
+    if name not in classes:
+        raise FeedbackError(f"--model is {name}: give one of {', '.join(classes)}")
+    return classes[name]
 
 
 def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:

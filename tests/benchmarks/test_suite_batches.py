@@ -24,6 +24,7 @@ from benchmarks.suite.runs.batch_player import (
 )
 from benchmarks.suite.runs.judges import errs, make_judge
 from benchmarks.suite.runs.play import COLUMNS, Outcome, play
+from benchmarks.suite.runs.registry import make_fit
 from benchmarks.suite.runs.rivals import RivalOfMany
 from benchmarks.suite.runs.search import Search
 from botorch_pref.acquisition import (
@@ -32,7 +33,6 @@ from botorch_pref.acquisition import (
     DuelingTailedEI,
     incumbent,
 )
-from botorch_pref.commands.registry import make_fit
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.simulation import make_problem

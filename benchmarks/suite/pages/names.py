@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.suite.runs.judges import CLIQUE_SHIFT, DRIFT, EARLY_SHIFT
 from benchmarks.suite.runs.maximum_rules import CANDIDATES, CHOICES
+from benchmarks.suite.runs.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
 from botorch_pref.acquisition.registration import registered_acquisitions
-from botorch_pref.commands.registry import HUMAN_NOISE, IMPROVEMENT_WEIGHT, NOISE
 
 _NAMES = """# Names
 

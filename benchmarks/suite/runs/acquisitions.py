@@ -7,6 +7,8 @@ from functools import partial
 from botorch.models.model import Model
 from torch import Tensor
 
+from benchmarks.suite.runs.registry import ACQUISITIONS as REGISTERED
+from benchmarks.suite.runs.registry import distinct
 from benchmarks.suite.runs.rivals import qeubo
 from botorch_pref.acquisition import (
     ChanceConstrained,
@@ -16,8 +18,6 @@ from botorch_pref.acquisition import (
     HallucinatedModel,
     champion,
 )
-from botorch_pref.commands.registry import ACQUISITIONS as REGISTERED
-from botorch_pref.commands.registry import distinct
 from botorch_pref.models import PreferenceGP
 from botorch_pref.simulation.duel_loop import MakeAcquisition
 

@@ -34,6 +34,12 @@ from benchmarks.suite.runs.maximum_rules import (
     kg_of_space,
     promising,
 )
+from benchmarks.suite.runs.registry import (
+    HUMAN_NOISE,
+    IMPROVEMENT_WEIGHT,
+    NOISE,
+    exact_likelihood,
+)
 from benchmarks.suite.runs.search import Search
 from benchmarks.suite.runs.trust_region import InBox, TrustRegion
 from botorch_pref.acquisition import (
@@ -55,12 +61,6 @@ from botorch_pref.acquisition import (
     likely_best,
 )
 from botorch_pref.acquisition.duels import observed_points
-from botorch_pref.commands.registry import (
-    HUMAN_NOISE,
-    IMPROVEMENT_WEIGHT,
-    NOISE,
-    exact_likelihood,
-)
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.likelihoods import LapsingProbitLikelihood, PairwiseProbitLikelihood
 from botorch_pref.models import (

@@ -13,8 +13,8 @@ from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from benchmarks.suite.runs.kernels import stationary_kernel
+from benchmarks.suite.runs.registry import NOISE, fit_with_noise, make_fit
 from benchmarks.suite.runs.rivals import fit_pairwise_gp
-from botorch_pref.commands.registry import NOISE, fit_with_noise, make_fit
 from botorch_pref.feedback import Comparisons, Validity
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import (
