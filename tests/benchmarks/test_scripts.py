@@ -60,7 +60,10 @@ FEW_DRAWS = {
 }
 FEW_ANSWERS = {"many_comparisons__ITEMS": 6, "many_comparisons__ANSWERS": 20}
 TINY = {
-    "ax_ask_time": tiny(TO_REACH={2: 1.0}, SEEDS=(0,), CONSTRAINTS=Only("none")),
+    "ax_ask_time": tiny(
+        **{"TO_REACH": {2: 1.0}, "SEEDS": (0,), "CONSTRAINTS": Only("none")},
+        **{"DESIGNS": (9,), "RANKED": 2},
+    ),
     "accuracy_audit": tiny(
         "--out {folder}",
         **{"SIZES": (3,), "NOISES": (0.25,), **FEW_DRAWS},

@@ -195,6 +195,6 @@ def test_few_features_of_laplace_have_no_warning() -> None:
 def on_a_grid_of_two(items):
     """Distance of Laplace's mean from the exact one, in deviations."""
     model = model_of(items, inference="laplace")
-    truth = on_a_grid(items.numpy(), 1.0, half_width=4.0, steps=401)
+    truth = on_a_grid(items.numpy(), 1.0, half_width=4.0)
     away = model.weights_mean.detach().numpy() - truth.mean
     return float((away @ np.linalg.solve(truth.covariance, away) / 2) ** 0.5)
