@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from botorch_pref import LineChoices
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.space.lines import Line, line_through
+from botorch_pref.ax.space.lines import Line, line_through, line_toward
 from botorch_pref.errors import ExperimentError
 
 AMOUNT = RangeParameterConfig(name="amount", bounds=(0.0, 1.0), parameter_type="float")
@@ -58,15 +58,16 @@ def experiment(tmp_path: Path) -> Any:
 
 def test_a_person_who_turns_knobs_ends_at_what_she_likes(experiment: Any) -> None:
     moved = []
-    for _ in range(8):
+    for _ in range(9):
         question = experiment.ask(line=True)
         first, last = question.options
-        (name,) = (name for name in first if first[name] != last[name])
-        moved.append(name)
+        moved.append([name for name in first if first[name] != last[name]])
         # A hand turns up from the smallest value.
-        assert first[name] < last[name]
+        assert first[moved[-1][0]] < last[moved[-1][0]]
         experiment.tell(question, position=stop(question))
-    assert moved[:3] == ["amount", "heat", "cups"]
+    # Until the model chooses, all that is no step moves.
+    assert moved[:3] == [["amount", "heat"]] * 3
+    assert {len(names) for names in moved[3:]} == {1}
     # The best of all cups is 3 by far; of the others a stop is within a hundredth.
     best = experiment.recommend()
     assert best["cups"] == 3
@@ -248,6 +249,33 @@ def test_designs_of_lines_are_designs(
         # Half of a cup, or of the last digit that is shown.
         error = 0.5 + 1e-9 if moving == "cups" else 5.1e-5
         assert abs(shown[moving] - expected) <= error
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shares=st.lists(st.floats(0, 1), min_size=4, max_size=4), position=st.floats(0, 1)
+)
+def test_spread_lines_run_from_edge_to_edge(
+    limited: Any, shares: list[float], position: float
+) -> None:
+    space = limited.log.space
+    other_values = {"cups": 3, "mill": 1.0, "bean": "arabica"}
+    designs = [
+        {"amount": 0.7 * amount, "heat": 100.0**heat, **other_values}
+        for amount, heat in (shares[:2], shares[2:])
+    ]
+    line = line_toward(space, *designs)
+    if line is None:
+        gaps = [abs(designs[0][n] - designs[1][n]) for n in ("amount", "heat")]
+        assert max(gaps) < 1e-4
+        return
+    assert space.check_membership(line.at(position), raise_error=True)
+    assert line.at(line.tried(position))["cups"] == 3
+    # Both ends are at an edge, but for digits that nobody reads.
+    for end in (line.first, line.last):
+        room = [end["amount"], 0.7 - end["amount"]]
+        room += [math.log10(end["heat"]), 2 - math.log10(end["heat"])]
+        assert min(room) == pytest.approx(0, abs=1e-4)
 
 
 @pytest.fixture(scope="module")

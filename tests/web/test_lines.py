@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
-from tea import create, log, stored
+from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
@@ -49,11 +49,12 @@ def test_a_line_is_drawn_at_every_position(service: PreferenceService) -> None:
     question = service.question({})
     positions = question["positions"]
     assert question["kinds"] == ("position", "tie")
-    assert positions == [step / (MOST_POSITIONS - 1) for step in range(MOST_POSITIONS)]
+    steps = [step / (MOST_POSITIONS - 1) for step in range(MOST_POSITIONS)]
+    # Digits that nobody reads are a ten-thousandth of the range.
+    assert positions == pytest.approx(steps, abs=1e-4)
     first, last = (option["leaf (g)"] for option in question["options"])
     for place, (content,) in zip(positions, question["shown"], strict=True):
         leaf = float(content["text"].removesuffix(" g of leaf"))
-        # Digits that nobody reads are a ten-thousandth of the range.
         assert leaf == pytest.approx(first + place * (last - first), abs=1e-3)
 
 
@@ -116,6 +117,9 @@ def visit(driver: WebDriver, tmp_path: Path) -> Iterator[Open]:
 
         def visit(width: int = 390, **options: Any) -> Visitor:
             experiment = create(tmp_path / "tea.db")
+            for cups in (1, 2, 3):
+                ends = [{**OWN[0], "cups": cups, "leaf (g)": leaf} for leaf in (1, 9)]
+                experiment.ask(line=True, options=ends)
             app = make_app(experiment, **{"kinds": KINDS, **options})
             visitor = Visitor(driver, width)
             # Of servers that are gone.

@@ -43,7 +43,7 @@ from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
 from botorch_pref.ax.settings import SHARE, Settings
-from botorch_pref.ax.space.lines import Line, can_move, line_through
+from botorch_pref.ax.space.lines import Line, can_move, line_through, line_toward
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.options import has_designs, in_smallest_differences
 from botorch_pref.errors import ExperimentError
@@ -362,8 +362,8 @@ def answers_before(settings: Settings, line: bool) -> int:
 def chosen_line(projection: Projection, rater: str | None) -> Chosen:
     """Returns the ends of the line of the next question, the smaller value first.
 
-    A line moves one parameter: of a design that is spread, each parameter in its turn,
-    or of the best one that by which `LineEUBO` expects most.
+    Lines run through designs that are spread, or through the best one: then they move
+    the one parameter by which `LineEUBO` expects most.
     """
     log, experiment = projection.log, projection.experiment()
     with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):
@@ -397,13 +397,18 @@ def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
 
 
 def _spread_line(log: Log, experiment: Experiment) -> Chosen:
-    """Returns a line through the baseline, or a design of the Sobol sequence."""
-    run = spread_run(fitted_sobol_spec(experiment, log.settings, log.position), 1)
+    """Returns a line through designs of the Sobol sequence, or the baseline and one.
+
+    All numbers move; where there are but steps, each parameter in its turn.
+    """
+    run = spread_run(fitted_sobol_spec(experiment, log.settings, log.position), 2)
     run._generation_node_name = SPREAD
     chosen = chosen_by(run)
-    start = log.settings.baseline or chosen.options[0]
-    lines = _idle_lines(log, _lines_through(log, start))
-    line = lines[len(log.questions) % len(lines)]
+    start, toward = log.settings.baseline or chosen.options[0], chosen.options[-1]
+    line = line_toward(log.space, start, toward)
+    if line is None:
+        lines = _idle_lines(log, _lines_through(log, start))
+        line = lines[len(log.questions) % len(lines)]
     return replace(chosen, options=[line.first, line.last], line=True)
 
 

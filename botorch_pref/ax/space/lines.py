@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -67,21 +67,13 @@ class Line:
         share = checked_position(position)
         if share in (0.0, 1.0):
             return dict(self.last if share else self.first)
-        design, numbers = dict(self.first), {}
-        for name in self.moving:
-            parameter = self.space.parameters[name]
-            numbers[name] = _between(
-                parameter, self.first[name], self.last[name], share
+        values = {
+            name: _between(
+                self.space.parameters[name], self.first[name], self.last[name], share
             )
-        rounded = {
-            name: _rounded(self.space.parameters[name], number)
-            for name, number in numbers.items()
+            for name in self.moving
         }
-        derived = complete(self.space, {**design, **rounded})
-        if self.space.check_membership(derived):
-            return derived
-        # Digits that nobody reads keep a design within the constraints.
-        return complete(self.space, {**design, **numbers})
+        return _readable_design(self.space, self.first, values)
 
     def tried(self, position: float) -> float:
         """Returns the position of the design that is shown at a position."""
@@ -153,6 +145,72 @@ def _rounded(parameter: Parameter, value: Any) -> Any:
     return readable(parameter, value) if has_digits(parameter) else value
 
 
+def line_toward(
+    space: SearchSpace, start: TParameterization, toward: TParameterization
+) -> Line | None:
+    """Returns the line from edge to edge through two designs, which all numbers move.
+
+    Whole numbers and choices stay as they are at the start: designs between steps are
+    not on a line. None where the two have the same numbers.
+    """
+    numbers = [n for n, p in space.tunable_parameters.items() if has_digits(p)]
+    moving = [name for name in numbers if start[name] != toward[name]]
+    if not moving:
+        return None
+    low, high = _shares_within(space, start, toward, moving)
+
+    def edge(share: float) -> TParameterization:
+        values = {}
+        for name in moving:
+            parameter: Any = space.parameters[name]
+            value = _between(parameter, start[name], toward[name], share)
+            # Rounding may lead beyond an edge.
+            values[name] = min(max(value, parameter.lower), parameter.upper)
+        return _readable_design(space, start, values)
+
+    edges = sorted((edge(low), edge(high)), key=lambda design: float(design[moving[0]]))
+    return None if edges[0] == edges[1] else Line(space, *edges)
+
+
+def _shares_within(
+    space: SearchSpace,
+    start: TParameterization,
+    toward: TParameterization,
+    moving: Sequence[str],
+) -> tuple[float, float]:
+    """Finds the least and the largest share of the way that ranges and limits allow."""
+    low, high = -math.inf, math.inf
+    for name in moving:
+        parameter: Any = space.parameters[name]
+        scale = math.log if parameter.log_scale else float
+        ends = (parameter.lower, parameter.upper, start[name], toward[name])
+        lower, upper, first, last = map(scale, ends)
+        shares = sorted((end - first) / (last - first) for end in (lower, upper))
+        low, high = max(low, shares[0]), min(high, shares[1])
+    for limit in space.parameter_constraints:
+        weights: dict[str, Any] = limit.constraint_dict
+        here: dict[str, Any] = {name: start[name] for name in weights}
+        there: dict[str, Any] = {n: toward[n] for n in weights if n in moving}
+        slope = sum(weights[n] * (x - here[n]) for n, x in there.items())
+        room = limit.bound - sum(weights[n] * x for n, x in here.items())
+        if slope > 0:
+            high = min(high, room / slope)
+        elif slope < 0:
+            low = max(low, room / slope)
+    return low, high
+
+
+def _readable_design(
+    space: SearchSpace, design: TParameterization, values: Mapping[str, Any]
+) -> TParameterization:
+    """Changes values of a design, rounded as far as it stays within the constraints."""
+    rounded = {name: _rounded(space.parameters[name], v) for name, v in values.items()}
+    readable_design = complete(space, {**design, **rounded})
+    if space.check_membership(readable_design):
+        return readable_design
+    return complete(space, {**design, **values})
+
+
 def line_through(
     space: SearchSpace, design: TParameterization, name: str
 ) -> Line | None:
@@ -169,13 +227,8 @@ def line_through(
     if isinstance(parameter, ChoiceParameter):
         values = [v for v in parameter.values if space.check_membership(with_value(v))]
         low, high = values[0], values[-1]
-    ends = []
-    for end in (low, high):
-        readable_end = with_value(_rounded(parameter, end))
-        inside = space.check_membership(readable_end)
-        ends.append(readable_end if inside else with_value(end))
-    is_point = ends[0][name] == ends[1][name]
-    return None if is_point else Line(space, *ends)
+    first, last = (_readable_design(space, design, {name: end}) for end in (low, high))
+    return None if first == last else Line(space, first, last)
 
 
 def _limits(
