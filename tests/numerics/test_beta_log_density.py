@@ -50,7 +50,10 @@ def test_value_and_derivatives(y, precision) -> None:
             # lgamma of 1e4 is 8e4, seen with a relative rounding of 1e-16; the excess
             # of the hazard keeps 5e-13 of the third derivative in the tails.
             tolerance = 4e-12 * (1 + abs(want))
-            assert abs(mp.mpf(float(got[order][i])) - want) <= tolerance, (t, order)
+            assert abs(mp.mpf(float(got[order][i])) - want) <= tolerance, (
+                f"derivative {order} at the latent {t} is {float(got[order][i])}, "
+                f"the truth {mp.nstr(want, 15)}"
+            )
 
 
 @in_turn("precision", PRECISIONS)

@@ -140,7 +140,9 @@ def test_who_sees_no_difference_is_asked_something_else(tmp_path) -> None:
         points = torch.tensor([[o["x"], o["y"]] for o in question.options])
         for before in options[5:]:
             apart = torch.cdist(points, before)
-            assert max(apart.amin(0).max(), apart.amin(1).max()) > 0.05, number
+            assert max(apart.amin(0).max(), apart.amin(1).max()) > 0.05, (
+                f"question {number} shows options that were tied before"
+            )
         options.append(points)
         experiment.tell(question, tie=True)
 

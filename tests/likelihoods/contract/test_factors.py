@@ -65,8 +65,12 @@ def check_log_probability(case, z, dtype, expected) -> None:
         tolerance = relative * size / scale**order
         # The width of an interval is what is left of ends around z.
         tolerance += 8 * eps * abs(z) / case.width if order == 0 else 0
-        assert abs(mp.mpf(got_value) - want) <= tolerance, (z, dtype, order)
-    assert number(got.second) <= 0
+        name = ("value", "slope", "curvature", "curvature's slope")[order]
+        assert abs(mp.mpf(got_value) - want) <= tolerance, (
+            f"the {name} of the log probability at z = {z} in {dtype} is {got_value}, "
+            f"the truth {mp.nstr(want, 15)}, tolerance {float(tolerance):.1e}"
+        )
+    assert number(got.second) <= 0, f"not log-concave at z = {z} in {dtype}"
 
 
 @each_entry
@@ -96,16 +100,24 @@ def test_log_partition_against_quadrature(case) -> None:
         expected = tilted_moments(case, *cavity)
         # Twenty Gauss points a piece leave about 1e-9 of the moments.
         tolerances = 1e-8 / variance ** torch.tensor([0.0, 0.5, 1.0])
-        for value, want, near in zip(got, expected, tolerances, strict=True):
+        cavity_words = f"of the cavity with mean {mean} and variance {variance}"
+        names = ("value", "slope", "curvature")
+        for name, value, want, near in zip(
+            names, got, expected, tolerances, strict=True
+        ):
             close = pytest.approx(want, rel=1e-7, abs=float(near))
-            assert number(value) == close, cavity
+            assert number(value) == close, (
+                f"the log partition's {name} {cavity_words} is not that of quadrature"
+            )
         if case.feedback in (WIN, TIE):
             ties = case.feedback is TIE
             probability = (
                 likelihood.tie_probability if ties else likelihood.win_probability
             )
             chance = pytest.approx(math.exp(expected[0]), rel=1e-8)
-            assert number(probability(mean, variance)) == chance, cavity
+            assert number(probability(mean, variance)) == chance, (
+                f"the probability {cavity_words} is not its partition"
+            )
 
 
 @each_dtype
@@ -115,10 +127,17 @@ def test_partition_at_extremes_shrinks_the_cavity(case, dtype) -> None:
     for mean, variance in itertools.product((-800.0, 800.0), (1e-6, 1.0, 1e4)):
         cavity = torch.tensor([[mean], [variance]], dtype=dtype)
         partition = factors.log_partition(*cavity)
-        assert all(part.isfinite().all() for part in partition), (mean, variance)
+        cavity_words = f"of the cavity with mean {mean:g} and variance {variance:g}"
+        assert all(part.isfinite().all() for part in partition), (
+            f"the log partition {cavity_words} or a derivative is not finite"
+        )
         # Log-concave: -1 / s < second <= 0, so sites have non-negative precision.
-        assert -1 / variance < number(partition.second) <= 0, (mean, variance)
-        assert number(partition.value) <= 0, (mean, variance)
+        assert -1 / variance < number(partition.second) <= 0, (
+            f"the answer widens, or makes certain, the utility {cavity_words}"
+        )
+        assert number(partition.value) <= 0, (
+            f"the probability of the answer {cavity_words} is above 1"
+        )
 
 
 @pytest.mark.parametrize("level", range(4))

@@ -61,7 +61,9 @@ def test_gradient_in_parameters(case, name) -> None:
             return mp.log(case.truth(mp.mpf(z), **changes))
 
         want = float(mp.diff(shifted, mp.mpf(value))) * slope
-        assert number(got) == pytest.approx(want, rel=1e-9, abs=1e-9), (z, quantity)
+        assert number(got) == pytest.approx(want, rel=1e-9, abs=1e-9), (
+            f"the derivative of {quantity} in {name} at z = {z} is not the truth's"
+        )
 
 
 @pytest.mark.parametrize(("case", "name"), parameter_cases(ENTRIES))

@@ -95,8 +95,11 @@ def test_what_is_no_number_is_never_called_converged(
             except PrecisionError:
                 continue
         if not all(bool(part.isfinite().all()) for part in evidences):
-            assert not diagnostics["converged"], name
-            assert any(w.category is InferenceWarning for w in caught), name
+            broken = f"the posterior is not finite where {name} is {value}, and"
+            assert not diagnostics["converged"], f"{broken} diagnostics say converged"
+            assert any(w.category is InferenceWarning for w in caught), (
+                f"{broken} no InferenceWarning says so"
+            )
 
 
 def test_diagnostics_of_a_converged_model(engine: Engine) -> None:
