@@ -168,8 +168,11 @@ def line_toward(
             values[name] = min(max(value, parameter.lower), parameter.upper)
         return _readable_design(space, start, values)
 
-    edges = sorted((edge(low), edge(high)), key=lambda design: float(design[moving[0]]))
-    return None if edges[0] == edges[1] else Line(space, *edges)
+    here: Any = start[moving[0]]
+    there: Any = toward[moving[0]]
+    # A hand turns up from the smaller value.
+    first, last = map(edge, (low, high) if here < there else (high, low))
+    return None if first == last else Line(space, first, last)
 
 
 def _shares_within(
