@@ -8,8 +8,9 @@ seconds of reading the file, of the fit and of the board, and the most memory of
 process; the largest difference of a utility to the mode that SciPy's L-BFGS finds under
 the same prior; and the share of items whose true utility, and true rank, lie in their
 95 % intervals. Then the seconds of choix and evalica, which have no intervals, for the
-same duels, and the log-loss in nats of as many new duels that are no ties, beside that
-of the true utilities.
+same duels (evalica's scores end all equal where an item won nothing or everything), and
+the log-loss in nats of as many new duels that are no ties, beside that of the true
+utilities.
 """
 
 from __future__ import annotations

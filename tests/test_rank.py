@@ -725,7 +725,7 @@ PLAIN = "winner,loser\na,b\n"
         (
             "winner,lost\na,b\n",
             "",
-            "--count, --rater and --order; the header is winner, lost",
+            "--count, --rater, --order and --rating; the header is winner, lost",
         ),
         ("", "", "the header is empty"),
         (

@@ -77,7 +77,10 @@ _LEAST_WIDTH = 12
 def print_boards(boards: Boards) -> None:
     """Prints the head of the first board, and how many others there are."""
     table = boards[None]
-    heads = ["rank", "95 %", "", "utility", "to the first", "better", "wins", "answers"]
+    heads = ["rank", "95 %", "", "utility", "to the first", "better", "answers"]
+    # Ratings have no winners, but a rating of each item.
+    last = "wins" if "win_rate" in table.columns else "rating"
+    heads.insert(-1, last)
     texts = [heads, *(_printed(row) for _, row in table.head(PRINTED).iterrows())]
     # A cell of a spreadsheet may have several lines.
     names = [" ".join(str(name).split()) for name in table.index[:PRINTED]]
@@ -106,9 +109,15 @@ def _printed(row: Series[float]) -> list[str]:
         f"{row['utility']:+z.2f}",
         "" if is_first else f"{row['least']:+z.2f} to {row['most']:+z.2f}",
         "" if is_first else f"{100 * row['better']:.0f} %",
-        f"{100 * row['win_rate']:.0f} %",
+        _win_rate_or_rating(row),
         f"{row['answers']:,.0f}",
     ]
+
+
+def _win_rate_or_rating(row: Series[float]) -> str:
+    if "win_rate" in row.index:
+        return f"{100 * row['win_rate']:.0f} %"
+    return f"{row['rating']:z.2f}"
 
 
 def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
@@ -253,7 +262,8 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 def _texts(board: DataFrame) -> Texts:
     bad = BOTH_BAD in board.columns
-    heads = ["rank", "item", "utility", "95 %", "to the first", "better", "win rate"]
+    heads = ["rank", "item", "utility", "95 %", "to the first", "better"]
+    heads.append("win rate" if "win_rate" in board.columns else "rating")
     heads += ["best", "answers"]
     rows = [heads + ["both bad"] * bad]
     for name, row in board.iterrows():
@@ -264,7 +274,7 @@ def _texts(board: DataFrame) -> Texts:
             f"{row['lower']:z.2f} to {row['upper']:z.2f}",
             _beside_the_first(row),
             f"{100 * row['better']:.0f} %",
-            f"{100 * row['win_rate']:.0f} %",
+            _win_rate_or_rating(row),
             f"{100 * row['best']:.0f} %",
             f"{row['answers']:,.0f}",
         ]

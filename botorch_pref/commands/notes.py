@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from botorch_pref.datasets.items import (
     names_alike,
 )
 from botorch_pref.datasets.layout_words import MISSING
-from botorch_pref.evaluation import ItemRanking, ManyItemRanking
+from botorch_pref.evaluation import ItemRanking, ManyItemRanking, RatingRanking
+from botorch_pref.evaluation.item_ranking import RankedItems
 from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.evaluation.many_ranking import answer_groups
 from botorch_pref.plotting.drawing import readable_fonts
@@ -38,10 +39,41 @@ def sentence_of_home(home: PositionBias) -> str:
     )
 
 
-def notes_on_answers(
+def notes_on_answers(ranking: RankedItems, answers: DataFrame) -> list[str]:
+    """Returns sentences on how many answers there are, and what is doubtful of them."""
+    if isinstance(ranking, RatingRanking):
+        notes = _notes_on_ratings(ranking)
+    else:
+        notes = _notes_on_duels(ranking, answers)
+    _, lacking = readable_fonts(map(str, ranking.names))
+    if lacking:
+        listing = f"{lacking[:10]!r}{remainder_of(lacking, 10)}"
+        notes.append(
+            f"No font on this computer has {listing}: the figure shows "
+            "boxes for these characters until you install one. The page and the table "
+            "show them."
+        )
+    return notes
+
+
+def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
+    """Sentences on how many ratings there are, and what makes them differ."""
+    ratings, scales = ranking.ratings, ranking.scales
+    number = f"{len(ratings):,} ratings of {len(ranking.names):,} items"
+    deviations = [float(scale.sqrt()) for scale in scales]
+    parts = f"items {deviations[0]:.2f}, and noise {deviations[2]:.2f}"
+    if RATER in ratings.columns:
+        number += f" by {ratings[RATER].nunique():,} raters"
+        parts = f"items {deviations[0]:.2f}, raters {deviations[1]:.2f}, and noise "
+        parts += f"{deviations[2]:.2f}"
+    notes = [f"{number}. What makes ratings differ, in standard deviations: {parts}."]
+    return notes + _doubtful_names({"items": [*map(str, ranking.names)]})
+
+
+def _notes_on_duels(
     ranking: ItemRanking | ManyItemRanking, answers: DataFrame
 ) -> list[str]:
-    """Returns sentences on how many answers there are, and what is doubtful of them."""
+    """Sentences on answers about two items or more."""
     # The rows of a choice from several are one answer.
     again = answers[COUNT] < 0
     if CHOICE in answers.columns:
@@ -66,16 +98,10 @@ def notes_on_answers(
             "All answers are ties, which say that items are alike, not how far apart "
             "they are: the intervals are mostly the prior's."
         )
-    notes += _one_sided(answers) + _doubtful_names(ranking.names, answers)
-    _, lacking = readable_fonts(map(str, ranking.names))
-    if lacking:
-        listing = f"{lacking[:10]!r}{remainder_of(lacking, 10)}"
-        notes.append(
-            f"No font on this computer has {listing}: the figure shows "
-            "boxes for these characters until you install one. The page and the table "
-            "show them."
-        )
-    return notes
+    names = {"items": [*map(str, ranking.names)]}
+    if RATER in answers.columns:
+        names["groups"] = answers[RATER].unique().tolist()
+    return notes + _one_sided(answers) + _doubtful_names(names) + _single_names(answers)
 
 
 def _one_sided(answers: DataFrame) -> list[str]:
@@ -104,28 +130,27 @@ def remainder_of(names: Sequence[object], limit: int) -> str:
     return f" and {len(names) - limit:,} more" if len(names) > limit else ""
 
 
-def _doubtful_names(items: Sequence[Hashable], answers: DataFrame) -> list[str]:
+def _doubtful_names(names: dict[str, list[str]]) -> list[str]:
     """Sentences about names that may be misspelt, so that one item became two."""
-    names = {"items": [*map(str, items)]}
-    if RATER in answers.columns:
-        names["groups"] = answers[RATER].unique().tolist()
-    notes = [
+    return [
         note
         for plural, listed in names.items()
         for note in _names_alike(listed, plural) + _missing_names(listed, plural)
     ]
+
+
+def _single_names(answers: DataFrame) -> list[str]:
+    """A sentence about items with one answer, if these are few."""
     number = answer_totals(answers, answers[COUNT])
     singles = [name for name, count in number.items() if count == 1]
     # Where many items have one answer, it says nothing of how they are written.
     if len(singles) > len(number) / 10:
         compared = singles if len(singles) <= 10 else []
         singles = [n for n in compared if _is_near_another(n, number.index)]
-    if singles:
-        listing = ", ".join(map(repr, singles[:10])) + remainder_of(singles, 10)
-        notes.append(
-            f"In one answer alone: {listing}. A misspelt name is an item of its own."
-        )
-    return notes
+    if not singles:
+        return []
+    listing = ", ".join(map(repr, singles[:10])) + remainder_of(singles, 10)
+    return [f"In one answer alone: {listing}. A misspelt name is an item of its own."]
 
 
 def _names_alike(names: Iterable[str], plural: str) -> list[str]:

@@ -28,11 +28,22 @@ from botorch_pref.commands.notes import (
     sentence_of_home,
 )
 from botorch_pref.datasets.answer_files import read_answers
-from botorch_pref.datasets.items import COUNT, RATER, answer_totals
+from botorch_pref.datasets.items import (
+    COUNT,
+    RATER,
+    RATING,
+    ItemTable,
+    answer_totals,
+)
 from botorch_pref.datasets.layout_words import BOTH_BAD, NamedColumns
 from botorch_pref.errors import FeedbackError
-from botorch_pref.evaluation import ItemRanking, ManyItemRanking, rank_items
-from botorch_pref.evaluation.item_ranking import ranking_size
+from botorch_pref.evaluation import (
+    ItemRanking,
+    ManyItemRanking,
+    RatingRanking,
+    rank_items,
+)
+from botorch_pref.evaluation.item_ranking import RankedItems, ranking_size
 from botorch_pref.evaluation.many_ranking import LEVEL
 
 if TYPE_CHECKING:
@@ -60,13 +71,13 @@ def rank(argv: Sequence[str]) -> None:
             f"{table.name} names one: leave it out"
         )
     items = read_items(arguments.items, file.answers) if arguments.items else None
-    size = ranking_size(file.answers, items)
+    is_rated = RATING in file.answers.columns
+    _check_options(arguments, table, is_rated)
     out: Path = arguments.out or Path("runs", table.stem)
     _check_folder(out, [path for path in (table, arguments.items) if path])
+    if not is_rated:
+        _print_duration(file.answers, items)
     with _workers(arguments.jobs, arguments.scheduler):
-        if minutes := round(size.minutes):
-            long = f"{minutes} minute{'s' * (minutes > 1)} or more"
-            print(f"{size.num_points:,} {size.noun}: this takes {long}.", flush=True)
         # The models take their time: a folder that cannot be written fails before them.
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
@@ -85,7 +96,7 @@ def rank(argv: Sequence[str]) -> None:
     if arguments.reliability and isinstance(ranking, ItemRanking):
         raters = ranking.reliability()
     next_lines = []
-    if arguments.next:
+    if arguments.next and not isinstance(ranking, RatingRanking):
         next_lines = _next_pairs(ranking, boards[None], arguments.next, top)
     board = Ranking(boards, notes, home, raters)
     try:
@@ -97,6 +108,25 @@ def rank(argv: Sequence[str]) -> None:
         paths = write_boards(board, f"Ranks of the items of {table.name}", out)
     for path in paths:
         print(f"written: {path}")
+
+
+def _check_options(arguments: argparse.Namespace, table: Path, is_rated: bool) -> None:
+    """Checks that no option is of duels where a file has ratings."""
+    options = ("items", "tie", "category", "reliability", "next")
+    of_duels = [f"--{name}" for name in options if getattr(arguments, name)]
+    if is_rated and of_duels:
+        raise FeedbackError(
+            f"{table} has ratings, and {', '.join(of_duels)} are of duels: leave them "
+            "out"
+        )
+
+
+def _print_duration(answers: DataFrame, items: ItemTable | None) -> None:
+    """Says about how long this will take, if that is a minute or more."""
+    size = ranking_size(answers, items)
+    if minutes := round(size.minutes):
+        duration = f"{minutes} minute{'s' * (minutes > 1)} or more"
+        print(f"{size.num_points:,} {size.noun}: this takes {duration}.", flush=True)
 
 
 def _check_folder(out: Path, read: Sequence[Path]) -> None:
@@ -113,7 +143,7 @@ def _check_folder(out: Path, read: Sequence[Path]) -> None:
 
 
 def _boards(
-    ranking: ItemRanking | ManyItemRanking,
+    ranking: RankedItems,
     answers: DataFrame,
     of_raters: bool,
     top: int,
@@ -145,9 +175,7 @@ def _print(ranking: Ranking, unread: Sequence[str]) -> None:
         print(ranking.raters.round(2).to_string())
 
 
-def _sentence_of_top(
-    ranking: ItemRanking | ManyItemRanking, board: DataFrame, top: int
-) -> str:
+def _sentence_of_top(ranking: RankedItems, board: DataFrame, top: int) -> str:
     """Says whether the first items of a board are surely the best ones."""
     if top >= len(board):
         raise FeedbackError(
@@ -158,10 +186,11 @@ def _sentence_of_top(
     if chance >= LEVEL:
         return f"{names} with a probability of {100 * chance:.0f} %: this is settled."
     number = int(_is_open(board, top).sum())
+    advice = f" --next N --top {top} names pairs that decide it."
     return (
         f"{names} with a probability of {100 * chance:.0f} %: this is not settled, "
-        f"{number:,} items may or may not be among them. --next N --top {top} names "
-        "pairs that decide it."
+        f"{number:,} items may or may not be among them."
+        + ("" if isinstance(ranking, RatingRanking) else advice)
     )
 
 
@@ -228,7 +257,7 @@ def _make_parser() -> argparse.ArgumentParser:
         description="Rank items by a file of answers, whose layout is recognised by "
         "its columns and told: winners and losers; two items and who won, by name, "
         "side, number or scores; matrices of wins; rankings, and the best and worst of "
-        "sets. CSV, JSON, lines of JSON, and PrefLib's soc, soi, toc and toi.",
+        "sets; ratings. CSV, JSON, lines of JSON, and PrefLib's soc, soi, toc and toi.",
     )
     add = parser.add_argument
     add("table", type=Path, metavar="FILE.csv", help="the answers")
@@ -293,6 +322,7 @@ _COLUMNS = {
     "first": "that names the first of two items, or the item of a row",
     "second": "that names the second of two items",
     "winner": "that says who won: a name, a side or a number",
+    "rating": "of ratings, larger ones being better; --first names that of items",
     "order": "of ranks, 1 for the best; sessions are told apart by --rater",
     "count": "that says how often an answer was given; default count",
 }

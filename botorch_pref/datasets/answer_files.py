@@ -13,13 +13,20 @@ from botorch_pref.datasets.items import (
     CHOICE,
     COUNT,
     HOME,
+    ITEM,
     LOSER,
     MOST_COUNTED,
     RATER,
+    RATING,
     TIE,
     WINNER,
 )
-from botorch_pref.datasets.layout_words import BOTH_BAD, Answers, NamedColumns
+from botorch_pref.datasets.layout_words import (
+    BOTH_BAD,
+    Answers,
+    NamedColumns,
+    Ratings,
+)
 from botorch_pref.datasets.layouts import read_layout
 from botorch_pref.datasets.pair_layouts import STRENGTHS
 from botorch_pref.datasets.tables import (
@@ -43,7 +50,8 @@ class AnswerFile:
     Attributes:
         answers: The different ones in the order of their texts: the columns ``winner``,
             ``loser``, ``tie`` and ``count``; ``rater``, ``home``, ``choice`` and
-            ``both_bad`` where the file says so.
+            ``both_bad`` where the file says so. Of ratings the columns ``item`` and
+            ``rating``, and ``rater`` where the file names some.
         unread: Columns of the file that say nothing here.
         notes: Sentences on how the file was read, and on rows that say nothing.
     """
@@ -101,6 +109,12 @@ def read_answers(
     if named.rater is not None:
         readings.append(lambda: table.texts(str(named.rater)))
     answers, *count_readings = read_together(*readings)
+    if isinstance(answers, Ratings):
+        if home is not None or is_counted:
+            raise FeedbackError(f"{path} has ratings: leave out --home and --count")
+        columns_read = {*reading.columns, named.rater}
+        names = [name for name in table.header if name and name not in columns_read]
+        return AnswerFile(_rating_table(answers), names, notes)
     if not answers.winner:
         raise _no_answer(table, notes[1:])
     columns = _columns(answers, count_readings[0] if is_counted else None)
@@ -132,6 +146,11 @@ def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
     notes += _notes_on_silence(table, reading.silent)
     table = table.without_rows(reading.silent)
     answers = reading.read(table)
+    if isinstance(answers, Ratings):
+        raise FeedbackError(
+            f"{path} is read as {reading.description}, not as duels: give rows with a "
+            "question and an option, as answers() has them"
+        )
     if not answers.winner:
         raise _no_answer(table, notes[1:])
     if any(choice is not None for choice in answers.choice):
@@ -205,6 +224,16 @@ def _text_of_value(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _rating_table(ratings: Ratings) -> DataFrame:
+    """The columns of ratings."""
+    from pandas import DataFrame
+
+    columns: dict[str, list[Any]] = {ITEM: ratings.item, RATING: ratings.rating}
+    if ratings.rater is not None:
+        columns[RATER] = ratings.rater
+    return DataFrame(columns)
 
 
 def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
@@ -315,13 +344,18 @@ def _read_preflib(path: Path, named: NamedColumns, home: str | None) -> AnswerFi
     except ValueError as error:
         raise FeedbackError(f"{path} cannot be read: {error}") from error
     names, answers, faults = dict[str, str](), Answers(), list[Fault]()
-    orders = 0
+    orders, header = 0, _older_header(lines)
     for number, line in enumerate(lines, 1):
-        if match := _NAME.match(line):
+        if number <= header:
+            if match := _OLDER_NAME.match(line):
+                names[match[1]] = match[2].strip() or match[1]
+        elif match := _NAME.match(line):
             names[match[1]] = match[2].strip() or match[1]
         elif line.strip() and not line.startswith("#"):
             try:
-                count, places = _order_of(line, names)
+                # Files of before 2022 have a comma behind the count.
+                text = line.replace(",", ":", 1) if header else line
+                count, places = _order_of(text, names)
             except ValueError as error:
                 faults.append(Fault(number, "", f"{error}: correct it"))
                 continue
@@ -335,6 +369,16 @@ def _read_preflib(path: Path, named: NamedColumns, home: str | None) -> AnswerFi
         )
     description = f"Read as: {orders:,} orders of PrefLib's, best first"
     return AnswerFile(merged_answers(_columns(answers, None)), [], [f"{description}."])
+
+
+_OLDER_NAME = re.compile(r"\s*(\d+)\s*,\s*(.*)")
+
+
+def _older_header(lines: list[str]) -> int:
+    """Counts the lines of a head as PrefLib had it: a number, names, and sums."""
+    if not lines or not re.fullmatch(r"\s*\d+\s*", lines[0]):
+        return 0
+    return int(lines[0]) + 2
 
 
 def _order_of(line: str, names: dict[str, str]) -> tuple[int, list[list[str]]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
 HOME, CHOICE = "home", "choice"
+ITEM, RATING = "item", "rating"
 """The columns of a table of answers."""
 
 MOST_COUNTED = 2**53

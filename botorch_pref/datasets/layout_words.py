@@ -79,6 +79,7 @@ class NamedColumns:
         count: How often an answer was given.
         rater: Who answered, or the category of a question.
         order: Of ranks, 1 for the best.
+        rating: Of ratings, larger ones being better.
     """
 
     first: str | None = None
@@ -88,6 +89,7 @@ class NamedColumns:
     count: str | None = None
     rater: str | None = None
     order: str | None = None
+    rating: str | None = None
 
     def check(self, table: CsvTable) -> None:
         """Checks that a table has the columns."""
@@ -102,7 +104,7 @@ class Answers:
     """Answers as rows: who won, who lost, whether they are equal, and the table's row.
 
     Rows with one ``choice`` are one choice of their winner from all of them. A choice
-    of None is a duel. Items with a ``rating`` have no loser.
+    of None is a duel.
     """
 
     winner: list[str] = field(default_factory=list)
@@ -153,6 +155,24 @@ class Answers:
             behind = behind[len(place) :]
 
 
+@dataclass
+class Ratings:
+    """Ratings as rows: of an item, by a rater where some are named, and table rows."""
+
+    item: list[str]
+    rating: list[float]
+    rater: list[str] | None
+    row: list[int]
+
+    def add(self, row: int, item: str, rater: str, rating: float) -> None:
+        """Adds the rating of a rater who is named."""
+        self.item.append(item)
+        self.rating.append(rating)
+        self.row.append(row)
+        if self.rater is not None:
+            self.rater.append(rater)
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a table is read.
@@ -166,7 +186,7 @@ class Reading:
 
     description: str
     columns: tuple[str, ...]
-    read: Callable[[CsvTable], Answers]
+    read: Callable[[CsvTable], Answers | Ratings]
     silent: dict[int, str] = field(default_factory=dict)
 
 

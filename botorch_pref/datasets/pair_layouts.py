@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from botorch_pref.datasets.items import MOST_COUNTED, WINNER
 from botorch_pref.datasets.layout_words import (
@@ -38,7 +38,7 @@ from botorch_pref.datasets.layout_words import (
     silent_rows,
     words_of,
 )
-from botorch_pref.datasets.tables import CsvTable, number_of
+from botorch_pref.datasets.tables import TRUTHS, CsvTable, number_of
 from botorch_pref.errors import FeedbackError
 
 
@@ -122,7 +122,8 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
         f"{pair.first} against {pair.second}, {outcome.description}",
         (pair.first, pair.second, *outcome.columns),
         read,
-        silent_rows(
+        outcome.silent
+        | silent_rows(
             table,
             pair.first,
             pair.second,
@@ -163,13 +164,15 @@ Outcomes = list[list[tuple[str, int]]]
 class _Outcome:
     """What says who won: in words, its columns, and the outcomes of a table.
 
-    Without a cell in one of the columns, a row says nothing if ``needs_all``.
+    Without a cell in one of the columns, a row says nothing if ``needs_all``. Rows may
+    be ``silent`` for another reason.
     """
 
     description: str
     columns: tuple[str, ...]
     read: Callable[[CsvTable], Outcomes]
     needs_all: bool = False
+    silent: dict[int, str] = field(default_factory=dict)
 
 
 def _once(outcomes: Iterable[str]) -> Outcomes:
@@ -184,7 +187,7 @@ def _one_hot(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | No
             by_words.get((word, *words_of(column)), by_words.get((word, side)))
             for column, side in zip((pair.first, pair.second), pair.side, strict=True)
         ]
-        if None in columns or not {*cells_of(table, str(columns[0]))} <= _TRUTHS:
+        if None in columns or not _are_truths(table, str(columns[0])):
             continue
         tie = by_words.get((word, "tie"), by_words.get((word, "draw")))
         used = [str(column) for column in columns] + ([tie] if tie else [])
@@ -197,23 +200,19 @@ def _one_hot(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | No
             results = (FIRST, SECOND, EQUAL)
             return _once(results[t.index(True)] if any(t) else SILENT for t in marks)
 
-        return _Outcome(f"the true one of {', '.join(used)}", tuple(used), read)
+        marks = zip(*(cells_of(table, column) for column in used), strict=True)
+        silent = {
+            row: "without a true outcome"
+            for row, cells in enumerate(marks)
+            if not any(TRUTHS.get(cell.lower(), True) for cell in cells)
+        }
+        description = f"the true one of {', '.join(used)}"
+        return _Outcome(description, tuple(used), read, silent=silent)
     return None
 
 
-_TRUTHS = {
-    "0",
-    "1",
-    "0.0",
-    "1.0",
-    "true",
-    "false",
-    "True",
-    "False",
-    "TRUE",
-    "FALSE",
-    "",
-}
+def _are_truths(table: CsvTable, column: str) -> bool:
+    return {cell.lower() for cell in cells_of(table, column)} <= TRUTHS.keys()
 
 
 def _win_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
@@ -354,8 +353,8 @@ def _codes(column: str, pair: _Pair, cells: set[str]) -> list[tuple[str, Code]]:
             codes.append((description, code))
             break
     if (side := _subject_of_truths(column, pair)) is not None:
-        truths = dict.fromkeys(("true", "yes", *_WON), side)
-        truths |= dict.fromkeys(("false", "no", *_LOST), _OTHER[side])
+        truths = dict.fromkeys(("true", "yes", "t", *_WON), side)
+        truths |= dict.fromkeys(("false", "no", "f", *_LOST), _OTHER[side])
         codes.append((f"{{}} saying whether the {side} won", by(truths)))
     return codes
 
@@ -449,13 +448,19 @@ def _scores(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | Non
         )
         table.refuse(column, wrong)
         return _once(
-            _of_scores(*map(float, part.groups())) if part else SILENT for part in parts
+            _of_scores(*map(_points, part.groups())) if part else SILENT
+            for part in parts
         )
 
     return _Outcome(f"the higher score of {column} winning", (column,), read_score)
 
 
-_SCORE = re.compile(r"(\d+)\s*[-:\u2013]\s*(\d+)")
+_SCORE = re.compile(r"(\d+|1/2|½)\s*[-:\u2013]\s*(\d+|1/2|½)")
+"""Scores as 2-1; chess has halves."""
+
+
+def _points(text: str) -> float:
+    return 0.5 if text in ("1/2", "½") else float(text)
 
 
 def _of_scores(first: float | None, second: float | None) -> str:

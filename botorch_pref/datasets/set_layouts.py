@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from botorch_pref.datasets.items import MOST_COUNTED
@@ -28,7 +29,6 @@ from botorch_pref.datasets.layout_words import (
     names_items,
     numbers_of,
     option_columns,
-    silent_rows,
     words_of,
 )
 from botorch_pref.datasets.tables import CsvTable, Fault, TableFaults, number_of
@@ -60,8 +60,11 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
     if len(options) < 2:
         return None
     named_in_row = (best, worst, *options)
-    silent = silent_rows(table, best, worst, ())
-    cells = _mentions(table, (best, worst), options, silent)
+    ends = zip(cells_of(table, best), cells_of(table, worst), strict=True)
+    # Half of an answer is one: the best of a set, or the worst.
+    silent = {row: EMPTY for row, end in enumerate(ends) if all(map(is_missing, end))}
+    mentions = _mentions(table, (best, worst), options, silent)
+    cells = [mention for mention in mentions if not is_missing(mention.item)]
     # Some files have the whole set in the columns of options, others the rest of it.
     includes_best = any(cell.item in cell.options for cell in cells)
     by_place = _are_places(table, cells, may_be_rest=not includes_best)
@@ -76,12 +79,15 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
         for row, (top, bottom, *items) in enumerate(zip(*columns, strict=True)):
             if by_place:
                 top, bottom = _at_place(top, items), _at_place(bottom, items)
+            top, bottom = ("" if is_missing(end) else end for end in (top, bottom))
             if top == bottom:
                 table.refuse(worst, [(row, f"{top!r} is also the best: correct one")])
             middle = [i for i in dict.fromkeys(items) if i and i not in (top, bottom)]
-            for loser in (*middle, bottom):
-                answers.add(row, top, loser, choice=f"{row}" if middle else None)
-            for loser in middle:
+            beaten = [*middle, *([bottom] if bottom else [])] if top else []
+            for loser in beaten:
+                name = f"{row}" if len(beaten) > 1 else None
+                answers.add(row, top, loser, choice=name)
+            for loser in middle if bottom else []:
                 answers.add(row, loser, bottom)
         return answers
 
@@ -307,22 +313,30 @@ def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
     places = _place_columns(table.header)
     if len(places) >= 3 and not all(are_numbers(table, column) for column in places):
         return _items_in_order(table, places)
-    items = [n for n in table.header if n and are_numbers(table, n)]
+    items = [
+        n
+        for n in table.header
+        if n and not {*words_of(n)} & {*SESSION_WORDS, "id"} and are_numbers(table, n)
+    ]
     if not 3 <= len(items) <= _MOST_COLUMNS:
         return None
-    wanted = [float(i) for i in range(1, len(items) + 1)]
     ranks = zip(*(numbers_of(table, column) for column in items), strict=True)
-    if not all(sorted(r for r in row if r is not None) == wanted for row in ranks):
+    if not all(_are_ranks([r for r in row if r is not None]) for row in ranks):
         return None
 
     def read(table: CsvTable) -> Answers:
         answers, columns = Answers(), [numbers_of(table, column) for column in items]
         for row, numbers in enumerate(zip(*columns, strict=True)):
-            order = sorted(range(len(items)), key=lambda i: numbers[i] or 0.0)
-            answers.add_ranking(row, [[items[i]] for i in order])
+            ranked = [(r, n) for r, n in zip(numbers, items, strict=True) if r]
+            answers.add_ranking(row, [[item] for _, item in sorted(ranked)])
         return answers
 
     return Reading(f"a rank for each of {', '.join(items)}", tuple(items), read)
+
+
+def _are_ranks(numbers: Sequence[float]) -> bool:
+    """Whether numbers are the places from 1 on, each once."""
+    return sorted(numbers) == [float(i) for i in range(1, len(numbers) + 1)]
 
 
 _MOST_COLUMNS = 200
@@ -377,6 +391,8 @@ def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     def read(table: CsvTable) -> Answers:
         answers = Answers()
+        cells = [["" if is_missing(c) else c for c in row] for row in table.rows]
+        table = replace(table, rows=cells)
         for column in names:
             counts = table.integers(column, 0, MOST_COUNTED, empty=0)
             for row, count in enumerate(counts):

@@ -26,8 +26,8 @@ from botorch_pref.datasets.items import (
 )
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 
-TRUTHS = dict.fromkeys(("true", "yes", "1", "1.0"), True)
-TRUTHS |= dict.fromkeys(("", "false", "no", "0", "0.0"), False)
+TRUTHS = dict.fromkeys(("true", "yes", "t", "1", "1.0"), True)
+TRUTHS |= dict.fromkeys(("", "false", "no", "f", "0", "0.0"), False)
 """Texts that are true or false; tables with gaps elsewhere have 1 as 1.0."""
 
 

@@ -21,6 +21,7 @@ from botorch_pref.evaluation.progress import (
     stopping_candidates,
 )
 from botorch_pref.evaluation.rater_tables import rater_agreement, rater_reliability
+from botorch_pref.evaluation.rating_board import RatingRanking, rank_ratings
 from botorch_pref.evaluation.scores import (
     cross_validate_model,
     level_probabilities,
@@ -33,6 +34,7 @@ __all__ = [
     "FeatureEffect",
     "ItemRanking",
     "ManyItemRanking",
+    "RatingRanking",
     "RemainingGain",
     "StoppingAdvice",
     "answer_agreement",
@@ -45,6 +47,7 @@ __all__ = [
     "level_probabilities",
     "predictive_log_probability",
     "rank_items",
+    "rank_ratings",
     "rater_agreement",
     "rater_reliability",
     "remaining_gain",

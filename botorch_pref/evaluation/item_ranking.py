@@ -17,6 +17,7 @@ from botorch_pref.datasets.items import (
     HOME,
     LOSER,
     RATER,
+    RATING,
     TIE,
     WINNER,
     ItemTable,
@@ -38,6 +39,7 @@ from botorch_pref.evaluation.many_ranking import (
 )
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.rater_tables import rater_reliability
+from botorch_pref.evaluation.rating_board import RatingRanking, rank_ratings
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Choices, Comparisons, Feedback
 from botorch_pref.likelihoods import (
@@ -211,12 +213,16 @@ class ItemRanking:
         return rater_reliability(self.evidence_model, self.raters)
 
 
+RankedItems = ItemRanking | ManyItemRanking | RatingRanking
+"""What `rank_items` returns, by the answers and how many items there are."""
+
+
 def rank_items(
     answers: DataFrame,
     items: DataFrame | ItemTable | None = None,
     *,
     reliability: bool = False,
-) -> ItemRanking | ManyItemRanking:
+) -> RankedItems:
     r"""Fits one model to all answers about items, which it ranks.
 
     Items without features have independent utilities of one variance, which the
@@ -231,13 +237,14 @@ def rank_items(
     column ``home`` there is one weight of being there, and the ranks are those of
     neutral ground. More than 1,500 items without features or raters are ranked by
     Laplace's approximation alone, with a sparse precision and one threshold of ties:
-    see :class:`.ManyItemRanking`.
+    see :class:`.ManyItemRanking`. Ratings are :func:`.rank_ratings`'.
 
     Args:
         answers: A row each, with the columns ``winner`` and ``loser`` and perhaps
             ``tie``, ``count``, ``home`` and ``rater``, see
             :meth:`.ItemTable.comparisons`, and ``choice``, which rows of one choice
-            share, see :meth:`.ItemTable.feedback`. Equal ones are merged.
+            share, see :meth:`.ItemTable.feedback`. Equal ones are merged. Or the
+            columns ``item``, ``rating`` and perhaps ``rater``.
         items: Their features, with the ids in the index; by default the items that
             answers name, known by their answers alone.
         reliability: Whether each rater has a noise, which is learned.
@@ -250,6 +257,13 @@ def rank_items(
     from pandas import DataFrame
 
     check_kind("answers", answers, DataFrame)
+    if RATING in answers.columns:
+        if items is not None or reliability:
+            raise FeedbackError(
+                "Ratings are ranked without features and noises of raters; leave out "
+                "items and reliability."
+            )
+        return rank_ratings(answers)
     answers = tidy_answers(answers)
     if items is not None and not isinstance(items, ItemTable):
         items = ItemTable.from_frame(items)

@@ -216,8 +216,8 @@ def rank_interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
         The first and the last rank of each run, ``n`` each.
     """
     ordered = ranks.mT.sort(-1).values.contiguous()
-    least = math.ceil(level * len(ranks))
-    width = (ordered[:, least - 1 :] - ordered[:, : len(ranks) - least + 1]).amin(-1)
+    number = math.ceil(level * len(ranks))
+    width = (ordered[:, number - 1 :] - ordered[:, : len(ranks) - number + 1]).amin(-1)
     ends = torch.searchsorted(ordered, ordered + width.unsqueeze(-1), right=True)
     held = ends - torch.searchsorted(ordered, ordered)
     first = ordered.gather(-1, held.argmax(-1, keepdim=True)).squeeze(-1)

@@ -147,8 +147,8 @@ class ManyItemRanking:
             difference = utilities[row] - utilities[second[place]]
             won, lost = expit(difference - threshold), expit(-difference - threshold)
             chances = np.stack([won, lost, np.maximum(1 - won - lost, 0.0)])
-            said = entr(chances.mean(-1)) - entr(chances).mean(-1)
-            information[place] = said.sum(0)
+            nats = entr(chances.mean(-1)) - entr(chances).mean(-1)
+            information[place] = nats.sum(0)
         best = np.argsort(-information, kind="stable")[:number]
         ends = zip(candidates[first[best]], candidates[second[best]], strict=True)
         return [(self.names[i], self.names[j]) for i, j in ends]

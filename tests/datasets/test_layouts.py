@@ -124,6 +124,7 @@ def test_two_items_a_row(tmp_path: Path, text: str, message: str | None) -> None
         "row,column,count\na,a,0\na,b,2\nb,a,0\nb,c,1\nc,a,1\na,c,0\n",
         "home.team,away.team,home.wins,away.wins\na,b,2,0\nc,b,0,1\nc,a,1,0\n",
         "a:b,a:c,b:c\n1,-1,1\n1,NA,NA\n",
+        "item,a,b,c\na,NA,2,0\nb,0,NA,1\nc,1,0,NA\n",
     ],
 )
 def test_counts_of_wins(tmp_path: Path, text: str) -> None:
@@ -360,3 +361,83 @@ def test_blank_lines_above_the_header_are_skipped(tmp_path: Path, above: str) ->
     assert file.notes[1:] == [
         f"Left out: 1 row in which an item meets itself (line {line})."
     ]
+
+
+@in_turn(
+    ("text", "by_rater"),
+    [
+        (
+            (
+                "session_uuid,trial_id,age,rating_stimulus,rating_score,rating_time\n"
+                "u,t,30,a,60,9\nu,t,30,b,40.5,8\nv,t,40,a,70,7\nv,t,40,b,NA,7\n"
+            ),
+            ("u t", "v t"),
+        ),
+        ("rater,item,rating\nu,a,60\nu,b,40.5\nv,a,70\nv,b,\n", ("u", "v")),
+        ("rater,age,a,b\nu,30,60,40.5\nv,40,70,NA\n", ("u", "v")),
+        ("stimulus,u,v\na,60,70\nb,40.5,\n", ("u", "v")),
+    ],
+)
+def test_ratings_in_rows_and_columns(
+    tmp_path: Path, text: str, by_rater: tuple[str, str]
+) -> None:
+    (tmp_path / "ratings.csv").write_text(text)
+    table = read_answers(tmp_path / "ratings.csv").answers
+    first, second = by_rater
+    expected = [("a", 60.0, first), ("b", 40.5, first), ("a", 70.0, second)]
+    rows = zip(table["item"], table["rating"], table["rater"], strict=True)
+    assert sorted(rows) == sorted(expected)
+
+
+def test_ratings_that_nobody_signed(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("movie,stars,year\na,5,1990\nb,3,1991\na,4,1990\n")
+    file = read_answers(path)
+    assert [*file.answers.columns] == ["item", "rating"]
+    assert file.answers["rating"].tolist() == [5.0, 3.0, 4.0]
+    assert file.unread == ["year"]
+    with pytest.raises(FeedbackError, match="leave out --home"):
+        read_answers(path, home="year")
+
+
+def test_a_judge_is_no_item_of_a_wide_ranking(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("judge,a,b,c\n1,2,1,3\n2,1,2,NA\n")
+    file = read_answers(path)
+    assert choices(file) == [("a", "b", 1), ("a", "c", 1), ("b", "ac", 1)]
+
+
+def test_orders_with_the_head_of_older_files(tmp_path: Path) -> None:
+    modern = tmp_path / "new.toc"
+    modern.write_text(
+        "# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 2: b\n# ALTERNATIVE NAME 3: c\n"
+        "4: 2,{1,3}\n2: 1,3,2\n"
+    )
+    older = tmp_path / "old.toc"
+    older.write_text("3\n1,a\n2,b\n3,c\n6,6,2\n4,2,{1,3}\n2,1,3,2\n")
+    tables = [
+        read_answers(path).answers.drop(columns="choice") for path in (modern, older)
+    ]
+    assert tables[0].equals(tables[1])
+
+
+def test_results_of_chess_have_halves(tmp_path: Path) -> None:
+    text = "White,Black,Result\na,b,1-0\na,c,0-1\nb,c,1/2-1/2\nc,b,\u00bd-\u00bd\n"
+    duels, _ = told(tmp_path, text)
+    assert [d for d in duels if d[1] == ">"] == [("a", ">", "b", 1), ("c", ">", "a", 1)]
+    assert sum(d[3] for d in duels if d[1] == "=") == 2
+
+
+def test_half_of_the_best_and_the_worst_is_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "sets.csv"
+    path.write_text("option1,option2,option3,best,worst\na,b,c,a,NA\na,b,c,NA,b\n")
+    file = read_answers(path)
+    expected = [("a", "b", 1), ("a", "bc", 1), ("c", "b", 1)]
+    assert choices(file) == expected
+
+
+def test_rows_without_a_true_outcome_are_counted(tmp_path: Path) -> None:
+    text = "model_a,model_b,winner_model_a,winner_model_b\na,b,T,F\na,b,F,F\n"
+    duels, file = told(tmp_path, text)
+    assert duels == [("a", ">", "b", 1)]
+    assert "Left out: 1 row without a true outcome (line 3)." in file.notes

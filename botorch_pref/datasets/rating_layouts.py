@@ -1,0 +1,136 @@
+"""Layouts of ratings: a row for each rating, or a column for each item or rater."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from botorch_pref.datasets.layout_words import (
+    DECIDED,
+    ITEM_WORDS,
+    SESSION_WORDS,
+    SIDES,
+    NamedColumns,
+    Ratings,
+    Reading,
+    are_numbers,
+    cells_of,
+    columns_with,
+    is_missing,
+    item_columns,
+    numbers_of,
+    words_of,
+)
+from botorch_pref.datasets.tables import CsvTable
+
+RATING_WORDS = (
+    *("score", "rating", "stars", "mos", "opinion", "grade", "mark", "likert"),
+    *("quality", "points", "liking", "value"),
+)
+"""Words of columns that rate the item of a row, the likeliest first."""
+
+MOST_RATED = 100
+"""The largest rating of a scale whose columns no name tells."""
+
+ABOUT_RATERS = {"age", "year", "time", "date", "id", "index", "no", "nr", "zip", "n"}
+"""Words of columns of numbers that rate nothing."""
+
+
+def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
+    """A row for each rating of an item, by somebody or nobody who is named."""
+    is_about_pairs = item_columns(table, (*SIDES, *DECIDED)) and not named.rating
+    if named.winner or named.second or named.order or is_about_pairs:
+        return None
+    rating = named.rating or next(
+        (n for n in columns_with(table.header, RATING_WORDS) if are_numbers(table, n)),
+        None,
+    )
+    item = named.first or next(
+        (
+            n
+            for n in columns_with(table.header, ITEM_WORDS)
+            if n != rating and not {*words_of(n)} & {*SESSION_WORDS}
+        ),
+        None,
+    )
+    if rating is None or item is None or rating == item:
+        return None
+    sessions = _sessions(table, named, (rating, item))
+
+    def read(table: CsvTable) -> Ratings:
+        keys = zip(*(cells_of(table, column) for column in sessions), strict=True)
+        raters = [" ".join(key) for key in keys] if sessions else None
+        values = [value or 0.0 for value in numbers_of(table, rating)]
+        rows = [*range(len(values))]
+        return Ratings(cells_of(table, item), values, raters, rows)
+
+    cells = zip(cells_of(table, rating), cells_of(table, item), strict=True)
+    silent = {
+        row: "without an item or a rating"
+        for row, (value, name) in enumerate(cells)
+        if is_missing(value) or not name
+    }
+    by = f", by {', '.join(sessions)}" if sessions else ""
+    description = f"{rating} of each {item}{by}, larger ones being better"
+    return Reading(description, (rating, item, *sessions), read, silent)
+
+
+def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
+    """A row for each rater and a column for each item, or the other way round."""
+    if named != NamedColumns(rater=named.rater, first=named.first):
+        return None
+    labels = [n for n in table.header if n and not are_numbers(table, n)]
+    items = named.first or next(
+        (n for n in columns_with(labels, ITEM_WORDS) if _are_distinct(table, n)), None
+    )
+    raters = named.rater or next(
+        (n for n in columns_with(table.header, SESSION_WORDS)), None
+    )
+    key = items or raters
+    columns = [n for n in table.header if n and n != key and _rates(table, n)]
+    if key is None or len(columns) < 2 or not _share_a_scale(table, columns):
+        return None
+
+    def read(table: CsvTable) -> Ratings:
+        keys, ratings = cells_of(table, key), Ratings([], [], [], [])
+        for column in columns:
+            for row, value in enumerate(numbers_of(table, column)):
+                if value is not None:
+                    ends = (keys[row], column) if items else (column, keys[row])
+                    ratings.add(row, *ends, value)
+        return ratings
+
+    of = ("rater", "item") if items else ("item", "rater")
+    description = (
+        f"ratings, a column for each {of[0]} ({', '.join(columns[:3])}"
+        f"{', ...' if len(columns) > 3 else ''}) and a row for each {of[1]} ({key}), "
+        "larger ones being better"
+    )
+    return Reading(description, (key, *columns), read)
+
+
+def _sessions(
+    table: CsvTable, named: NamedColumns, used: Sequence[str]
+) -> tuple[str, ...]:
+    """Columns that part ratings which share a rater's habits."""
+    if named.rater:
+        return (named.rater,)
+    columns = columns_with(table.header, SESSION_WORDS)
+    return tuple(dict.fromkeys(n for n in columns if n not in used))
+
+
+def _are_distinct(table: CsvTable, column: str) -> bool:
+    cells = cells_of(table, column)
+    return len({*cells}) == len(cells)
+
+
+def _rates(table: CsvTable, column: str) -> bool:
+    """Whether a column has numbers, and its name none of those of raters' data."""
+    words = {*words_of(column)}
+    is_about_rater = words & (ABOUT_RATERS | {*SESSION_WORDS})
+    return not is_about_rater and are_numbers(table, column)
+
+
+def _share_a_scale(table: CsvTable, columns: Sequence[str]) -> bool:
+    """Whether columns have ratings of at most a hundred, as scales of people do."""
+    cells = (value for name in columns for value in numbers_of(table, name))
+    return all(value is None or abs(value) <= MOST_RATED for value in cells)
