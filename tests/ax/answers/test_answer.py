@@ -28,6 +28,8 @@ def test_every_field_is_of_the_kind_that_says_so() -> None:
         (3, {"tie": True}, {"preference_tie": {0: 1, 1: 1, 2: 1}}),
         (2, {"cannot_compare": True}, {}),
         (2, {"strength": 0.8}, {"preference_strength": {0: 0.8, 1: 0.2}}),
+        (2, {"position": 0.3}, {"preference_position": {0: 0.7, 1: 0.3}}),
+        (2, {"position": 1}, {"preference_position": {0: 0.0, 1: 1.0}}),
         (3, {"best": 1}, {"preference_choice": {0: 0, 1: 1, 2: 0}}),
         (3, {"ranking": [2, 0, 1]}, {"preference_rank": {2: 1, 0: 2, 1: 3}}),
         (2, {"invalid": [1]}, {"preference_valid": {0: 1, 1: 0}}),
