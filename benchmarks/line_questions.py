@@ -117,7 +117,7 @@ class TowardEUBO(LineEUBO):
 
 def oblique_ends(model: Model, bounds: Tensor) -> Tensor:
     """The best line in any direction through the best design, ``2 x d``."""
-    space, best = DesignSpace.of(bounds), incumbent(model)
+    space, best = DesignSpace.from_bounds(bounds), incumbent(model)
     generator = Generator().manual_seed(len(model.datapoints))
     toward = best_options(
         TowardEUBO(model, best, space, generator),

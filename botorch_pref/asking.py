@@ -452,7 +452,7 @@ def _space(
     check_categorical(groups, dim)
     if discrete is not None:
         discrete = _checked_designs("discrete", discrete, bounds[0])
-    return DesignSpace.of(
+    return DesignSpace.from_bounds(
         bounds,
         inequality_constraints=checked_constraints(
             "inequality_constraints", inequality_constraints
@@ -554,7 +554,7 @@ def _best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     best = incumbent(model)
     if bool(space.allows(best)):
         return best
-    moved = space.moved(observed_points(model))
+    moved = space.projected(observed_points(model))
     designs = moved[space.allows(moved)]
     if not len(designs):
         rows = space.rows

@@ -402,7 +402,7 @@ def test_all_questions_may_be_open() -> None:
 def test_coordinates_and_designs_are_each_other() -> None:
     """Two numbers, a category with one value left out, and a fixed column."""
     bounds = torch.tensor([[1.0, 0, 0, 0, -2, 0], [3.0, 1, 1, 1, 2, 1]]).double()
-    space = DesignSpace.of(
+    space = DesignSpace.from_bounds(
         bounds, categorical=[(1, 2, 3)], fixed_features={2: 0.0, 5: 7.0}
     )
     assert space.num_parameters == 3

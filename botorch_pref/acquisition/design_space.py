@@ -71,7 +71,7 @@ class DesignSpace:
     grids: Mapping[int, Tensor] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def from_bounds(
         cls,
         bounds: Tensor,
         *,
@@ -163,7 +163,7 @@ class DesignSpace:
         if not len(b) or self.limits_lists:
             return None
         try:
-            return Frame.of_thin(-A, -b, _cube(A.shape[-1]))
+            return Frame.from_thin(-A, -b, _cube(A.shape[-1]))
         except FeedbackError as error:
             raise FeedbackError(
                 "inequality_constraints leave no room within bounds and "
@@ -201,13 +201,13 @@ class DesignSpace:
         ]
         return torch.cat([shares, *(place.unsqueeze(-1).to(X) for place in places)], -1)
 
-    def moved(self, X: Tensor) -> Tensor:
+    def projected(self, X: Tensor) -> Tensor:
         """Gives designs the values that columns have which do not vary."""
         in_lists = (column for listed in self.listed for column in listed.columns)
         varying = [*self.columns.tolist(), *in_lists]
-        moved = self.base.expand_as(X).clone()
-        moved[..., varying] = X[..., varying]
-        return moved
+        projected = self.base.expand_as(X).clone()
+        projected[..., varying] = X[..., varying]
+        return projected
 
     def allows(self, X: Tensor) -> Tensor:
         """Tells whether designs are of this space, ``...`` of ``... x d``."""
@@ -221,7 +221,7 @@ class DesignSpace:
             allowed &= (X.unsqueeze(-2) == self.rows).all(-1).any(-1)
         return allowed
 
-    def needed(self, coordinates: Tensor) -> Tensor:
+    def right_sides(self, coordinates: Tensor) -> Tensor:
         """Finds what shares have to add to each constraint, ``... x m``: b - a."""
         b = self.limits[1]
         places = coordinates[..., len(self.columns) :]
@@ -234,7 +234,7 @@ class DesignSpace:
         A, _ = self.limits
         shares = coordinates[..., : len(self.columns)]
         room = _ROUNDING * (1 + A.abs().sum(-1))
-        return (shares @ A.T >= self.needed(coordinates) - room).all(-1)
+        return (shares @ A.T >= self.right_sides(coordinates) - room).all(-1)
 
     def designs(self, limit: int = MAX_DESIGNS) -> Tensor | None:
         """Lists all designs, ``N x d``: rows of a table, or others up to a limit."""
@@ -306,7 +306,7 @@ class DesignSpace:
             Z[:, place] = number.clamp_max(len(listed.values) - 1)
         return Z
 
-    def near(self, centres: Tensor, designs: Tensor) -> Tensor:
+    def mix(self, centres: Tensor, designs: Tensor) -> Tensor:
         """Mixes ``centres`` and other designs, mostly near the centres.
 
         Between two that satisfy constraints all do. Half of the listed values stay,
@@ -332,7 +332,7 @@ class DesignSpace:
             return designs[torch.cat([near, anywhere])]
         first, second = self.draw(count, seed).tensor_split(2)
         centre = self.coordinates(point).expand_as(second)
-        Z = torch.cat([first, self.near(centre, second)])
+        Z = torch.cat([first, self.mix(centre, second)])
         return torch.cat([self.features(Z), point.to(self.base)])
 
 

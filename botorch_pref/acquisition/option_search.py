@@ -113,7 +113,7 @@ class _ByCoordinates(WrappedAcquisition):
             return [(places, *pair) for pair in zip(A, b.tolist(), strict=True)]
         return [
             (torch.stack([torch.full_like(places, number), places], -1), row, bound)
-            for number, needed in enumerate(self.space.needed(options).tolist())
+            for number, needed in enumerate(self.space.right_sides(options).tolist())
             for row, bound in zip(A, needed, strict=True)
             if bool(row.any())
         ]
@@ -201,7 +201,7 @@ def _starts(
         return anywhere.unflatten(0, (-1, size))
     first, second = anywhere.tensor_split(2)
     places = torch.randint(len(centres), (len(second),))
-    near = space.near(space.coordinates(centres)[places], second)
+    near = space.mix(space.coordinates(centres)[places], second)
     mixed = torch.cat([first, near])[torch.randperm(len(anywhere))]
     joined = torch.cat([near, first, mixed])
     return joined[: len(joined) // size * size].unflatten(0, (-1, size))

@@ -42,7 +42,7 @@ class Frame:
         return torch.tensor([[-1.0], [1.0]]).double().expand(2, self.axes.shape[-1])
 
     @classmethod
-    def of(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
+    def from_constraints(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame:
         r"""Makes the frame of :math:`A x \le b` in bounds ``2 x d`` of about 0 and 1.
 
         The vertices that lie farthest along the coordinates give directions, as their
@@ -72,11 +72,11 @@ class Frame:
         return cls(centre, axes, inequalities, vertices[first_of_each])
 
     @classmethod
-    def of_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:
+    def from_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:
         """Makes a polytope's frame; None where trying finds points, see `ROOMY`."""
         points = draw_sobol_samples(bounds, 1024, 1, seed=0).squeeze(-2)
         share = (points @ A.T <= b).all(-1).double().mean()
-        return None if share >= ROOMY else cls.of(A, b, bounds)
+        return None if share >= ROOMY else cls.from_constraints(A, b, bounds)
 
     def points(self, w: Tensor) -> Tensor:
         """Makes points, ``... x d``, of their coordinates, ``... x k``."""

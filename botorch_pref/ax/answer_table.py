@@ -19,7 +19,7 @@ from botorch_pref.ax.answer_kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.log import Log, moment
 from botorch_pref.ax.log_store import file_content
-from botorch_pref.ax.questions import KnownAnswers, record, taken
+from botorch_pref.ax.questions import KnownAnswers, answer_content, record
 from botorch_pref.ax.space.options import checked_options, own_design
 from botorch_pref.ax.user_values import (
     argument_error,
@@ -104,14 +104,14 @@ def record_table(
     )
     earlier = KnownAnswers(log)
     design = _once_each(partial(own_design, log.space, log.catalogue))
-    answer = _once_each(lambda size_and_fields: taken(log, *size_and_fields))
+    answer = _once_each(lambda size_and_fields: answer_content(log, *size_and_fields))
     for row_name, options, fields, time in questions_of(
         log, table, rows, items, from_file
     ):
-        designs = [_named(source, design, option) for source, option in options]
-        parts = _named(row_name, answer, (len(designs), fields))
-        _named(row_name, checked_options, designs)
-        _named(row_name, partial(record, log, designs, parts, time), earlier)
+        designs = [_with_row_name(source, design, option) for source, option in options]
+        parts = _with_row_name(row_name, answer, (len(designs), fields))
+        _with_row_name(row_name, checked_options, designs)
+        _with_row_name(row_name, partial(record, log, designs, parts, time), earlier)
 
 
 def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
@@ -130,7 +130,7 @@ def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
     return table
 
 
-def _named(row_name: str, check: Callable[[Any], T], argument: Any) -> T:
+def _with_row_name(row_name: str, check: Callable[[Any], T], argument: Any) -> T:
     """Returns the result of a check, whose error says where in a table it was."""
     try:
         return check(argument)
@@ -144,7 +144,7 @@ def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
 
     def result(argument: Any) -> T:
         try:
-            key = _hashable(argument)
+            key = _key(argument)
             hash(key)
         # A cell may hold anything.
         except TypeError:
@@ -156,12 +156,12 @@ def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
     return result
 
 
-def _hashable(value: Any) -> object:
+def _key(value: Any) -> object:
     """Returns what equal values of the same types have in common."""
     if isinstance(value, dict):
-        return tuple(value), tuple(map(_hashable, value.values()))
+        return tuple(value), tuple(map(_key, value.values()))
     if isinstance(value, tuple | list):
-        return tuple(map(_hashable, value))
+        return tuple(map(_key, value))
     # True is 1 for Python, and no number for an experiment.
     return type(value), value
 
@@ -546,7 +546,7 @@ def answer_table(log: Log) -> DataFrame:
                 "option": place,
                 "name": option.name,
                 **{columns[name]: v for name, v in option.parameters.items()},
-                "chosen_by": question.asked["chosen_by"],
+                "chosen_by": question.content["chosen_by"],
                 **{name: answer.what.get(name) for name in _CIRCUMSTANCES},
                 "count": answer.count,
                 "shown": None if order is None else order.index(place),

@@ -81,7 +81,7 @@ class Answer:
         fields = {
             k: v for k, v in vars(self).items() if v is not None and v is not False
         }
-        return {k: _listed(v) for k, v in fields.items()}
+        return {k: _as_lists(v) for k, v in fields.items()}
 
     def rows(self, num_options: int) -> dict[str, Values]:
         """Returns the answer as data of metrics.
@@ -94,8 +94,8 @@ class Answer:
         return {kind.metric: kind.encode(fields[kind.field], options) for kind in kinds}
 
 
-def _listed(value: Any) -> Any:
-    return [*map(_listed, value)] if isinstance(value, tuple) else value
+def _as_lists(value: Any) -> Any:
+    return [*map(_as_lists, value)] if isinstance(value, tuple) else value
 
 
 _NAMES = [attribute.name for attribute in fields(Answer)]

@@ -79,10 +79,10 @@ def read_file(path: Path, name: str | None) -> Log:
         log.append_stored(rows, len(rows))
     except (ExperimentError, StorageError) as error:
         raise StorageError(f"{path} is damaged: {error}") from error
-    return log if name in (None, log.name) else retold(log, name)
+    return log if name in (None, log.name) else repeat_events(log, name)
 
 
-def retold(
+def repeat_events(
     log: Log,
     name: str | None,
     parameters: Sequence[ParameterConfig] | None = None,

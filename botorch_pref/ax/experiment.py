@@ -23,12 +23,12 @@ from botorch_pref.ax.creation import new_log
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.hooks import register_classes
-from botorch_pref.ax.kept_log import KeptLog, one_at_a_time
 from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
 from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.settings import ParameterConfig, check_with_parameters
 from botorch_pref.ax.space.options import own_design, own_options
+from botorch_pref.ax.stored_log import StoredLog, one_at_a_time
 from botorch_pref.ax.user_values import (
     argument_error,
     checked_integer,
@@ -51,8 +51,8 @@ class PreferenceExperiment:
         stored: The log, as it is kept.
     """
 
-    def __init__(self, stored: KeptLog) -> None:
-        self._kept = stored
+    def __init__(self, stored: StoredLog) -> None:
+        self._stored = stored
         self.settings = stored.log.settings
 
     @classmethod
@@ -88,7 +88,7 @@ class PreferenceExperiment:
         log = new_log(
             name, parameters, parameter_constraints, num_levels, settings, catalogue
         )
-        return cls._created(log, storage)
+        return cls._create(log, storage)
 
     @classmethod
     def from_ax(
@@ -130,7 +130,7 @@ class PreferenceExperiment:
         for arm in source.arms_by_name.values():
             # Before anything is kept.
             own_design(log.space, None, arm.parameters)
-        created = cls._created(log, storage)
+        created = cls._create(log, storage)
         for pair in answered:
             created.record(pair, winner=0)
         uncompared = existing.uncompared_designs(source, answered)
@@ -139,10 +139,10 @@ class PreferenceExperiment:
         return created
 
     @classmethod
-    def _created(cls, log: Log, storage: str | Path) -> Self:
+    def _create(cls, log: Log, storage: str | Path) -> Self:
         store = LogStore(storage)
         store.create(log)
-        return cls(KeptLog(log, store))
+        return cls(StoredLog(log, store))
 
     @classmethod
     @one_at_a_time
@@ -171,7 +171,7 @@ class PreferenceExperiment:
         register_classes()
         space = (parameters, parameter_constraints)
         read_only = checked_truth("read_only", read_only)
-        return cls(KeptLog.opened(LogStore(storage), name, *space, read_only))
+        return cls(StoredLog.open(LogStore(storage), name, *space, read_only))
 
     @classmethod
     @one_at_a_time
@@ -190,7 +190,7 @@ class PreferenceExperiment:
                 experiment already.
         """
         register_classes()
-        return cls._created(
+        return cls._create(
             exchange.read_file(checked_path("path", path), name), storage
         )
 
@@ -203,7 +203,7 @@ class PreferenceExperiment:
             return f"<{type(self).__name__}: {error}>"
         acquisition = self.settings.acquisition_of(self.default_size)
         return (
-            f"<{type(self).__name__} {log.name!r} in {self._kept.place}: "
+            f"<{type(self).__name__} {log.name!r} in {self._stored.place}: "
             f"{len(log.questions)} questions, {self.num_answers} answers, "
             f"{self.settings.model} with {acquisition}>"
         )
@@ -216,13 +216,13 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: It was opened to be read, or its storage has a password.
         """
-        return _resumed, (type(self), *self._kept.reopened_by)
+        return _resume, (type(self), *self._stored.reopened_by)
 
     @property
     @one_at_a_time
     def log(self) -> Log:
         """All that was asked and said, to be read."""
-        return self._kept.log
+        return self._stored.log
 
     @property
     @one_at_a_time
@@ -233,14 +233,14 @@ class PreferenceExperiment:
             ExperimentError: Somebody added trials to it. It is made anew.
             StorageError: A write failed, and what is stored still cannot be read.
         """
-        return self._kept.projection.experiment()
+        return self._stored.projection.experiment()
 
     @property
     def pending(self) -> list[Question]:
         """Questions that were asked and not answered, in the order they were asked."""
         log = self.log
         return [
-            Question.of_logged(log, logged)
+            Question.from_logged(log, logged)
             for logged in log.questions
             if logged.pending
         ]
@@ -252,7 +252,7 @@ class PreferenceExperiment:
             ExperimentError: There is no question of this number.
         """
         log = self.log
-        return Question.of_logged(log, telling.asked_question(log, index))
+        return Question.from_logged(log, telling.asked_question(log, index))
 
     @property
     def num_answers(self) -> int:
@@ -326,14 +326,16 @@ class PreferenceExperiment:
             size = checked_integer("size", size, 2, telling.MOST_OPTIONS)
         rater = checked_rater(rater)
         # Choosing takes seconds, which are not spent on what cannot be kept.
-        self._kept.check_writable()
+        self._stored.check_writable()
         if line:
             question_choice.check_lines(self.log)
         if options is None and line:
-            chosen = question_choice.chosen_line(self._kept.projection, rater)
+            chosen = question_choice.chosen_line(self._stored.projection, rater)
         elif options is None:
             size = size or self.default_size
-            chosen = question_choice.chosen_question(self._kept.projection, size, rater)
+            chosen = question_choice.chosen_question(
+                self._stored.projection, size, rater
+            )
         else:
             designs = own_options(self.log.space, self.log.catalogue, options)
             chosen = Chosen(designs, line=line)
@@ -344,14 +346,14 @@ class PreferenceExperiment:
                 )
             if line:
                 question_choice.check_ends(self.log, designs)
-        return self._added(lambda log: log.ask(chosen, rater))[0]
+        return self._add(lambda log: log.ask(chosen, rater))[0]
 
-    def _added(self, change: Callable[[Log], object]) -> list[Question]:
+    def _add(self, change: Callable[[Log], object]) -> list[Question]:
         """Returns questions that a change of the log adds, which are kept."""
-        with self._kept.change() as log:
+        with self._stored.change() as log:
             before = len(log.questions)
             change(log)
-        return [Question.of_logged(log, logged) for logged in log.questions[before:]]
+        return [Question.from_logged(log, logged) for logged in log.questions[before:]]
 
     @one_at_a_time
     def tell(
@@ -381,7 +383,7 @@ class PreferenceExperiment:
                 model takes no such answer.
         """
         around = {"rater": rater, "note": note, "seconds": seconds, "order": order}
-        with self._kept.change() as log:
+        with self._stored.change() as log:
             logged = telling.asked_question(log, question)
             telling.tell(log, logged, {**fields, **around})
 
@@ -405,8 +407,10 @@ class PreferenceExperiment:
                 cannot be an answer about them.
         """
         designs = own_options(self.log.space, self.log.catalogue, options)
-        answer = telling.taken(self.log, len(designs), {"rater": rater, **fields})
-        return self._added(lambda log: telling.record(log, designs, answer))[0]
+        answer = telling.answer_content(
+            self.log, len(designs), {"rater": rater, **fields}
+        )
+        return self._add(lambda log: telling.record(log, designs, answer))[0]
 
     @one_at_a_time
     def record_table(
@@ -432,7 +436,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: A column, or a row, says what cannot be; names it.
         """
-        return self._added(lambda log: record_table(log, answers, items))
+        return self._add(lambda log: record_table(log, answers, items))
 
     @one_at_a_time
     def undo(
@@ -451,7 +455,7 @@ class PreferenceExperiment:
             ExperimentError: There is no such answer.
         """
         rater = checked_rater(rater)
-        with self._kept.change() as log:
+        with self._stored.change() as log:
             undone = log.last_answer(rater)
             if question is not None:
                 undone = telling.asked_question(log, question).standing
@@ -471,7 +475,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no such question.
         """
-        with self._kept.change() as log:
+        with self._stored.change() as log:
             logged = telling.asked_question(log, question)
             if not logged.withdrawn:
                 log.add(logged.index, WITHDRAWN)
@@ -535,7 +539,7 @@ class PreferenceExperiment:
         Raises:
             ExperimentError: There is no answer yet.
         """
-        return reporting.preference_report(self._kept.projection)
+        return reporting.preference_report(self._stored.projection)
 
     @one_at_a_time
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
@@ -561,7 +565,7 @@ class PreferenceExperiment:
         """
         name = checked_rater(rater)
         number = None if name is None else self.log.known_rater(name)
-        return reporting.fitted_adapter(self._kept.projection, rater=number)
+        return reporting.fitted_adapter(self._stored.projection, rater=number)
 
     @property
     def generation_strategy(self) -> GenerationStrategy:
@@ -640,9 +644,9 @@ class PreferenceExperiment:
         """
         check_with_parameters(parameters, parameter_constraints)
         new = (name, parameters, parameter_constraints)
-        return self._created(exchange.retold(self.log, *new), storage)
+        return self._create(exchange.repeat_events(self.log, *new), storage)
 
 
-def _resumed(cls: type[PreferenceExperiment], name: str, place: str) -> Any:
+def _resume(cls: type[PreferenceExperiment], name: str, place: str) -> Any:
     """Returns the experiment of a pickle, or of an object that was copied."""
     return cls.resume(name, storage=place)

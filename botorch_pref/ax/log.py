@@ -121,7 +121,7 @@ class Definition:
         """Returns the same as it comes out of JSON."""
         return replace(self, **json.loads(json_text(asdict(self))))
 
-    def made(self) -> Experiment:
+    def experiment(self) -> Experiment:
         """Returns Ax's experiment of this definition, without questions."""
         source, table = "parameters", self.catalogue
         try:
@@ -132,7 +132,7 @@ class Definition:
                     stored["bounds"] = tuple(stored["bounds"])
                 configs.append(_CONFIGS[stored.pop("kind")](**stored))
             source = "catalogue"
-            catalogue = None if table is None else Catalogue.of_property(table)
+            catalogue = None if table is None else Catalogue.from_property(table)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(
                 f"The {source} of {self.name!r} cannot be read: {error!r}"
@@ -142,7 +142,7 @@ class Definition:
             configs,
             self.constraints,
             self.num_levels,
-            Settings.of_stored(self.settings),
+            Settings.from_stored(self.settings),
             catalogue,
         )
 
@@ -237,18 +237,18 @@ class Event:
         """Returns a new event, whose ``what`` is as it will be read again."""
         text = json_text({key: v for key, v in content.items() if key != "rater"})
         values = number, question, kind, time, content.get("rater"), text
-        return cls._of_written(dict(zip(COLUMNS, values, strict=True)))
+        return cls._from_written(dict(zip(COLUMNS, values, strict=True)))
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Self:
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Returns an event from its row."""
         kinds = {"number": int, "question": int, "rater": str | None}
         if not all(isinstance(row[key], kinds.get(key, str)) for key in COLUMNS):
             raise StorageError(f"it is no event: {_short(row)}")
-        return cls._of_written(row)
+        return cls._from_written(row)
 
     @classmethod
-    def _of_written(cls, row: Mapping[str, Any]) -> Self:
+    def _from_written(cls, row: Mapping[str, Any]) -> Self:
         content, rater = _said_by(row["what"]), row["rater"]
         complete = content if rater is None else {**content, "rater": rater}
         columns = {key: row[key] for key in ("number", "question", "kind", "time")}
@@ -311,19 +311,19 @@ class LoggedQuestion:
     stop: Option | None = None
 
     @property
-    def asked(self) -> Mapping[str, Any]:
+    def content(self) -> Mapping[str, Any]:
         """The part of its first event that says what was asked."""
         return self.events[0].what
 
     @property
     def elsewhere(self) -> bool:
         """Whether it was answered elsewhere and recorded."""
-        return "elsewhere" in self.asked
+        return "elsewhere" in self.content
 
     @property
     def is_line(self) -> bool:
         """Whether the options are the ends of a line."""
-        return "line" in self.asked
+        return "line" in self.content
 
     @property
     def judged(self) -> tuple[Option, ...]:
@@ -336,7 +336,7 @@ class LoggedQuestion:
     @property
     def as_chosen(self) -> list[Option]:
         """The options in the order in which they were chosen."""
-        places = self.asked.get("places", range(len(self.options)))
+        places = self.content.get("places", range(len(self.options)))
         return [self.options[places.index(place)] for place in range(len(places))]
 
     @property
@@ -416,11 +416,11 @@ class Log:
             )
         self.definition = definition
         self.name = definition.name
-        self.blank = definition.made()
+        self.blank = definition.experiment()
         self.space = self.blank.search_space
         # With the baseline as a design of the space has it.
-        self.settings = Settings.of(self.blank)
-        self.catalogue = Catalogue.of(self.blank)
+        self.settings = Settings.from_experiment(self.blank)
+        self.catalogue = Catalogue.from_experiment(self.blank)
         self.num_levels = definition.num_levels
         self._begin()
 
@@ -587,7 +587,7 @@ class Log:
         """
         for row in rows:
             try:
-                event = Event.of_row(row)
+                event = Event.from_row(row)
                 if event.number != len(self.events):
                     raise StorageError(f"{len(self.events)} events are before it")
                 self.check(event)

@@ -65,7 +65,7 @@ _COLUMNS = frozenset({"categorical", "active_dims"})
 """Options that list columns, which stay integers."""
 
 
-def named(
+def object_named(
     description: object,
     classes: Mapping[str, type[Any]],
     noun: str,
@@ -93,12 +93,12 @@ def named(
             return value
         name = value if isinstance(value, str) else next(iter(value), None)
         if name in classes:
-            return named(value, classes, noun, defaults)
+            return object_named(value, classes, noun, defaults)
         parts = _exported((Prior, Interval), priors, constraints)
-        return named(value, parts, "likelihood or prior")
+        return object_named(value, parts, "likelihood or prior")
 
     if isinstance(options, list):
-        return cls(*(named(part, classes, noun, defaults) for part in options))
+        return cls(*(object_named(part, classes, noun, defaults) for part in options))
     try:
         if not isinstance(options, Mapping):
             raise TypeError(f"it has the options {options!r}; give them by name")
@@ -116,7 +116,7 @@ def kernel_named(
 ) -> Kernel:
     """Returns a kernel of GPyTorch or of this package, of points with ``dim`` features.
 
-    It is described as to `named`:
+    It is described as to `object_named`:
     ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``. Kernels have a
     lengthscale for each feature, unless ``ard_num_dims`` says otherwise.
     """
@@ -128,7 +128,7 @@ def kernel_named(
             return {"dim": dim, "categorical": categorical}
         return {"ard_num_dims": dim} if cls.has_lengthscale else {}
 
-    kernel: Kernel = named(description, classes, "kernel", defaults)
+    kernel: Kernel = object_named(description, classes, "kernel", defaults)
     return kernel
 
 
@@ -148,10 +148,12 @@ def likelihoods_named(description: object) -> dict[type[Feedback], AnyLikelihood
     if isinstance(description, Mapping) and not description.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
         return {
-            class_named(kind, kinds, "kind of answer"): named(likelihood, classes, noun)
+            class_named(kind, kinds, "kind of answer"): object_named(
+                likelihood, classes, noun
+            )
             for kind, likelihood in description.items()
         }
-    likelihood = named(description, classes, noun)
+    likelihood = object_named(description, classes, noun)
     return dict.fromkeys(likelihood.explains, likelihood)
 
 

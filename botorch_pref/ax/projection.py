@@ -113,7 +113,7 @@ class Projection:
         self._begin()
 
     def _begin(self) -> None:
-        self._experiment = self.log.definition.made()
+        self._experiment = self.log.definition.experiment()
         self._seen = self._num_questions = self._num_trials = 0
         self._trials: dict[object, int] = {}
         self._rows: dict[int, list[DataRow]] = {}
@@ -249,7 +249,7 @@ def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def _run_of(question: LoggedQuestion, arms: list[Arm]) -> GeneratorRun:
     """Gives the run of the generator that chose the arms, as far as the log has it."""
-    content = question.asked
+    content = question.content
     chosen_by, generated = content["chosen_by"], content.get("generated", {})
     position, repeats = generated.get("position"), content.get("repeats")
     return GeneratorRun(
@@ -278,7 +278,7 @@ def answer_counts(experiment: Experiment, apart: bool | None = None) -> Counts:
     Ax's client has added has one answer.
     """
     if apart is None:
-        apart = Settings.of(experiment).raters == SHARE
+        apart = Settings.from_experiment(experiment).raters == SHARE
     counts = {}
     for index, trial in experiment.trials.items():
         pairs = trial._properties.get(_RATERS) or [[None, 1]]
@@ -318,7 +318,7 @@ def feedback_dataset(
     Where it is ``of_raters``, they are kept apart and positions do not count; by
     default it is as settings say.
     """
-    settings = Settings.of(experiment)
+    settings = Settings.from_experiment(experiment)
     biased = not of_raters and settings.position_bias
     apart = of_raters or settings.raters == SHARE
     counts = answer_counts(experiment, apart) if counts is None else counts

@@ -102,7 +102,7 @@ class Question:
         return self.line
 
     @classmethod
-    def of_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
+    def from_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
         """Returns a question of a log."""
         names = tuple(option.name for option in logged.options)
         ids = [None] * len(names) if log.catalogue is None else names
@@ -123,7 +123,7 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
             "so far, counted from 0."
         )
     logged = log.questions[int(index)]
-    if isinstance(question, Question) and Question.of_logged(log, logged) != question:
+    if isinstance(question, Question) and Question.from_logged(log, logged) != question:
         raise ExperimentError(
             f"Question {index} of {log.name!r} shows other options; this one is of "
             "another experiment."
@@ -148,7 +148,10 @@ def tell(log: Log, question: LoggedQuestion, fields: Mapping[str, Any]) -> None:
         # The machine, or the page, has shown the design there, and no other one.
         tried = log.line_of(question).tried(fields[POSITION.field])
         fields = {**fields, POSITION.field: tried}
-    answer, before = taken(log, len(question.options), fields), question.standing
+    answer, before = (
+        answer_content(log, len(question.options), fields),
+        question.standing,
+    )
     check_of_line(question.is_line, answer)
     if question.rater not in (None, answer.get("rater")):
         raise ExperimentError(
@@ -184,8 +187,8 @@ def record(
 ) -> None:
     """Asks about designs of `own_options`, and adds an answer from elsewhere.
 
-    The answer is what `taken` returned. With the ``time`` at which it was given, it is
-    not added where it is one of the ``earlier`` ones.
+    The answer is what `answer_content` returned. With the ``time`` at which it was
+    given, it is not added where it is one of the ``earlier`` ones.
     """
     is_line = POSITION.field in answer
     if is_line:
@@ -250,7 +253,7 @@ def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
 
     They have their number, and how many of their events there were then. An answer has
     the same text in every log: of its time, its options, and what was said. It may have
-    been taken back since, and another one given.
+    been answer_content back since, and another one given.
     """
     places: dict[str, list[tuple[int, int]]] = {}
     for event in reversed(log.events):
@@ -277,7 +280,9 @@ def _key(
     )
 
 
-def taken(log: Log, num_options: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+def answer_content(
+    log: Log, num_options: int, fields: Mapping[str, Any]
+) -> dict[str, Any]:
     """Makes the part of an event that is an answer, which the log's model takes."""
     answer, around = checked_parts(num_options, log.num_levels, fields)
     if log.settings.raters == SHARE and "rater" not in around:

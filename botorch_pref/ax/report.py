@@ -463,7 +463,7 @@ def _counts(log: Log) -> dict[str, int]:
         "questions": len(questions),
         "pending": sum(question.pending for question in questions),
         "withdrawn": sum(question.withdrawn for question in questions),
-        "asked again on purpose": sum("repeats" in q.asked for q in questions),
+        "asked again on purpose": sum("repeats" in q.content for q in questions),
         "answers": sum(answer.count for answer in answers),
         **{f"that say {kind}": number for kind, number in sorted(kinds.items())},
     }

@@ -159,12 +159,12 @@ class Settings:
         return chosen
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Self:
+    def from_experiment(cls, experiment: Experiment) -> Self:
         """Reads the settings of Ax's experiment, or makes the default ones."""
         return cls(**(experiment._properties or {}).get(PROPERTY, {}))
 
     @classmethod
-    def of_stored(cls, stored: object) -> Self:
+    def from_stored(cls, stored: object) -> Self:
         """Returns settings that were stored with an experiment.
 
         Positions did not count where nothing is said of them.

@@ -21,11 +21,11 @@ from typing import Any, TypeVar
 from botorch_pref.ax import Answer, PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import POSITION, stop_place
 from botorch_pref.ax.answers import checked_rater
-from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Event, Log
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import has_designs, own_options
+from botorch_pref.ax.stored_log import one_at_a_time
 from botorch_pref.ax.user_values import checked_integer
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
 from botorch_pref.web import rendering
@@ -159,7 +159,7 @@ def is_outdated(log: Log, index: int) -> bool:
 
     One of a person's own, or that is asked again, is chosen by no answer.
     """
-    content, answers = log.questions[index].asked, 0
+    content, answers = log.questions[index].content, 0
     if content.get("chosen_by") == PERSON or "repeats" in content:
         return False
     for event in reversed(log.events):
@@ -638,7 +638,7 @@ class PreferenceService:
         Not one of a person's own, nor where it was so many times in a row.
         """
         index = question.index
-        chosen_by = self.experiment.log.questions[index].asked.get("chosen_by")
+        chosen_by = self.experiment.log.questions[index].content.get("chosen_by")
         if not self._presenter.draws_alike(question):
             self._num_alike = 0
             return False

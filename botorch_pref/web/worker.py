@@ -33,13 +33,13 @@ from botorch_pref.ax.generation.question_choice import (
     chosen_line,
     chosen_questions,
 )
-from botorch_pref.ax.kept_log import one_at_a_time
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import preference_report
 from botorch_pref.ax.report_page import rater_sentences
 from botorch_pref.ax.space.options import number_range
+from botorch_pref.ax.stored_log import one_at_a_time
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 
 T = TypeVar("T")
@@ -159,7 +159,7 @@ def _duels(log: Log, stands_for: Mapping[str, str]) -> list[JSON]:
 @one_at_a_time
 def packed_state(experiment: PreferenceExperiment) -> bytes:
     """Returns the log and Ax's experiment, from which another process can choose."""
-    return pickle.dumps(experiment._kept.projection)
+    return pickle.dumps(experiment._stored.projection)
 
 
 def packed_choices(state: bytes, size: int, raters: Sequence[str | None]) -> bytes:
@@ -183,7 +183,7 @@ def ask_chosen(
         for choice, rater in zip(chosen, raters, strict=False):
             log.ask(choice, rater)
 
-    return experiment._added(ask_all)
+    return experiment._add(ask_all)
 
 
 # --- The process

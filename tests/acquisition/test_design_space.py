@@ -10,7 +10,7 @@ D = torch.double
 STEPS = [0.0, 0.25, 0.5, 0.75, 1.0]
 CUBE = torch.tensor([[0.0] * 5, [1.0] * 5], dtype=D)
 # A whole number of five values, three categories, and a number.
-MIXED = DesignSpace.of(CUBE, categorical=[[1, 2, 4]], discrete_dims={0: STEPS})
+MIXED = DesignSpace.from_bounds(CUBE, categorical=[[1, 2, 4]], discrete_dims={0: STEPS})
 
 
 def at_most(coefficients: list[float], limit: float) -> list:
@@ -51,7 +51,7 @@ def test_numbers_of_many_values_are_rounded_and_keep_their_slopes() -> None:
 
 
 def test_designs_are_all_combinations_that_constraints_allow() -> None:
-    space = DesignSpace.of(
+    space = DesignSpace.from_bounds(
         CUBE[:, :4],
         categorical=[[1, 2, 3]],
         discrete_dims={0: STEPS},
@@ -70,7 +70,7 @@ def test_designs_are_all_combinations_that_constraints_allow() -> None:
 
 def test_a_limit_says_how_many_designs_are_listed() -> None:
     numbers = torch.linspace(0, 1, 99, dtype=D)
-    square = DesignSpace.of(
+    square = DesignSpace.from_bounds(
         CUBE[:, :2], discrete_dims={0: numbers.tolist(), 1: numbers.tolist()}
     )
     pairs = torch.cartesian_prod(numbers, numbers)
@@ -78,7 +78,7 @@ def test_a_limit_says_how_many_designs_are_listed() -> None:
     assert designs is not None
     assert {*map(tuple, designs.tolist())} == {*map(tuple, pairs.tolist())}
     assert square.designs(3_000) is None
-    table = DesignSpace.of(CUBE[:, :2], rows=pairs).designs(3_000)
+    table = DesignSpace.from_bounds(CUBE[:, :2], rows=pairs).designs(3_000)
     assert table is not None
     assert len(table) == 99**2
     grid = on_a_grid(numbers)
@@ -111,7 +111,7 @@ def test_designs_among_which_maxima_are_sought(limit: float | None) -> None:
     """Half anywhere, half near, all within constraints, and the point itself."""
     point = torch.tensor([[0.25, 1.0, 0.0, 0.5, 0.0]], dtype=D)
     constraints = [] if limit is None else at_most([1.0, 0, 0, 1, 0], limit)
-    space = DesignSpace.of(
+    space = DesignSpace.from_bounds(
         CUBE,
         categorical=[[1, 2, 4]],
         discrete_dims={0: STEPS},
@@ -133,7 +133,7 @@ def test_designs_among_which_maxima_are_sought(limit: float | None) -> None:
 
 def test_of_designs_that_can_be_listed_there_are_the_nearest() -> None:
     rows = torch.rand(200, 2, generator=torch.Generator().manual_seed(0), dtype=D)
-    space, point = DesignSpace.of(CUBE[:, :2], rows=rows), rows[7:8]
+    space, point = DesignSpace.from_bounds(CUBE[:, :2], rows=rows), rows[7:8]
     torch.manual_seed(0)
     designs = space.sample_near(point, 64, seed=0)
     apart = (rows - point).norm(dim=-1).sort().values
@@ -142,7 +142,7 @@ def test_of_designs_that_can_be_listed_there_are_the_nearest() -> None:
     assert len(designs.unique(dim=0)) == 64
     # One in each half of the others is as likely: five deviations.
     assert abs(int((others > apart[32:].median()).sum()) - 16) < 5 * 8**0.5
-    line = DesignSpace.of(CUBE[:, :1], discrete_dims={0: STEPS})
+    line = DesignSpace.from_bounds(CUBE[:, :1], discrete_dims={0: STEPS})
     for largest, count in ((256, 5), (3, 3)):
         neighbours = line.sample_near(torch.zeros(1, 1, dtype=D), largest, seed=0)
         assert len(neighbours.unique(dim=0)) == len(neighbours) == count
@@ -154,7 +154,7 @@ def test_a_thin_space_keeps_as_many_designs(smallest_share: float) -> None:
     cube = torch.tensor([[0.0] * 6, [1.0] * 6], dtype=D)
     parts = torch.arange(6)
     limits = [(parts, torch.ones(6, dtype=D), smallest_share)]
-    space = DesignSpace.of(
+    space = DesignSpace.from_bounds(
         cube, inequality_constraints=at_most([1.0] * 6, 1.0) + limits
     )
     for point in (torch.full((1, 6), 1 / 6, dtype=D), torch.eye(6, dtype=D)[2:3]):
@@ -178,14 +178,14 @@ def test_a_budget_that_is_spent_keeps_as_many_designs() -> None:
     prices = torch.tensor([500.0, 300.0, 200.0, 40.0], dtype=D)
     budget = 0.4 * float(prices.sum())
     limits = [(torch.arange(4), prices, budget), (torch.arange(4), -prices, -budget)]
-    space = DesignSpace.of(CUBE[:, :4], inequality_constraints=limits)
+    space = DesignSpace.from_bounds(CUBE[:, :4], inequality_constraints=limits)
     designs = space.sample_near(torch.full((1, 4), 0.4, dtype=D), 256, seed=0)
     assert len(designs) == 257
     torch.testing.assert_close(designs @ prices, torch.full((257,), budget, dtype=D))
 
 
 def test_draws_under_constraints_fill_what_these_leave() -> None:
-    space = DesignSpace.of(
+    space = DesignSpace.from_bounds(
         CUBE[:, :3], inequality_constraints=at_most([1.0, 1.0, 1.0], 1.0)
     )
     drawn = space.features(space.draw(400, seed=0))
@@ -200,7 +200,7 @@ def test_draws_under_constraints_fill_what_these_leave() -> None:
 
 
 def test_whole_numbers_may_leave_no_design() -> None:
-    space = DesignSpace.of(
+    space = DesignSpace.from_bounds(
         CUBE[:, :2],
         discrete_dims={1: STEPS},
         inequality_constraints=[

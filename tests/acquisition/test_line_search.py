@@ -24,7 +24,9 @@ DOUBLE = torch.float64
 BOUNDS = torch.tensor([[0.0, -1.0, 0.0, 0.0], [2.0, 3.0, 1.0, 1.0]], dtype=DOUBLE)
 # x_0 + x_1 <= 3
 LIMIT = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=DOUBLE), -3.0)
-SPACE = DesignSpace.of(BOUNDS, inequality_constraints=[LIMIT], categorical=[[2, 3]])
+SPACE = DesignSpace.from_bounds(
+    BOUNDS, inequality_constraints=[LIMIT], categorical=[[2, 3]]
+)
 
 
 def uniform(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -147,7 +147,7 @@ def test_the_report_recommends_by_id_among_rows_alone(tmp_path) -> None:
     best = experiment.recommend(anywhere=True)
     assert table.loc[value["recommended of all"]].to_dict() == best
     adapter = experiment.fitted_adapter()
-    candidates = candidate_points(experiment._kept.projection, adapter, best)
+    candidates = candidate_points(experiment._stored.projection, adapter, best)
     scaled = (table - table.min()) / (table.max() - table.min())
     rows = torch.tensor(scaled[list(adapter.parameters)].to_numpy())
     nearest = torch.cdist(candidates, rows, p=1).min(-1)

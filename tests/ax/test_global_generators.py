@@ -20,7 +20,7 @@ def generators() -> list[object]:
 
 USES: dict[str, Callable[[PreferenceExperiment], object]] = {
     "resume": lambda e: (
-        PreferenceExperiment.resume("espresso", storage=e._kept._store.path).settings
+        PreferenceExperiment.resume("espresso", storage=e._stored._store.path).settings
     ),
     "recommend": lambda e: e.recommend(),
     "anywhere": lambda e: e.recommend(anywhere=True),

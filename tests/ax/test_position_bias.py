@@ -122,7 +122,7 @@ def test_what_cannot_be_learned_is_refused(tmp_path) -> None:
 def test_settings_that_were_stored_before_have_no_bias() -> None:
     stored = asdict(Settings())
     del stored["position_bias"]
-    assert Settings.of_stored(stored) == Settings()
+    assert Settings.from_stored(stored) == Settings()
     del stored["baseline"]
     with pytest.raises(StorageError, match="position_bias"):
-        Settings.of_stored(stored)
+        Settings.from_stored(stored)

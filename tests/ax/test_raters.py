@@ -180,7 +180,7 @@ def test_every_acquisition_function_asks_one_rater(
         judged.settings, acquisition=acquisition, fit_options=QUICK_FIT, repeat_rate=0
     )
     monkeypatch.setattr(judged.log, "settings", settings)
-    chosen = next_options(judged._kept.projection, 2, "ann")
+    chosen = next_options(judged._stored.projection, 2, "ann")
     assert chosen.chosen_by == "Preference"
     first, second = chosen.options
     assert first != second
@@ -194,7 +194,7 @@ def test_a_challenger_meets_the_best_of_who_is_asked(judged, monkeypatch) -> Non
     met = []
     for rater in ("ann", "bob"):
         model = judged.fitted_adapter(rater=rater).botorch_model
-        reference, _ = next_options(judged._kept.projection, 2, rater).options
+        reference, _ = next_options(judged._stored.projection, 2, rater).options
         met.append([*reference.values()])
         # The space is the unit square to the model.
         assert met[-1] == pytest.approx((2 * incumbent(model)[0]).tolist())

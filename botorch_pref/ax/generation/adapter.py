@@ -332,7 +332,7 @@ class PreferenceAdapter(TorchAdapter):
         ties = means.reindex(columns=[TIE.metric]).dropna().index
         with_tie = {*ties.get_level_values("trial_index")}
         tied = [i for i, trial in enumerate(questions) if trial.index in with_tie]
-        smallest = Settings.of(self._experiment).smallest_difference
+        smallest = Settings.from_experiment(self._experiment).smallest_difference
         widths = column_widths(self._experiment.search_space, smallest)
         widest = torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
         counts = answer_counts(self._experiment, apart=False)
@@ -360,7 +360,10 @@ class PreferenceAdapter(TorchAdapter):
 
     def design_space(self) -> DesignSpace:
         """Makes the search space as the model takes designs."""
-        catalogue, space = Catalogue.of(self._experiment), self._experiment.search_space
+        catalogue, space = (
+            Catalogue.from_experiment(self._experiment),
+            self._experiment.search_space,
+        )
         rows = None
         if catalogue is not None:
             # Ax's transforms take a second for some thousand rows.

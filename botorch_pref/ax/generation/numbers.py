@@ -35,7 +35,9 @@ class _ShownDesigns(Transform):
         assert search_space is not None
         self.search_space = search_space.clone()
         catalogue = (
-            None if self.adapter is None else Catalogue.of(self.adapter._experiment)
+            None
+            if self.adapter is None
+            else Catalogue.from_experiment(self.adapter._experiment)
         )
         self._rows = [] if catalogue is None else [*catalogue.rows.values()]
 
@@ -44,11 +46,11 @@ class _ShownDesigns(Transform):
     ) -> list[ObservationFeatures]:
         """Returns the features with the parameters that are shown."""
         for features in observation_features:
-            features.parameters.update(self._shown(features.parameters))
+            features.parameters.update(self._shown_values(features.parameters))
         return observation_features
 
     @abstractmethod
-    def _shown(self, design: TParameterization) -> Mapping[str, Any]:
+    def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
         """Returns values that change, by the names of their parameters."""
 
 
@@ -63,7 +65,7 @@ class CatalogueRows(_ShownDesigns):
         super().__init__(search_space, *args, **kwargs)
         self._shares = shares(self.search_space, self._rows) if self._rows else None
 
-    def _shown(self, design: TParameterization) -> Mapping[str, Any]:
+    def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
         if self._shares is None or self.search_space.parameters.keys() - design.keys():
             return {}
         off = self._shares - shares(self.search_space, [design])
@@ -79,7 +81,7 @@ class ReadableNumbers(_ShownDesigns):
 
     no_op_for_experiment_data = True
 
-    def _shown(self, design: TParameterization) -> Mapping[str, Any]:
+    def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
         space = self.search_space
         numbers: TParameterization = {}
         if self._rows:
@@ -104,7 +106,7 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
     Under constraints Ax's own transform rounds at random, in the order of a set.
     """
 
-    def _shown(self, design: TParameterization) -> Mapping[str, int]:
+    def _shown_values(self, design: TParameterization) -> Mapping[str, int]:
         numbers = {
             name: float(design[name])  # type: ignore[arg-type]
             for name in self.search_space.parameters
@@ -199,7 +201,7 @@ class UnitNumbers(_MovedConstraints, UnitX):
         return lower, upper - lower
 
 
-def _with(integers: type[Transform]) -> list[type[Transform]]:
+def _transforms(integers: type[Transform]) -> list[type[Transform]]:
     removed, *encoders = Cont_X_trans
     ours: dict[type[Transform], type[Transform]] = {
         OrderedChoiceToIntegerRange: PlacesInOrder,
@@ -211,7 +213,7 @@ def _with(integers: type[Transform]) -> list[type[Transform]]:
     return [CatalogueRows, removed, ReadableNumbers, *encoded]
 
 
-TO_UNIT_CUBE = _with(WholeNumbers)
+TO_UNIT_CUBE = _transforms(WholeNumbers)
 """Transforms of parameters: numbers to the unit cube, unordered choices to one-hot."""
-TO_EVEN_UNIT_CUBE = _with(NearestIntegers)
+TO_EVEN_UNIT_CUBE = _transforms(NearestIntegers)
 """The same for points that are spread: each integer has the same share."""

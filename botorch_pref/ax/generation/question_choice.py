@@ -88,7 +88,7 @@ class SpreadGenerator(SobolGenerator):
             bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64).T
             A, b = (torch.from_numpy(part).double() for part in linear_constraints)
             if self._frame is None:
-                self._frame = Frame.of_thin(A, b.flatten(), bounds)
+                self._frame = Frame.from_thin(A, b.flatten(), bounds)
             if self._frame is not None:
                 points = self._frame.spread(n, self.seed + self.init_position)
                 self.init_position += n
@@ -606,6 +606,6 @@ def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen 
         return None
     again = draws.choice(once)
     options = [option.parameters for option in again.as_chosen]
-    chosen_as = again.asked.get("places", range(size))
+    chosen_as = again.content.get("places", range(size))
     places = [chosen_as[place] for place in reversed(again.display or range(size))]
     return Chosen(options, REPEAT, places, repeats=again.index)

@@ -357,7 +357,7 @@ def check_feasible(space: SearchSpace) -> None:
 
     def can_be(constraints: Sequence[ParameterConstraint]) -> bool:
         # 2 is "infeasible"; anything else proves nothing.
-        return bool(_solved(space, constraints).status != 2)
+        return bool(_solution(space, constraints).status != 2)
 
     constraints = space.parameter_constraints
     if not constraints or can_be(constraints):
@@ -384,7 +384,7 @@ def equalities(space: SearchSpace) -> list[str]:
 
 def _is_equality(space: SearchSpace, limit: ParameterConstraint) -> bool:
     """Tells whether all designs that satisfy the constraints are at one's bound."""
-    most_room = _solved(space, space.parameter_constraints, limit)
+    most_room = _solution(space, space.parameter_constraints, limit)
     return most_room.x is not None and -most_room.fun < _NO_RANGE
 
 
@@ -429,7 +429,7 @@ def fit_ranges(space: SearchSpace) -> None:
 def _shares_left(space: SearchSpace, name: str) -> tuple[float, float] | None:
     """Finds the ends that constraints leave a number, as shares of its range."""
     limits, parameter = space.parameter_constraints, space.parameters[name]
-    lowest, highest = (_solved(space, limits, name, sign) for sign in (1.0, -1.0))
+    lowest, highest = (_solution(space, limits, name, sign) for sign in (1.0, -1.0))
     if lowest.x is None or highest.x is None:
         return None
     assert isinstance(parameter, RangeParameter)
@@ -477,7 +477,7 @@ def _outwards(number: float, step: float, rounding: Callable[[float], int]) -> f
     return float(steps * Decimal(repr(step)))
 
 
-def _solved(
+def _solution(
     space: SearchSpace,
     constraints: Sequence[ParameterConstraint],
     wanted: str | ParameterConstraint | None = None,

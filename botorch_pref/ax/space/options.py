@@ -59,13 +59,13 @@ class Catalogue:
     rows: Mapping[str, TParameterization]
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Catalogue | None:
+    def from_experiment(cls, experiment: Experiment) -> Catalogue | None:
         """Returns the catalogue of Ax's experiment; None where designs are free."""
         stored = (experiment._properties or {}).get(PROPERTY)
-        return None if stored is None else cls.of_property(stored)
+        return None if stored is None else cls.from_property(stored)
 
     @classmethod
-    def of_property(cls, stored: Mapping[str, Any]) -> Catalogue:
+    def from_property(cls, stored: Mapping[str, Any]) -> Catalogue:
         """Returns a catalogue from what `to_property` made."""
         columns = stored["columns"]
         rows = zip(*columns.values(), strict=True)
@@ -119,7 +119,7 @@ def catalogue_parameters(
     if len(names) > 1:
         _warn_of_ids(parameters, columns, type(table.index) is RangeIndex)
     _warn_of_outliers(parameters, columns)
-    return Catalogue.of_property({"ids": ids, "columns": columns}), parameters
+    return Catalogue.from_property({"ids": ids, "columns": columns}), parameters
 
 
 def _warn_of_ids(

@@ -79,7 +79,8 @@ def test_the_model_asks_where_ordered_values_are_constrained(tmp_path) -> None:
     for _ in range(3):
         question = experiment.ask(2)
         assert (
-            experiment.log.questions[question.index].asked["chosen_by"] == "Preference"
+            experiment.log.questions[question.index].content["chosen_by"]
+            == "Preference"
         )
         experiment.tell(question, winner=question.options.index(better))
     assert experiment.recommend(anywhere=True) == better
@@ -111,7 +112,7 @@ def test_duels_follow_answers_that_are_no_duels(answer, tmp_path) -> None:
     experiment = create(tmp_path / "espresso.db", initial=1, num_levels=2)
     experiment.tell(experiment.ask(2), **answer)
     question = experiment.ask(2)
-    assert experiment.log.questions[question.index].asked["chosen_by"] == "Preference"
+    assert experiment.log.questions[question.index].content["chosen_by"] == "Preference"
 
 
 def little(storage, values, **settings) -> PreferenceExperiment:
@@ -132,7 +133,7 @@ def test_in_a_little_space_no_option_meets_itself(tmp_path) -> None:
         experiment.tell(
             question, winner=[o["tea"] for o in question.options].index("green")
         )
-    chosen_by = [record.asked["chosen_by"] for record in experiment.log.questions]
+    chosen_by = [record.content["chosen_by"] for record in experiment.log.questions]
     assert chosen_by == ["Sobol", "Sobol", "Preference", "Preference"]
     assert experiment.recommend() == {"tea": "green"}
     assert experiment.recommend(anywhere=True) == {"tea": "green"}
@@ -245,9 +246,11 @@ def test_what_is_pending_counts_and_what_was_withdrawn_does_not(
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
     experiment.withdraw(experiment.ask(2))
     question = experiment.ask(2)
-    assert experiment.log.questions[question.index].asked["chosen_by"] == "Preference"
+    assert experiment.log.questions[question.index].content["chosen_by"] == "Preference"
     pending = [(option["dose"] - 14) / 8 for option in question.options]
-    adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEIIG"])
+    adapter = fitted_adapter(
+        experiment._stored.projection, duel_classes()["DuelingEIIG"]
+    )
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     points = adapter.generator._acquisition.acqf.X_pending
     dose = adapter.parameters.index("dose")
@@ -266,7 +269,9 @@ def test_open_questions_are_whole_where_all_options_are_chosen(
     experiment.ask(
         options=[{**parameters, "dose": dose} for dose in (16.5, 17.5, 18.5)]
     )
-    adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEUBO"])
+    adapter = fitted_adapter(
+        experiment._stored.projection, duel_classes()["DuelingEUBO"]
+    )
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     pending = adapter.generator._acquisition.acqf.X_pending
     dose = adapter.parameters.index("dose")
@@ -281,7 +286,9 @@ def test_an_option_that_was_judged_is_not_pending(answered, tmp_path) -> None:
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
     parameters = experiment.experiment.trials[0].arms[0].parameters
     experiment.ask(options=[parameters, {**parameters, "dose": 15.5}])
-    adapter = fitted_adapter(experiment._kept.projection, duel_classes()["DuelingEIIG"])
+    adapter = fitted_adapter(
+        experiment._stored.projection, duel_classes()["DuelingEIIG"]
+    )
     adapter.gen(2, model_gen_options={"optimizer_kwargs": QUICK})
     pending = adapter.generator._acquisition.acqf.X_pending
     dose = adapter.parameters.index("dose")
@@ -293,7 +300,7 @@ def test_a_gain_is_over_choices_as_good_as_the_incumbent(answered, tmp_path) -> 
     storage = shutil.copy(answered, tmp_path)
     experiment = PreferenceExperiment.resume("espresso", storage=storage)
     joint = duel_classes()["DuelingJointKG"]
-    adapter = fitted_adapter(experiment._kept.projection, joint)
+    adapter = fitted_adapter(experiment._stored.projection, joint)
     adapter.gen(4, model_gen_options={"optimizer_kwargs": QUICK})
     model, choices = adapter.botorch_model, adapter.generator._acquisition.acqf.choices
     assert len(choices) > 4
@@ -358,7 +365,7 @@ def test_people_who_answer_at_the_same_time_are_asked_different_questions(
     tmp_path,
 ) -> None:
     experiment = of_four(tmp_path / "espresso.db")
-    projection, before = experiment._kept.projection, experiment.version
+    projection, before = experiment._stored.projection, experiment.version
     found_questions = chosen_questions(projection, 4, PEOPLE)
     assert found_questions[0] == chosen_question(projection, 4, "ann")
     assert 2 < len(found_questions) <= 5
@@ -366,9 +373,7 @@ def test_people_who_answer_at_the_same_time_are_asked_different_questions(
     assert experiment.version == before
     # Kept as they are asked, and each only if it is new there.
     questions = [
-        experiment._added(lambda log, chosen=chosen, name=name: log.ask(chosen, name))[
-            0
-        ]
+        experiment._add(lambda log, chosen=chosen, name=name: log.ask(chosen, name))[0]
         for chosen, name in zip(found_questions, PEOPLE, strict=False)
     ]
     assert len({frozenset(question.names) for question in questions}) == len(
@@ -383,11 +388,11 @@ def test_people_who_answer_at_the_same_time_are_asked_different_questions(
 def test_one_question_is_chosen_where_others_cannot_be(tmp_path) -> None:
     """Of the spread, of people with utilities of their own, and of one who is alone."""
     spread = create(tmp_path / "spread.db")
-    assert len(chosen_questions(spread._kept.projection, 4, PEOPLE)) == 1
+    assert len(chosen_questions(spread._stored.projection, 4, PEOPLE)) == 1
     for name, people in (("share", PEOPLE), ("pool", PEOPLE[:1])):
         experiment = of_four(tmp_path / f"{name}.db", raters=name)
-        (chosen,) = chosen_questions(experiment._kept.projection, 4, people)
-        assert chosen == chosen_question(experiment._kept.projection, 4, people[0])
+        (chosen,) = chosen_questions(experiment._stored.projection, 4, people)
+        assert chosen == chosen_question(experiment._stored.projection, 4, people[0])
 
 
 def test_of_many_open_options_a_choice_allows_for_those_that_may_be_the_best(
@@ -411,7 +416,7 @@ def test_of_many_open_options_a_choice_allows_for_those_that_may_be_the_best(
         pending = allowed[-1].X_pending
         assert (0 if pending is None else len(pending)) <= min(4 * number - 4, 24)
     waiting = [option for question in experiment.pending for option in question.options]
-    adapter = fitted_adapter(experiment._kept.projection)
+    adapter = fitted_adapter(experiment._stored.projection)
     points = adapter.points_of(waiting[:40])
     assert all((points == point).all(-1).any() for point in pending)
     means = allowed[-1].model.posterior(points).mean.squeeze(-1)

@@ -95,7 +95,7 @@ def test_challengers_that_are_worth_most_together_are_found_at_once(
     """Of all triples, also where exchanges of one at a time look for them."""
     monkeypatch.setattr(option_search, "MAX_QUESTIONS", 10_000 if is_small else 1)
     cube = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-    space = DesignSpace.of(cube, rows=DESIGNS)
+    space = DesignSpace.from_bounds(cube, rows=DESIGNS)
     reference, none = DESIGNS[5:6], torch.zeros(0, 4, 2, dtype=torch.double)
     won = torch.tensor([[0, 1], [0, 2], [0, 3]])
     model = EPPreferenceGP(DESIGNS[[5, 6, 9, 10]], won).eval()

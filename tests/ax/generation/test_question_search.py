@@ -25,7 +25,7 @@ MIXED_DIMS: dict = {
     "categorical": [[1, 2, 4]],
     "discrete_dims": {0: STEPS[:, 0].tolist()},
 }
-MIXED = DesignSpace.of(BOUNDS, **MIXED_DIMS)
+MIXED = DesignSpace.from_bounds(BOUNDS, **MIXED_DIMS)
 WIDTHS = torch.tensor([0.25, 1, 1, 0.1, 1], dtype=D)
 
 
@@ -48,7 +48,7 @@ def limited(coefficients: list[float], limit: float, **space) -> DesignSpace:
     """Designs of the mixed space with a sum of at most some limit."""
     places = torch.arange(len(coefficients))
     constraint = places, -torch.tensor(coefficients, dtype=D), -limit
-    return DesignSpace.of(
+    return DesignSpace.from_bounds(
         BOUNDS, **{**MIXED_DIMS, **space}, inequality_constraints=[constraint]
     )
 
@@ -138,7 +138,7 @@ def test_many_options_are_as_good_from_few_starts(jointly: bool, starts: int) ->
 
 
 def test_numbers_are_valued_as_they_are_shown() -> None:
-    line = DesignSpace.of(BOUNDS[:, :1])
+    line = DesignSpace.from_bounds(BOUNDS[:, :1])
     points = []
 
     class Peak(Worth):

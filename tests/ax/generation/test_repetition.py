@@ -55,7 +55,7 @@ def test_the_log_and_the_report_say_which_question_was_asked_again(tmp_path) -> 
     for _ in range(2):
         question = experiment.ask(2)
         trial = experiment.experiment.trials[question.index]
-        record = experiment.log.questions[question.index].asked
+        record = experiment.log.questions[question.index].content
         assert record["chosen_by"] == "Repeat"
         before = experiment.log.questions[record["repeats"]].options
         assert experiment.log.questions[question.index].options == before[::-1]
@@ -85,7 +85,7 @@ def test_raters_are_asked_their_own_questions_again_in_the_opposite_order(
     log = experiment.log
     for name, earlier, order in (("bob", [1], [1, 0, 2]), ("ann", [0, 2], [2, 1, 0])):
         question = experiment.ask(3, rater=name)
-        number = log.questions[question.index].asked["repeats"]
+        number = log.questions[question.index].content["repeats"]
         assert number in earlier
         options = experiment.question(number).options
         assert question.options == tuple(options[place] for place in order)

@@ -26,9 +26,9 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.ax import PreferenceExperiment, Settings, hooks
-from botorch_pref.ax.kept_log import KeptLog
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.report import cross_validation
+from botorch_pref.ax.stored_log import StoredLog
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.fully_bayesian import (
     FullyBayesianPreferenceGP,
@@ -172,10 +172,10 @@ def two_draws(model: FullyBayesianPreferenceGP, **_options: object) -> None:
 def test_an_ensemble_averages_over_its_members(duels, monkeypatch) -> None:
     monkeypatch.setattr(hooks, "fit_fully_bayesian_model_nuts", two_draws)
     settings = asdict(Settings(model="FullyBayesianLaplacePreferenceGP"))
-    log = Log(replace(duels._kept.log.definition, settings=settings))
-    for event in duels._kept.log.events:
+    log = Log(replace(duels._stored.log.definition, settings=settings))
+    for event in duels._stored.log.events:
         log.append(event)
-    ensemble = PreferenceExperiment(KeptLog(log, None))
+    ensemble = PreferenceExperiment(StoredLog(log, None))
     row = ensemble.cross_validate(num_folds=2).loc["duels"]
     assert row["answers"] == row["scored"] == len(DUELS)
     # What is predicted is tested in tests/evaluation; none of these is sure.

@@ -276,7 +276,7 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
 def test_what_is_left_is_sought_all_over_the_space(judged, result) -> None:
     adapter = judged.fitted_adapter()
     anywhere = judged.recommend(anywhere=True)
-    candidates = candidate_points(judged._kept.projection, adapter, anywhere)
+    candidates = candidate_points(judged._stored.projection, adapter, anywhere)
     # The space is the unit square to the model, and the triangle its lower half.
     assert (candidates.sum(-1) <= 1 + 1e-12).all()
     cells = torch.unique((candidates * 8).floor(), dim=0)
@@ -417,7 +417,7 @@ def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> No
     experiment.record([first, {**first, "bean": "b"}], winner=0)
     adapter = experiment.fitted_adapter()
     candidates = candidate_points(
-        experiment._kept.projection, adapter, experiment.recommend()
+        experiment._stored.projection, adapter, experiment.recommend()
     )
     expected = {
         (dose / 5, shots / 5, *map(float, bean))

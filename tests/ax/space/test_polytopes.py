@@ -237,7 +237,7 @@ def test_the_walk_is_uniform_in_a_flat_simplex() -> None:
     A = torch.tensor([[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]]).double()
     b = torch.tensor([1.0, -1.0]).double()
     bounds = torch.tensor([[0.0] * 3, [1.0] * 3]).double()
-    frame = Frame.of(A, b, bounds)
+    frame = Frame.from_constraints(A, b, bounds)
     assert frame.axes.shape == (3, 2)
     points = frame.spread(200, seed=0)
     assert torch.allclose(points.sum(-1), torch.ones(200).double())
@@ -255,7 +255,7 @@ def test_a_frame_is_as_wide_as_a_slab_in_each_direction() -> None:
     A = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()
     b = torch.tensor([0.5001, -0.5], dtype=torch.float64)
     bounds = torch.tensor([[0.0] * 2, [1.0] * 2]).double()
-    points = Frame.of_thin(A, b, bounds).spread(150, seed=1)
+    points = Frame.from_thin(A, b, bounds).spread(150, seed=1)
     across = (points.sum(-1) - 0.5) / 1e-4
     along = (points[:, 0] - points[:, 1] + 0.5) / 1.0
     for share in (across, along):

@@ -35,7 +35,7 @@ def test_what_cannot_be_opened_again_says_what_does_it(tmp_path) -> None:
     for act in (pickle.dumps, copy.deepcopy):
         with pytest.raises(ExperimentError, match=match):
             act(to_be_read)
-    store = experiment._kept._store
+    store = experiment._stored._store
     store.path, store._place = None, "postgresql://user:secret@host/database"
     with pytest.raises(ExperimentError, match=r"URL is secret.*resume") as error:
         pickle.dumps(experiment)

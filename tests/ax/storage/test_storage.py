@@ -17,9 +17,9 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.kept_log import checked_log
 from botorch_pref.ax.log import VERSION, Log, json_value
 from botorch_pref.ax.log_store import EVENTS, EXPERIMENTS, LogStore, definition_of
+from botorch_pref.ax.stored_log import checked_log
 from botorch_pref.errors import ExperimentError, StorageError
 
 POSTGRES = "BOTORCH_PREF_TEST_POSTGRES"

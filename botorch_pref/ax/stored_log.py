@@ -48,7 +48,7 @@ def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
     return in_turn
 
 
-class KeptLog:
+class StoredLog:
     """Log of an experiment, which is in memory what is stored.
 
     A change that could not be written has not happened. The stored log is read again
@@ -62,14 +62,14 @@ class KeptLog:
         self._is_stored = True
 
     @classmethod
-    def opened(
+    def open(
         cls,
         store: LogStore,
         name: str,
         parameters: Sequence[ParameterConfig] | None,
         constraints: Sequence[str],
         read_only: bool,
-    ) -> KeptLog:
+    ) -> StoredLog:
         """Returns a log that was kept, see `PreferenceExperiment.resume`."""
         check_with_parameters(parameters, constraints)
         log = checked_log(store, name)
