@@ -684,6 +684,75 @@ def test_a_small_tasting_with_names_misspelt(
     assert "are groups of their own: 'Eva' and 'eva'." in output
 
 
+def test_raters_who_contradict_each_other_or_themselves_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [*itertools.combinations("abcd", 2)]
+    rows = [f"{a},{b},{who}" for who in "xyz" for a, b in pairs * 2]
+    rows += [f"{b},{a},contrary" for a, b in pairs * 2]
+    rows += [f"{a},{b},coin\n{b},{a},coin" for a, b in pairs * 2]
+    run(tmp_path, "\n".join(["winner,loser,who", *rows]), "--rater", "who")
+    output = capsys.readouterr().out
+    assert (
+        "'contrary' answers against the others: with most of them in 0 of 12" in output
+    )
+    # Of four answers about each of six pairs, two of the six pairs of answers agree.
+    assert "'coin' answers as a coin does: of 36 pairs" in output
+    assert "12 are alike" in output
+    assert "'x' answers" not in output
+    run(tmp_path, "winner,loser,who\na,b,x\nb,a,y\nb,c,x\n", "--rater", "who")
+    assert "The two raters agree on 0 of 1 answers" in capsys.readouterr().out
+
+
+def test_an_item_may_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Only through c, whom b beats often, is b ahead of a.
+    text = "winner,loser,count\na,b,3\nb,a,2\nb,c,20\nc,a,20\n"
+    board = run(tmp_path, text, "--without", "c", "--title", "Two of <three>")
+    assert board.index.tolist() == ["a", "b"]
+    expected = "Without 'c', among the other items these move: a from 2 to 1, b from 1"
+    assert expected in capsys.readouterr().out
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert "<h1>Two of &lt;three&gt;</h1>" in page
+    assert "--without is d" in refused(tmp_path, capsys, text, "--without", "d")
+    assert "leaves no answer" in refused(
+        tmp_path, capsys, text, *("--without", "a", "--without", "b")
+    )
+
+
+def test_ratings_have_a_board(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "judge,Kenya,Java,Sidamo\nann,5,3,4\nbob,4,2,4\ncem,5,4,3\n"
+    board = run(tmp_path, text, "--top", "1")
+    output = capsys.readouterr().out
+    assert "9 ratings of 3 items by 3 raters." in output
+    assert board.index.tolist() == ["Kenya", "Sidamo", "Java"]
+    # What shrinks to the mean of all, 34 / 9, is between it and the mean of the item.
+    assert 34 / 9 < board["rating"]["Kenya"] < 14 / 3
+    assert "win_rate" not in board
+    assert "<th>rating</th>" in (tmp_path / "out" / "leaderboard.html").read_text()
+    assert "are of duels" in refused(tmp_path, capsys, text, "--next", "1")
+
+
+def test_the_first_are_settled_or_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clear = "winner,loser,count\na,b,50\na,c,50\nb,c,20\nc,b,18\n"
+    run(tmp_path, clear, "--top", "1", "--next", "1")
+    output = capsys.readouterr().out
+    assert "The first one is the best with a probability of 100 %: this is" in output
+    assert "No pair is left to ask about: the first 1 are settled." in output
+    run(tmp_path, clear, "--top", "2", "--next", "1")
+    output = capsys.readouterr().out
+    assert "this is not settled, 2 items may or may not be among them" in output
+    assert (
+        "to settle the first 2, of which the first says most:\n  b against c" in output
+    )
+    assert "give fewer" in refused(tmp_path, capsys, clear, "--top", "3")
+
+
 def test_a_utility_that_rounds_to_nothing_has_no_sign(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from scipy.stats import binomtest
+
 from botorch_pref.datasets.items import (
     CHOICE,
     COUNT,
@@ -22,6 +24,7 @@ from botorch_pref.evaluation import ItemRanking, ManyItemRanking, RatingRanking
 from botorch_pref.evaluation.item_ranking import RankedItems
 from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.evaluation.many_ranking import answer_groups
+from botorch_pref.evaluation.rater_tables import rater_consistency
 from botorch_pref.plotting.drawing import readable_fonts
 
 if TYPE_CHECKING:
@@ -39,12 +42,20 @@ def sentence_of_home(home: PositionBias) -> str:
     )
 
 
-def notes_on_answers(ranking: RankedItems, answers: DataFrame) -> list[str]:
-    """Returns sentences on how many answers there are, and what is doubtful of them."""
+def notes_on_answers(
+    ranking: RankedItems, answers: DataFrame, *, of_categories: bool = False
+) -> list[str]:
+    """Returns sentences on how many answers there are, and what is doubtful of them.
+
+    Args:
+        ranking: Of the answers.
+        answers: That were ranked.
+        of_categories: Whether raters stand for kinds of questions.
+    """
     if isinstance(ranking, RatingRanking):
         notes = _notes_on_ratings(ranking)
     else:
-        notes = _notes_on_duels(ranking, answers)
+        notes = _notes_on_duels(ranking, answers, of_categories)
     _, lacking = readable_fonts(map(str, ranking.names))
     if lacking:
         listing = f"{lacking[:10]!r}{remainder_of(lacking, 10)}"
@@ -71,7 +82,7 @@ def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
 
 
 def _notes_on_duels(
-    ranking: ItemRanking | ManyItemRanking, answers: DataFrame
+    ranking: ItemRanking | ManyItemRanking, answers: DataFrame, of_categories: bool
 ) -> list[str]:
     """Sentences on answers about two items or more."""
     # The rows of a choice from several are one answer.
@@ -101,7 +112,64 @@ def _notes_on_duels(
     names = {"items": [*map(str, ranking.names)]}
     if RATER in answers.columns:
         names["groups"] = answers[RATER].unique().tolist()
+        if not of_categories:
+            notes += notes_on_raters(answers)
     return notes + _one_sided(answers) + _doubtful_names(names) + _single_names(answers)
+
+
+MOST_RANDOM = 0.05
+"""Probability with which some rater of a crowd of coins is named."""
+
+
+FEWEST_REPEATED = 10
+"""Pairs of answers about the same two items from which a rater is named."""
+
+
+def notes_on_raters(answers: DataFrame) -> list[str]:
+    """Returns sentences about raters who contradict the others, or themselves."""
+    table = rater_consistency(answers)
+    if len(table) == 2:
+        shared, agreeing = table[["shared", "with_others"]].min()
+        if 2 * agreeing < shared:
+            agreement = (
+                f"agree on {agreeing} of {shared} answers about the same two items"
+            )
+            return [f"The two raters {agreement}: nothing says who of them errs."]
+    limit = MOST_RANDOM / max(len(table), 1)
+    notes = []
+    for name, row in table.iterrows():
+        opposed, number = row["with_others"], row["shared"]
+        if number and binomtest(opposed, number, alternative="less").pvalue < limit:
+            notes.append(
+                f"{name!r} answers against the others: with most of them in {opposed} "
+                f"of {number} answers."
+            )
+        alike, number = row["alike"], row["repeated"]
+        if number >= FEWEST_REPEATED and 2 * alike <= number:
+            notes.append(
+                f"{name!r} answers as a coin does: of {number} pairs of answers about "
+                f"the same two items {alike} are alike."
+            )
+    return notes
+
+
+def sentence_of_moves(before: DataFrame, after: DataFrame, items: Sequence[str]) -> str:
+    """Says whose place among the others changes when answers about items are left out.
+
+    Args:
+        before: The board of all answers.
+        after: The board without those about the items.
+        items: That are left out.
+    """
+    rank = before["rank"].reindex(after.index).rank(method="min")
+    moves = [
+        f"{name} from {rank[name]:.0f} to {place}"
+        for name, place in after["rank"].items()
+        if rank[name] != place
+    ]
+    listing = ", ".join(moves[:5]) + remainder_of(moves, 5) if moves else "nobody"
+    subject = ", ".join(map(repr, items))
+    return f"Without {subject}, among the other items these move: {listing}."
 
 
 def _one_sided(answers: DataFrame) -> list[str]:

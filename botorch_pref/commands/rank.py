@@ -26,12 +26,16 @@ from botorch_pref.commands.notes import (
     notes_on_answers,
     remainder_of,
     sentence_of_home,
+    sentence_of_moves,
 )
 from botorch_pref.datasets.answer_files import read_answers
 from botorch_pref.datasets.items import (
     COUNT,
+    ITEM,
+    LOSER,
     RATER,
     RATING,
+    WINNER,
     ItemTable,
     answer_totals,
 )
@@ -70,22 +74,27 @@ def rank(argv: Sequence[str]) -> None:
             f"--reliability compares raters, and the column {grouping} of "
             f"{table.name} names one: leave it out"
         )
-    items = read_items(arguments.items, file.answers) if arguments.items else None
     is_rated = RATING in file.answers.columns
     _check_options(arguments, table, is_rated)
+    answers = _answers_without(arguments.without, file.answers)
+    items = read_items(arguments.items, answers) if arguments.items else None
     out: Path = arguments.out or Path("runs", table.stem)
     _check_folder(out, [path for path in (table, arguments.items) if path])
     if not is_rated:
-        _print_duration(file.answers, items)
+        _print_duration(answers, items)
     with _workers(arguments.jobs, arguments.scheduler):
         # The models take their time: a folder that cannot be written fails before them.
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
             pass
-        ranking = rank_items(file.answers, items, reliability=arguments.reliability)
-        of_raters = arguments.category is not None
-        boards = _boards(ranking, file.answers, of_raters, arguments.top or 5)
-    notes = [*file.notes, *notes_on_answers(ranking, file.answers)]
+        ranking = rank_items(answers, items, reliability=arguments.reliability)
+        of_categories = arguments.category is not None
+        boards = _boards(ranking, answers, of_categories, arguments.top or 5)
+    notes = [*file.notes]
+    notes += notes_on_answers(ranking, answers, of_categories=of_categories)
+    if arguments.without:
+        before = rank_items(file.answers, items).board()
+        notes.append(sentence_of_moves(before, boards[None], arguments.without))
     home = ranking.position_bias()
     if home is not None:
         notes.append(sentence_of_home(home))
@@ -105,9 +114,27 @@ def rank(argv: Sequence[str]) -> None:
             print(line)
     finally:
         # Also where nobody reads what is printed any more, as behind "| head".
-        paths = write_boards(board, f"Ranks of the items of {table.name}", out)
+        title = arguments.title or f"Ranks of the items of {table.name}"
+        paths = write_boards(board, title, out)
     for path in paths:
         print(f"written: {path}")
+
+
+def _answers_without(items: Sequence[str], answers: DataFrame) -> DataFrame:
+    """Answers that are not about some items."""
+    ends = [ITEM] if RATING in answers.columns else [WINNER, LOSER]
+    names = {name for end in ends for name in answers[end]}
+    if unknown := [item for item in items if item not in names]:
+        raise FeedbackError(
+            f"--without is {unknown[0]}, which no answer names: write it as the file "
+            "does"
+        )
+    kept = answers[~answers[ends].isin(items).any(axis=1)]
+    if kept.empty:
+        raise FeedbackError(
+            f"--without {' '.join(items)} leaves no answer: leave out fewer items"
+        )
+    return kept.reset_index(drop=True)
 
 
 def _check_options(arguments: argparse.Namespace, table: Path, is_rated: bool) -> None:
@@ -301,6 +328,15 @@ def _make_parser() -> argparse.ArgumentParser:
         help="also name the N pairs of items whose answers would say most, with --top "
         "those that say which items are the first",
     )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        metavar="ITEM",
+        help="rank without the answers about an item, and say who moves; may be "
+        "repeated",
+    )
+    add("--title", metavar="TEXT", help="of the page and the figure")
     add(
         "--top",
         type=int,

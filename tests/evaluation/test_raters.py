@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -288,3 +291,34 @@ def test_what_tells_nothing_of_noise_is_refused() -> None:
         rater_agreement(model, three, ["Ann", "Ben"])  # type: ignore[arg-type]
     with pytest.raises(BotorchPrefError, match="num_samples is 0"):
         rater_agreement(model, three, torch.arange(2), num_samples=0)
+
+
+def test_raters_agree_with_themselves_and_the_others_as_often_as_counted() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        (*rng.choice([*"abcd"], 2, replace=False), rng.choice([*"xyz"]))
+        for _ in range(120)
+    ]
+    answers = pd.DataFrame(rows, columns=["winner", "loser", "rater"])
+    answers = answers.assign(tie=False, count=1)
+    merged = answers.groupby(["winner", "loser", "rater", "tie"])
+    table = module.rater_consistency(merged["count"].sum().reset_index())
+    for rater in "xyz":
+        own = [row for row in rows if row[2] == rater]
+        pairs = [*itertools.combinations(own, 2)]
+        repeated = [(p, q) for p, q in pairs if {*p[:2]} == {*q[:2]}]
+        alike = sum(p[0] == q[0] for p, q in repeated)
+        assert table.loc[rater, ["repeated", "alike"]].tolist() == [
+            len(repeated),
+            alike,
+        ]
+        shared = agreeing = 0
+        for first, second, _ in own:
+            others = [r for r in rows if r[2] != rater and {*r[:2]} == {first, second}]
+            lead = sum(1 if r[0] == first else -1 for r in others)
+            shared += lead != 0
+            agreeing += lead > 0
+        assert table.loc[rater, ["shared", "with_others"]].tolist() == [
+            shared,
+            agreeing,
+        ]
