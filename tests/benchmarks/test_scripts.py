@@ -194,7 +194,7 @@ TINY = {
         **dict.fromkeys(("GIBBS", "HAMILTONIAN", "BOTORCH"), (2, 10, (2,))),
     ),
     "calibration": tiny("--task choices --persons 1 --answers 3 --answers 6"),
-    "line_questions": tiny("--seeds 0:2 --questions 4 --problem branin"),
+    "line_questions": tiny("--starts 1 --questions 4 --problem bump --errors hears"),
     "rank_uniformity": tiny("--runs 2 --engine ep"),
 }
 ELSEWHERE = {"botorch_suite", "truth"}
