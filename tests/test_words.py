@@ -60,7 +60,7 @@ def test_hardly_a_name_is_a_function_word(folder: Path) -> None:
 
 NOUNS_FOLLOW = {"The", "A", "An", "Another", "Every", "All", "Both", "Whether"}
 NO_NOUN = {"Of", "As", "That", "Those", "What", "How", "Which", "Where"}
-FOLDERS_OF_VERBS = ["ax"]
+FOLDERS_OF_VERBS = ["ax", "commands", "datasets"]
 """Parts of the package in which all docstrings were read for this."""
 
 

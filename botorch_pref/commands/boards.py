@@ -28,7 +28,7 @@ BOARD_FILE, RATERS_FILE = "leaderboard.csv", "raters.csv"
 """Names of the tables that are written."""
 
 _HEAD_OF_RATERS = b"rater,answers,noise,lower,upper,"
-"""How the second one begins, by which it is told from a file of somebody else's."""
+"""The head of the second one, by which it is told from a file of somebody else's."""
 
 Boards = dict[str | None, "DataFrame"]
 """The :func:`.leaderboard` of everybody (None), then those of raters or categories."""
@@ -36,7 +36,7 @@ Boards = dict[str | None, "DataFrame"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """What is printed and written: boards, and notes on the answers.
+    """Boards that are printed and written, and notes on the answers.
 
     ``home`` is what being at home or shown first adds, if that was told; ``raters`` is
     the table of :func:`.rater_reliability`, if that is wanted.
@@ -100,7 +100,7 @@ def print_boards(boards: Boards) -> None:
 
 
 def _printed(row: Series[float]) -> list[str]:
-    """The cells of a row in a terminal, without the name."""
+    """Returns the cells of a row in a terminal, without the name."""
     is_first = row["least"] == row["most"]
     return [
         f"{row['rank']:.0f}",

@@ -68,7 +68,7 @@ def notes_on_answers(
 
 
 def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
-    """Sentences on how many ratings there are, and what makes them differ."""
+    """Returns sentences on how many ratings there are, and what makes them differ."""
     ratings, scales = ranking.ratings, ranking.scales
     number = f"{len(ratings):,} ratings of {len(ranking.names):,} items"
     deviations = [float(scale.sqrt()) for scale in scales]
@@ -84,7 +84,7 @@ def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
 def _notes_on_duels(
     ranking: ItemRanking | ManyItemRanking, answers: DataFrame, of_categories: bool
 ) -> list[str]:
-    """Sentences on answers about two items or more."""
+    """Returns sentences on answers about two items or more."""
     # The rows of a choice from several are one answer.
     again = answers[COUNT] < 0
     if CHOICE in answers.columns:
@@ -173,7 +173,7 @@ def sentence_of_moves(before: DataFrame, after: DataFrame, items: Sequence[str])
 
 
 def _one_sided(answers: DataFrame) -> list[str]:
-    """A sentence about items that won or lost all answers, whose ends are rough."""
+    """Returns a sentence about items that won or lost all answers: ends are rough."""
     number = answer_totals(answers, answers[COUNT])
     decided = answers[~answers[TIE]]
     sides = {
@@ -199,7 +199,7 @@ def remainder_of(names: Sequence[object], limit: int) -> str:
 
 
 def _doubtful_names(names: dict[str, list[str]]) -> list[str]:
-    """Sentences about names that may be misspelt, so that one item became two."""
+    """Gives sentences about names that may be misspelt, so that one item became two."""
     return [
         note
         for plural, listed in names.items()
@@ -208,7 +208,7 @@ def _doubtful_names(names: dict[str, list[str]]) -> list[str]:
 
 
 def _single_names(answers: DataFrame) -> list[str]:
-    """A sentence about items with one answer, if these are few."""
+    """Returns a sentence about items with one answer, if these are few."""
     number = answer_totals(answers, answers[COUNT])
     singles = [name for name, count in number.items() if count == 1]
     # Where many items have one answer, it says nothing of how they are written.
@@ -222,7 +222,7 @@ def _single_names(answers: DataFrame) -> list[str]:
 
 
 def _names_alike(names: Iterable[str], plural: str) -> list[str]:
-    """A sentence about names that only look different, if there are some."""
+    """Returns a sentence about names that only look different, if there are some."""
     groups = names_alike(names)
     if not groups:
         return []
@@ -235,7 +235,7 @@ def _names_alike(names: Iterable[str], plural: str) -> list[str]:
 
 
 def _missing_names(names: Iterable[str], plural: str) -> list[str]:
-    """A sentence about names that stand for nothing, if there are some."""
+    """Returns a sentence about names that stand for nothing, if there are some."""
     missing = [name for name in names if name.casefold() in MISSING - {"-"}]
     if not missing:
         return []
@@ -246,7 +246,7 @@ def _missing_names(names: Iterable[str], plural: str) -> list[str]:
 
 
 def _is_near_another(name: str, names: Iterable[str]) -> bool:
-    """Whether a letter or two make one name the other, the numbers in both being equal.
+    """Tells whether a letter or two make one name the other, with equal numbers.
 
     "Barolo 2015" and "Barolo 2016" are two wines.
     """

@@ -69,7 +69,7 @@ def _ordinal(place: int) -> str:
 def _findings(
     problem: Problem, settings: RunSettings, answered: Sequence[RankedQuestion]
 ) -> str:
-    """What was found, beside the truth, in words."""
+    """Returns what was found, beside the truth, in words."""
     best, regret = answered[-1].incumbent, answered[-1].regret
     options = torch.cat([ranked.question.options for ranked in answered])
     utilities = problem.utility(options)
@@ -91,7 +91,7 @@ def _findings(
 
 
 def _advice(problem: Problem, latest: RankedQuestion) -> str:
-    """Advice to stop or to ask more, from the answers alone, in words."""
+    """Returns the advice to stop or to ask more, from the answers alone, in words."""
     cube = problem.cube
     model, best = latest.model, latest.incumbent.unsqueeze(0)
     candidates = progress.stopping_candidates(best, cube, progress.NUM_CANDIDATES)
@@ -107,7 +107,7 @@ def _advice(problem: Problem, latest: RankedQuestion) -> str:
 
 
 def in_words(advice: progress.StoppingAdvice) -> str:
-    """The advice with its reason, and both of them where neither says to stop."""
+    """Gives the advice with its reason, and both of them where neither says to stop."""
     gain = (
         f"the best design there may be is better by {100 * advice.gain_share:.2g} % of "
         "the range of the designs shown, and by less than "

@@ -71,7 +71,7 @@ def serve_page(arguments: argparse.Namespace, listening: socket.socket) -> None:
 
 
 HANG_UP_SECONDS, STOP_SECONDS = 1.0, 2.0
-"""How long after the signal to stop clients are hung up on, and the process ends."""
+"""Seconds after the signal to stop until clients are hung up on, and the end comes."""
 
 
 class PageServer(uvicorn.Server):

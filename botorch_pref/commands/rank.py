@@ -175,7 +175,7 @@ def _boards(
     of_raters: bool,
     top: int,
 ) -> Boards:
-    """The board of all, and perhaps those of raters or categories."""
+    """Returns the board of all, and perhaps those of raters or categories."""
     chosen: list[str | None] = [None]
     if of_raters and isinstance(ranking, ItemRanking):
         chosen += map(str, ranking.raters)
@@ -222,7 +222,7 @@ def _sentence_of_top(ranking: RankedItems, board: DataFrame, top: int) -> str:
 
 
 def _is_open(board: DataFrame, top: int) -> Series[bool]:
-    """Whether items may or may not be among the first, by the intervals of ranks."""
+    """Tells whether items may or may not be among the first, by intervals of ranks."""
     return (board["rank_lower"] <= top) & (board["rank_upper"] > top)
 
 

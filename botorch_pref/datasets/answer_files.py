@@ -173,7 +173,7 @@ def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
 
 
 def _without_headers(table: CsvTable) -> tuple[CsvTable, list[str]]:
-    """A table without rows that repeat its header, as joined files have."""
+    """Returns a table without rows that repeat its header, as joined files have."""
     header = [name for name in table.header if name]
     rows = [
         row
@@ -227,7 +227,7 @@ def _text_of_value(value: object) -> str:
 
 
 def _rating_table(ratings: Ratings) -> DataFrame:
-    """The columns of ratings."""
+    """Returns the columns of ratings."""
     from pandas import DataFrame
 
     columns: dict[str, list[Any]] = {ITEM: ratings.item, RATING: ratings.rating}
@@ -237,7 +237,7 @@ def _rating_table(ratings: Ratings) -> DataFrame:
 
 
 def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
-    """The different answers, with their counts, in the order of their texts."""
+    """Returns the different answers, with their counts, in the order of their texts."""
     from pandas import DataFrame
 
     answers = DataFrame(columns)
@@ -247,7 +247,7 @@ def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
 
 
 def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]:
-    """The columns of a table of answers."""
+    """Returns the columns of a table of answers."""
     number = answers.count
     if counts is not None:
         number = [n * counts[row] for n, row in zip(number, answers.row, strict=True)]
@@ -272,7 +272,7 @@ def _no_answer(table: CsvTable, notes: list[str]) -> FeedbackError:
 
 
 def _notes_on_silence(table: CsvTable, silent: dict[int, str]) -> list[str]:
-    """Sentences on rows that say nothing."""
+    """Returns sentences on rows that say nothing."""
     by_reason: dict[str, list[int]] = {}
     for row, reason in sorted(silent.items()):
         by_reason.setdefault(reason, []).append(row)
@@ -290,7 +290,7 @@ def _lines(table: CsvTable, rows: list[int]) -> str:
 
 
 def _read_counts(table: CsvTable, column: str) -> list[int]:
-    """How often each answer was given; once where a cell is empty."""
+    """Returns how often each answer was given; once where a cell is empty."""
     cells = table.texts(column, may_be_empty=True)
     numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
     share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
@@ -312,7 +312,7 @@ def _read_counts(table: CsvTable, column: str) -> list[int]:
 
 
 def _read_home(table: CsvTable, column: str, answers: Answers) -> list[str | None]:
-    """Who of each answer was at home; None on neutral ground."""
+    """Returns who of each answer was at home; None on neutral ground."""
     cells = table.texts(column, may_be_empty=True)
     faults, home = [], []
     for row, a, b in zip(answers.row, answers.winner, answers.loser, strict=True):
@@ -332,7 +332,7 @@ _NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
 
 
 def _read_preflib(path: Path, named: NamedColumns, home: str | None) -> AnswerFile:
-    """Orders of numbered alternatives, ``count: 3,{1,2},4``, of a file of PrefLib's.
+    """Reads orders of numbered alternatives, ``count: 3,{1,2},4``, as PrefLib's.
 
     The names are in the comments above. Alternatives that an order lacks are not
     compared (https://preflib.github.io/PrefLib-Jekyll/format).
@@ -382,7 +382,7 @@ def _older_header(lines: list[str]) -> int:
 
 
 def _order_of(line: str, names: dict[str, str]) -> tuple[int, list[list[str]]]:
-    """How often an order was given, and its places."""
+    """Returns how often an order was given, and its places."""
     count, mark, order = line.partition(":")
     if not mark or not re.fullmatch(r"\s*[1-9]\d*\s*", count):
         raise ValueError(f"{line!r} does not begin with how often the order was given")

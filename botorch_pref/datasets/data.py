@@ -97,7 +97,7 @@ class ComparisonData:
         return self.datapoints[self.comparisons[:, 1]]
 
     def subset(self, rows: Tensor) -> ComparisonData:
-        """The comparisons of some rows (indices or a mask), over their items alone."""
+        """Takes comparisons of rows, by indices or a mask, over their items alone."""
         items, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
         tie = None if self.tie is None else self.tie[rows]
@@ -163,7 +163,7 @@ class FeedbackData(Generic[Kind]):
         return self.feedback.num_rows
 
     def subset(self, rows: Tensor) -> FeedbackData[Kind]:
-        """The answers of some rows (indices or a mask), over their items alone."""
+        """Takes answers of rows, by indices or a mask, over their items alone."""
         chosen = self.feedback.take(rows)
         indices = [getattr(chosen, name).flatten() for name in chosen.index_fields]
         items = torch.cat(indices).unique()
@@ -181,7 +181,7 @@ def pairs_and_ties(
     counts: Tensor | None = None,
     covariates: Tensor | None = None,
 ) -> Comparisons:
-    """Comparisons of `m x 2` pairs, winner first, of which some are ties.
+    """Returns comparisons of `m x 2` pairs, winner first, of which some are ties.
 
     Each was given as often as its count says, or once. Covariates are `m x p`.
     """
@@ -199,7 +199,7 @@ def pairs_and_ties(
 
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
-    """The `n x d` distinct items of `... x d` features, and `...` indices into them."""
+    """Finds `n x d` distinct items of `... x d` features, and `...` indices of them."""
     flat = features.reshape(-1, features.shape[-1])
     datapoints, inverse = torch.unique(flat, dim=0, return_inverse=True)
     return datapoints, inverse.reshape(features.shape[:-1])
@@ -208,7 +208,7 @@ def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
 def assign_folds(
     data: ComparisonData | FeedbackData[Any], num_folds: int, generator: Generator
 ) -> Tensor:
-    """The fold of each answer, `m` numbers from 0, of folds of about equal size.
+    """Gives the fold of each answer, `m` numbers from 0, of folds of about equal size.
 
     Where raters are known, all answers of one rater fall in one fold. A rater's answers
     resemble each other, so that folds by answer would test on people already met; these

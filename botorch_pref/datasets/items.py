@@ -60,7 +60,7 @@ class ItemTable:
 
     @classmethod
     def from_frame(cls, items: DataFrame) -> ItemTable:
-        """Items of a pandas table, with its index for ids.
+        """Returns items of a pandas table, with its index for ids.
 
         Numbers are scaled from 0 to 1 over the items; true and false are 1 and 0;
         ordered categories are scaled by their places; texts and other categories are
@@ -105,7 +105,7 @@ class ItemTable:
 
     @classmethod
     def from_answers(cls, answers: DataFrame) -> ItemTable:
-        """Items that answers name, in the order of their texts, known by ids alone.
+        """Lists items that answers name, in the order of their texts, by ids alone.
 
         Args:
             answers: With the ids ``winner`` and ``loser``.
@@ -133,7 +133,7 @@ class ItemTable:
         return bool(self.feature_names) and not self.is_ids
 
     def with_ids(self) -> ItemTable:
-        """The items with their ids, one-hot, behind their features.
+        """Returns the items with their ids, one-hot, behind their features.
 
         A kernel of features plus a linear one of the last ``n`` columns, which is the
         identity, gives each item something of its own beside what its features say:
@@ -145,7 +145,7 @@ class ItemTable:
         return ItemTable(self.names, points, features)
 
     def places(self, names: Sequence[Hashable]) -> Tensor:
-        """Rows of items in `points`, by their ids.
+        """Returns rows of items in `points`, by their ids.
 
         Raises:
             FeedbackError: There is no such item.
@@ -170,7 +170,7 @@ class ItemTable:
         )
 
     def comparisons(self, answers: DataFrame) -> Comparisons:
-        """Answers about `points`, whoever gave them.
+        """Returns answers about `points`, whoever gave them.
 
         Args:
             answers: A row each answer, with the ids ``winner`` and ``loser``. Where
@@ -189,7 +189,7 @@ class ItemTable:
         return _comparisons(self._compared(answers), answers)
 
     def _compared(self, answers: DataFrame) -> Tensor:
-        """Rows of the two items of each answer, the winner first."""
+        """Returns rows of the two items of each answer, the winner first."""
         item_names = set(self.names)
         for column in (WINNER, LOSER):
             names = _column(answers, column)
@@ -212,7 +212,7 @@ class ItemTable:
     def comparisons_by_rater(
         self, answers: DataFrame
     ) -> tuple[Tensor, Comparisons, tuple[Hashable, ...]]:
-        """Answers about items as raters see them, for `rater_covar_module`.
+        """Returns answers about items as raters see them, for `rater_covar_module`.
 
         The answers, see `comparisons`, have the names ``rater`` too.
 
@@ -228,7 +228,7 @@ class ItemTable:
     def _of_raters(
         self, pairs: Tensor, answers: DataFrame
     ) -> tuple[Tensor, Tensor, tuple[Hashable, ...]]:
-        """Points of items and raters, pairs of them, and the names of the raters."""
+        """Makes points of items and raters, pairs of them, and the names of raters."""
         raters = _column(answers, RATER).tolist()
         names = tuple(sorted(set(raters), key=str))
         number = {name: i for i, name in enumerate(names)}
@@ -241,7 +241,7 @@ class ItemTable:
     def feedback(
         self, answers: DataFrame
     ) -> tuple[Tensor, tuple[Feedback, ...], tuple[Hashable, ...]]:
-        """Duels and choices about items, as raters see them where answers name them.
+        """Makes duels and choices about items, as raters see them where they are named.
 
         Rows of ``answers`` with the same ``choice`` are one choice of their ``winner``
         from it and their losers; those without any are duels, see `comparisons`.
@@ -272,7 +272,7 @@ class ItemTable:
         return points, tuple(blocks), raters
 
     def answers(self, comparisons: Comparisons) -> DataFrame:
-        """Table of answers about `points`, as `comparisons` reads it.
+        """Returns the table of answers about `points`, as `comparisons` reads it.
 
         Args:
             comparisons: Without batch dimensions; the ties come last. An answer with a
@@ -294,12 +294,12 @@ class ItemTable:
 
 
 def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
-    """Answers about `m x 2` pairs of points, winners first."""
+    """Returns answers about `m x 2` pairs of points, winners first."""
     return pairs_and_ties(pairs, _ties(answers), _counts(answers), _at_home(answers))
 
 
 def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
-    """Choices whose rows are pairs of the winner and one loser; equal ones merged."""
+    """Merges rows, pairs of the winner and one loser, into choices."""
     from pandas import factorize
 
     if HOME in answers.columns and answers[HOME].notna().any():
@@ -350,12 +350,12 @@ def answer_totals(answers: DataFrame, number: Series[Any]) -> Series[float]:
 
 
 def trimmed(name: Any) -> Any:
-    """A name without white space around it, which nobody sees."""
+    """Returns a name without white space around it, which nobody sees."""
     return name.strip() if isinstance(name, str) else name
 
 
 def tidy_answers(answers: DataFrame) -> DataFrame:
-    """A table of answers as files are read.
+    """Returns a table of answers as files are read.
 
     Rows without any cell are left out, names lose white space around them, and a count
     that is missing is 1. A column of whole numbers with gaps is one of fractions.
@@ -392,7 +392,7 @@ def _column(answers: DataFrame, name: str) -> Series[Any]:
 
 
 def _ties(answers: DataFrame) -> Tensor:
-    """Truth of whether answers are ties, ``m``."""
+    """Returns the truth of whether answers are ties, ``m``."""
     if TIE not in answers.columns:
         return torch.zeros(len(answers), dtype=torch.bool)
     values = answers[TIE].tolist()
@@ -409,7 +409,7 @@ def _ties(answers: DataFrame) -> Tensor:
 
 
 def _counts(answers: DataFrame) -> Tensor | None:
-    """How often answers were given, ``m``; None where the table does not say."""
+    """Gives how often answers were given, ``m``; None where the table does not say."""
     if COUNT not in answers.columns:
         return None
     values = answers[COUNT].tolist()
@@ -423,7 +423,7 @@ def _counts(answers: DataFrame) -> Tensor | None:
 
 
 def _at_home(answers: DataFrame) -> Tensor | None:
-    """1 where the winner was at home and -1 where the loser was, ``m x 1``."""
+    """Returns 1 where the winner was at home and -1 where the loser was, ``m x 1``."""
     if HOME not in answers.columns:
         return None
     # One by one: pandas compares neither gaps of nullable columns nor categories.
@@ -441,7 +441,7 @@ def _at_home(answers: DataFrame) -> Tensor | None:
 
 
 def unread_index(columns: Iterable[Hashable]) -> str:
-    """A sentence on a column of ids that was read as a feature; empty without one.
+    """Says that a column of ids was read as a feature; empty without one.
 
     An index without a name is written as a column that has none.
     """
@@ -456,7 +456,7 @@ def unread_index(columns: Iterable[Hashable]) -> str:
 
 
 def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]]:
-    """One-hot features ``name=level`` of a column; none where all values are equal."""
+    """Makes one-hot features ``name=level``; none where all values are equal."""
     levels = sorted(set(values), key=str)
     if len(levels) == 1:
         return {}
@@ -470,7 +470,7 @@ def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]
 
 
 def _features(column: Series[Any]) -> dict[str, list[float]]:
-    """Features of a column, by name."""
+    """Returns features of a column, by name."""
     from pandas import CategoricalDtype
 
     name = str(column.name)
@@ -499,7 +499,7 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
 
 
 def as_read(name: Hashable) -> str:
-    """A name as it looks, without capitals and the coding of its letters.
+    """Returns a name as it looks, without capitals and the coding of its letters.
 
     A whole number loses its leading zeros and a decimal part of zeros: pandas writes 25
     as 25.0 where its column has gaps.
@@ -517,7 +517,7 @@ def as_read(name: Hashable) -> str:
 
 
 def names_alike(names: Iterable[Hashable]) -> list[list[Hashable]]:
-    """Groups of names that only look different, see `as_read`."""
+    """Returns groups of names that only look different, see `as_read`."""
     alike: dict[str, list[Hashable]] = {}
     for name in names:
         alike.setdefault(as_read(name), []).append(name)

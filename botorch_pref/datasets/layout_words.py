@@ -1,4 +1,4 @@
-"""What a layout of answers says, and the words of columns by which it is known."""
+"""Answers and readings of layouts, and the words of columns that tell layouts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from string import ascii_lowercase
 from botorch_pref.datasets.tables import CsvTable, decimal_point, number_of
 
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-"}
-"""What R, pandas, spreadsheets and databases write where nothing is."""
+"""Texts that R, pandas, spreadsheets and databases write where nothing is."""
 
 FIRST, SECOND, EQUAL, BOTH_BAD, SILENT = "first", "second", "tie", "both_bad", ""
-"""What an answer about two items says; SILENT is no answer."""
+"""Outcomes of an answer about two items; SILENT is no answer."""
 
 EQUAL_WORDS = {"tie", "tied", "draw", "drawn", "equal", "same", "0.5"}
 EQUAL_WORDS |= {"no preference", "no difference"}
@@ -175,7 +175,7 @@ class Ratings:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is read.
+    """A way to read a table.
 
     Attributes:
         description: In words, after "read as".
@@ -195,7 +195,7 @@ EMPTY = "without an item or a winner"
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Words of the name of a column: ``model_a``, ``ModelA`` and ``Model A`` alike."""
+    """Lists the words of a column's name: ``model_a``, ``ModelA`` and so on alike."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
     return tuple(re.findall(r"[^\W\d_]+|\d+", parted.lower()))
 
@@ -228,7 +228,7 @@ def option_columns(header: Sequence[str]) -> list[str]:
 
 
 def columns_with(header: Iterable[str], words: Sequence[str]) -> Iterator[str]:
-    """Columns with one of some words in their names, the first word first."""
+    """Returns columns with one of some words in their names, the first word first."""
     header = [name for name in header if name]
     bare = {name: words_of(name) for name in header}
     for word in words:
@@ -240,7 +240,7 @@ def columns_with(header: Iterable[str], words: Sequence[str]) -> Iterator[str]:
 def side_columns(
     header: Sequence[str], sides: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, ...], str, str, tuple[str, str]]]:
-    """Two columns whose names differ by a side: other words, both, and the sides."""
+    """Finds pairs of columns that differ by a side: other words, both, and sides."""
     bare = {words_of(name): name for name in reversed(header) if name}
     for name in header:
         parts = words_of(name)
@@ -254,7 +254,7 @@ def side_columns(
 def item_columns(
     table: CsvTable, sides: Sequence[tuple[str, str]]
 ) -> tuple[str, str, tuple[str, str]] | None:
-    """The two columns that name items, and the words by which they differ."""
+    """Returns the two columns that name items, and the words by which they differ."""
     candidates = []
     for words, first, second, side in side_columns(table.header, sides):
         if {*words} <= {*ITEM_WORDS}:
@@ -279,7 +279,7 @@ def _number(table: CsvTable, cell: str) -> float | None:
 
 
 def numbers_of(table: CsvTable, column: str) -> list[float | None]:
-    """A column of numbers, None where nothing is; other texts are refused."""
+    """Returns a column of numbers, None where nothing is; other texts are refused."""
     cells = cells_of(table, column)
     numbers = [None if is_missing(c) else _number(table, c) for c in cells]
     table.refuse(
@@ -294,7 +294,7 @@ def numbers_of(table: CsvTable, column: str) -> list[float | None]:
 
 
 def are_numbers(table: CsvTable, column: str) -> bool:
-    """Whether a column has nothing but numbers and gaps, and some number."""
+    """Tells whether a column has nothing but numbers and gaps, and some number."""
     cells = [cell for cell in cells_of(table, column) if not is_missing(cell)]
     return bool(cells) and all(_number(table, cell) is not None for cell in cells)
 

@@ -214,7 +214,7 @@ def load_sushi(
 
 
 def _read_sushi(path: Path) -> tuple[list[str], Tensor]:
-    """Names and features of the items."""
+    """Returns names and features of the items."""
     rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
     for line, row in enumerate(rows, 1):
         numbers = [number_of(cell) for cell in row[5:]]

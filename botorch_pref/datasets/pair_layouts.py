@@ -51,7 +51,7 @@ class _Pair:
     side: tuple[str, str] = FIRST, SECOND
 
     def names(self, place: int) -> set[str]:
-        """What a cell may call one of the two: its column, or its side."""
+        """Returns what a cell may call one of the two: its column, or its side."""
         column, word = (self.first, self.second)[place], self.side[place]
         names = {column.casefold(), word, " ".join(words_of(column))}
         if self.side[0] == "home":
@@ -60,7 +60,7 @@ class _Pair:
 
 
 def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """A column of winners and one of losers, and perhaps one of ties."""
+    """Returns a column of winners and one of losers, and perhaps one of ties."""
     if named.first or named.second or named.winner or named.order:
         return None
     columns = item_columns(table, DECIDED)
@@ -85,7 +85,7 @@ def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Two columns of items, and what says which of them won."""
+    """Returns two columns of items, and what says which of them won."""
     if named.order or (named.first and not named.second and not named.winner):
         return None
     pair = _pair(table, named)
@@ -157,12 +157,12 @@ def _pair(table: CsvTable, named: NamedColumns) -> _Pair | None:
 
 
 Outcomes = list[list[tuple[str, int]]]
-"""What each row says of its two items, and how often."""
+"""Outcomes of the two items of each row, and how often."""
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What says who won: in words, its columns, and the outcomes of a table.
+    """A statement of who won: in words, its columns, and the outcomes of a table.
 
     Without a cell in one of the columns, a row says nothing if ``needs_all``. Rows may
     be ``silent`` for another reason.
@@ -180,7 +180,7 @@ def _once(outcomes: Iterable[str]) -> Outcomes:
 
 
 def _one_hot(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
-    """Truths in a column for each outcome, such as ``winner_model_a, winner_tie``."""
+    """Finds a column of truths for each outcome, such as ``winner_model_a``."""
     by_words = {words_of(n): n for n in table.header if n}
     for word in ("winner", "win", "won", "is"):
         columns = [
@@ -216,7 +216,7 @@ def _are_truths(table: CsvTable, column: str) -> bool:
 
 
 def _win_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
-    """How often either won, in a column each, such as ``home.wins, away.wins``."""
+    """Finds columns of how often either won, such as ``home.wins, away.wins``."""
     if named.winner:
         return None
     for words, first, second, _ in side_columns(table.header, (pair.side,)):
@@ -239,7 +239,7 @@ def _win_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome |
 def _winner_column(
     table: CsvTable, named: NamedColumns, pair: _Pair
 ) -> _Outcome | None:
-    """A column that names the winner, its side, or a number for it."""
+    """Returns a column that names the winner, its side, or a number for it."""
     columns = (
         [named.winner] if named.winner else columns_with(table.header, OUTCOME_WORDS)
     )
@@ -311,7 +311,7 @@ def _likeliest(
 def _winner_cells(
     table: CsvTable, column: str, pair: _Pair
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Cells that say who won, and the items of each."""
+    """Returns cells that say who won, and the items of each."""
     sides = zip(cells_of(table, pair.first), cells_of(table, pair.second), strict=True)
     return cells_of(table, column), [*sides]
 
@@ -323,7 +323,7 @@ Code = Callable[[str, str, str], "str | None"]
 
 
 def _codes(column: str, pair: _Pair, cells: set[str]) -> list[tuple[str, Code]]:
-    """Ways to say who won, each with words for it."""
+    """Returns ways to say who won, each with words for it."""
 
     def by(meanings: dict[str, str]) -> Code:
         def outcome(cell: str, first: str, second: str) -> str | None:
@@ -360,13 +360,13 @@ def _codes(column: str, pair: _Pair, cells: set[str]) -> list[tuple[str, Code]]:
 
 
 _WON, _LOST = ("win", "won", "victory", "w"), ("loss", "lost", "lose", "defeat", "l")
-"""What a result of one of the two is called."""
+"""Words for a result of one of the two."""
 
 _OTHER = {FIRST: SECOND, SECOND: FIRST}
 
 
 def _subject_of_truths(column: str, pair: _Pair) -> str | None:
-    """Which of the two a column of truths is about, as ``is_A_selected``."""
+    """Returns which of the two a column of truths is about, as ``is_A_selected``."""
     words = {*words_of(column)}
     for ordinal, side in zip((FIRST, SECOND), pair.side, strict=True):
         if words & {side, ordinal}:
@@ -375,7 +375,7 @@ def _subject_of_truths(column: str, pair: _Pair) -> str | None:
 
 
 def _numbers_for(column: str, pair: _Pair) -> list[tuple[str, dict[float, str]]]:
-    """What numbers of a column may mean; 0 and 1 alone could be either way round."""
+    """Lists meanings of a column's numbers; 0 and 1 alone could be either way round."""
     truths = []
     if (side := _subject_of_truths(column, pair)) is not None:
         meanings = {1.0: side, 0.0: _OTHER[side]}
@@ -419,7 +419,7 @@ def _no_outcome(cell: str, pair: _Pair) -> str:
 
 
 def _scores(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
-    """The scores of both, in two columns or in one such as 2-1."""
+    """Returns the scores of both, in two columns or in one such as 2-1."""
     for words, first, second, _ in side_columns(table.header, (pair.side,)):
         if {*words} & {*SCORE_WORDS} and are_numbers(table, first):
             columns = (first, second)
@@ -470,7 +470,7 @@ def _of_scores(first: float | None, second: float | None) -> str:
 
 
 def _row_counts(table: CsvTable, named: NamedColumns, pair: _Pair) -> _Outcome | None:
-    """A melted matrix: how often the first beat the second, in both orders."""
+    """Returns a melted matrix: how often the first beat the second, in both orders."""
     if named.winner or not (columns := [*columns_with(table.header, COUNT_WORDS)]):
         return None
     column = named.count or columns[0]

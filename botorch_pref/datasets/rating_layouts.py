@@ -36,7 +36,7 @@ ABOUT_RATERS = {"age", "year", "time", "date", "id", "index", "no", "nr", "zip",
 
 
 def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """A row for each rating of an item, by somebody or nobody who is named."""
+    """Returns a row for each rating of an item, by somebody or nobody who is named."""
     is_about_pairs = item_columns(table, (*SIDES, *DECIDED)) and not named.rating
     if named.winner or named.second or named.order or is_about_pairs:
         return None
@@ -75,7 +75,7 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """A row for each rater and a column for each item, or the other way round."""
+    """Gives a row for each rater and a column for each item, or the other way round."""
     if named != NamedColumns(rater=named.rater, first=named.first):
         return None
     labels = [n for n in table.header if n and not are_numbers(table, n)]
@@ -111,7 +111,7 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
 def _sessions(
     table: CsvTable, named: NamedColumns, used: Sequence[str]
 ) -> tuple[str, ...]:
-    """Columns that part ratings which share a rater's habits."""
+    """Returns columns that part ratings which share a rater's habits."""
     if named.rater:
         return (named.rater,)
     columns = columns_with(table.header, SESSION_WORDS)
@@ -124,13 +124,13 @@ def _are_distinct(table: CsvTable, column: str) -> bool:
 
 
 def _rates(table: CsvTable, column: str) -> bool:
-    """Whether a column has numbers, and its name none of those of raters' data."""
+    """Tells whether a column has numbers, and a name that raters' data do not have."""
     words = {*words_of(column)}
     is_about_rater = words & (ABOUT_RATERS | {*SESSION_WORDS})
     return not is_about_rater and are_numbers(table, column)
 
 
 def _share_a_scale(table: CsvTable, columns: Sequence[str]) -> bool:
-    """Whether columns have ratings of at most a hundred, as scales of people do."""
+    """Tells whether columns have ratings of at most 100, as scales of people do."""
     cells = (value for name in columns for value in numbers_of(table, name))
     return all(value is None or abs(value) <= MOST_RATED for value in cells)

@@ -35,7 +35,7 @@ from botorch_pref.datasets.tables import CsvTable, Fault, TableFaults, number_of
 
 
 def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Sets of items with the best and the worst of each."""
+    """Returns sets of items with the best and the worst of each."""
     best, worst = (
         next(
             (
@@ -97,7 +97,7 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Sets of three or more items in a column each, and the one that was chosen."""
+    """Finds columns of three or more items, and of the one that was chosen."""
     options = option_columns(table.header)
     if not options or named.first or named.second or named.order or not table.rows:
         return None
@@ -166,7 +166,7 @@ def _mentions(
 
 
 def _at_place(cell: str, items: Sequence[str]) -> str:
-    """The item at a place, 1 or A for the first; empty if there is none."""
+    """Returns the item at a place, 1 or A for the first; empty if there is none."""
     number = number_of(cell)
     if number is None and re.fullmatch("[A-Za-z]", cell):
         number = ord(cell.upper()) - ord("A") + 1
@@ -182,7 +182,7 @@ def _are_places(
     may_be_rest: bool = False,
     lettered: bool = False,
 ) -> bool:
-    """Whether cells say places of items, not names.
+    """Tells whether cells say places of items, not names.
 
     Args:
         table: The rows.
@@ -244,14 +244,14 @@ def _check_items(table: CsvTable, cells: Sequence[_Mention], *, by_place: bool) 
 
 
 def _kind(cell: str) -> str:
-    """Whether a cell is a number, a letter or a word."""
+    """Tells whether a cell is a number, a letter or a word."""
     if number_of(cell) is not None:
         return "number"
     return "letter" if re.fullmatch("[A-Za-z]", cell) else "word"
 
 
 def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """A row for each item of a session, with its rank there."""
+    """Returns a row for each item of a session, with its rank there."""
     order = named.order or next(columns_with(table.header, RANK_WORDS), None)
     item = named.first or next(
         (
@@ -309,7 +309,7 @@ def _check_named_once(
 
 
 def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Rankings in a row each: items in the order of columns, or ranks of items."""
+    """Finds rankings in a row each: items in order of columns, or ranks of items."""
     places = _place_columns(table.header)
     if len(places) >= 3 and not all(are_numbers(table, column) for column in places):
         return _items_in_order(table, places)
@@ -335,7 +335,7 @@ def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def _are_ranks(numbers: Sequence[float]) -> bool:
-    """Whether numbers are the places from 1 on, each once."""
+    """Tells whether numbers are the places from 1 on, each once."""
     return sorted(numbers) == [float(i) for i in range(1, len(numbers) + 1)]
 
 
@@ -344,7 +344,7 @@ _MOST_COLUMNS = 200
 
 
 def _items_in_order(table: CsvTable, places: Sequence[str]) -> Reading:
-    """Rankings whose items are in the order of columns, the best first."""
+    """Returns rankings whose items are in the order of columns, the best first."""
 
     def read(table: CsvTable) -> Answers:
         answers, columns = Answers(), [cells_of(table, column) for column in places]
@@ -366,7 +366,7 @@ def _items_in_order(table: CsvTable, places: Sequence[str]) -> Reading:
 
 
 def _place_columns(header: Sequence[str]) -> list[str]:
-    """Columns of the first, the second and so on."""
+    """Returns columns of the first, the second and so on."""
     for pattern in (
         r"(?:rank|place|choice|position|pos|preference) ?(\d+)",
         r"(\d+) ?(?:st|nd|rd|th)(?: choice| place)?",
@@ -407,7 +407,7 @@ def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """A column for each pair of items, such as ``A:B``, with 1, 0 or -1 in each row."""
+    """Finds a column for each pair of items, such as ``A:B``, of 1, 0 or -1."""
     for mark in (":", " vs ", "_vs_", ".", ">", "-", "_"):
         parts = {n: n.split(mark) for n in table.header if n.count(mark) == 1}
         pairs = {n: (a.strip(), b.strip()) for n, (a, b) in parts.items()}

