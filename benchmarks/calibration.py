@@ -44,6 +44,7 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from torch import Generator, Tensor
 
+from benchmarks.prior_utility import draw_person
 from benchmarks.report import print_table, start
 from benchmarks.statements import (
     LEVEL,
@@ -59,8 +60,8 @@ from botorch_pref import (
     Comparisons,
     DuelKernel,
     EPPreferenceGP,
-    LapsingProbitLikelihood,
     PreferenceMarginalLogLikelihood,
+    default_model,
     incumbent,
 )
 from botorch_pref.evaluation import (
@@ -87,48 +88,34 @@ from botorch_pref.simulation.judges import (
 from botorch_pref.simulation.problems import Problem, make_problem
 from botorch_pref.simulation.tasks import TASK_NAMES
 
-Fit = Callable[[Tensor, Tensor], Any]
-"""Fits a model to `n x d` points and `m x 2` duels, winner first."""
+Fit = Callable[[Problem, Tensor, Tensor], Any]
+"""Fits a model to `n x d` points and `m x 2` duels of a problem, winner first."""
 
 
-def fit_duel_kernel(points: Tensor, duels: Tensor) -> EPPreferenceGP:
-    """Fits what experiments ask by.
+def fit_default(problem: Problem, points: Tensor, duels: Tensor) -> Any:
+    """Fits what the library recommends.
 
     Args:
+        problem: Whose designs were compared.
         points: `n x d`.
         duels: `m x 2`, winner first.
     """
-    model = EPPreferenceGP(
-        points,
-        duels,
-        covar_module=DuelKernel(points.shape[-1]),
-        likelihood=LapsingProbitLikelihood.default_for(None),
-    )
-    return fitted(model)
+    return default_model(points, duels, categorical=problem.categorical)
 
 
-def fitted(model: Any) -> Any:
-    """A model with hyper-parameters of the largest evidence, for prediction.
-
-    Args:
-        model: Of answers.
-    """
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    return model.eval()
-
-
-def fit_average(points: Tensor, duels: Tensor) -> AveragedUtility:
+def fit_average(problem: Problem, points: Tensor, duels: Tensor) -> AveragedUtility:
     """Fits the same, averaged over plausible hyper-parameters.
 
     Args:
+        problem: Whose designs were compared.
         points: `n x d`.
         duels: `m x 2`, winner first.
     """
-    model = fit_duel_kernel(points, duels)
+    model = fit_default(problem, points, duels)
     return AveragedUtility(model, plausible_models(model))
 
 
-MODELS: dict[str, Fit] = {"duel": fit_duel_kernel, "average": fit_average}
+MODELS: dict[str, Fit] = {"default": fit_default, "average": fit_average}
 ERRORS = {"steady": 0.02, "errs": 0.1, "errs much": 0.25}
 """Noise deviation of a judge per option, as a share of the range of the utility."""
 LAPSES = 0.05
@@ -189,7 +176,7 @@ def play(
         pair = person.designs(2)
         if number > NUM_RANDOM:
             if number <= 2 * NUM_RANDOM or number % 5 == 0:
-                model = ask(points, duels)
+                model = ask(person.problem, points, duels)
             pair = best_pair(person, model)
         order = person.answers(pair)
         points, place = distinct(torch.cat([points, pair]))
@@ -309,7 +296,9 @@ def effects(person: Person, model: Any, best: Tensor, unit: float) -> Iterator[T
             for name in ("number", "expected", "held")
         ]
         yield Tally(f"effect ({kind})", int(sums[0]), *sums[1:])
-    dead, live = (torch.tensor(names[kind]) for kind in ("dead", "live"))
+    dead, live = (
+        torch.tensor(names[kind], dtype=torch.bool) for kind in ("dead", "live")
+    )
     yield chances_hold("called dead", torch.full((len(dead),), LEVEL), ~dead)
     yield chances_hold("named", live.double(), live)
 
@@ -423,7 +412,8 @@ def panel(person: Person, answers: int) -> Iterator[Tally]:
         torch.stack(pairs) + 15 * rater,
         covar_module=rater_covar_module(problem.dim, noisy_raters=raters),
     )
-    fitted(model)
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    model.eval()
     agreement = rater_agreement(model, items, raters)
     tastes = torch.stack([judge.utility(items) for judge in judges.raters])
     correlation = torch.corrcoef(tastes)
@@ -461,11 +451,33 @@ def positions(person: Person, answers: int) -> Iterator[Tally]:
         feedback=[Comparisons(pairs, covariates=first)],
         covar_module=DuelKernel(person.problem.dim),
     )
-    _, lower, upper = (
-        torch.tensor([x]) for x in position_bias(fitted(model), LEVEL)[1]
-    )
+    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
+    model.eval()
+    _, lower, upper = (torch.tensor([x]) for x in position_bias(model, LEVEL)[1])
     truth = torch.special.ndtr(torch.tensor([advantage / person.deviation / 2**0.5]))
     yield intervals_hold("position bias", lower, upper, truth)
+
+
+PRIOR, PRIOR_DIM = "prior", 4
+"""The task of people whose utility and noise are draws of the prior, and its inputs."""
+
+
+def make_person(task: str, errors: str, seed: int) -> Person:
+    """Makes a person of a task.
+
+    Args:
+        task: Her utility.
+        errors: How much she errs, of `ERRORS`; the prior says it of its own people.
+        seed: Of her errors and of random designs.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if task == PRIOR:
+        problem, deviation = draw_person(PRIOR_DIM, seed)
+        return Person(problem, deviation, generator)
+    problem = make_problem(task)
+    assert problem.worst is not None
+    deviation = ERRORS[errors] * (problem.best - problem.worst)
+    return Person(problem, deviation, generator)
 
 
 def rows_of(
@@ -487,10 +499,8 @@ def rows_of(
         tell: The models of what is stated, each of the same answers.
         checkpoints: Numbers of answers.
     """
-    problem = make_problem(task)
-    assert problem.worst is not None
-    deviation = ERRORS[errors] * (problem.best - problem.worst)
-    person = Person(problem, deviation, torch.Generator().manual_seed(seed))
+    person = make_person(task, errors, seed)
+    problem = person.problem
     known = {"task": task, "errors": errors, "seed": seed, "ask": ask}
     tables = []
     if ask in RANDOM_QUESTIONS:
@@ -504,7 +514,7 @@ def rows_of(
         state = person.generator.get_state()
         for name in tell:
             person.generator.set_state(state)
-            tallies = statements(person, MODELS[name](points, pairs))
+            tallies = statements(person, MODELS[name](problem, points, pairs))
             row = {**known, "tell": name, "answers": answers}
             tables.append(table_of_tallies(tallies, **row))
     return pd.concat(tables)
@@ -516,12 +526,13 @@ RANDOM_QUESTIONS = {"panel": panel, "position": positions}
 def main() -> None:
     """Plays persons, adds their rows to a record, and prints how often what holds."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--task", action="append", choices=TASK_NAMES)
+    parser.add_argument("--task", action="append", choices=[*TASK_NAMES, PRIOR])
     parser.add_argument("--errors", action="append", choices=ERRORS)
     parser.add_argument("--persons", type=int, default=8)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--answers", type=int, action="append")
-    parser.add_argument("--ask", default="duel", choices=[*MODELS, *RANDOM_QUESTIONS])
+    ask = [*MODELS, *RANDOM_QUESTIONS]
+    parser.add_argument("--ask", default="default", choices=ask)
     parser.add_argument("--tell", action="append", choices=MODELS)
     parser.add_argument("--record", type=Path, help="a table to add the tallies to")
     parser.add_argument("--read", type=Path, help="a table of tallies to print")
@@ -534,7 +545,7 @@ def main() -> None:
         return
     seeds = range(options.first_seed, options.first_seed + options.persons)
     persons = product(options.task or TASK_NAMES, options.errors or ["errs"], seeds)
-    more = options.ask, options.tell or ["duel"], options.answers or CHECKPOINTS
+    more = options.ask, options.tell or [*MODELS], options.answers or CHECKPOINTS
     tables = []
     for person in persons:
         begin = time.process_time()

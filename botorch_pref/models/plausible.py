@@ -38,9 +38,10 @@ _PROPOSALS = 3
 _STEP = 1e-2
 """Of differences of gradients, in free numbers, mostly logarithms in prior spreads."""
 
-_FLATTEST = 0.2
-"""Least curvature of the Gaussian: priors have about 1, and what differences say below
-that is rounding, or a density with another shape, which the weights mend."""
+_FLATTEST = 0.02
+"""Least curvature of the Gaussian: priors have about 1, or less of relevances that move
+together; what differences say below that is rounding, or a density with another shape,
+which the weights mend."""
 
 
 def plausible_models(
@@ -77,12 +78,15 @@ def plausible_models(
         learned.get_parameter(name).requires_grad_(False)
     density = HyperparameterDensity(learned)
     start = density.start.detach()
-    curvature, directions = torch.linalg.eigh(-_hessian(density, start))
+    gradient, hessian = _derivatives(density, start)
+    curvature, directions = torch.linalg.eigh(-hessian)
     deviations = curvature.clamp_min(_FLATTEST).rsqrt()
+    # The fitted values have the largest density of themselves, not of their logarithms.
+    centre = start + directions @ (deviations.square() * (directions.mT @ gradient))
     generator = torch.Generator().manual_seed(seed)
     shape = _PROPOSALS * count, len(start)
     z = torch.randn(shape, generator=generator, dtype=torch.float64).to(start)
-    vectors = start + (z * deviations) @ directions.mT
+    vectors = centre + (z * deviations) @ directions.mT
     heights = torch.stack([density.evaluate(vector)[0] for vector in vectors])
     weights = (heights + 0.5 * z.square().sum(-1)).softmax(0)
     chosen = _systematic(weights, count, generator)
@@ -213,13 +217,15 @@ def _evidence(model: PreferenceGP, likelihood: Any) -> Callable[[float], float]:
     return evidence
 
 
-def _hessian(density: HyperparameterDensity, vector: Tensor) -> Tensor:
-    """Differences of exact gradients, ``p x p``."""
-    _, gradient = density.evaluate(vector)
+def _derivatives(
+    density: HyperparameterDensity, vector: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradient, ``p``, and differences of exact gradients, ``p x p``."""
+    gradient = density.evaluate(vector)[1]
     steps = _STEP * torch.eye(len(vector)).to(vector)
     gradients = [density.evaluate(vector + step)[1] for step in steps]
     hessian = (torch.stack(gradients) - gradient) / _STEP
-    return 0.5 * (hessian + hessian.mT)
+    return gradient, 0.5 * (hessian + hessian.mT)
 
 
 def _systematic(weights: Tensor, count: int, generator: Generator) -> list[int]:
