@@ -199,16 +199,10 @@ def _rival_sentence(options: DataFrame, best: str) -> str:
     rival = chances.idxmax()
     if not chances[rival] > chances[best]:
         return ""
-    beside = "though its expected utility is lower"
-    averaged = options["difference"]
-    if averaged[rival] > averaged[best]:
-        beside = (
-            "and its utility is higher, averaged over explanations of the answers; "
-            f"{best} is the best under the fitted one"
-        )
     return (
         f"{rival} is the best of all with a larger probability than {best} "
-        f"({chances[rival]:g}, {chances[best]:g}), {beside}."
+        f"({chances[rival]:g}, {chances[best]:g}), though its expected utility is "
+        "lower."
     )
 
 

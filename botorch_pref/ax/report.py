@@ -1,30 +1,20 @@
-"""Recommendations, the report of an experiment, and scores of its predictions."""
+"""The report of an experiment, and scores of its predictions."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from ax.core.arm import Arm
-from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
 from ax.core.parameter import ChoiceParameter, ParameterType
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
-from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
-from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.analytic import PosteriorMean
-from botorch.acquisition.input_constructors import acqf_input_constructor
-from botorch.exceptions.errors import CandidateGenerationError
-from botorch.models.model import Model
 from botorch.utils.transforms import is_ensemble
 from gpytorch.kernels import ProductKernel
 from pandas import DataFrame
@@ -32,7 +22,7 @@ from pandas.api.types import is_integer
 from scipy.stats import binomtest
 from torch import Tensor
 
-from botorch_pref.ax.answer_kinds import OBJECTIVE, preferred
+from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answer_table import parameter_columns
 from botorch_pref.ax.findings import (
     LEVEL,
@@ -47,8 +37,8 @@ from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
+from botorch_pref.ax.recommendation import best_anywhere, best_shown, fitted_adapter
 from botorch_pref.ax.report_page import rater_sentences, report_html
-from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.constraints import equalities
 from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.ax.space.options import in_smallest_differences
@@ -69,102 +59,18 @@ from botorch_pref.evaluation.scores import (
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.models import (
     AgreementKernel,
-    AveragedUtility,
     DuelKernel,
     EPPreferenceGP,
     GroupUtility,
-    LaplacePreferenceGP,
     guessing_probability,
-    plausible_models,
     rater_covar_module,
 )
+from botorch_pref.models.plausible import MOST_ANSWERS
 from botorch_pref.models.training_data import FeedbackDataset
 from botorch_pref.posteriors.difference import central_interval
 
 Array = Any
 """An array of NumPy's."""
-
-
-class UtilityMean(PosteriorMean):
-    """BoTorch's posterior mean, of a utility, which is never weighted."""
-
-
-@acqf_input_constructor(UtilityMean)
-def _construct_inputs(model: Model) -> dict[str, Any]:
-    return {"model": model}
-
-
-def fitted_adapter(
-    projection: Projection,
-    acquisition_class: type[AcquisitionFunction] = UtilityMean,
-    rater: int | None = None,
-) -> PreferenceAdapter:
-    """Makes Ax's adapter with the model of all answers so far, fitted from scratch.
-
-    Its ``gen`` maximises the acquisition function, for the rater of this number or for
-    the mean of all.
-    """
-    log = projection.log
-    seed = question_choice.derived_seed(log.settings, len(log.questions))
-    spec = question_choice.model_spec(log.settings, acquisition_class, rater)
-    return _fitted(spec, projection.experiment(), seed)
-
-
-def _fitted(
-    spec: GeneratorSpec, experiment: Experiment, seed: int
-) -> PreferenceAdapter:
-    with with_rng_seed(seed):
-        spec.fit(experiment)
-    adapter = spec.fitted_adapter
-    assert isinstance(adapter, PreferenceAdapter)
-    return adapter
-
-
-def best_of_experiment(
-    experiment: Experiment, settings: Settings
-) -> tuple[Arm, float, float]:
-    """Finds the arm with the largest posterior mean, that mean, and its variance."""
-    seed = question_choice.derived_seed(settings, len(experiment.trials))
-    adapter = _fitted(
-        question_choice.model_spec(settings, UtilityMean), experiment, seed
-    )
-    means, variances = adapter.generator.predict(adapter.datapoints)
-    best = int(means.squeeze(-1).argmax())
-    return adapter.arms[best], float(means[best]), float(variances[best].squeeze())
-
-
-def best_shown(adapter: PreferenceAdapter) -> TParameterization:
-    """Finds the option shown so far with the largest posterior mean."""
-    means, _ = adapter.generator.predict(adapter.datapoints)
-    return dict(adapter.arms[int(means.squeeze(-1).argmax())].parameters)
-
-
-def predictions(
-    adapter: PreferenceAdapter, designs: list[TParameterization]
-) -> DataFrame:
-    """Predicts the mean and standard deviation of the utility of each design."""
-    mean, variance = adapter.generator.predict(adapter.points_of(designs))
-    return table_of({"mean": mean.squeeze(-1), "deviation": variance.flatten().sqrt()})
-
-
-def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
-    """Finds the point of the search space with the largest posterior mean.
-
-    Rounding can make it worse, or leave the constraints: then it is the best shown.
-    """
-    options: Any = {Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options}
-    candidates = [best_shown(adapter)]
-    # Ax rounds categories by NumPy's global generator, also where it only predicts.
-    with with_rng_seed(question_choice.derived_seed(log.settings, len(log.questions))):
-        with suppress(CandidateGenerationError):
-            run = adapter.gen(1, model_gen_options=options)
-            candidates += [dict(arm.parameters) for arm in run.arms]
-        feasible = [c for c in candidates if log.space.check_membership(c)]
-        features = [ObservationFeatures(parameters=c) for c in feasible]
-        means, _ = adapter.predict(features)
-    best = max(range(len(feasible)), key=means[OBJECTIVE].__getitem__)
-    # One-hot columns stand last, so that Ax's candidates are in another order.
-    return {name: feasible[best][name] for name in log.space.parameters}
 
 
 MEANINGS = {
@@ -311,33 +217,6 @@ class Report:
     _repr_markdown_ = to_markdown
 
 
-MOST_ANSWERS = 300
-"""The number of answers above which hyper-parameters are settled, not averaged over."""
-
-
-def averaged_utility(model: Any) -> tuple[Any, object]:
-    """Averages the model's utility over hyper-parameters that explain the answers.
-
-    Returns it with the number of explanations, or with the reason why there is one
-    only. Of many answers, and of models without such hyper-parameters, it is the
-    model's own utility.
-    """
-    shared = isinstance(model, GroupUtility)
-    source = model.rater_model if shared else model
-    if not isinstance(source, EPPreferenceGP | LaplacePreferenceGP):
-        return model, 1
-    answers = sum(int(block.answer_counts.sum()) for block in source.feedback)
-    if answers > MOST_ANSWERS:
-        return model, 1
-    try:
-        members: list[Any] = plausible_models(source)
-    except BotorchPrefError as error:
-        return model, f"1: {error}"
-    if shared:
-        members = [GroupUtility(member, model.raters) for member in members]
-    return AveragedUtility(model, members), len(members)
-
-
 def guesses(model: Any) -> dict[str, float]:
     """Makes the row of the summary on guesses, where duels look more like them."""
     source = model.rater_model if isinstance(model, GroupUtility) else model
@@ -376,15 +255,14 @@ def preference_report(projection: Projection) -> Report:
     except BotorchPrefError as error:
         rater_row = {"noise of raters": f"not known: {error}"}
     best_option, anywhere = best_shown(adapter), best_anywhere(log, adapter)
-    utility, explanations = averaged_utility(adapter.botorch_model)
-    designs = designs_of_experiment(log.space, adapter, utility)
+    designs = designs_of_experiment(log.space, adapter)
     values = {
         **_counts(log),
         "recommended of those shown": _design_text(log, best_option),
         "recommended of all": _design_text(log, anywhere),
         **_baseline_rows(log, designs, best_option),
-        **_progress(projection, adapter, anywhere, utility),
-        "explanations of the answers": explanations,
+        **_progress(projection, adapter, anywhere),
+        "explanations of the answers": adapter.explanations,
         **guesses(adapter.botorch_model),
         **_learned_rows(log, adapter),
         **rater_row,
@@ -396,7 +274,7 @@ def preference_report(projection: Projection) -> Report:
     # Little is left to gain by a utility that guesses do not tell.
     values["stop"] = values["stop"] and not look_like_guesses(values)
     parameters = [arm.parameters for arm in arms]
-    options = _options(log, adapter, arms, utility)
+    options = _options(log, adapter, arms)
     options["part"] = part.numpy()
     best, baseline = titles[parameters.index(best_option)], log.settings.baseline
     differences = _differences(designs, parameters, baseline or best_option)
@@ -473,7 +351,6 @@ def _progress(
     projection: Projection,
     adapter: PreferenceAdapter,
     anywhere: TParameterization,
-    utility: Any,
 ) -> dict[str, Any]:
     """Makes the rows of the summary on the gain that is left, and on stopping."""
     model, space = adapter.botorch_model, adapter.design_space()
@@ -486,7 +363,7 @@ def _progress(
         recommended=adapter.points_of([best_shown(adapter)]),
         shown=adapter.datapoints,
         bounds=space.bounds if everywhere else None,
-        plausible=[*getattr(utility, "members", ())],
+        plausible=[*getattr(adapter.utility, "members", ())],
     )
     searched = f"{len(candidates)} designs"
     if everywhere:
@@ -719,22 +596,19 @@ def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
     return tuple(dimensions)
 
 
-def designs_of_experiment(
-    space: SearchSpace, adapter: PreferenceAdapter, utility: Any = None
-) -> Designs:
+def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
     """Makes designs of the parameters that vary; Ax adds what is fixed and derived.
 
     Args:
         space: The search space.
         adapter: Ax's adapter with the model of all answers.
-        utility: The model that values designs; by default the adapter's.
     """
 
     def varied(design: TParameterization) -> TParameterization:
         return {name: design[name] for name in space.tunable_parameters}
 
     return Designs(
-        adapter.botorch_model if utility is None else utility,
+        adapter.utility,
         dimensions_of(space),
         varied(best_shown(adapter)),
         [varied(arm.parameters) for arm in adapter.arms],
@@ -768,12 +642,9 @@ def _effects(
     return DataFrame(rows, columns=["parameter", "value", "change", "lower", "upper"])
 
 
-def _options(
-    log: Log, adapter: PreferenceAdapter, arms: list[Arm], utility: Any
-) -> DataFrame:
+def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame:
     points = adapter.points_of(arm.parameters for arm in arms)
-    posterior: Any = adapter.botorch_model.posterior(points)
-    mean, lower, upper = central_interval(posterior, LEVEL)
+    mean, lower, upper = central_interval(adapter.utility.posterior(points), LEVEL)
     titles = [log.titles[arm.name] for arm in arms]
     columns = parameter_columns(log.space.parameters, OPTION_COLUMNS)
     table = DataFrame([arm.parameters for arm in arms], index=titles)
@@ -786,7 +657,7 @@ def _options(
     places = _representatives(apart, mean[:judged])
     best = torch.full_like(mean, math.nan)
     best[places] = 0.0
-    probability = progress.best_probability(utility, adapter.datapoints)
+    probability = progress.best_probability(adapter.utility, adapter.datapoints)
     best.index_add_(0, places, probability)
     copies = ["" if i == j else titles[j] for i, j in enumerate(places.tolist())]
     table = table.assign(**moments, best=best.numpy())

@@ -20,6 +20,7 @@ from botorch_pref.models.kernels import DuelKernel, RelevanceKernel
 from botorch_pref.models.plausible import (
     AveragedUtility,
     average_noise,
+    averaged_utility,
     guessing_probability,
     plausible_models,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "UtilityModel",
     "VariationalPreferenceGP",
     "average_noise",
+    "averaged_utility",
     "choice_probability",
     "engine_table",
     "guessing_probability",

@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 import torch
+from botorch.models.model import Model
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.priors import LogNormalPrior
@@ -22,11 +23,13 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Comparisons
 from botorch_pref.inference.engine import WarmStart
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
+from botorch_pref.models.engines import EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref.models.fully_bayesian import (
     HyperparameterDensity,
     parameters_without_prior,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.raters import GroupUtility
 from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_ranges import check_count
 from botorch_pref.posteriors.gaussian import Moments, check_point_pairs, contrast
@@ -44,6 +47,7 @@ together; what differences say below that is rounding, or a density with another
 which the weights mend."""
 
 
+@torch.enable_grad()
 def plausible_models(
     model: PreferenceGP, count: int = NUM_MODELS, seed: int = 0
 ) -> list[PreferenceGP]:
@@ -344,3 +348,33 @@ class AveragedUtility(DerivedModel):
 def _noise_deviation(model: Any) -> float:
     """Deviation of the noise with which one option is heard."""
     return float(model.likelihood.observation_variance.detach().sqrt())
+
+
+MOST_ANSWERS = 300
+"""The number of answers above which hyper-parameters are settled, not averaged over."""
+
+
+def averaged_utility(model: Model) -> tuple[Model, int | str]:
+    """Averages a model's utility over hyper-parameters that explain the answers.
+
+    Args:
+        model: Fitted; of raters it is averaged, too.
+
+    Returns:
+        The average with the number of its members, or the model itself with 1, or with
+        why there is 1 only: of more than `MOST_ANSWERS` answers, and of models without
+        such hyper-parameters.
+    """
+    source: Any = model.rater_model if isinstance(model, GroupUtility) else model
+    if not isinstance(source, EPPreferenceGP | LaplacePreferenceGP):
+        return model, 1
+    answers = sum(int(block.answer_counts.sum()) for block in source.feedback)
+    if answers > MOST_ANSWERS:
+        return model, 1
+    try:
+        members: list[Any] = plausible_models(source)
+    except BotorchPrefError as error:
+        return model, f"1: {error}"
+    if isinstance(model, GroupUtility):
+        members = [GroupUtility(member, model.raters) for member in members]
+    return AveragedUtility(model, members), len(members)

@@ -382,13 +382,12 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     from botorch_pref.ax import report
 
     adapter = experiment.fitted_adapter()
-    utility, _ = report.averaged_utility(adapter.botorch_model)
-    designs = report.designs_of_experiment(experiment.log.space, adapter, utility)
+    designs = report.designs_of_experiment(experiment.log.space, adapter)
     chosen_questions = [q for q in experiment.log.questions if q.standing is not None]
     options = [
         dict(option.parameters) for q in chosen_questions for option in q.options
     ]
-    mean, lower, upper = designs.intervals(options, level, report.best_shown(adapter))
+    mean, lower, upper = designs.intervals(options, level, designs.best)
     sizes = torch.tensor([len(question.options) for question in chosen_questions])
     x = [question.index + 1.0 for question in chosen_questions]
     numbers = torch.tensor(x).repeat_interleave(sizes)

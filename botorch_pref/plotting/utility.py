@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -374,11 +373,6 @@ def plot_effects(
             says.
     """
     designs, held, _ = designs_of(model, bounds, names, at)
-    if not isinstance(model, Model):
-        # As in the report.
-        from botorch_pref.ax.report import averaged_utility
-
-        designs = replace(designs, model=averaged_utility(designs.model)[0])
     count = len(designs.dimensions)
     if ax is None:
         columns = min(count, _COLUMNS)

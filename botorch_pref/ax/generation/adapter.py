@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -52,7 +53,7 @@ from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.options import Catalogue, column_widths, features
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback
-from botorch_pref.models import GroupUtility
+from botorch_pref.models import GroupUtility, averaged_utility
 from botorch_pref.models.training_data import FeedbackDataset
 
 _SPACE, _APART, _PENDING = "design_space", "distinctness", "pending_options"
@@ -197,6 +198,20 @@ class PreferenceAdapter(TorchAdapter):
     def _botorch_generator(self) -> BoTorchGenerator:
         assert isinstance(self.generator, BoTorchGenerator)
         return self.generator
+
+    @cached_property
+    def _average(self) -> tuple[Model, int | str]:
+        return averaged_utility(self.botorch_model)
+
+    @property
+    def utility(self) -> Model:
+        """The utility that findings are about, see `averaged_utility`."""
+        return self._average[0]
+
+    @property
+    def explanations(self) -> int | str:
+        """How many explanations `utility` averages over, or why there is only 1."""
+        return self._average[1]
 
     @property
     def dataset(self) -> FeedbackDataset:

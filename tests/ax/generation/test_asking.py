@@ -26,7 +26,7 @@ from botorch_pref.ax.generation.question_choice import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.naming import duel_classes
-from botorch_pref.ax.report import fitted_adapter
+from botorch_pref.ax.recommendation import fitted_adapter
 from botorch_pref.errors import ExperimentError
 
 CHOOSE_ALL = {"DuelingBALD", "DuelingEUBO", "DuelingKG"}

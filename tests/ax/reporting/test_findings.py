@@ -95,17 +95,6 @@ def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     )
 
 
-def test_an_option_with_a_larger_averaged_utility_is_not_said_to_have_a_lower_one() -> (
-    None
-):
-    chances = OPTIONS.assign(best=[0.22, float("nan"), 0.31])
-    assert "lower" in advice_in_words(VALUES, chances, "1 A")
-    above = chances.assign(difference=[0.0, -0.1, 0.2])
-    advice = advice_in_words(VALUES, above, "1 A")
-    assert "lower" not in advice
-    assert "its utility is higher, averaged over explanations of the answers" in advice
-
-
 def test_guesses_are_called_guesses_where_a_coin_is_probable_and_nothing_else() -> None:
     usual = advice_in_words(VALUES, OPTIONS, "1 A")
     assert advice_in_words({**VALUES, "guessed": 0.9}, OPTIONS, "1 A") == usual

@@ -28,7 +28,8 @@ from showing import (
 from botorch_pref.ax import PreferenceExperiment, report
 from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.log import option_title
-from botorch_pref.ax.report import best_anywhere, best_shown, candidate_points
+from botorch_pref.ax.recommendation import best_anywhere, best_shown
+from botorch_pref.ax.report import candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
 from botorch_pref.models import plausible_models

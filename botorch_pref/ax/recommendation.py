@@ -1,0 +1,120 @@
+"""The designs that an experiment recommends, and its predictions of others."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import torch
+from ax.core.arm import Arm
+from ax.core.experiment import Experiment
+from ax.core.types import TParameterization
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.utils.common.constants import Keys
+from ax.utils.common.random import with_rng_seed
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import PosteriorMean
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.exceptions.errors import CandidateGenerationError
+from botorch.models.model import Model
+from pandas import DataFrame
+from torch import Tensor
+
+from botorch_pref.ax.generation import question_choice
+from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.log import Log
+from botorch_pref.ax.projection import Projection
+from botorch_pref.ax.settings import Settings
+from botorch_pref.evaluation.scores import table_of
+
+
+class UtilityMean(PosteriorMean):
+    """BoTorch's posterior mean, of a utility, which is never weighted."""
+
+
+@acqf_input_constructor(UtilityMean)
+def _construct_inputs(model: Model) -> dict[str, Any]:
+    return {"model": model}
+
+
+def fitted_adapter(
+    projection: Projection,
+    acquisition_class: type[AcquisitionFunction] = UtilityMean,
+    rater: int | None = None,
+) -> PreferenceAdapter:
+    """Makes Ax's adapter with the model of all answers so far, fitted from scratch.
+
+    Its ``gen`` maximises the acquisition function, for the rater of this number or for
+    the mean of all.
+    """
+    log = projection.log
+    seed = question_choice.derived_seed(log.settings, len(log.questions))
+    spec = question_choice.model_spec(log.settings, acquisition_class, rater)
+    return _fitted(spec, projection.experiment(), seed)
+
+
+def _fitted(
+    spec: GeneratorSpec, experiment: Experiment, seed: int
+) -> PreferenceAdapter:
+    with with_rng_seed(seed):
+        spec.fit(experiment)
+    adapter = spec.fitted_adapter
+    assert isinstance(adapter, PreferenceAdapter)
+    return adapter
+
+
+def best_of_experiment(
+    experiment: Experiment, settings: Settings
+) -> tuple[Arm, float, float]:
+    """Finds the arm with the largest posterior mean, that mean, and its variance."""
+    seed = question_choice.derived_seed(settings, len(experiment.trials))
+    adapter = _fitted(
+        question_choice.model_spec(settings, UtilityMean), experiment, seed
+    )
+    means, variances = _moments(adapter, adapter.datapoints)
+    best = int(means.argmax())
+    return adapter.arms[best], float(means[best]), float(variances[best])
+
+
+def best_shown(adapter: PreferenceAdapter) -> TParameterization:
+    """Finds the option shown so far with the largest posterior mean."""
+    means, _ = _moments(adapter, adapter.datapoints)
+    return dict(adapter.arms[int(means.argmax())].parameters)
+
+
+def predictions(
+    adapter: PreferenceAdapter, designs: list[TParameterization]
+) -> DataFrame:
+    """Predicts the mean and standard deviation of the utility of each design."""
+    mean, variance = _moments(adapter, adapter.points_of(designs))
+    return table_of({"mean": mean, "deviation": variance.sqrt()})
+
+
+def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the utility of points, each ``n`` long."""
+    with torch.no_grad():
+        posterior = adapter.utility.posterior(points)
+    mean, variance = (
+        getattr(posterior, f"mixture_{name}", getattr(posterior, name))
+        for name in ("mean", "variance")
+    )
+    return mean.squeeze(-1), variance.squeeze(-1)
+
+
+def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
+    """Finds the point of the search space with the largest posterior mean.
+
+    Rounding can make it worse, or leave the constraints: then it is the best shown.
+    """
+    options: Any = {Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options}
+    candidates = [best_shown(adapter)]
+    # Ax rounds categories by NumPy's global generator, also where it only predicts.
+    with with_rng_seed(question_choice.derived_seed(log.settings, len(log.questions))):
+        with suppress(CandidateGenerationError):
+            run = adapter.gen(1, model_gen_options=options)
+            candidates += [dict(arm.parameters) for arm in run.arms]
+        feasible = [c for c in candidates if log.space.check_membership(c)]
+        means, _ = _moments(adapter, adapter.points_of(feasible))
+    best = int(means.argmax())
+    # One-hot columns stand last, so that Ax's candidates are in another order.
+    return {name: feasible[best][name] for name in log.space.parameters}
