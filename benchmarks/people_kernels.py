@@ -53,7 +53,7 @@ def scaled(dim: int, choices: Choices, times: float = 1.0, **priors: float) -> K
     base = RelevanceKernel(dim, categorical=choices, **priors).double()
     positive = Positive(transform=torch.exp, inv_transform=torch.log)
     kernel = ScaleKernel(base, outputscale_constraint=positive).double()
-    return spread_around(kernel, times * 60 / max(dim, 6), 0.7)
+    return spread_around(kernel, times * 60 / max(dim, 6), 1.0)
 
 
 KERNELS: dict[str, Callable[[int, Choices], Kernel | None]] = {

@@ -69,7 +69,7 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
 
 
 _FEW_DIMS = 6
-_SCALE, _SCALE_SPREAD = 10.0, 0.7
+_SCALE, _SCALE_SPREAD = 10.0, 1.0
 _SHORTEST = 0.025
 
 
@@ -428,10 +428,9 @@ class DuelKernel(ScaleKernel):
     it chose, it says that parameters matter which do nothing (``docs/models.md`` has
     the figures). Interactions remain possible, and answers teach how much they matter.
 
-    The prior of the output scale is narrow in its logarithm: up to a constant its log
-    density is
+    Up to a constant the log density of the prior of the output scale is
 
-    .. math:: -\frac{(\log s - \log v)^2}{2 \cdot 0.7^2}, \qquad
+    .. math:: -\frac{(\log s - \log v)^2}{2}, \qquad
         v = \frac{60}{\max(d, 6)} .
 
     From six features on the mode :math:`v` falls, because noise is felt as a share of

@@ -11,7 +11,7 @@ from parameters import real
 from torch import Tensor
 
 from botorch_pref.ax import PreferenceExperiment, Question, report
-from botorch_pref.models import plausible_models
+from botorch_pref.models import plausible, plausible_models
 
 PARAMETERS = [real(name, 0, 2) for name in ("a", "b")]
 A, B, C, D, E = (0.5, 0.2), (1.0, 0.4), (0.4, 1.2), (1.5, 0.5), (0.1, 1.8)
@@ -60,5 +60,5 @@ def short_report(experiment: PreferenceExperiment) -> report.Report:
     """A report by two explanations of the answers, and by few designs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report, "NUM_CANDIDATES", 16)
-        patch.setattr(report, "plausible_models", partial(plausible_models, count=2))
+        patch.setattr(plausible, "plausible_models", partial(plausible_models, count=2))
         return experiment.report()

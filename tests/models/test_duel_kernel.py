@@ -250,7 +250,7 @@ def test_priors_and_start(dim: int, mode: float) -> None:
     assert float(kernel.outputscale.detach()) == pytest.approx(scale)
     for prior, most_probable, spread in (
         (base.lengthscale_prior, mode, 0.5),
-        (kernel.outputscale_prior, scale, 0.7),
+        (kernel.outputscale_prior, scale, 1.0),
     ):
         values = most_probable * torch.tensor([0.2, 1.0, 5.0], dtype=DOUBLE)
         density = prior.log_prob(values)

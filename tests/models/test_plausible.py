@@ -14,6 +14,7 @@ from botorch_pref import (
     EPPreferenceGP,
     PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
+    default_model,
 )
 from botorch_pref.evaluation import best_probability
 from botorch_pref.models import (
@@ -90,6 +91,23 @@ def test_resampling_takes_each_as_often_as_its_weight() -> None:
         places = torch.tensor(_systematic(weights, 10, generator))
         counts = torch.bincount(places, minlength=4)
         assert counts.tolist() == [5, 0, 3, 2]
+
+
+def test_nearly_as_many_models_differ_as_are_drawn() -> None:
+    """Proposals that miss the posterior leave two or three of eight, again and again.
+
+    Of a hundred and more proposals about ten hyper-parameters, at least a third count.
+    """
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(24, 4, generator=generator, dtype=torch.float64)
+    utility = -4 * (X[:, 0] - 0.3).square() - X[:, 1]
+    pairs = torch.arange(24).reshape(12, 2)
+    is_better = utility[pairs[:, 0]] > utility[pairs[:, 1]]
+    pairs = torch.where(is_better.unsqueeze(-1), pairs, pairs.flip(-1))
+    models = plausible_models(default_model(X, pairs), 40, seed=2)
+    scales = {float(m.covar_module.outputscale.detach()) for m in models}
+    # Of independent draws from a third of 120 proposals 40 (1 - e^-1) = 25 differ.
+    assert len(scales) >= 25, f"{len(scales)} of 40 models differ"
 
 
 def test_parameters_without_a_prior_stay(model: EPPreferenceGP) -> None:
