@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -48,7 +48,6 @@ from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
     LapsingProbitLikelihood,
     PairwiseBetaLikelihood,
-    PairwiseProbitLikelihood,
 )
 from botorch_pref.likelihoods.protocol import PreferenceLikelihood
 from botorch_pref.models import (
@@ -90,8 +89,10 @@ a joint choice allows for, at most: those that may be the best."""
 
 def likelihoods_of_people(
     feedback: Sequence[Feedback],
+    model_class: type[PreferenceGP] = EPPreferenceGP,
+    chosen: Collection[type[Feedback]] = (),
 ) -> dict[type[Feedback], PreferenceLikelihood[Any]]:
-    """The likelihoods of a person's answers that models do not take by themselves.
+    """Chooses likelihoods of a person's answers that models do not take by themselves.
 
     Duels alone teach how precise a person is, and she may lapse; choices and rankings
     share one fixed noise with duels, which models have by default. Who rates, or says
@@ -100,15 +101,21 @@ def likelihoods_of_people(
 
     Args:
         feedback: All answers, at most one container of a kind.
+        model_class: The model. Others than EP have their own likelihoods.
+        chosen: Kinds of which the user chose likelihoods: then models have their own of
+            the others.
     """
     blocks = {type(block): block for block in feedback}
     likelihoods: dict[type[Feedback], PreferenceLikelihood[Any]] = {}
+    if not blocks.keys() & {Comparisons, Choices, Rankings}:
+        # The questions to come are duels.
+        duels = model_class.default_likelihoods[Comparisons].default_for(None)
+        likelihoods[Comparisons] = duels
+    if chosen or model_class is not EPPreferenceGP:
+        return likelihoods
     if Comparisons in blocks and not blocks.keys() & {Choices, Rankings}:
         duels = LapsingProbitLikelihood.default_for(blocks[Comparisons], blocks)
         likelihoods[Comparisons] = duels
-    elif not blocks.keys() & {Comparisons, Choices, Rankings}:
-        # The questions to come are duels.
-        likelihoods[Comparisons] = PairwiseProbitLikelihood.default_for(None)
     precision = GammaPrior(2.0, 0.05)
     if Ratings in blocks:
         likelihoods[Ratings] = BetaRatingLikelihood(precision_prior=precision)

@@ -19,11 +19,10 @@ from gpytorch.priors import Prior
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.asking import likelihoods_of_people
 from botorch_pref.errors import ExperimentError
-from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.protocol import registered_likelihoods
 from botorch_pref.models import (
     DuelKernel,
-    EPPreferenceGP,
     PreferenceGP,
     RelevanceKernel,
     rater_covar_module,
@@ -171,9 +170,7 @@ def model_arguments(
 ) -> dict[str, Any]:
     """Returns constructor arguments of a model.
 
-    Answers so far may say nothing of duels, such as levels or failures alone. The
-    questions to come are duels: such a model gets the likelihood of duels as well. EP
-    learns the noise of a person who answers duels alone, and allows for her lapses.
+    Likelihoods that the user did not choose are those of `likelihoods_of_people`.
     """
     arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
     kernel = arguments.get("covar_module")
@@ -181,29 +178,13 @@ def model_arguments(
         choices = choice_columns(dataset.feature_names)
         made_kernel = kernel_named(kernel, dataset.X.shape[-1], choices)
         arguments["covar_module"] = made_kernel.to(dataset.X)
-    user_likelihoods = arguments.get("likelihood") or {}
-    if isinstance(user_likelihoods, Mapping) and Comparisons not in user_likelihoods:
-        likelihoods = _likelihoods(model_class, arguments, user_likelihoods)
+    chosen = arguments.get("likelihood") or {}
+    blocks = arguments.get("feedback") if "comparisons" not in arguments else None
+    if blocks and isinstance(chosen, Mapping) and issubclass(model_class, PreferenceGP):
+        likelihoods = likelihoods_of_people(blocks, model_class, chosen)
         if likelihoods:
-            arguments["likelihood"] = {**likelihoods, **user_likelihoods}
+            arguments["likelihood"] = {**likelihoods, **chosen}
     return arguments
-
-
-def _likelihoods(
-    model_class: type[Any],
-    arguments: Mapping[str, Any],
-    user_likelihoods: Mapping[type[Feedback], AnyLikelihood],
-) -> Mapping[type[Feedback], AnyLikelihood]:
-    """Returns likelihoods of what people say where their user named none."""
-    blocks = arguments.get("feedback", ())
-    if not blocks or "comparisons" in arguments:
-        return {}
-    if model_class is EPPreferenceGP and not user_likelihoods:
-        return likelihoods_of_people(blocks)
-    compares = any(isinstance(b, Comparisons | Choices | Rankings) for b in blocks)
-    if compares or not issubclass(model_class, PreferenceGP):
-        return {}
-    return {Comparisons: model_class.default_likelihoods[Comparisons].default_for(None)}
 
 
 OF_RATERS, RATER = "model of raters", "rater"
