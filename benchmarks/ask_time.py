@@ -3,8 +3,9 @@
     python benchmarks/ask_time.py
 
 Prints processor seconds of each part with 30 and with 100 answered duels, as
-``python -m botorch_pref`` runs it: Hartmann6, random duels answered without noise,
-the fit from the model's defaults and the settings of the command line.
+the suite of benchmarks plays them: Hartmann6, random duels answered without noise, the
+fit from the model's defaults and the settings of the suite. And of `default_model` and
+`next_question`, with the same 30 duels.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from report import print_table, seconds, start
 from torch import Tensor
 
 from benchmarks.suite.runs.registry import ACQUISITIONS, distinct, make_fit
+from botorch_pref import default_model, next_question
 from botorch_pref.acquisition import incumbent
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import PreferenceGP
@@ -24,6 +26,9 @@ TO_REACH = {("ep", 30): 0.15, ("skew", 30): 0.3, ("ep", 100): 0.2, ("skew", 100)
 TODAYS_BEST = {30: "optuna-dashboard 0.30, Takeno 2.4, SkewGP's code 8.8", 100: "-"}
 ACQUISITION = "exploring-eiig"
 SEEDS = (0, 1, 2)
+RECOMMENDED = {2: 0.15, 3: 0.2, 4: 0.2}
+"""Seconds to reach of the recommended ask, by the number of options."""
+RECOMMENDED_DUELS = 30
 
 
 def answered_duels(num_duels: int, seed: int) -> tuple[torch.Tensor, Comparisons]:
@@ -69,8 +74,34 @@ def one_ask(name: str, num_duels: int, seed: int) -> list[float]:
     return [fit, find, seconds(lambda: propose(num_duels, model, *best))]
 
 
+def recommended_ask(size: int, seed: int) -> list[float]:
+    """Seconds of the recommended fit, and of the recommended question.
+
+    Args:
+        size: Number of options.
+        seed: Of the duels.
+    """
+    points, comparisons = answered_duels(RECOMMENDED_DUELS, seed)
+    cube = make_problem("hartmann6").cube
+    models: list[PreferenceGP] = []
+    fit = seconds(lambda: models.append(default_model(points, comparisons)))
+    return [fit, seconds(lambda: next_question(models[0], cube, size, seed=seed))]
+
+
+def print_recommended() -> None:
+    """Prints the table of the recommended ask."""
+    rows = []
+    for size, to_reach in RECOMMENDED.items():
+        recommended_ask(size, SEEDS[0])
+        parts = torch.tensor([recommended_ask(size, seed) for seed in SEEDS])
+        fit, question = parts.mean(0).tolist()
+        rows.append([size, fit, question, fit + question, to_reach])
+    print("\ndefault_model and next_question")
+    print_table(["options", "fit", "question", "total", "to reach"], rows)
+
+
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables."""
     start(f"one ask, acquisition '{ACQUISITION}', mean of {len(SEEDS)} runs, seconds")
     rows = []
     for (name, num_duels), to_reach in TO_REACH.items():
@@ -103,6 +134,7 @@ def main() -> None:
         ],
         rows,
     )
+    print_recommended()
 
 
 if __name__ == "__main__":

@@ -17,18 +17,14 @@ from torch import Tensor
 
 from botorch_pref.acquisition.design_space import MAX_DESIGNS, DesignSpace
 from botorch_pref.acquisition.recommendation import Constraint
-from botorch_pref.acquisition.rules import (
-    WrappedAcquisition,
-    negligible_gain,
-    options_of_search,
-)
+from botorch_pref.acquisition.rules import WrappedAcquisition, options_of_search
 from botorch_pref.errors import FeedbackError
 
 _TURNS = 4
 """The number of turns of climbing numbers and of trying listed values, at most."""
 
-_LEAST_SPREAD = 1e-6
-"""The least spread of values beside which gains are judged."""
+_NEGLIGIBLE, _LEAST_SPREAD = 1e-3, 1e-6
+"""The share of the spread of values that no question is worth; the least spread."""
 
 _CHUNK = 2_048
 """The number of questions that are valued side by side."""
@@ -186,7 +182,7 @@ def climbed_options(
     W = value.of_shares(starts)
     values = in_portions(value, W)
     starts, _ = initialize_q_batch(W, values, climb.num_restarts)
-    ends = value.features(_climbed(value, starts, climb, _spread(values)))
+    ends = value.features(_climbed(value, starts, climb, _negligible(values)))
     if climb.rounding is not None:
         ends = climb.rounding(ends)
     return ends[in_portions(acquisition, ends).argmax()]
@@ -207,28 +203,26 @@ def _starts(
     return joined[: len(joined) // size * size].unflatten(0, (-1, size))
 
 
-def _spread(values: Tensor) -> float:
-    """Measures how far the largest value is from that of a middling question."""
+def _negligible(values: Tensor) -> float:
+    """Finds a gain that no question is worth by the values of those drawn."""
     finite = values[values.isfinite()]
-    if not len(finite):
-        return _LEAST_SPREAD
-    return max(float(finite.max() - finite.median()), _LEAST_SPREAD)
+    spread = float(finite.max() - finite.median()) if len(finite) else 0.0
+    return _NEGLIGIBLE * max(spread, _LEAST_SPREAD)
 
 
 def _climbed(
-    value: _ByCoordinates, starts: Tensor, climb: Climb, spread: float
+    value: _ByCoordinates, starts: Tensor, climb: Climb, gain: float
 ) -> Tensor:
     """Climbs from some starts to as many ends or fewer, ``r x size x c``.
 
-    Steps that gain next to nothing beside the spread of values are the last. Listed
-    values have no slope: they stay where the others climb, and then each value
-    of each is tried.
+    A step that gains less than ``gain`` is the last. Listed values have no slope: they
+    stay where the others climb, and then each value of each is tried.
     """
     bounds = value.bounds(starts)
     for _ in range(_TURNS):
         ends = starts
         if value.num_numbers:
-            ends = _optimized(value, starts, bounds, climb, spread)
+            ends = _optimized(value, starts, bounds, climb, gain)
         values = in_portions(value, ends)
         swapped = _with_other_values(value, ends[values.argmax()])
         if not len(swapped):
@@ -241,26 +235,26 @@ def _climbed(
 
 
 def _optimized(
-    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, spread: float
+    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, gain: float
 ) -> Tensor:
     """Climbs by numbers alone, from starts ``r x size x c``."""
     # Values decide what numbers have to add to a constraint: one start after the other.
     groups = starts.split(1 if value.space.limits_lists else len(starts))
     return torch.cat(
-        [_optimized_together(value, g, bounds, climb, spread) for g in groups]
+        [_optimized_together(value, g, bounds, climb, gain) for g in groups]
     )
 
 
 def _optimized_together(
-    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, spread: float
+    value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, gain: float
 ) -> Tensor:
     """Climbs from starts that have the same constraints."""
     inequalities = value.inequalities(starts[0])
     options: dict[str, Any] = {"batch_limit": len(starts)}
     if inequalities:
-        options["ftol"] = negligible_gain(spread)
+        options["ftol"] = gain
     else:
-        options |= options_of_search(spread)
+        options |= options_of_search(gain)
     arguments = dict(climb.arguments)
     options |= arguments.pop("options", {})
     with catch_warnings():

@@ -457,30 +457,24 @@ SHARE_OF_NOTICEABLE = 0.375
 """Share of the just noticeable difference: with Gaussian noise, of options that differ
 by as much, 60 % of the answers name the better one."""
 
-_NEGLIGIBLE = 1e-4
+_NEGLIGIBLE = 1e-5
 """Share of the spread of an acquisition function: a gain that no question is worth."""
 
 
-def options_of_search(spread: float) -> dict[str, Any]:
+def options_of_search(gain: float) -> dict[str, Any]:
     """Options for ``optimize_acqf`` where a penalty keeps options apart.
 
-    A search ends where a step gains less than a ten-thousandth of the spread of the
-    acquisition function. BoTorch's default, a change of 2e-9 whatever the spread, takes
-    about three times as many evaluations. Options found are often at the foot of the
-    penalty, whose slope may be a hundred times that of the function: 20 steps of a line
-    search, SciPy's default, are then too few, and `optimize_acqf` warns and begins
-    again.
+    A search ends where a step gains less than ``gain``. BoTorch's default, a change of
+    2e-9 whatever the values are, takes two to three times as many evaluations. Options
+    found are often at the foot of the penalty, whose slope may be a hundred times that
+    of the function: 20 steps of a line search, SciPy's default, are then too few, and
+    `optimize_acqf` warns and begins again.
 
     Args:
-        spread: Of the acquisition function; where it is 0, BoTorch's default stays.
+        gain: What no question is worth; where it is 0, BoTorch's default stays.
     """
-    factr = negligible_gain(spread) / torch.finfo(torch.float64).eps
+    factr = gain / torch.finfo(torch.float64).eps
     return {"maxls": 60} | ({"factr": factr} if factr > 0 else {})
-
-
-def negligible_gain(spread: float) -> float:
-    """A gain that no question is worth, by the spread of an acquisition function."""
-    return _NEGLIGIBLE * spread
 
 
 _NUM_BOX_POINTS = 32
@@ -579,11 +573,11 @@ class DistinctOptions(WrappedAcquisition):
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """See `options_of_search`; the spread is that of the penalty's :math:`s`.
+        """See `options_of_search`: of a hundred-thousandth of the penalty's :math:`s`.
 
         Of a batch of models it is the largest.
         """
-        return options_of_search(float(self.weight.max()))
+        return options_of_search(_NEGLIGIBLE * float(self.weight.max()))
 
     def _spread(self, points: Tensor) -> Tensor:
         """Largest less smallest value over observed and further points, or pairs."""

@@ -79,7 +79,10 @@ TINY = {
         **{"ARENA_ITEMS": 5, "ARENA_PAIRS": 8, "ARENA_VOTES": 100},
         **{"RATERS": 2, "EACH": 3, "MANY": 6, "CROWD_ITEMS": 4, "ENGINES": Only("EP")},
     ),
-    "ask_time": tiny(TO_REACH={("ep", 6): 1.0}, TODAYS_BEST={6: "-"}, SEEDS=(0,)),
+    "ask_time": tiny(
+        **{"TO_REACH": {("ep", 6): 1.0}, "TODAYS_BEST": {6: "-"}, "SEEDS": (0,)},
+        **{"RECOMMENDED": {2: 1.0}, "RECOMMENDED_DUELS": 6},
+    ),
     "active_pairs": tiny(
         "--runs 1 --large",
         **{"ITEMS": 5, "ERROR_TO_REACH": 1.0, "MANY_ITEMS": 300, "MANY_PAIRS": 400},
@@ -134,6 +137,7 @@ TINY = {
     ),
     "output_scales": tiny("--sets 2", DUELS=4, NEW=8, MANY=100),
     "absurd_options": tiny("--starts 1 --answers 1"),
+    "main_command": tiny("--seeds 1 --problem sixhumpcamel", CHECKPOINTS=(1, 2)),
     "page_load": tiny("--raters 1 --seconds 1"),
     "page_waits": tiny("--people 2 --seconds 0.2 --think 0 0.1"),
     "people_kernels": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
