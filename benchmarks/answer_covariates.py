@@ -41,7 +41,7 @@ from botorch_pref import (
 from botorch_pref.datasets.tables import read_r_table
 from botorch_pref.evaluation import cross_validate_model
 from botorch_pref.models import PreferenceGP
-from botorch_pref.posteriors.difference import central_interval
+from botorch_pref.posteriors.gaussian import central_interval
 
 GAMES, JOURNEYS, FOLDS = 14_018, 2_929, 5
 BIASES, ITEMS, DUELS = (0.0, 0.3, 1.0), 8, 100

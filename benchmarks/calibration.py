@@ -79,7 +79,7 @@ from botorch_pref.models import (
     plausible_models,
     rater_covar_module,
 )
-from botorch_pref.posteriors.difference import central_interval
+from botorch_pref.posteriors.gaussian import central_interval
 from botorch_pref.simulation.judges import (
     LapsingJudge,
     ProbitJudge,

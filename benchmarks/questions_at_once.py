@@ -39,11 +39,12 @@ from botorch_pref.acquisition.duels import new_duels, with_others
 from botorch_pref.likelihoods import PairwiseProbitLikelihood
 from botorch_pref.models import EPPreferenceGP
 from botorch_pref.models.predictions import awaiting_answers
-from botorch_pref.posteriors.difference import (
+from botorch_pref.posteriors.gaussian import (
+    Moments,
     difference_mixture,
+    gaussian_posterior,
     shared_covariance_mixture,
 )
-from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 
 NOISES = (0.1, 1.0)
 AT_ONCE = 3

@@ -30,7 +30,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
 )
-from botorch_pref.posteriors.difference import draw_utilities
+from botorch_pref.posteriors.gaussian import draw_utilities
 from botorch_pref.simulation import ProbitJudge
 
 ENGINES = {

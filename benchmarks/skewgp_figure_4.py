@@ -33,7 +33,7 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.models import PreferenceGP
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.gaussian import difference_mixture
 
 DUELS = (
     (1.25, -1.8),

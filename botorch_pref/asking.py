@@ -62,12 +62,13 @@ from botorch_pref.models import (
 from botorch_pref.models.answer_likelihoods import check_unbatched, knows_duels
 from botorch_pref.models.kernels import check_categorical
 from botorch_pref.models.utility_model import DerivedModel
-from botorch_pref.numerics.argument_ranges import (
+from botorch_pref.numerics.argument_checks import (
     check_count,
+    check_finite,
     check_kind,
+    check_points,
     checked_arguments,
 )
-from botorch_pref.posteriors.gaussian import check_finite, check_points
 
 __all__ = ["LineQuestion", "Question", "default_model", "next_question"]
 

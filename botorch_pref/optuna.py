@@ -19,7 +19,7 @@ from botorch_pref.asking import default_model, next_question
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Validity
 from botorch_pref.models import EPPreferenceGP
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_checks import checked_arguments
 
 try:
     from optuna.distributions import BaseDistribution, CategoricalDistribution

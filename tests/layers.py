@@ -61,7 +61,7 @@ PARTS = (
         "asking",
         "the model and the question that the library recommends",
         (
-            *("numerics", "feedback", "posteriors", "likelihoods", "models"),
+            *("numerics", "feedback", "likelihoods", "models"),
             "acquisition",
         ),
     ),

@@ -22,9 +22,9 @@ from botorch_pref.models.answer_likelihoods import (
     noticeable_difference,
 )
 from botorch_pref.models.predictions import awaiting_answers
-from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.numerics.argument_checks import check_count
 from botorch_pref.posteriors import Moments, gaussian_posterior
-from botorch_pref.posteriors.difference import duel_mixtures, moments_of
+from botorch_pref.posteriors.gaussian import duel_mixtures, moments_of
 
 _WINDOW = 1024
 """Items of which a joint covariance is made at once; of so many, all pairs compete."""

@@ -32,14 +32,17 @@ from botorch_pref.likelihoods import DuelLink, ProbitLink
 from botorch_pref.models.answer_likelihoods import model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.models.utility_model import DerivedModel, check_one_to_one
-from botorch_pref.numerics.argument_ranges import checked_arguments
-from botorch_pref.posteriors.difference import (
+from botorch_pref.numerics.argument_checks import (
+    check_finite,
+    check_points,
+    checked_arguments,
+)
+from botorch_pref.posteriors.gaussian import (
     difference_mixture,
     duel_mixtures,
     resolved_variance,
     shared_covariance_mixture,
 )
-from botorch_pref.posteriors.gaussian import check_finite, check_points
 
 
 def single_output(model: Model) -> Model:

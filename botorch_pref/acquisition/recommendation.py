@@ -23,7 +23,7 @@ from botorch_pref.acquisition.duels import (
 )
 from botorch_pref.errors import BotorchPrefError, FeedbackError, warn_caller
 from botorch_pref.models.answer_likelihoods import check_unbatched
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_checks import checked_arguments
 
 Constraint = tuple[Tensor, Tensor, float]
 """Indices of columns, their coefficients, and the right-hand side, as BoTorch's."""

@@ -16,7 +16,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_pref.numerics.argument_ranges import check_decorated, check_unused
+from botorch_pref.numerics.argument_checks import check_decorated, check_unused
 
 Reference = Callable[[Model], Tensor]
 """A rule for the point that challengers meet: from a model to ``1 x d``."""

@@ -40,8 +40,8 @@ from botorch_pref.likelihoods.protocol import win_and_information
 from botorch_pref.models.answer_likelihoods import noticeable_difference
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.numerics import mixtures
-from botorch_pref.numerics.argument_ranges import checked_arguments, number_tensor
-from botorch_pref.posteriors.difference import (
+from botorch_pref.numerics.argument_checks import checked_arguments, number_tensor
+from botorch_pref.posteriors.gaussian import (
     difference_mixture,
     shared_covariance_mixture,
 )

@@ -22,13 +22,15 @@ from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
 from botorch_pref.models.preference_gp import KnownCovariance
 from botorch_pref.models.utility_model import DerivedModel
-from botorch_pref.numerics.argument_ranges import checked_arguments
-from botorch_pref.posteriors.difference import shared_covariance_mixture
-from botorch_pref.posteriors.gaussian import (
-    Moments,
+from botorch_pref.numerics.argument_checks import (
     check_finite,
     check_points,
+    checked_arguments,
+)
+from botorch_pref.posteriors.gaussian import (
+    Moments,
     gaussian_posterior,
+    shared_covariance_mixture,
 )
 from botorch_pref.posteriors.skew_normal import SkewNormalPosterior
 

@@ -21,7 +21,7 @@ from botorch_pref.acquisition.duels import takes_points
 from botorch_pref.acquisition.registration import utility_model
 from botorch_pref.acquisition.rules import DuelingEIIG, WrappedAcquisition
 from botorch_pref.models import PreferenceGP, log_validity_probability
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_checks import checked_arguments
 
 
 class _ValidityAcquisition(WrappedAcquisition):

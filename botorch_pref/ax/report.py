@@ -67,7 +67,7 @@ from botorch_pref.models import (
 )
 from botorch_pref.models.plausible import MOST_ANSWERS
 from botorch_pref.models.training_data import FeedbackDataset
-from botorch_pref.posteriors.difference import central_interval
+from botorch_pref.posteriors.gaussian import central_interval
 
 Array = Any
 """An array of NumPy's."""

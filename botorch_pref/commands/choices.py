@@ -26,7 +26,7 @@ from botorch_pref.likelihoods.protocol import log_mean
 from botorch_pref.models import PlackettLuceRegression, PreferenceGP
 from botorch_pref.models.answer_likelihoods import model_link, registered_models
 from botorch_pref.plotting import draw_drivers
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.gaussian import difference_mixture
 
 NUM_FOLDS, FEW, MAX_LEARN = 5, 150, 500
 """Folds; comparisons that `PairwiseGP` learns from, as 1,000 take it minutes a fit;

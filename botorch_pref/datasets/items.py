@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from botorch_pref.datasets.data import distinct_items, pairs_and_ties
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback
-from botorch_pref.numerics.argument_ranges import check_kind
+from botorch_pref.numerics.argument_checks import check_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

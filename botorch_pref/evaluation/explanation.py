@@ -20,7 +20,7 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.models.utility_model import check_one_to_one
-from botorch_pref.posteriors.difference import central_interval
+from botorch_pref.posteriors.gaussian import central_interval
 
 QUANTILES = (0.05, 0.95)
 """The range of each feature over which its effect is told."""

@@ -56,7 +56,7 @@ from botorch_pref.models import (
     ReliabilityKernel,
 )
 from botorch_pref.models.kernels import default_covar_module
-from botorch_pref.numerics.argument_ranges import check_kind
+from botorch_pref.numerics.argument_checks import check_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -21,8 +21,8 @@ from botorch_pref.models.answer_likelihoods import (
 )
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.models.utility_model import DerivedModel
-from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.difference import (
+from botorch_pref.numerics.argument_checks import check_count
+from botorch_pref.posteriors.gaussian import (
     central_interval,
     duel_mixtures,
     moments_of,

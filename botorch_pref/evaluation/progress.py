@@ -23,8 +23,7 @@ from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
 from botorch_pref.models.utility_model import check_one_to_one
-from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.gaussian import check_points
+from botorch_pref.numerics.argument_checks import check_count, check_points
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:

@@ -26,7 +26,7 @@ from botorch_pref.models import (
 )
 from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
 from botorch_pref.models.raters import at_raters, noise_curvature, reliability_kernel
-from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.numerics.argument_checks import check_count
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -44,8 +44,8 @@ from botorch_pref.likelihoods import (
 from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.models.utility_model import check_one_to_one
-from botorch_pref.numerics.argument_ranges import check_kind
-from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.numerics.argument_checks import check_kind
+from botorch_pref.posteriors.gaussian import shared_covariance_mixture
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -41,7 +41,7 @@ from botorch_pref.likelihoods.protocol import (
     binary_entropy,
     register_likelihood,
 )
-from botorch_pref.numerics import argument_ranges
+from botorch_pref.numerics import argument_checks
 from botorch_pref.numerics.bend_quadrature import BentProducts
 from botorch_pref.numerics.quadrature import Integral, OfRows, TiltedMoments
 
@@ -322,10 +322,10 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     def _checked_rate(self, rate: object) -> Tensor:
         like = self.raw_noise
-        rate = argument_ranges.number_tensor(
+        rate = argument_checks.number_tensor(
             "lapse_rate", rate, like.dtype, like.device
         )
-        argument_ranges.check_probabilities("lapse_rate", rate)
+        argument_checks.check_probabilities("lapse_rate", rate)
         if rate.dim():
             raise FeedbackError(
                 f"lapse_rate has the shape {tuple(rate.shape)}; give one number for "

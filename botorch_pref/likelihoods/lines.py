@@ -29,7 +29,7 @@ from botorch_pref.likelihoods.protocol import (
     register_likelihood,
     register_positive,
 )
-from botorch_pref.numerics.argument_ranges import number_tensor
+from botorch_pref.numerics.argument_checks import number_tensor
 
 
 @register_likelihood

@@ -43,7 +43,7 @@ from botorch_pref.likelihoods.protocol import (
     register_prior,
 )
 from botorch_pref.linalg.sparse_design import SparseDesign, pair_rows, take_places
-from botorch_pref.numerics.argument_ranges import check_kind
+from botorch_pref.numerics.argument_checks import check_kind
 from botorch_pref.numerics.logistic_normal import (
     expected_sigmoid_entropy,
     log_expected_sigmoid,

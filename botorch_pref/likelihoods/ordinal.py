@@ -19,7 +19,7 @@ from botorch_pref.likelihoods import protocol
 from botorch_pref.likelihoods.factors import BoxFactors
 from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.linalg.sparse_design import point_rows
-from botorch_pref.numerics.argument_ranges import check_count, check_kind, number_tensor
+from botorch_pref.numerics.argument_checks import check_count, check_kind, number_tensor
 
 # Deviations a priori: of log gaps of cut points; of the first, in those of noise.
 _LOG_GAP_SPREAD, _FIRST_SPREAD = 1.0, 10.0

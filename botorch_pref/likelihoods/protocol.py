@@ -23,7 +23,7 @@ from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Vali
 from botorch_pref.likelihoods.answer_density import answer_density
 from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg.covariance import joint_shape
-from botorch_pref.numerics import argument_ranges
+from botorch_pref.numerics import argument_checks
 from botorch_pref.numerics.bend_quadrature import bend_nodes, bend_width, half_rise
 from botorch_pref.numerics.mixtures import standard_deviation
 
@@ -102,8 +102,8 @@ def register_positive(
     """
     # A Python number keeps its digits until the model has a dtype.
     dtype = value.dtype if isinstance(value, Tensor) else torch.float64
-    tensor = argument_ranges.number_tensor(name, value, dtype)
-    argument_ranges.check_kind(f"{name}_prior", prior, Prior, NoneType)
+    tensor = argument_checks.number_tensor(name, value, dtype)
+    argument_checks.check_kind(f"{name}_prior", prior, Prior, NoneType)
     raw = f"raw_{name}"
     module.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
     module.register_constraint(raw, GreaterThan(SMALLEST))
@@ -131,7 +131,7 @@ def _set_value(module: Module, value: Tensor, *, name: str) -> None:
 def set_positive(module: Module, name: str, value: float | Tensor) -> None:
     """Sets a positive parameter ``name`` of a module, and refuses other values."""
     raw = getattr(module, f"raw_{name}")
-    tensor = argument_ranges.number_tensor(name, value, raw.dtype, raw.device)
+    tensor = argument_checks.number_tensor(name, value, raw.dtype, raw.device)
     constraint = getattr(module, f"raw_{name}_constraint")
     if not bool((tensor.isfinite() & (tensor > constraint.lower_bound)).all()):
         raise FeedbackError(
@@ -491,7 +491,7 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
         ValueError: Another class has its name.
     """
     base = PreferenceLikelihood
-    argument_ranges.check_decorated(
+    argument_checks.check_decorated(
         "register_likelihood", likelihood, base, base.__name__
     )
     if isabstract(likelihood) or not getattr(likelihood, "explains", None):
@@ -499,7 +499,7 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
             f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "
             "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
         )
-    argument_ranges.check_unused(
+    argument_checks.check_unused(
         likelihood, None, ((registered, None) for registered in _REGISTERED.values())
     )
     _REGISTERED[likelihood.__name__] = likelihood

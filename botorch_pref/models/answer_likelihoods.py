@@ -40,9 +40,13 @@ from botorch_pref.likelihoods.protocol import PreferenceLikelihood, likelihoods_
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.training_data import DistinctPoints, TrainingSet
 from botorch_pref.models.utility_model import check_one_to_one
-from botorch_pref.numerics.argument_ranges import check_decorated, check_unused
+from botorch_pref.numerics.argument_checks import (
+    check_decorated,
+    check_finite,
+    check_points,
+    check_unused,
+)
 from botorch_pref.numerics.bend_quadrature import half_rise
-from botorch_pref.posteriors.gaussian import check_finite, check_points
 
 M = TypeVar("M", bound=Model)
 

@@ -57,8 +57,13 @@ from botorch_pref.models.answer_likelihoods import LikelihoodArgument
 from botorch_pref.models.engines import EPPreferenceGP
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.models.training_data import TrainingSet
-from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
-from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
+from botorch_pref.numerics.argument_checks import (
+    check_count,
+    check_finite,
+    check_points,
+    checked_arguments,
+)
+from botorch_pref.posteriors.gaussian import Moments
 
 # --- Kernels
 

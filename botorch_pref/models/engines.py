@@ -34,7 +34,7 @@ from botorch_pref.models.answer_likelihoods import (
 from botorch_pref.models.fitting import equal
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.training_data import TrainingSet
-from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
+from botorch_pref.numerics.argument_checks import check_count, checked_arguments
 
 
 @register_model("ep")

@@ -32,7 +32,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.few_answers import MOST_ROWS
 from botorch_pref.linalg.covariance import RowKernel, has_closed_form
 from botorch_pref.models.utility_model import UtilityModel
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_checks import checked_arguments
 
 Array = NDArray[np.float64]
 # Beyond so many scales second derivatives take longer than they save.

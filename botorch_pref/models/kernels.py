@@ -29,7 +29,7 @@ from botorch_pref.likelihoods.protocol import (
     register_prior,
 )
 from botorch_pref.linalg.covariance import join_rows
-from botorch_pref.numerics.argument_ranges import (
+from botorch_pref.numerics.argument_checks import (
     check_count,
     checked_arguments,
 )

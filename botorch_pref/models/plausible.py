@@ -31,8 +31,8 @@ from botorch_pref.models.fully_bayesian import (
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.models.utility_model import DerivedModel
-from botorch_pref.numerics.argument_ranges import check_count
-from botorch_pref.posteriors.gaussian import Moments, check_point_pairs, contrast
+from botorch_pref.numerics.argument_checks import check_count, check_point_pairs
+from botorch_pref.posteriors.gaussian import Moments, contrast
 
 NUM_MODELS = 8
 _PROPOSALS = 3

@@ -19,9 +19,9 @@ from botorch_pref.likelihoods.protocol import answer_correlation
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.regression import PlackettLuceRegression
 from botorch_pref.models.utility_model import check_one_to_one
-from botorch_pref.numerics.argument_ranges import check_count, checked_arguments
+from botorch_pref.numerics.argument_checks import check_count, checked_arguments
 from botorch_pref.posteriors import SkewNormalPosterior, gaussian_posterior
-from botorch_pref.posteriors.difference import (
+from botorch_pref.posteriors.gaussian import (
     difference_mixture,
     moments_of,
     resolved_variance,

@@ -61,8 +61,12 @@ from botorch_pref.models.utility_model import (
     check_answered,
     duel_pairs,
 )
-from botorch_pref.numerics.argument_ranges import checked_arguments
-from botorch_pref.posteriors.gaussian import Moments, check_finite, check_points
+from botorch_pref.numerics.argument_checks import (
+    check_finite,
+    check_points,
+    checked_arguments,
+)
+from botorch_pref.posteriors.gaussian import Moments
 
 
 class PreferenceGP(UtilityModel, GP):

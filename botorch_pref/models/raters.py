@@ -28,13 +28,12 @@ from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.utility_model import DerivedModel, check_one_to_one, duel_pairs
-from botorch_pref.numerics.argument_ranges import check_kind
-from botorch_pref.posteriors.gaussian import (
-    Moments,
+from botorch_pref.numerics.argument_checks import (
+    check_kind,
     check_point_pairs,
     check_points,
-    contrast,
 )
+from botorch_pref.posteriors.gaussian import Moments, contrast
 
 # A normal of this deviation on the log odds is nearly flat in the agreement itself: its
 # density stays within 9 % of 1 on (0.1, 0.9) and falls to 0 at both ends, where

@@ -40,7 +40,7 @@ from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.models.answer_likelihoods import register_model
 from botorch_pref.models.training_data import TrainingSet, collect_feedback
 from botorch_pref.models.utility_model import UtilityModel, check_answered
-from botorch_pref.numerics.argument_ranges import checked_arguments
+from botorch_pref.numerics.argument_checks import checked_arguments
 from botorch_pref.numerics.logistic_normal import log_expected_sigmoid
 from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 

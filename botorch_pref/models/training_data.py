@@ -23,7 +23,7 @@ from botorch_pref.feedback import (
 )
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import RowFinder, distinct_rows
-from botorch_pref.posteriors.gaussian import (
+from botorch_pref.numerics.argument_checks import (
     check_finite,
     check_points,
     in_precision_of,

@@ -34,13 +34,16 @@ from botorch_pref.models.training_data import (
     inputs_from_dataset,
     replaced_data,
 )
-from botorch_pref.posteriors import Moments, contrast
-from botorch_pref.posteriors.difference import duels_between, resolved_variance
-from botorch_pref.posteriors.gaussian import (
+from botorch_pref.numerics.argument_checks import (
     check_finite,
-    check_output_indices,
     check_point_pairs,
     check_points,
+)
+from botorch_pref.posteriors import Moments, contrast
+from botorch_pref.posteriors.gaussian import (
+    check_output_indices,
+    duels_between,
+    resolved_variance,
     transformed_posterior,
     with_observation_noise,
 )
@@ -305,7 +308,7 @@ class UtilityModel(Model, FantasizeMixin):
             X: ``batch_shape x q x d``, at least two points.
             sampler: Of utilities, as :class:`SobolQMCNormalSampler`; or of pairs,
                 winner first, as
-                :class:`~botorch_pref.posteriors.difference.DuelSampler`. BoTorch's
+                :class:`~botorch_pref.posteriors.gaussian.DuelSampler`. BoTorch's
                 pairwise samplers, whose pairs have the loser first, are asked for
                 utilities.
             observation_noise: Variances of the noise of the answers instead of the

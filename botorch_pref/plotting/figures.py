@@ -26,7 +26,7 @@ from botorch_pref.evaluation.rater_tables import in_circles, rater_agreement
 from botorch_pref.evaluation.scores import checked_names
 from botorch_pref.models.answer_likelihoods import check_unbatched, checked_items
 from botorch_pref.plotting import drawing
-from botorch_pref.posteriors.difference import central_interval
+from botorch_pref.posteriors.gaussian import central_interval
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.question_loop import RankedQuestion, RunSettings
 

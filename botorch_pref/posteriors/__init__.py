@@ -1,7 +1,7 @@
 """Posteriors of preference models, and differences and duels under any posterior."""
 
-from botorch_pref.posteriors.difference import DuelSampler
 from botorch_pref.posteriors.gaussian import (
+    DuelSampler,
     GaussianPosterior,
     Moments,
     contrast,

@@ -1,4 +1,4 @@
-"""Moments of utilities at points, and Gaussian posteriors made of them."""
+"""Moments of utilities and their differences, Gaussian posteriors, draws of duels."""
 
 from __future__ import annotations
 
@@ -16,101 +16,18 @@ from botorch.acquisition.objective import (
 from botorch.exceptions.errors import UnsupportedError
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
+from botorch.sampling.normal import SobolQMCNormalSampler
 from gpytorch.distributions import MultivariateNormal
-from torch import Tensor
+from torch import Generator, Tensor
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, batched_product
+from botorch_pref.linalg.covariance import (
+    SemidefiniteLinearOperator,
+    batched_product,
+    psd_root,
+)
+from botorch_pref.numerics.argument_checks import check_probabilities, checked_arguments
 from botorch_pref.numerics.mixtures import narrowest_interval
-
-_FLOATING = (torch.float32, torch.float64)
-
-
-def check_points(
-    name: str, value: object, like: Tensor | None = None, dim: int | None = None
-) -> Tensor:
-    """Checks that an argument is a tensor of points, without a look at its entries.
-
-    So it costs nothing where an acquisition function is maximised, on a GPU neither;
-    :func:`check_finite` reads the entries, once for each prediction. The points must be
-    on the device of ``like``, of no higher precision, and have ``dim`` features; single
-    precision becomes double where ``like`` is.
-    """
-    wanted = f"batch_shape x q x {'d' if dim is None else dim}"
-    if not isinstance(value, Tensor):
-        raise FeedbackError(
-            f"{name} must be a tensor of points, {wanted}, got "
-            f"{type(value).__name__}; use torch.tensor({name}, dtype=torch.double)."
-        )
-    if value.layout != torch.strided:
-        raise FeedbackError(f"{name} is sparse; pass {name}.to_dense().")
-    value = in_precision_of(name, value, like)
-    if value.dim() < 2 or (dim is not None and value.shape[-1] != dim):
-        raise FeedbackError(
-            f"{name} has shape {tuple(value.shape)}, expected {wanted}: one row a "
-            f"point, {name}.unsqueeze(0) for a single one, {name}.unsqueeze(-1) for a "
-            "single feature."
-        )
-    if like is not None and value.device != like.device:
-        raise FeedbackError(
-            f"{name} is on {value.device}, and what it goes with on {like.device}; "
-            f"pass {name}.to({str(like.device)!r})."
-        )
-    return value
-
-
-def in_precision_of(name: str, points: Tensor, like: Tensor | None) -> Tensor:
-    """Points in the precision of ``like``, which must be no lower than their own."""
-    dtype = points.dtype if like is None else like.dtype
-    # To double is exact; from double to single would change the points.
-    is_floating = points.dtype in _FLOATING and dtype in _FLOATING
-    if not is_floating or torch.promote_types(points.dtype, dtype) != dtype:
-        target = dtype if dtype in _FLOATING else torch.float64
-        beside = "" if like is None else f", and what it goes with {like.dtype}"
-        raise FeedbackError(
-            f"{name} is {points.dtype}{beside}; pass {name}.to({target})."
-        )
-    return points.to(dtype)
-
-
-def check_finite(name: str, points: Tensor) -> Tensor:
-    """The points; an error names the first feature that is NaN or too large.
-
-    Squares of distances must not overflow: of infinite ones covariances are NaN. On a
-    GPU this waits for the points.
-    """
-    largest = 1e-3 * torch.finfo(points.dtype).max ** 0.5
-    fit = points.abs() < largest
-    if not bool(fit.all()):
-        place = (~fit).nonzero()[0].tolist()
-        raise FeedbackError(
-            f"{name}{place} is {points[tuple(place)].item()}: row {place[-2]} needs "
-            f"finite features, of sizes below {largest:.0e}; leave the point out, or "
-            "impute what is missing."
-        )
-    return points
-
-
-def check_point_pairs(
-    names: tuple[str, str],
-    first: Tensor,
-    second: Tensor,
-    like: Tensor | None = None,
-    dim: int | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Checks the sides of duels, of which the second may be one point for all."""
-    first = check_points(names[0], first, like, dim)
-    second = check_points(names[1], second, first, first.shape[-1])
-    try:
-        torch.broadcast_shapes(first.shape[:-1], second.shape[:-1])
-    except RuntimeError as error:
-        raise FeedbackError(
-            f"{names[0]} has shape {tuple(first.shape)} and {names[1]} "
-            f"{tuple(second.shape)}, which do not broadcast; give one point each, or "
-            "one for all."
-        ) from error
-    return check_finite(names[0], first), check_finite(names[1], second)
-
 
 Linear = Callable[[Tensor], Tensor]
 """A linear map of points, from ``... x q x r`` to ``... x q' x r`` for any ``r``."""
@@ -389,3 +306,168 @@ def transformed_posterior(
             return make(scaled)
     posterior = make(moments)
     return posterior if transform is None else transform(posterior=posterior, X=X)
+
+
+# A variance of a difference is off by up to 5 of them, measured on fitted models, in
+# units of the summed prior variances.
+_ROUNDINGS = 16
+
+
+def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
+    """Component means and shared covariance of any preference model's posterior.
+
+    Of a `SkewNormalPosterior`, or of BoTorch's Gaussian ``GPyTorchPosterior``, a
+    mixture of one component; of an ensemble's ``GaussianMixturePosterior`` each member
+    is one. Means are ``num_components x batch_shape x q``, the covariance ``batch_shape
+    x q x q``.
+    """
+    moments = moments_of(posterior)
+    return moments.means, moments.covariance
+
+
+def moments_of(posterior: Posterior) -> Moments:
+    """The mixture of `shared_covariance_mixture`, with means made at first use.
+
+    So their mean and their spread may cost less than all of them.
+    """
+    moments = getattr(posterior, "moments", None)
+    if isinstance(moments, Moments):
+        return moments
+    if isinstance(posterior, GPyTorchPosterior) and not posterior._is_mt:
+        distribution = posterior.distribution
+        mean = distribution.mean.unsqueeze(0)
+        return Moments(mean, distribution.covariance_matrix)
+    raise UnsupportedError(
+        f"The difference of two points under a {type(posterior).__name__} is not a "
+        "Gaussian mixture with one variance; give a single-output "
+        "GPyTorchPosterior or a SkewNormalPosterior."
+    )
+
+
+def draw_utilities(
+    posterior: Posterior, num_draws: int, generator: Generator | None = None
+) -> Tensor:
+    """Joint draws of the utilities, ``num_draws x batch_shape x q``.
+
+    Of a posterior that `shared_covariance_mixture` takes, however near its points are
+    to each other. Torch's default generator draws if none is given.
+    """
+    means, covariance = shared_covariance_mixture(posterior)
+    component = torch.randint(len(means), (num_draws,), generator=generator)
+    root = psd_root(covariance)
+    shape = (num_draws, *root.shape[:-1], 1)
+    normal = torch.randn(shape, generator=generator, dtype=torch.float64).to(root)
+    return means[component.to(means.device)] + (root @ normal).squeeze(-1)
+
+
+def difference_mixture(
+    posterior: Posterior, first: int | Tensor = 0, second: int | Tensor = 1
+) -> tuple[Tensor, Tensor]:
+    """Distribution of ``f(x_first) - f(x_second)``: a mixture with one variance.
+
+        m_s = m_s,first - m_s,second,    variance = C_ff + C_ss - 2 C_fs.
+
+    A variance below 0 is rounding, set to 0 with derivative 0. The places of the two
+    points may be long vectors, whose dimension comes last. Means are ``num_components x
+    batch_shape``.
+    """
+    moments = moments_of(posterior)
+    covariance = moments.covariance
+    variance = (
+        covariance[..., first, first]
+        + covariance[..., second, second]
+        - covariance[..., first, second]
+        - covariance[..., second, first]
+    )
+    return _differences(moments, first, second), variance.clamp_min(0.0)
+
+
+def duel_mixtures(
+    posterior: Posterior, first: Tensor, second: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Means and variances of several differences, with the duels before the batch.
+
+    There, parameters of a link that differ in the batch broadcast as they should. Means
+    are ``num_components x num_duels x batch_shape``.
+    """
+    means, variance = difference_mixture(posterior, first, second)
+    return means.movedim(-1, 1), variance.movedim(-1, 0)
+
+
+def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) -> Tensor:
+    i, j = (torch.atleast_1d(torch.as_tensor(p)) for p in (first, second))
+    if len(i) >= moments.covariance.shape[-1]:
+        # The means of the points are fewer than those of the differences.
+        return moments.means[..., first] - moments.means[..., second]
+    means = moments.means_of(lambda points: points[..., i, :] - points[..., j, :])
+    return means.squeeze(-1) if isinstance(first, int) else means
+
+
+def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and ends of central intervals of a posterior, ``batch_shape x q``."""
+    check_probabilities("level", torch.tensor(level, dtype=torch.float64))
+    tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+    mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
+    lower, upper = posterior.quantile(tails.to(mean)).detach().squeeze(-1)
+    return mean, lower, upper
+
+
+def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
+    r"""The variance of a difference, plus the part of it that rounding hides.
+
+    .. math:: \max(v, 0) + \rho, \qquad \rho = 16 \, \epsilon \, (k_{aa} + k_{bb})
+
+    The variance v of :math:`f(a) - f(b)` is a difference of larger prior variances k
+    (``scale`` is their sum). As a and b approach each other, v falls with the square of
+    their distance and the mean with the distance: below its rounding :math:`\rho`, at
+    about :math:`\sqrt{16 \epsilon}` lengthscales (6e-8 in double, 1e-3 in single
+    precision), the mean is small beside :math:`\sqrt\rho`, and P(one beats the other)
+    goes to a half.
+    """
+    limits = torch.finfo(variance.dtype)
+    hidden = _ROUNDINGS * limits.eps * scale
+    return (variance.clamp_min(0.0) + hidden).clamp_min(limits.tiny)
+
+
+def duels_between(utilities: Tensor) -> Tensor:
+    """Every duel of items of utilities ``batch_shape x q x 1``, winner first.
+
+    The indices are ``batch_shape x q (q - 1) / 2 x 2``.
+    """
+    values = utilities.squeeze(-1)
+    pairs = torch.combinations(torch.arange(values.shape[-1], device=values.device))
+    first, second = pairs.unbind(-1)
+    lost = values[..., first] < values[..., second]
+    return torch.where(lost.unsqueeze(-1), pairs.flip(-1), pairs)
+
+
+class DuelSampler(SobolQMCNormalSampler):
+    """Answers to the duels of ``q`` points, drawn from their posterior.
+
+    What BoTorch's ``PairwiseSobolQMCNormalSampler`` is for, but with the winner first,
+    as ``PairwiseGP`` takes pairs too (BoTorch's, in 0.18.1, have the loser first), and
+    without global seeds: Sobol points come from a generator of their own, so that equal
+    seeds give equal answers and no random state but this one is read or changed.
+
+    Base samples are shared by t-batches, and the answers about all ``q`` points are
+    those of one draw of utilities. Any posterior that takes normal base samples will
+    do: Gaussian ones, also of BoTorch's ``PairwiseGP``, and
+    :class:`~botorch_pref.posteriors.skew_normal.SkewNormalPosterior`.
+
+    Args:
+        sample_shape: Shape of the set of draws.
+        seed: Of the Sobol points.
+    """
+
+    @checked_arguments
+    def __init__(self, sample_shape: torch.Size, seed: int = 0) -> None:
+        super().__init__(sample_shape=sample_shape, seed=seed)
+
+    def forward(self, posterior: Posterior) -> Tensor:
+        """Answers to all duels of the points, winner first, indices of points.
+
+        Of a posterior over ``batch_shape x q x 1``, with the noise of the answers, or
+        the better utility always wins, they are ``sample_shape x batch_shape x q (q -
+        1) / 2 x 2`` long: the ``Y`` of ``condition_on_observations``.
+        """
+        return duels_between(super().forward(posterior))

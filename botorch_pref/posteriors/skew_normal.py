@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_pref.linalg.covariance import semidefinite_cholesky
 from botorch_pref.numerics import mixtures as gaussian_mixture
-from botorch_pref.numerics.argument_ranges import check_kind, check_probabilities
+from botorch_pref.numerics.argument_checks import check_kind, check_probabilities
 from botorch_pref.numerics.mixtures import narrowest_interval
 from botorch_pref.posteriors.gaussian import Moments
 

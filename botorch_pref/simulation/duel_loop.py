@@ -17,7 +17,7 @@ from botorch_pref.acquisition import incumbent
 from botorch_pref.datasets.data import distinct_items, pairs_and_ties
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models.answer_likelihoods import duel_share
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.gaussian import difference_mixture
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from botorch_pref import (
     incumbent,
 )
 from botorch_pref.acquisition.rules import nearness
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.gaussian import difference_mixture
 
 DOUBLE = torch.float64
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)

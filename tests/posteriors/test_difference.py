@@ -6,7 +6,7 @@ from gpytorch.distributions import MultitaskMultivariateNormal
 
 from botorch_pref.numerics import mixtures as gaussian_mixture
 from botorch_pref.posteriors import SkewNormalPosterior
-from botorch_pref.posteriors.difference import difference_mixture
+from botorch_pref.posteriors.gaussian import difference_mixture
 
 
 def test_a_point_compared_with_itself_has_no_variance_and_finite_gradients():

@@ -13,7 +13,7 @@ from gpytorch.distributions import MultivariateNormal
 
 from botorch_pref import SkewNormalPosterior
 from botorch_pref.posteriors import DuelSampler
-from botorch_pref.posteriors.difference import duels_between
+from botorch_pref.posteriors.gaussian import duels_between
 
 DOUBLE = torch.float64
 MEAN = torch.tensor([0.3, 0.0, 0.6], dtype=DOUBLE)

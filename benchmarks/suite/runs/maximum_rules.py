@@ -12,7 +12,7 @@ from botorch_pref.acquisition import DuelingKG
 from botorch_pref.acquisition.duels import DuelingAcquisition, with_others
 from botorch_pref.likelihoods.protocol import binary_entropy, log_mean
 from botorch_pref.numerics.normal import hazard
-from botorch_pref.posteriors.difference import (
+from botorch_pref.posteriors.gaussian import (
     duel_mixtures,
     shared_covariance_mixture,
 )

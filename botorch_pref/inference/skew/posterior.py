@@ -70,7 +70,7 @@ from botorch_pref.inference.skew.sampler import LatentDraws, sample_latent
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
-from botorch_pref.numerics.argument_ranges import check_count
+from botorch_pref.numerics.argument_checks import check_count
 from botorch_pref.numerics.normal import interval_derivatives, truncated_normal_quantile
 from botorch_pref.posteriors import Moments, SkewNormalPosterior
 

@@ -37,7 +37,7 @@ from botorch_pref.models import (
 from botorch_pref.models.answer_likelihoods import model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.posteriors import Moments, SkewNormalPosterior, gaussian_posterior
-from botorch_pref.posteriors.difference import shared_covariance_mixture
+from botorch_pref.posteriors.gaussian import shared_covariance_mixture
 
 
 def link_of(likelihood: Likelihood):

@@ -1,4 +1,4 @@
-"""Checks of arguments, which raise `FeedbackError`, and of what is registered."""
+"""Checks of arguments and points, which raise `FeedbackError`, and of classes."""
 
 from __future__ import annotations
 
@@ -135,3 +135,92 @@ def check_probabilities(name: str, value: Tensor) -> None:
         raise FeedbackError(
             f"{name} holds {first}; give probabilities strictly between 0 and 1."
         )
+
+
+_FLOATING = (torch.float32, torch.float64)
+
+
+def check_points(
+    name: str, value: object, like: Tensor | None = None, dim: int | None = None
+) -> Tensor:
+    """Checks that an argument is a tensor of points, without a look at its entries.
+
+    So it costs nothing where an acquisition function is maximised, on a GPU neither;
+    :func:`check_finite` reads the entries, once for each prediction. The points must be
+    on the device of ``like``, of no higher precision, and have ``dim`` features; single
+    precision becomes double where ``like`` is.
+    """
+    wanted = f"batch_shape x q x {'d' if dim is None else dim}"
+    if not isinstance(value, Tensor):
+        raise FeedbackError(
+            f"{name} must be a tensor of points, {wanted}, got "
+            f"{type(value).__name__}; use torch.tensor({name}, dtype=torch.double)."
+        )
+    if value.layout != torch.strided:
+        raise FeedbackError(f"{name} is sparse; pass {name}.to_dense().")
+    value = in_precision_of(name, value, like)
+    if value.dim() < 2 or (dim is not None and value.shape[-1] != dim):
+        raise FeedbackError(
+            f"{name} has shape {tuple(value.shape)}, expected {wanted}: one row a "
+            f"point, {name}.unsqueeze(0) for a single one, {name}.unsqueeze(-1) for a "
+            "single feature."
+        )
+    if like is not None and value.device != like.device:
+        raise FeedbackError(
+            f"{name} is on {value.device}, and what it goes with on {like.device}; "
+            f"pass {name}.to({str(like.device)!r})."
+        )
+    return value
+
+
+def in_precision_of(name: str, points: Tensor, like: Tensor | None) -> Tensor:
+    """Points in the precision of ``like``, which must be no lower than their own."""
+    dtype = points.dtype if like is None else like.dtype
+    # To double is exact; from double to single would change the points.
+    is_floating = points.dtype in _FLOATING and dtype in _FLOATING
+    if not is_floating or torch.promote_types(points.dtype, dtype) != dtype:
+        target = dtype if dtype in _FLOATING else torch.float64
+        beside = "" if like is None else f", and what it goes with {like.dtype}"
+        raise FeedbackError(
+            f"{name} is {points.dtype}{beside}; pass {name}.to({target})."
+        )
+    return points.to(dtype)
+
+
+def check_finite(name: str, points: Tensor) -> Tensor:
+    """The points; an error names the first feature that is NaN or too large.
+
+    Squares of distances must not overflow: of infinite ones covariances are NaN. On a
+    GPU this waits for the points.
+    """
+    largest = 1e-3 * torch.finfo(points.dtype).max ** 0.5
+    fit = points.abs() < largest
+    if not bool(fit.all()):
+        place = (~fit).nonzero()[0].tolist()
+        raise FeedbackError(
+            f"{name}{place} is {points[tuple(place)].item()}: row {place[-2]} needs "
+            f"finite features, of sizes below {largest:.0e}; leave the point out, or "
+            "impute what is missing."
+        )
+    return points
+
+
+def check_point_pairs(
+    names: tuple[str, str],
+    first: Tensor,
+    second: Tensor,
+    like: Tensor | None = None,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Checks the sides of duels, of which the second may be one point for all."""
+    first = check_points(names[0], first, like, dim)
+    second = check_points(names[1], second, first, first.shape[-1])
+    try:
+        torch.broadcast_shapes(first.shape[:-1], second.shape[:-1])
+    except RuntimeError as error:
+        raise FeedbackError(
+            f"{names[0]} has shape {tuple(first.shape)} and {names[1]} "
+            f"{tuple(second.shape)}, which do not broadcast; give one point each, or "
+            "one for all."
+        ) from error
+    return check_finite(names[0], first), check_finite(names[1], second)
