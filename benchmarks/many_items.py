@@ -16,7 +16,6 @@ utilities.
 from __future__ import annotations
 
 import argparse
-import math
 import resource
 import time
 from collections.abc import Callable
@@ -164,7 +163,7 @@ def study(items: int, number: int) -> None:
     answers, new = (duels(utility, number, generator) for _ in range(2))
     fitted, time_of_fit = ranked(answers, utility)
     rows: list[tuple[object, ...]] = [
-        ("truth", math.nan, log_loss(utility, *new)),
+        ("truth", 0.0, log_loss(utility, *new)),
         ("botorch_pref", time_of_fit, log_loss(fitted, *new)),
     ]
     first, second, outcome = answers

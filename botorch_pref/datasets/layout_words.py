@@ -46,7 +46,8 @@ DECIDED = (
 ITEM_WORDS = (
     *("name", "model", "item", "team", "player", "option", "product", "system"),
     *("stimulus", "candidate", "method", "alternative", "generator", "condition"),
-    *("image", "driver", "object", "sample", "treatment", "movie", "entry", "id"),
+    *("image", "driver", "object", "sample", "treatment", "movie", "film", "song"),
+    *("book", "title", "entry", "id"),
 )
 """Words of columns that name items, the likeliest first."""
 

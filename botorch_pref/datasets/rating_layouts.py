@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from botorch_pref.datasets.layout_words import (
+    COUNT_WORDS,
     DECIDED,
     ITEM_WORDS,
     SESSION_WORDS,
@@ -31,7 +32,8 @@ RATING_WORDS = (
 MOST_RATED = 100
 """The largest rating of a scale whose columns no name tells."""
 
-ABOUT_RATERS = {"age", "year", "time", "date", "id", "index", "no", "nr", "zip", "n"}
+ABOUT_RATERS = {"age", "year", "time", "date", "id", "index", "no", "nr", "zip"}
+ABOUT_RATERS |= {"rownames", "votes", *COUNT_WORDS} - {*RATING_WORDS}
 """Words of columns of numbers that rate nothing."""
 
 
@@ -82,9 +84,8 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
     items = named.first or next(
         (n for n in columns_with(labels, ITEM_WORDS) if _are_distinct(table, n)), None
     )
-    raters = named.rater or next(
-        (n for n in columns_with(table.header, SESSION_WORDS)), None
-    )
+    sessions = columns_with(table.header, SESSION_WORDS)
+    raters = named.rater or next((n for n in sessions if _are_distinct(table, n)), None)
     key = items or raters
     columns = [n for n in table.header if n and n != key and _rates(table, n)]
     if key is None or len(columns) < 2 or not _share_a_scale(table, columns):

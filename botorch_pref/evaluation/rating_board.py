@@ -143,6 +143,10 @@ class RatingDesign:
         return wide(mean.unsqueeze(-1)).squeeze(-1), draws.mT, mean[-1]
 
 
+_ROUNDING = 1e-9
+"""Difference of means up to which items share a rank."""
+
+
 @dataclass(frozen=True, eq=False)
 class RatingRanking:
     """Items ranked by ratings, see `rank_ratings`.
@@ -185,7 +189,7 @@ class RatingRanking:
         difference = samples - samples[:, :1]
         low_gap, high_gap = difference.quantile(ends, dim=0)
         columns = {
-            "rank": 1 + (mean > mean.unsqueeze(-1) + 1e-9).sum(-1),
+            "rank": 1 + torch.searchsorted(-mean, -mean - _ROUNDING),
             "rank_lower": lower,
             "rank_upper": upper,
             "utility": mean,

@@ -101,6 +101,9 @@ TINY = {
     ),
     "fit_entropy_gaussians": tiny("--terms 2", ROUNDS=2, FIT_POINTS=201),
     "gpu": tiny(EXACT=(4, 8), SPARSE=(9,), NEW=3, RAW=4),
+    "files": tiny(
+        DATA=(("ordinal", "wine", {"rating": "response", "first": "temp"}, False),)
+    ),
     "fit_time": tiny(SIZES=(5,), SEEDS=(0,), NOISES=Only("low")),
     "fully_bayesian": tiny(
         "--seeds 1",

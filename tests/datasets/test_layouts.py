@@ -441,3 +441,10 @@ def test_rows_without_a_true_outcome_are_counted(tmp_path: Path) -> None:
     duels, file = told(tmp_path, text)
     assert duels == [("a", ">", "b", 1)]
     assert "Left out: 1 row without a true outcome (line 3)." in file.notes
+
+
+def test_counts_of_groups_are_no_ratings(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("user,brand,freq,rownames\nyes,x,19,1\nyes,m,29,2\nno,x,57,3\n")
+    with pytest.raises(FeedbackError, match="no columns that say who won"):
+        read_answers(path)
