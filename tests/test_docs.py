@@ -191,13 +191,14 @@ def test_scripts_that_are_named_exist() -> None:
 def test_hosts_the_ci_script_and_the_readme_run_the_sessions_of_nox() -> None:
     text = (ROOT / "noxfile.py").read_text(encoding="utf-8")
     sessions = {*re.findall(r"^@nox\.session.*?^def (\w+)", text, re.M | re.S)}
-    assert sessions == {"tests", "quick", "rounding", "lint", "docs", "release"}
+    in_turn = {"tests", "quick", "rounding", "lint", "docs", "release"}
+    assert sessions == {*in_turn, "coverage"}
     workflows = (ROOT / ".github" / "workflows").glob("*.yml")
     hosted = {n for p in workflows for n in re.findall(r"nox -s (\w+)", p.read_text())}
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (local,) = re.findall(r"--no-install -s ([\w ]+) ", script)
-    # The tests themselves it runs as the README says.
-    assert hosted == {*local.split(), "tests"} < sessions
+    # The tests themselves it runs as the README says, and coverage is for nights.
+    assert hosted == {*local.split(), "tests", "coverage"} < sessions
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"<!-- test command -->\n```bash\n(.*)\n```", readme)
     (words,) = re.findall(r"^PYTEST = \((.*)\)$", text, re.M)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref.linalg import SparseDesign, pair_rows, sparse_design, stack_rows
-from botorch_pref.linalg.sparse_design import BlockRows
+from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, NoiseBuckets
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -174,3 +174,27 @@ def test_squares_of_many_rows_keep_one_product_at_a_time(monkeypatch) -> None:
     torch.testing.assert_close(rows.row_squares(values), expected)
     assert len(alive) == 10
     assert max(counts) <= 2
+
+
+def test_blocks_of_different_widths_are_one_covariance() -> None:
+    """By part, and padded to the widest, against entries set by hand."""
+    generator = torch.Generator().manual_seed(3)
+    places = [[[4, 0]], [[1, 6, 3]], [[5]]]
+    truth, parts = torch.zeros(2, 8, 8, dtype=torch.double), []
+    for rows in places:
+        width = len(rows[0])
+        root = torch.randn(2, 1, width, width, generator=generator, dtype=torch.double)
+        covariance = root @ root.mT
+        parts.append(NoiseBlocks(torch.tensor(rows), covariance, 8))
+        for i, first in enumerate(rows[0]):
+            for j, second in enumerate(rows[0]):
+                truth[:, first, second] = covariance[:, 0, i, j]
+    buckets = NoiseBuckets(parts)
+    values = torch.randn(2, 8, 3, generator=generator, dtype=torch.double)
+    padded = NoiseBlocks(buckets.rows, buckets.covariance, 8)
+    for blocks in (buckets, padded):
+        torch.testing.assert_close(blocks.dense(), truth, **CLOSE)
+        diagonal = truth.diagonal(dim1=-2, dim2=-1)
+        torch.testing.assert_close(blocks.diagonal(), diagonal, **CLOSE)
+        torch.testing.assert_close(blocks.times(values), truth @ values, **CLOSE)
+    assert buckets.inside.tolist() == [row not in (2, 7) for row in range(8)]
