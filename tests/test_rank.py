@@ -429,7 +429,8 @@ def test_groups_share_and_differ(tmp_path: Path, option: str) -> None:
     assert bob.index.tolist() == ["c", "b", "a"]
     assert bob["answers"].tolist() == [8, 8, 8]
     page = (tmp_path / "out" / "leaderboard.html").read_text()
-    assert page.count("<table>") == 3
+    # Those of the three boards, and one of the ranks of all.
+    assert page.count("<table>") == 4
 
 
 def test_raters_who_answer_at_random_are_listed(
@@ -482,6 +483,21 @@ def test_files_of_others_stay_where_boards_are_written(
         assert (out / name).read_text() == PLAIN
     run(tmp_path, PLAIN)
     assert (out / "raters.csv").read_text() == PLAIN
+
+
+def test_ranks_in_categories_stand_side_by_side(tmp_path: Path) -> None:
+    rows = ["a,b,x,9", "b,c,x,9", "a,c,x,9", "b,a,y,9", "c,b,y,9", "c,a,y,9"]
+    text = "\n".join(["winner,loser,kind,count", *rows])
+    table = run(tmp_path, text, "--category", "kind").reset_index()
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    section = page.partition('id="side-by-side"')[2].partition("</table>")[0]
+    assert "<th>all answers</th><th>item</th><th>x</th><th>y</th>" in section
+    cells = [re.findall("<td>(.*?)</td>", row) for row in section.splitlines()[3:]]
+    for _, name, *ranks in cells:
+        of_item = table[table["item"] == name].set_index("board")["rank"]
+        stated = [int(rank.split()[0]) for rank in ranks]
+        assert stated == [of_item["x"], of_item["y"]]
+    assert len(cells) == 3
 
 
 def test_a_category_called_all_has_a_board_of_its_own(tmp_path: Path) -> None:

@@ -228,6 +228,8 @@ def _page(ranking: Ranking, title: str, figure: Path) -> str:
         (f"board-{number}", "All answers" if group is None else group, _texts(board))
         for number, (group, board) in enumerate(ranking.boards.items())
     ]
+    if len(ranking.boards) > 1:
+        tables.append(("side-by-side", "Side by side", _side_by_side(ranking.boards)))
     if ranking.raters is not None:
         noises = _texts_of_raters(ranking.raters)
         tables.append(("raters", "Noise of raters, 1 for the typical one", noises))
@@ -298,6 +300,17 @@ def _ranks(row: Series[float]) -> str:
     rank, low, high = row["rank"], row["rank_lower"], row["rank_upper"]
     span = "" if low == high == rank else f" ({low:.0f} to {high:.0f})"
     return f"{rank:.0f}{span}"
+
+
+def _side_by_side(boards: Boards) -> Texts:
+    """The ranks of all boards, items in the order of the first one."""
+    groups = ["all answers" if group is None else group for group in boards]
+    first, *later = boards.values()
+    rows = [
+        [_ranks(row), str(name), *(_ranks(board.loc[name]) for board in later)]
+        for name, row in first.iterrows()
+    ]
+    return [[groups[0], "item", *groups[1:]], *rows]
 
 
 def _texts_of_raters(raters: DataFrame) -> Texts:
