@@ -118,6 +118,29 @@ def test_options_satisfy_constraints_and_fixed_features(
     assert len(fixed.round(decimals=3).unique(dim=0)) == size
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_two_inequalities_make_an_equality(model: EPPreferenceGP, size: int) -> None:
+    """Also where one column has some values only."""
+    share = 1 / (UNITS[1] - UNITS[0])
+    total = float(UNITS[0] @ share) + 1.0
+    columns = torch.tensor([0, 1])
+    limits = [(columns, share, total), (columns, -share, -total)]
+    options = next_question(model, UNITS, size, inequality_constraints=limits).options
+    sums = ((options - UNITS[0]) * share).sum(-1)
+    torch.testing.assert_close(sums, torch.ones(size).double(), atol=1e-5, rtol=0)
+    assert len(options.round(decimals=3).unique(dim=0)) == size
+    values = (UNITS[0, 1] + torch.linspace(0, 1, 5).double() / share[1]).tolist()
+    options = next_question(
+        model,
+        UNITS,
+        size,
+        discrete_dims={1: values},
+        inequality_constraints=[(columns, -share, -total)],
+    ).options
+    assert bool((((options - UNITS[0]) * share).sum(-1) <= 1 + 1e-5).all())
+    assert {*options[:, 1].tolist()} <= {*values}
+
+
 @pytest.fixture(scope="module")
 def mixed_model() -> EPPreferenceGP:
     """The second of three values is the best, and 0.3 of the number."""

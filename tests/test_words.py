@@ -85,3 +85,9 @@ def test_docstrings_begin_with_a_verb_or_a_noun(folder: str) -> None:
             wrong = NO_NOUN | NOUNS_FOLLOW if is_function else NO_NOUN
             place = f"{file.relative_to(PACKAGE)}:{line}"
             assert word not in wrong, f"{place} begins with {word!r}; say what it does"
+
+
+def test_a_module_shares_its_name_with_no_other() -> None:
+    """But those of lines: their answers, likelihoods and designs, in three layers."""
+    stems = [path.stem for path in PACKAGE.rglob("*.py") if path.stem != "__init__"]
+    assert {stem for stem in stems if stems.count(stem) > 1} <= {"lines"}
