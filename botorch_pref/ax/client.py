@@ -9,7 +9,7 @@ from ax.api.types import TOutcome, TParameterization
 from ax.exceptions.core import UnsupportedError
 
 from botorch_pref.ax.answer_kinds import OBJECTIVE
-from botorch_pref.ax.recommendation import best_of_experiment
+from botorch_pref.ax.best_designs import best_of_experiment
 from botorch_pref.ax.settings import Settings
 
 

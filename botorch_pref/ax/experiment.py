@@ -13,7 +13,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.ax import exchange, existing, recommendation
+from botorch_pref.ax import best_designs, exchange, existing
 from botorch_pref.ax import questions as telling
 from botorch_pref.ax import report as reporting
 from botorch_pref.ax.answer_table import answer_table, csv_content, record_table
@@ -498,9 +498,9 @@ class PreferenceExperiment:
         """
         anywhere = checked_truth("anywhere", anywhere)
         adapter = self.fitted_adapter(rater=rater)
-        best = recommendation.best_shown(adapter)
+        best = best_designs.best_shown(adapter)
         if anywhere:
-            best = recommendation.best_anywhere(self.log, adapter)
+            best = best_designs.best_anywhere(self.log, adapter)
         catalogue = self.log.catalogue
         return Design(best, None if catalogue is None else catalogue.id_of(best))
 
@@ -530,7 +530,7 @@ class PreferenceExperiment:
         if not isinstance(listing, Sequence) or isinstance(listing, str):
             raise argument_error("designs", listing, "a list of designs")
         checked = [own_design(space, catalogue, design) for design in listing]
-        return recommendation.predictions(self.fitted_adapter(rater=rater), checked)
+        return best_designs.predictions(self.fitted_adapter(rater=rater), checked)
 
     @one_at_a_time
     def report(self) -> reporting.Report:
@@ -565,7 +565,7 @@ class PreferenceExperiment:
         """
         name = checked_rater(rater)
         number = None if name is None else self.log.known_rater(name)
-        return recommendation.fitted_adapter(self._stored.projection, rater=number)
+        return best_designs.fitted_adapter(self._stored.projection, rater=number)
 
     @property
     def generation_strategy(self) -> GenerationStrategy:

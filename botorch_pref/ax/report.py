@@ -24,6 +24,7 @@ from torch import Tensor
 
 from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answer_table import parameter_columns
+from botorch_pref.ax.best_designs import best_anywhere, best_shown, fitted_adapter
 from botorch_pref.ax.findings import (
     LEVEL,
     OPTION_COLUMNS,
@@ -37,7 +38,6 @@ from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
-from botorch_pref.ax.recommendation import best_anywhere, best_shown, fitted_adapter
 from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.space.constraints import equalities
 from botorch_pref.ax.space.lines import has_digits, readable

@@ -303,7 +303,7 @@ def _ranks(row: Series[float]) -> str:
 
 
 def _side_by_side(boards: Boards) -> Texts:
-    """The ranks of all boards, items in the order of the first one."""
+    """Returns the ranks of all boards, items in the order of the first one."""
     groups = ["all answers" if group is None else group for group in boards]
     first, *later = boards.values()
     rows = [

@@ -210,7 +210,7 @@ class PreferenceAdapter(TorchAdapter):
 
     @property
     def explanations(self) -> int | str:
-        """How many explanations `utility` averages over, or why there is only 1."""
+        """The number of explanations that `utility` averages, or why there is one."""
         return self._average[1]
 
     @property

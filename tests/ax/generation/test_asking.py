@@ -16,6 +16,7 @@ from showing import triangle
 
 from botorch_pref.acquisition import incumbent, option_search
 from botorch_pref.ax import PreferenceExperiment, Settings
+from botorch_pref.ax.best_designs import fitted_adapter
 from botorch_pref.ax.generation import question_choice, search
 from botorch_pref.ax.generation.question_choice import (
     chosen_question,
@@ -26,7 +27,6 @@ from botorch_pref.ax.generation.question_choice import (
     preference_generation_strategy,
 )
 from botorch_pref.ax.naming import duel_classes
-from botorch_pref.ax.recommendation import fitted_adapter
 from botorch_pref.errors import ExperimentError
 
 CHOOSE_ALL = {"DuelingBALD", "DuelingEUBO", "DuelingKG"}
