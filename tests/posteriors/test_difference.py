@@ -25,6 +25,21 @@ def test_a_point_compared_with_itself_has_no_variance_and_finite_gradients():
     )
 
 
+def test_the_moments_are_those_of_a_contrast():
+    """Of any two of four points, whose variances and covariances all differ."""
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(4, 4, generator=generator, dtype=torch.float64)
+    components = torch.randn(5, 4, generator=generator, dtype=torch.float64)
+    covariance = root @ root.mT
+    posterior = SkewNormalPosterior(components, covariance)
+    for first, second in ((0, 1), (3, 1), (2, 0)):
+        contrast = torch.zeros(4, dtype=torch.float64)
+        contrast[first], contrast[second] = 1.0, -1.0
+        means, variance = difference_mixture(posterior, first, second)
+        torch.testing.assert_close(means, components @ contrast)
+        torch.testing.assert_close(variance, contrast @ covariance @ contrast)
+
+
 def test_rounding_below_zero_counts_as_zero():
     covariance = torch.tensor([[1, 1 + 1e-15], [1 + 1e-15, 1]], dtype=torch.float64)
     covariance.requires_grad_()

@@ -78,7 +78,8 @@ def test_judges_without_noise() -> None:
         assert exact(high, low) is True
         assert exact(low, high) is False
         assert exact(low, low) is True
-        assert exact.probability(low, high) == 0.0
+        probabilities = [exact.probability(x, low) for x in (low / 2, low, high)]
+        assert probabilities == [0.0, 0.5, 1.0]
 
 
 def test_lapses_do_not_move_the_noise_of_other_answers() -> None:
