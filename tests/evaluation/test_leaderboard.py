@@ -1,6 +1,7 @@
 """Leaderboards against closed forms, plain draws and counts by hand."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,6 +28,7 @@ from botorch_pref.evaluation import leaderboard
 from botorch_pref.evaluation.leaderboard import (
     _drawn_ranks,
     _shared_ranks,
+    position_bias,
     rank_interval,
 )
 from botorch_pref.evaluation.progress import NUM_SAMPLES
@@ -244,3 +246,20 @@ def test_utilities_that_an_engine_resolves_have_ranks_of_their_own() -> None:
     # Means are known to half of their digits, in deviations of their difference.
     board = leaderboard(Independent(), column(0.0, 1e-9, 2e-9))
     assert board["rank"].tolist() == [1, 1, 1]
+
+
+def test_the_share_that_the_first_of_two_equals_wins_leaves_out_ties() -> None:
+    mean, deviation, noise, threshold = 0.7, 0.3, 0.8, 0.5
+    normal = MultivariateNormal(torch.tensor([mean]), torch.tensor([[deviation**2]]))
+    biased = SimpleNamespace(
+        likelihood=PairwiseProbitLikelihood(noise, tie_threshold=threshold),
+        covariate_posterior=lambda: GPyTorchPosterior(normal),
+    )
+    bias = position_bias(biased, 0.95)
+    weights = [mean + z * deviation for z in (0.0, -1.959963985, 1.959963985)]
+    assert bias.utility == pytest.approx(weights, abs=1e-5)
+    for weight, share in zip(weights, bias.share, strict=True):
+        won, lost = stats.norm.cdf(
+            [(side * weight - threshold) / (2 * noise) ** 0.5 for side in (1, -1)]
+        )
+        assert share == pytest.approx(won / (won + lost), abs=1e-5)
