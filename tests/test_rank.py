@@ -168,9 +168,9 @@ def test_no_share_is_told_of_an_item_without_answers(tmp_path: Path) -> None:
     run(tmp_path, "\n".join(lines), "--category", "kind")
     page = (tmp_path / "out" / "leaderboard.html").read_text()
     assert "nan" not in page.partition('<h2 id="figure">')[0]
-    # The boards of both kinds, that of all, and the figure.
+    # The boards of both kinds, that of all, the ranks of all three, and the figure.
     places = re.findall(r'href="#([^"]+)"', page)
-    assert len(places) == 4
+    assert len(places) == 5
     assert places == re.findall(r'<h2 id="([^"]+)"', page)
 
 
