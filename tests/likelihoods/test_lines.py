@@ -1,5 +1,6 @@
 """Stops on lines: their noise, their probabilities, and what they teach."""
 
+import itertools
 import math
 
 import pytest
@@ -145,3 +146,14 @@ def test_the_best_is_where_people_stop(stop: float) -> None:
 def test_a_length_that_is_not_positive_is_refused() -> None:
     with pytest.raises(FeedbackError, match="correlation_length is 0"):
         LineProbitLikelihood(correlation_length=0.0)
+
+
+def test_stops_on_several_lines_are_those_on_each() -> None:
+    generator = torch.Generator().manual_seed(4)
+    utilities = torch.randn(3, 2, 5, generator=generator, dtype=torch.float64)
+    positions = torch.tensor([0.0, 0.2, 0.5, 0.6, 1.0], dtype=torch.float64)
+    noise = torch.tensor([[0.3], [1.0], [4.0]], dtype=torch.float64)
+    together = stop_probabilities(utilities, positions, noise, LENGTH)
+    for i, j in itertools.product(range(3), range(2)):
+        alone = stop_probabilities(utilities[i, j], positions, noise[i, 0], LENGTH)
+        torch.testing.assert_close(together[i, j], alone)
