@@ -26,6 +26,7 @@ from botorch_pref.acquisition import (
 )
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.duels import observed_points
+from botorch_pref.acquisition.knowledge_gradient import without_hopeless
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.acquisition.recommendation import (
@@ -331,7 +332,8 @@ def next_question(
     """The next question to ask, by the rule that the library recommends.
 
     Four options or more are the best design so far and challengers chosen jointly by
-    `DuelingJointKG`; three the best design and two challengers by
+    `DuelingJointKG`, where designs are no list without those that would be named in
+    less than 1 % of answers; three the best design and two challengers by
     `DuelingExploringEIIG`; two are new points by `DuelingEUBO`, or of more than six
     parameters the best design and a challenger. Without a model, and until it has five
     answers, options are spread by a Sobol sequence. Everything random follows from the
@@ -633,6 +635,8 @@ def _chosen_question(
             open_questions=waiting,
             seed=seed + len(options),
         )
+        if rule is DuelingJointKG and space.designs() is None:
+            found = without_hopeless(acquisition, found, options, likely)
         options = torch.cat([options, found])
     order = torch.randperm(size)
     return Question(options[order], rule.__name__, _REASONS[rule])

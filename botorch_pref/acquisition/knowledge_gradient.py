@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.utils.sampling import draw_sobol_normal_samples
@@ -76,6 +77,59 @@ def likely_best(
         return X[places.unique()].unique(dim=0)
     X = X.expand(*places.shape[:-1], *X.shape[-2:])
     return X.take_along_dim(places.unsqueeze(-1), -2)
+
+
+_LEAST, _DRAWS = 0.01, 1024
+"""The chance of being heard as the best below which nobody takes an option; the number
+of draws that find it."""
+
+
+@torch.no_grad()
+def without_hopeless(
+    acquisition: AcquisitionFunction,
+    options: Tensor,
+    beside: Tensor,
+    likely: Tensor,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Exchanges options that are hardly ever heard as the best, in turn.
+
+    A knowledge gradient hears differences, from which it learns even beside an option
+    that nobody takes. Of such an answer a choice or a ranking says next to nothing.
+
+    Args:
+        acquisition: Values options, ``batch_shape x q x d``.
+        options: ``q x d``.
+        beside: ``j x d``, the other options of the question, which stay.
+        likely: ``k x d``, designs that may be the best, see `likely_best`.
+        generator: Source of the draws; torch's default one if None.
+
+    Returns:
+        ``q x d``: in place of a hopeless option the most valuable of the likely ones.
+    """
+    count, present = len(options), torch.cat([options, beside])
+    posterior = acquisition.model.posterior(torch.cat([present, likely]))
+    draws = draw_utilities(posterior, _DRAWS, generator).flatten(0, -2)
+    # What is heard: options that differ by less than the noise are all named at times.
+    noise = torch.randn(draws.shape, generator=generator, dtype=torch.float64)
+    draws = draws + item_noise(acquisition.model).to(draws).sqrt() * noise.to(draws)
+    is_new = ~(likely.unsqueeze(-2) == present).all(-1).any(-1)
+    of_present, of_likely = draws.tensor_split([len(present)], -1)
+    for place in range(count):
+        others = torch.arange(len(present)) != place
+        best_other = of_present[:, others].amax(-1, keepdim=True)
+        chance = (of_present[:, place : place + 1] > best_other).double().mean()
+        is_rival = (of_likely > best_other).double().mean(0) >= _LEAST
+        (rivals,) = torch.where(is_rival & is_new)
+        if chance >= _LEAST or not len(rivals):
+            continue
+        exchanged = options.repeat(len(rivals), 1, 1)
+        exchanged[:, place] = likely[rivals]
+        best = acquisition(exchanged).argmax()
+        options = exchanged[best]
+        of_present[:, place] = of_likely[:, rivals[best]]
+        is_new[rivals[best]] = False
+    return options
 
 
 @register_acquisition("kg")

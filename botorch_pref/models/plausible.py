@@ -112,7 +112,7 @@ def average_noise(model: PreferenceGP) -> None:
         \big((1 - \pi) \, N(\log \sigma^2; \mu, \tau^2)
         + \pi \, \delta(\log \sigma^2 - 8)\big),
 
-    a sum over steps of :math:`\tau / 2`.
+    a sum over steps of :math:`\tau`, or of parts of it where the posterior is narrow.
 
     Args:
         model: Fitted, without batches. Of its hyper-parameters only the noise changes.

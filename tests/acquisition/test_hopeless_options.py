@@ -1,0 +1,57 @@
+"""Options that are hardly ever the best of their question give way."""
+
+from __future__ import annotations
+
+import torch
+from draws import uniform
+from torch import Tensor
+
+from botorch_pref import Choices, DuelKernel, EPPreferenceGP
+from botorch_pref.acquisition import DistinctOptions, DuelingJointKG
+from botorch_pref.acquisition.knowledge_gradient import without_hopeless
+
+
+def hill(X: Tensor) -> Tensor:
+    """Highest in the middle; the corner is nothing that anybody would take."""
+    return -9 * (X - 0.5).square().sum(-1)
+
+
+def chances(model: EPPreferenceGP, X: Tensor) -> Tensor:
+    """P(best of X), by a hundred thousand draws."""
+    posterior = model.posterior(X)
+    mean, root = (
+        posterior.mean.squeeze(-1),
+        torch.linalg.cholesky(
+            posterior.covariance_matrix + 1e-8 * torch.eye(len(X)).double()
+        ),
+    )
+    normal = torch.randn(
+        100_000, len(X), generator=torch.Generator().manual_seed(0)
+    ).double()
+    best = (mean + normal @ root.mT).argmax(-1)
+    return torch.bincount(best, minlength=len(X)) / len(best)
+
+
+def test_a_hopeless_option_gives_way_to_one_that_may_be_the_best() -> None:
+    X = uniform(48, 2, seed=0)
+    sets = torch.arange(48).view(-1, 4)
+    answers = Choices(sets, sets[torch.arange(12), hill(X)[sets].argmax(-1)])
+    model = EPPreferenceGP(X, feedback=[answers], covar_module=DuelKernel(2)).eval()
+    order = model.posterior(X).mean.squeeze(-1).argsort(descending=True)
+    best, likely = X[order[:1]], X[order[:12]]
+    corner = torch.zeros(1, 2).double()
+    options = torch.cat([likely[1:2], corner, likely[2:3]])
+    with torch.no_grad():
+        before = chances(model, torch.cat([options, best]))
+        value = DistinctOptions(DuelingJointKG(model, best, choices=likely), 0.01)
+        found = without_hopeless(
+            value, options, best, likely, torch.Generator().manual_seed(1)
+        )
+        after = chances(model, torch.cat([found, best]))
+    assert float(before[1]) < 0.005, "the corner is hopeless"
+    # A thousand draws know a chance of 0.01 within 0.003.
+    assert float(after[1]) > 0.005
+    assert torch.equal(found[[0, 2]], options[[0, 2]]), "the others stay"
+    assert len(torch.cat([found, best]).unique(dim=0)) == 4
+    again = without_hopeless(value, found, best, likely)
+    assert torch.equal(again, found), "options that may be the best stay"
