@@ -350,7 +350,8 @@ def what_is_left(person: Person, model: Any, best: Tensor) -> Iterator[Tally]:
         top = candidates[_means(model, candidates).argmax()].unsqueeze(0)
         better = model.duel_probability(top, best)
     utility = problem.utility
-    yield chances_hold("recommended", better, utility(top) > utility(best))
+    if not torch.equal(top, best):
+        yield chances_hold("recommended", better, utility(top) > utility(best))
     advice = stopping_advice(
         getattr(model, "model", model),
         candidates,
