@@ -41,6 +41,25 @@ def averaged_draws(model: Any, points: Tensor, number: int) -> Tensor:
     return torch.cat(draws)
 
 
+def averaged_components(model: Any, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and variances by each plausible model, ``S x n``, in units of one noise."""
+    means, variances = [], []
+    with torch.no_grad():
+        for member in plausible_models(model):
+            scale = (model.likelihood.noise / member.likelihood.noise).sqrt()
+            posterior = member.posterior(points)
+            means.append(scale * posterior.mean.squeeze(-1))
+            variances.append(scale.square() * posterior.variance.squeeze(-1))
+    return torch.stack(means), torch.stack(variances)
+
+
+def averaged_moments(model: Any, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of the mixture of `averaged_components`."""
+    means, variances = averaged_components(model, points)
+    mean = means.mean(0)
+    return mean, ((variances + means.square()).mean(0) - mean.square()).sqrt()
+
+
 def resumed(storage: Path, **door: Any) -> PreferenceExperiment:
     return PreferenceExperiment.resume("triangle", storage=storage, **door)
 

@@ -13,6 +13,7 @@ from botorch_pref import BotorchPrefError
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.models import plausible_models
 from botorch_pref.plotting import plot_effects, plot_progress, plot_utility
+from botorch_pref.posteriors.gaussian import central_interval
 
 
 @pytest.fixture
@@ -29,12 +30,8 @@ def intervals(
     experiment: PreferenceExperiment, designs: list[dict[str, Any]]
 ) -> tuple[Tensor, Tensor, Tensor]:
     adapter = experiment.fitted_adapter()
-    with torch.no_grad():
-        posterior: Any = adapter.botorch_model.posterior(adapter.points_of(designs))
-        ends = posterior.quantile(
-            torch.tensor([0.025, 0.975], dtype=torch.double)
-        ).squeeze(-1)
-    return posterior.mean.squeeze(-1), ends[0], ends[1]
+    posterior = adapter.utility.posterior(adapter.points_of(designs))
+    return central_interval(posterior, 0.95)
 
 
 def averaged_mean(model: Any, points: Tensor) -> Tensor:

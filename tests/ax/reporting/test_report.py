@@ -1,4 +1,4 @@
-"""The report against counts by hand, Ax's predictions and plain samples."""
+"""The report against counts by hand, averages of plausible models and plain samples."""
 
 import math
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 from ax.api.configs import DerivedParameterConfig, RangeParameterConfig
 from ax.core.generator_run import GeneratorRun
-from ax.core.observation import ObservationFeatures
 from cases import in_turn
 from espresso import QUICK_FIT
 from pandas import DataFrame
@@ -18,7 +17,9 @@ from showing import (
     C,
     D,
     E,
+    averaged_components,
     averaged_draws,
+    averaged_moments,
     short_report,
     show,
     tell,
@@ -161,27 +162,28 @@ def test_wins_and_losses_are_counted(result) -> None:
 
 
 @pytest.mark.slow
-def test_utilities_are_those_that_ax_predicts(judged, result) -> None:
-    features = [ObservationFeatures({"a": a, "b": b}) for a, b in OPTIONS]
-    means, covariances = judged.fitted_adapter().predict(features)
+def test_utilities_are_averages_with_intervals_of_the_mixture(judged, result) -> None:
+    adapter = judged.fitted_adapter()
+    points = adapter.points_of([{"a": a, "b": b} for a, b in OPTIONS])
+    means, variances = averaged_components(adapter.botorch_model, points)
     rows = by_option(result.options).loc[list(OPTIONS)]
-    (mean,), ((variance,),) = means.values(), (c.values() for c in covariances.values())
-    assert rows["mean"].to_numpy() == pytest.approx(mean)
-    half = [1.959963985 * v**0.5 for v in variance]
-    assert (rows["upper"] - rows["mean"]).to_numpy() == pytest.approx(half)
-    assert (rows["mean"] - rows["lower"]).to_numpy() == pytest.approx(half)
+    assert rows["mean"].to_numpy() == pytest.approx(means.mean(0).numpy())
+    for end, level in (("lower", 0.025), ("upper", 0.975)):
+        z = (torch.tensor(rows[end].to_numpy()) - means) / variances.sqrt()
+        below = torch.special.ndtr(z).mean(0)
+        assert below.numpy() == pytest.approx(level, abs=1e-6), f"{end} ends"
     assert result.options["mean"].is_monotonic_decreasing
 
 
 @pytest.mark.slow
-def test_designs_have_the_utility_that_ax_predicts(judged) -> None:
+def test_designs_are_predicted_by_the_average(judged) -> None:
     designs = [{"a": a, "b": b} for a, b in ((0.3, 0.3), A, (0.0, 2.0))]
     result = judged.predict(designs)
-    features = [ObservationFeatures(design) for design in designs]
-    means, covariances = judged.fitted_adapter().predict(features)
-    (mean,), ((variance,),) = means.values(), (c.values() for c in covariances.values())
-    assert result["mean"].tolist() == pytest.approx(mean)
-    assert result["deviation"].tolist() == pytest.approx([v**0.5 for v in variance])
+    adapter = judged.fitted_adapter()
+    points = adapter.points_of(designs)
+    mean, deviation = averaged_moments(adapter.botorch_model, points)
+    assert result["mean"].to_numpy() == pytest.approx(mean.numpy())
+    assert result["deviation"].to_numpy() == pytest.approx(deviation.numpy())
     assert judged.predict([]).empty
     for wrong, match in (
         ([{"a": 0.3}], "has no b"),
@@ -266,8 +268,7 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
     assert table["copy_of"][[B, C]].tolist() == ["", ""]
     assert table["best"].sum() == pytest.approx(1)
     adapter = experiment.fitted_adapter()
-    utility, _ = report.averaged_utility(adapter.botorch_model)
-    alone = best_probability(utility, adapter.datapoints)
+    alone = best_probability(adapter.utility, adapter.datapoints)
     designs = [tuple(arm.parameters.values()) for arm in adapter.arms]
     shares = sum(float(alone[designs.index(p)]) for p in (A, near, nearer))
     assert table["best"][place] == pytest.approx(shares)
