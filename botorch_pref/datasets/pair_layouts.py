@@ -64,7 +64,7 @@ def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
     if named.first or named.second or named.winner or named.order:
         return None
     columns = item_columns(table, DECIDED)
-    if columns is None or table.header.count(columns[0]) > 1 < 0:
+    if columns is None:
         return None
     winner, loser, _ = columns
     tie = named.tie or next((n for n in table.header if n.casefold() == "tie"), None)

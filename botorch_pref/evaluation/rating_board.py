@@ -98,7 +98,7 @@ class RatingDesign:
     def log_evidence(self, scales: Scales) -> Tensor:
         """The restricted likelihood: the mean of all is integrated out."""
         diagonal, matrix, right = self.precisions(scales)
-        root = torch.linalg.cholesky(matrix)
+        root = _root(matrix)
         solved = torch.linalg.solve_triangular(root, right.unsqueeze(-1), upper=False)
         fit = (self.wide_sums / scales.noise).square() / diagonal
         wide, narrow = len(diagonal), len(matrix) - 1
@@ -126,7 +126,7 @@ class RatingDesign:
             mean of all ratings beside the centre.
         """
         diagonal, matrix, right = self.precisions(scales)
-        root = torch.linalg.cholesky(matrix)
+        root = _root(matrix)
         mean = torch.cholesky_solve(right.unsqueeze(-1), root).squeeze(-1)
         normal = torch.randn(len(matrix), number, generator=generator).to(matrix)
         narrow = mean.unsqueeze(-1)
@@ -141,6 +141,17 @@ class RatingDesign:
         normal = torch.randn(len(diagonal), number, generator=generator).to(diagonal)
         draws = wide(narrow) + normal / diagonal.sqrt().unsqueeze(-1)
         return wide(mean.unsqueeze(-1)).squeeze(-1), draws.mT, mean[-1]
+
+
+def _root(precision: Tensor) -> Tensor:
+    """The Cholesky factor of a precision that noise alone keeps definite."""
+    root, failure = torch.linalg.cholesky_ex(precision)
+    if int(failure):
+        raise FeedbackError(
+            "Items and raters explain the ratings to the last digit; round these to "
+            "the digits that raters gave."
+        )
+    return root
 
 
 _ROUNDING = 1e-9
@@ -222,7 +233,9 @@ def rank_ratings(ratings: DataFrame, *, seed: int = 0) -> RatingRanking:
     The rating of item `i` by rater `r` is :math:`\mu + f_i + b_r + e`, with normal
     items, biases and noise, whose variances have the largest restricted likelihood
     under priors of density :math:`v \exp(-v / s^2)`, with the variance :math:`s^2` of
-    all ratings. Draws are under variances of which Laplace's approximation says how
+    all ratings. Ratings are rounded to the smallest step :math:`\delta` between two of
+    them, so that the noise has the variance :math:`v + \delta^2 / 12`, also where all
+    raters agree. Draws are under variances of which Laplace's approximation says how
     little they are known. Without raters there are no biases.
 
     Args:
@@ -231,23 +244,21 @@ def rank_ratings(ratings: DataFrame, *, seed: int = 0) -> RatingRanking:
         seed: Of the draws.
 
     Raises:
-        FeedbackError: There are too few ratings, or they are all equal, or there are
-            more than 4,000 items and raters.
+        FeedbackError: A column, an item, a rater or a number is missing; there are too
+            few ratings, or they are all equal; items and raters explain all digits; or
+            there are more than 4,000 items and raters.
     """
-    names = tuple(sorted({*ratings[ITEM]}, key=str))
-    values = ratings[RATING].to_numpy(float)
-    if len(names) < 2 or not np.isfinite(values).all() or np.ptp(values) == 0.0:
-        raise FeedbackError(
-            f"{len(values)} ratings of {len(names)} items from {values.min():g} to "
-            f"{values.max():g} rank nothing; give finite ones of two items or more, "
-            "which differ."
-        )
+    names, values = _checked(ratings)
     design = _design(names, ratings, values)
-    spread = float(np.var(values))
+    spread, step = float(np.var(values)), float(np.diff(np.unique(values)).min())
+
+    def scales_of(logs: Tensor) -> Scales:
+        items, raters, noise = spread * logs.exp()
+        return Scales(items, raters, noise + step**2 / 12)
 
     def loss(logs: Tensor) -> Tensor:
         prior = (logs - logs.exp()).sum()
-        return -design.log_evidence(Scales(*(spread * logs.exp()))) - prior
+        return -design.log_evidence(scales_of(logs)) - prior
 
     best, covariance = _laplace(loss)
     generator = torch.Generator().manual_seed(seed)
@@ -255,19 +266,49 @@ def rank_ratings(ratings: DataFrame, *, seed: int = 0) -> RatingRanking:
     logs = best + normal @ torch.linalg.cholesky(covariance).mT
     number = min(4096, max(256, MOST_VALUES // len(names))) // NUM_SCALES
     drawn = [
-        design.draws(Scales(*scales), number, generator)
-        for scales in spread * logs.exp()
+        design.draws(scales_of(scale_logs), number, generator) for scale_logs in logs
     ]
     means, draws, levels = map(torch.stack, zip(*drawn, strict=True))
     mean, samples = means.mean(0), draws.flatten(0, 1)
     return RatingRanking(
         names,
         ratings,
-        Scales(*(spread * best.exp())),
+        scales_of(best),
         mean - mean.mean(),
         samples - samples.mean(-1, keepdim=True),
         float(levels.mean() + mean.mean() + values.mean()),
     )
+
+
+def _checked(ratings: DataFrame) -> tuple[tuple[Hashable, ...], np.ndarray]:
+    """The names of the items, in the order of their texts, and the ratings."""
+    from pandas import to_numeric
+
+    needed = [name for name in (ITEM, RATING, RATER) if name in ratings.columns]
+    if missing := [name for name in (ITEM, RATING) if name not in needed]:
+        raise FeedbackError(
+            f"The ratings have no column {missing[0]!r}, but {[*ratings.columns]}; add "
+            "it."
+        )
+    numbers = to_numeric(ratings[RATING], errors="coerce")
+    for name in needed:
+        gaps = (numbers if name == RATING else ratings[name]).isna()
+        if gaps.any():
+            place = int(gaps.to_numpy().argmax())
+            raise FeedbackError(
+                f"The {name} of row {ratings.index[place]} is "
+                f"{ratings[name].iloc[place]}; give "
+                f"{'a number' if name == RATING else 'a name'}, or leave the row out."
+            )
+    names = tuple(sorted({*ratings[ITEM]}, key=str))
+    values = numbers.to_numpy(float)
+    if len(names) < 2 or not np.isfinite(values).all() or np.ptp(values) == 0.0:
+        ends = f" from {values.min():g} to {values.max():g}" if len(values) else ""
+        raise FeedbackError(
+            f"{len(values)} ratings of {len(names)} items{ends} rank nothing; give "
+            "finite ones of two items or more, which differ."
+        )
+    return names, values
 
 
 def _laplace(loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:

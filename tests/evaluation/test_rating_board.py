@@ -94,9 +94,52 @@ def test_a_rater_who_is_strict_moves_no_item() -> None:
     assert second == pytest.approx(first, abs=0.02)
 
 
+@pytest.mark.parametrize("step", [1.0, 0.01])
+def test_raters_who_agree_leave_the_noise_of_rounding(step: float) -> None:
+    given, raters = {"a": 1.0, "b": 2.0, "c": 4.0}, 200
+    rows = [(i, step * r, k) for k in range(raters) for i, r in given.items()]
+    ranking = rank_items(pd.DataFrame(rows, columns=["item", "rating", "rater"]))
+    assert isinstance(ranking, RatingRanking)
+    rounding = step**2 / 12
+    # The prior v exp(-v) moves n free residuals, of 600, by two parts in n at most.
+    free = len(rows) - raters - len(given)
+    assert 1.0 < float(ranking.scales.noise) / rounding < 1 + 2 / (free - 2)
+    board = ranking.board()
+    assert [*board.index] == ["c", "b", "a"]
+    truth = pd.Series(given)[board.index] - np.mean([*given.values()])
+    error = (board["utility"] / step - truth).abs()
+    # Means of 200 roundings, and utilities that shrink by less than a thousandth.
+    assert error.max() < 4 * math.sqrt(1 / 12 / raters)
+
+
+def test_biases_that_explain_all_leave_items_equal() -> None:
+    rows = [(i, float(k), k) for k in range(20) for i in "abc"]
+    board = rank_items(pd.DataFrame(rows, columns=["item", "rating", "rater"])).board()
+    assert [*board["rank"]] == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("table", "options", "match"),
     [
+        ({"item": [], "rating": []}, {}, "0 ratings of 0 items rank nothing"),
+        ({"rating": [1.0, 2.0]}, {}, "no column 'item'"),
+        ({"item": [*"ab"], "rating": ["1", "good"]}, {}, "rating of row 1 is good"),
+        ({"item": [*"ab"], "rating": [math.nan, 1.0]}, {}, "rating of row 0 is nan"),
+        (
+            {"item": ["a", None], "rating": [1.0, 2.0]},
+            {},
+            "item of row 1 is (None|nan)",
+        ),
+        (
+            {"item": [*"aab"], "rating": [1.0, 2.0, 3.0], "rater": [*"xy", None]},
+            {},
+            "rater of row 2 is (None|nan)",
+        ),
+        (
+            {"item": [*"aabb"], "rating": [1.0, 1.0, 2.0, 2.0 + 1e-12]},
+            {},
+            "explain the ratings to the last digit",
+        ),
         ({"item": [*"ab"], "rating": [1.0, 1.0]}, {}, "rank nothing"),
         ({"item": [*"aa"], "rating": [1.0, 2.0]}, {}, "rank nothing"),
         ({"item": [*"ab"], "rating": [1.0, 2.0]}, {"reliability": True}, "leave out"),
