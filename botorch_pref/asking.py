@@ -462,7 +462,7 @@ def _space(
     check_categorical(groups, dim)
     if discrete is not None:
         discrete = _checked_designs("discrete", discrete, bounds[0])
-    return DesignSpace.from_bounds(
+    space = DesignSpace.from_bounds(
         bounds,
         inequality_constraints=checked_constraints(
             "inequality_constraints", inequality_constraints
@@ -472,6 +472,14 @@ def _space(
         fixed_features=checked_fixed_features(fixed_features, dim),
         rows=discrete,
     )
+    frame = space.frame
+    if frame is not None and not frame.axes.shape[-1] and not space.listed:
+        (design,) = space.features(frame.centre.unsqueeze(0)).tolist()
+        raise FeedbackError(
+            f"inequality_constraints leave one design, {design}, and nothing to "
+            "choose; loosen them."
+        )
+    return space
 
 
 def _checked_values(

@@ -130,15 +130,18 @@ def test_two_inequalities_make_an_equality(model: EPPreferenceGP, size: int) -> 
     torch.testing.assert_close(sums, torch.ones(size).double(), atol=1e-5, rtol=0)
     assert len(options.round(decimals=3).unique(dim=0)) == size
     values = (UNITS[0, 1] + torch.linspace(0, 1, 5).double() / share[1]).tolist()
-    options = next_question(
-        model,
-        UNITS,
-        size,
-        discrete_dims={1: values},
-        inequality_constraints=[(columns, -share, -total)],
-    ).options
-    assert bool((((options - UNITS[0]) * share).sum(-1) <= 1 + 1e-5).all())
-    assert {*options[:, 1].tolist()} <= {*values}
+    for constraints, least in ((limits, 1 - 1e-5), (limits[1:], 0.0)):
+        options = next_question(
+            model,
+            UNITS,
+            size,
+            discrete_dims={1: values},
+            inequality_constraints=constraints,
+        ).options
+        sums = ((options - UNITS[0]) * share).sum(-1)
+        assert bool(((sums >= least) & (sums <= 1 + 1e-5)).all())
+        assert {*options[:, 1].tolist()} <= {*values}
+        assert len(options.round(decimals=3).unique(dim=0)) == size
 
 
 @pytest.fixture(scope="module")
@@ -378,7 +381,7 @@ def test_other_models_are_asked_alike() -> None:
         ),
         ({"best": CUBE[1:] + 0.5}, r"best is \[\[1.5, 1.5\]\]"),
         ({"best": CUBE}, "best is .* give one design"),
-        ({"discrete": POINTS + 9}, "discrete has no row"),
+        ({"discrete": POINTS + 9}, "No design is within bounds"),
         ({"pending": POINTS[:4]}, r"pending has shape \(4, 2\)"),
         ({"fixed_features": {0: 0.5, 1: 0.5}}, "nothing is left"),
         ({"discrete_dims": {2: [0.5]}}, "discrete_dims is"),
@@ -395,6 +398,10 @@ def test_other_models_are_asked_alike() -> None:
         (
             {"inequality_constraints": [(torch.tensor([0]), torch.ones(1), 2.0)]},
             "inequality_constraints leave no room",
+        ),
+        (
+            {"inequality_constraints": [(torch.tensor([0, 1]), torch.ones(2), 2.0)]},
+            r"leave one design, \[1.0, 1.0\]",
         ),
         (
             {

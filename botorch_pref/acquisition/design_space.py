@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from torch import Tensor
@@ -22,6 +24,9 @@ _ROUNDING = 1e-6
 
 _TRIES = (1, 32, 256)
 """Points that are drawn for each that is sought, until enough satisfy constraints."""
+
+_SLICES = 64
+"""The number of choices of listed values of which thin polytopes are sought."""
 
 MAX_DESIGNS, _FEW_DESIGNS = 10_000, 256
 """The numbers of designs up to which all of a space can be listed, and always are."""
@@ -126,14 +131,16 @@ class DesignSpace:
             (shares * (high - low), b - shares @ low),
         )
         if rows is None:
-            rows = space.designs(_FEW_DESIGNS)
+            designs = space.designs()
+            is_few = designs is not None and len(designs) <= _FEW_DESIGNS
+            rows = designs if is_few else None
         else:
             rows = rows[space.allows(rows)].unique(dim=0)
         if rows is not None and not len(rows):
             raise FeedbackError(
-                "discrete has no row within bounds, inequality_constraints, "
-                "categorical, discrete_dims and fixed_features; give rows in the units "
-                "of bounds, or other values."
+                "No design is within bounds, inequality_constraints, categorical, "
+                "discrete_dims and fixed_features; loosen them, and give rows of "
+                "discrete in the units of bounds."
             )
         return space if rows is None else replace(space, rows=rows)
 
@@ -275,7 +282,7 @@ class DesignSpace:
         """Draws designs by coordinates, ``count x c``, from a Sobol sequence.
 
         In a polytope that hardly any point of the sequence falls into, shares are
-        mixtures of its vertices.
+        mixtures of its vertices: of one, or of one for each choice of listed values.
 
         Raises:
             FeedbackError: No design satisfies the constraints.
@@ -286,10 +293,12 @@ class DesignSpace:
                 shares = self.frame.mixtures(count)
             return torch.cat([shares.to(Z), Z[:, len(self.columns) :]], -1)
         for times in _TRIES:
-            Z = self._sobol(times * count, seed)
-            Z = Z[self.satisfies(Z)]
+            tried = self._sobol(times * count, seed)
+            Z = tried[self.satisfies(tried)]
             if len(Z) >= count:
                 return Z[:count]
+        if len(self.columns):
+            Z = torch.cat([Z, self._sliced(tried, count, seed)])
         if not len(Z):
             raise FeedbackError(
                 f"No design of {_TRIES[-1] * count} satisfies inequality_constraints "
@@ -297,6 +306,28 @@ class DesignSpace:
             )
         # Where there is next to no room, some are the same.
         return Z[torch.arange(count) % len(Z)]
+
+    def _sliced(self, tried: Tensor, count: int, seed: int) -> Tensor:
+        """Draws shares where designs that were tried have their places in lists."""
+        (A, _), k = self.limits, len(self.columns)
+        within = A.clamp_min(0).sum(-1) >= self.right_sides(tried) - _ROUNDING
+        slices = tried[within.all(-1)]
+        _, first = np.unique(slices[:, k:].numpy(), axis=0, return_index=True)
+        slices, frames = slices[np.sort(first)[:_SLICES]], []
+        for place, b in zip(slices[:, k:], self.right_sides(slices), strict=True):
+            with suppress(FeedbackError):
+                frame = Frame.from_constraints(-A.double(), -b.double(), _cube(k))
+                frames.append((frame, place))
+        number = -(-count // max(len(frames), 1))
+        with manual_seed(seed):
+            drawn = [
+                torch.cat(
+                    [frame.mixtures(number).to(place), place.repeat(number, 1)], -1
+                )
+                for frame, place in frames
+            ]
+        # Slices take turns.
+        return torch.stack(drawn, 1).flatten(0, 1) if drawn else tried[:0]
 
     def _sobol(self, count: int, seed: int) -> Tensor:
         cube = _cube(self.num_parameters).to(self.base)

@@ -199,6 +199,40 @@ def test_draws_under_constraints_fill_what_these_leave() -> None:
     assert not drawn.equal(space.features(space.draw(400, seed=1)))
 
 
+def test_an_equality_has_designs_for_each_listed_value() -> None:
+    """Of the step and two numbers the sum is 0.6: the step is not above it."""
+    space = DesignSpace.from_bounds(
+        CUBE[:, :3],
+        discrete_dims={0: STEPS},
+        inequality_constraints=[
+            *at_most([1.0, 1.0, 1.0], 0.6),
+            *at_most([-1.0, -1.0, -1.0], -0.6),
+        ],
+    )
+    drawn = space.features(space.draw(60, seed=0))
+    torch.testing.assert_close(drawn.sum(-1), torch.full((60,), 0.6, dtype=D))
+    assert bool(space.allows(drawn).all())
+    steps, counts = drawn[:, 0].unique(return_counts=True)
+    assert (steps.tolist(), counts.tolist()) == ([0.0, 0.25, 0.5], [20] * 3)
+    assert len(drawn.unique(dim=0)) == 60
+    # Shares of what a step leaves are uniform: five deviations of a mean of 20.
+    share = drawn[:, 1] / (0.6 - drawn[:, 0])
+    assert float((share.view(20, 3).mean(0) - 0.5).abs().max()) < 5 / (12 * 20) ** 0.5
+
+
+def test_few_designs_of_many_combinations_are_listed() -> None:
+    steps = torch.linspace(0, 1, 21, dtype=D)
+    space = DesignSpace.from_bounds(
+        CUBE[:, :3],
+        discrete_dims=dict.fromkeys(range(3), steps.tolist()),
+        inequality_constraints=at_most([-1.0, -1.0, -1.0], -2.9),
+    )
+    rows = torch.cartesian_prod(steps, steps, steps)
+    expected = rows[rows.sum(-1) > 2.9 - 1e-9]
+    assert space.rows is not None
+    torch.testing.assert_close(space.rows, expected)
+
+
 def test_whole_numbers_may_leave_no_design() -> None:
     space = DesignSpace.from_bounds(
         CUBE[:, :2],
