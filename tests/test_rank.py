@@ -140,6 +140,11 @@ def test_the_pairs_to_ask_about_next_are_named(
     lines = "".join(f"  {names[i]} against {names[j]}\n" for i, j in pairs)
     assert f"of which the first says most:\n{lines}" in told
     assert "--next is 0" in refused(tmp_path, capsys, text, "--next", "0")
+    # Four items make six pairs: who asks for more gets the board and all of them.
+    run(tmp_path, text, "--next", "7")
+    output = capsys.readouterr().out
+    assert "Ask next about these pairs, all 6 that there are, of which" in output
+    assert len(re.findall(r"^  [a-d] against [a-d]$", output, re.M)) == 6
     # Rankings say as well which duel would say most.
     ranked = "judge,item,rank\n1,a,1\n1,b,2\n1,c,3\n2,a,1\n2,c,2\n2,b,3\n"
     run(tmp_path, ranked, "--next", "1")
@@ -763,9 +768,10 @@ def test_the_first_are_settled_or_not(
     run(tmp_path, clear, "--top", "2", "--next", "1")
     output = capsys.readouterr().out
     assert "this is not settled, 2 items may or may not be among them" in output
-    assert (
-        "to settle the first 2, of which the first says most:\n  b against c" in output
-    )
+    assert "about this pair, to settle the first 2:\n  b against c\n" in output
+    run(tmp_path, clear, "--top", "2", "--next", "3")
+    only = "about this pair, the only one, to settle the first 2:\n  b against c\n"
+    assert only in capsys.readouterr().out
     assert "give fewer" in refused(tmp_path, capsys, clear, "--top", "3")
 
 

@@ -123,7 +123,7 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
     if rows.empty:
         return ""
     names = [_cut(str(name), 28) for name in rows.index]
-    margin, side, width = 12 + 7 * max(map(len, names)), 22, 640
+    margin, side, width = 12 + 7 * max(map(len, names)), 22, 400
     low, high = min(0.0, rows["least"].min()), max(0.0, rows["most"].max())
     x, bottom = _scale(low, high, margin, width - 12), side * len(rows) + 8
     parts = [_line(x(0), 4, x(0), bottom, "zero")]
@@ -197,10 +197,11 @@ th, td { padding: .2rem .6rem; text-align: left; border-bottom: 1px solid #ddd;
   vertical-align: top; overflow-wrap: break-word }
 td:first-of-type, th { white-space: nowrap }
 .numbers th, .numbers td { white-space: normal }
-.wide svg { min-width: 34rem }
+.options { width: max-content } .options td { max-width: 16rem }
 thead th { border-bottom: 2px solid #888 } footer { margin-top: 2rem; color: #666 }
 @media print { body { margin: 0; max-width: none; font-size: 11pt }
-  .scroll { overflow: visible } h2 { break-after: avoid } tr { break-inside: avoid } }
+  .scroll { overflow: visible } .options { width: auto }
+  h2 { break-after: avoid } tr { break-inside: avoid } }
 """
 
 
@@ -240,9 +241,7 @@ def report_html(
     if "difference" in distinct:
         figure = _difference_figure(distinct, reference)
         head = f"Differences of utility to {reference}, 95 % intervals"
-        sections.append(
-            f"<h2>{_escaped(head)}</h2><div class='scroll wide'>{figure}</div>"
-        )
+        sections.append(f"<h2>{_escaped(head)}</h2>{figure}")
     if raters:
         items = "".join(f"<li>{_escaped(sentence)}</li>" for sentence in raters)
         sections.append(f"<h2>Raters</h2><ul>{items}</ul>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -244,17 +245,26 @@ def _next_pairs(
         names = [*board.index]
     if len(names) < 2:
         return [f"No pair is left to ask about: the first {top} are settled."]
-    about = "these pairs" if top is None else f"these pairs, to settle the first {top}"
+    is_many = isinstance(ranking, ManyItemRanking)
+    items = names[:MOST_OPEN] if is_many else names
+    # How many items are open only the answers say, so that more pairs are no error.
+    count = min(number, math.comb(len(items), 2))
+    about = "this pair" if count == 1 else "these pairs"
+    if count < number:
+        about += ", the only one" if count == 1 else f", all {count:,} that there are"
+    if top is not None:
+        about += f", to settle the first {top}"
+    if len(items) < len(names):
+        about += f", of the first {MOST_OPEN} of {len(names):,} items"
     if isinstance(ranking, ManyItemRanking):
-        if len(names) > MOST_OPEN:
-            about += f", of the first {MOST_OPEN} of {len(names):,} items"
-        pairs = ranking.next_pairs(number, names[:MOST_OPEN])
+        pairs = ranking.next_pairs(count, items)
     else:
-        points = ranking.items.points[ranking.items.places(names)]
-        places = informative_pairs(ranking.utility(), number, X=points).tolist()
-        pairs = [(names[i], names[j]) for i, j in places]
-    head = f"Ask next about {about}, of which the first says most:"
-    return [head, *(f"  {first} against {second}" for first, second in pairs)]
+        points = ranking.items.points[ranking.items.places(items)]
+        places = informative_pairs(ranking.utility(), count, X=points).tolist()
+        pairs = [(items[i], items[j]) for i, j in places]
+    order = "" if count == 1 else ", of which the first says most"
+    lines = (f"  {first} against {second}" for first, second in pairs)
+    return [f"Ask next about {about}{order}:", *lines]
 
 
 @contextmanager

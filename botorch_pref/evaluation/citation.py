@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+import botorch_pref
 
 
 def citation() -> str:
@@ -10,5 +10,5 @@ def citation() -> str:
     return (
         "Made with botorch_pref. To cite it: The botorch_pref authors (2026). "
         "botorch_pref: preference Gaussian processes and duels behind BoTorch's "
-        f"interface. Version {version('botorch-pref')}."
+        f"interface. Version {botorch_pref.__version__}."
     )

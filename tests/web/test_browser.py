@@ -1174,3 +1174,20 @@ def test_a_page_in_german_says_nothing_in_english(visit: Open, place: Path) -> N
     assert kept(place)[0] == ("told", best, {"best": 3})
     visitor.answer("Überspringen")
     visitor.answer("Rückgängig")
+
+
+def test_figures_of_a_report_as_a_file_end_within_a_phone(
+    driver: WebDriver, place: Path
+) -> None:
+    """The best option is at the right end of its figure, where nobody scrolls to."""
+    experiment = create(place)
+    for _ in range(3):
+        experiment.tell(experiment.ask(2), winner=0)
+    file = place.with_suffix(".html")
+    file.write_text(experiment.report().to_html(), encoding="utf-8")
+    visitor = Visitor(driver, 360, 640)
+    driver.get(file.as_uri())
+    assert visitor.fits()
+    for part in visitor.all("svg circle, svg line, svg text"):
+        left, width = part.rect["x"], part.rect["width"]
+        assert 0 <= left <= left + width <= 360, part.get_attribute("outerHTML")
