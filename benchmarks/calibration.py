@@ -82,6 +82,7 @@ from botorch_pref.models import (
 from botorch_pref.posteriors.gaussian import central_interval
 from botorch_pref.simulation.judges import (
     LapsingJudge,
+    Panel,
     ProbitJudge,
     panel_with_contrarian,
 )
@@ -122,6 +123,8 @@ LAPSES = 0.05
 CHECKPOINTS = 10, 30
 NUM_RANDOM, POOL, NUM_VALUES = 5, 96, 11
 DEVIATION = 0.1
+INDIVIDUAL = 0.3
+"""Deviation of what raters like alone, as a share of that of the utility."""
 
 
 @dataclass(frozen=True)
@@ -382,7 +385,9 @@ def what_is_left(person: Person, model: Any, best: Tensor) -> Iterator[Tally]:
 def panel(person: Person, answers: int) -> Iterator[Tally]:
     """Agreement and reliability of six raters with a clique and a contrarian.
 
-    All of them answer random duels of fifteen designs, with the same noise.
+    All of them answer random duels of fifteen designs, with the same noise. Each has a
+    part of taste that is only theirs, of `INDIVIDUAL` of the deviation of the utility:
+    no interval within a continuous posterior has a correlation of exactly 1.
 
     Args:
         person: Whose task it is.
@@ -399,6 +404,13 @@ def panel(person: Person, answers: int) -> Iterator[Tally]:
 
     judges = panel_with_contrarian(utility, clique, person.deviation**2, [source] * 6)
     items = person.designs(15)
+    slopes = torch.randn(6, problem.dim, generator=source, dtype=torch.double)
+    slopes *= INDIVIDUAL * utility(items).std() / (items @ slopes.mT).std(0)[:, None]
+    tastes = [
+        lambda X, taste=judge.utility, slope=slope: taste(X) + X @ slope
+        for judge, slope in zip(judges.raters, slopes, strict=True)
+    ]
+    judges = Panel([ProbitJudge(t, person.deviation**2, source) for t in tastes])
     pairs, of_rater = [], []
     for number in range(6 * answers):
         places = torch.randperm(len(items), generator=source)[:2]
@@ -411,13 +423,14 @@ def panel(person: Person, answers: int) -> Iterator[Tally]:
     model = EPPreferenceGP(
         points.double(),
         torch.stack(pairs) + 15 * rater,
-        covar_module=rater_covar_module(problem.dim, noisy_raters=raters),
+        covar_module=rater_covar_module(
+            problem.dim, stimulus=DuelKernel(problem.dim), noisy_raters=raters
+        ),
     )
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     model.eval()
     agreement = rater_agreement(model, items, raters)
-    tastes = torch.stack([judge.utility(items) for judge in judges.raters])
-    correlation = torch.corrcoef(tastes)
+    correlation = torch.corrcoef(torch.stack([taste(items) for taste in tastes]))
     truth = torch.stack([correlation[a, b] for a, b in agreement.index])
     yield _of_columns("agreement", agreement, truth)
     noise = rater_reliability(model)
@@ -446,7 +459,8 @@ def positions(person: Person, answers: int) -> Iterator[Tally]:
     options = person.designs(2 * answers)
     orders = torch.stack([judge.order(pair) for pair in options.view(answers, 2, -1)])
     pairs = orders + 2 * torch.arange(answers).unsqueeze(-1)
-    first = (orders == 0).double().unsqueeze(-1)
+    # Of the winner: 1 where it was shown first, and -1 where second.
+    first = 1.0 - 2.0 * orders[:, :1].double()
     model = EPPreferenceGP(
         options,
         feedback=[Comparisons(pairs, covariates=first)],
@@ -454,7 +468,7 @@ def positions(person: Person, answers: int) -> Iterator[Tally]:
     )
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     model.eval()
-    _, lower, upper = (torch.tensor([x]) for x in position_bias(model, LEVEL)[1])
+    _, lower, upper = (torch.tensor([x]) for x in position_bias(model, LEVEL).share)
     truth = torch.special.ndtr(torch.tensor([advantage / person.deviation / 2**0.5]))
     yield intervals_hold("position bias", lower, upper, truth)
 
@@ -586,15 +600,21 @@ def print_coverage(table: pd.DataFrame) -> None:
 
 
 def page_table(table: pd.DataFrame) -> str:
-    """The table of `docs/logbook/calibration.md`: how often each statement holds.
+    """Tabulates how often each statement holds, for `docs/logbook/calibration.md`.
+
+    People of the tasks and those of the prior have columns of their own.
 
     Args:
         table: Of a record.
     """
-    cells = coverage(table, ["tell", "answers"])
+    people = table["task"].eq(PRIOR).map({True: "prior", False: "tasks"})
+    cells = coverage(table.assign(people=people), ["people", "tell", "answers"])
     cells = cells[~cells["statement"].isin(COUNTS)]
     texts = {
-        (cell.statement, f"{cell.tell} {cell.answers}"): (
+        (
+            cell.statement,
+            f"{cell.people} {cell.tell} {cell.answers}".replace("  ", " "),
+        ): (
             f"{_percent(cell.held)} ± {_percent(cell.error)}, {_percent(cell.expected)}"
         )
         for cell in cells.itertuples()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.models.model import Model
+from numpy.polynomial.legendre import leggauss
 from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -20,6 +21,7 @@ from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import checked_names, table_of
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.models import (
+    AgreementKernel,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
     ReliabilityKernel,
@@ -274,9 +276,12 @@ def rater_agreement(
 
     .. math:: \operatorname{corr}_i\big(f(x_i, u_r), f(x_i, u_s)\big)
 
-    over the items, 1 for two who differ in level and scale only. Joint draws of all
-    utilities give its posterior mean and its central interval, at the model's
-    hyper-parameters. Of raters who said little it is wide, and near that of any two.
+    over the items, 1 for two who differ in level and scale only. Of a model with an
+    :class:`.AgreementKernel` any two raters may agree more or less than the others do:
+    the prior correlation :math:`\rho` of the two is uniform on (-1, 1), whatever the
+    crowd's, so that circles and people who want the contrary are not drawn towards
+    the others. Of other models joint draws of all utilities give the agreement. It is
+    wide of raters who said little.
 
     Args:
         model: Of stimuli and raters, see :func:`.rater_covar_module`; without batches
@@ -301,19 +306,170 @@ def rater_agreement(
     if count < 3:
         raise BotorchPrefError(f"X has {count} different items; give three or more.")
     labels = _labels(names, [*range(len(raters))])
-    utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
-    by_rater = utilities.reshape(-1, len(X), len(labels))
-    away = by_rater - by_rater.mean(1, keepdim=True)
-    away = away / away.norm(dim=1, keepdim=True)
-    draws = away.mT @ away
     first, second = torch.triu_indices(len(labels), len(labels), 1)
-    of_pairs = draws[:, first, second]
-    ends = of_pairs.quantile(of_pairs.new_tensor([1 - LEVEL, 1 + LEVEL]) / 2, dim=0)
-    columns = {"agreement": of_pairs.mean(0), "lower": ends[0], "upper": ends[1]}
+    kernel = _agreement_kernel(model)
+    if kernel is None:
+        utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
+        by_rater = utilities.reshape(-1, len(X), len(labels)).mT
+        draws = _correlation(by_rater[:, first], by_rater[:, second]).mT
+        weights = torch.full_like(draws, 1 / num_samples)
+    else:
+        draws, weights = _agreements_of_pairs(
+            cast("PreferenceGP", model), X, raters, (first, second), num_samples, seed
+        )
+    order = draws.argsort(-1)
+    ranked, shares = draws.gather(-1, order), weights.gather(-1, order).cumsum(-1)
+    lower, upper = (
+        ranked.gather(-1, (shares < tail).sum(-1, keepdim=True)).squeeze(-1)
+        for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    )
+    columns = {"agreement": (weights * draws).sum(-1), "lower": lower, "upper": upper}
     table = table_of(columns)
     for name, places in (("first", first), ("second", second)):
         table[name] = [labels[i] for i in places.tolist()]
     return table.set_index(["first", "second"])
+
+
+def _agreement_kernel(model: Model) -> AgreementKernel | None:
+    """The kernel of one agreement of any two raters, of a model that has it."""
+    if not isinstance(model, PreferenceGP):
+        return None
+    kernels = (
+        k for k in model.covar_module.modules() if isinstance(k, AgreementKernel)
+    )
+    return next(kernels, None)
+
+
+def _correlation(first: Tensor, second: Tensor) -> Tensor:
+    """Correlations over the last dimension."""
+    away = [x - x.mean(-1, keepdim=True) for x in (first, second)]
+    first, second = (x / x.norm(dim=-1, keepdim=True) for x in away)
+    return (first * second).sum(-1)
+
+
+@dataclass(frozen=True)
+class _RaterAnswers:
+    r"""What raters say of items by themselves, as Gaussian likelihoods.
+
+    Utilities of the items are :math:`f_r \propto U z_r` with :math:`z_r \sim N(0, I)`
+    before any answer, and answers add the precision :math:`A_r` and the shift
+    :math:`b_r`.
+
+    Attributes:
+        root: :math:`U`, ``n x k``.
+        precision: :math:`A_r`, ``R x k x k``.
+        shift: :math:`b_r`, ``R x k``.
+    """
+
+    root: Tensor
+    precision: Tensor
+    shift: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def from_model(
+        cls, model: PreferenceGP, X: Tensor, raters: Tensor
+    ) -> _RaterAnswers:
+        """Reads them off the posterior in which raters have nothing to do with others.
+
+        Args:
+            model: With an `AgreementKernel`.
+            X: ``n x d`` items.
+            raters: ``R`` numbers or ``R x r`` columns.
+        """
+        apart = deepcopy(model).eval()
+        kernel = _agreement_kernel(apart)
+        assert kernel is not None, "the caller has looked"
+        kernel.agreement = _NOTHING_SHARED
+        points = at_raters(X, raters)
+        count, shape = len(raters), (len(X), len(raters))
+        posterior: Any = apart.posterior(points)
+        inputs = apart.transform_inputs(points)
+        prior = apart.covar_module(inputs).to_dense()
+        mean = posterior.mean.squeeze(-1) - apart.mean_module(inputs)
+        by_rater = [torch.arange(r, len(points), count) for r in range(count)]
+        priors, covariances = (
+            torch.stack([matrix[i][:, i] for i in by_rater])
+            for matrix in (prior, posterior.covariance_matrix)
+        )
+        scale = (priors.diagonal(dim1=-2, dim2=-1).sum(-1) / priors[0].trace()).sqrt()
+        values, vectors = torch.linalg.eigh(priors[0])
+        kept = values > _RANK_TOLERANCE * values[-1]
+        vectors, deviations = vectors[:, kept], values[kept].sqrt()
+        whiten = (vectors / deviations).mT
+        white = whiten @ covariances @ whiten.mT / scale.square()[:, None, None]
+        # No answer makes a variance larger; above 1 it is rounding.
+        variances, axes = torch.linalg.eigh(white)
+        precisions = 1 / variances.clamp(_RANK_TOLERANCE, 1.0)
+        axes_of_mean = (mean.reshape(shape).mT / scale[:, None]) @ whiten.mT
+        along = (axes.mT @ axes_of_mean.unsqueeze(-1)).squeeze(-1)
+        return cls(
+            vectors * deviations,
+            (axes * (precisions - 1).unsqueeze(-2)) @ axes.mT,
+            (axes @ (precisions * along).unsqueeze(-1)).squeeze(-1),
+        )
+
+
+_NOTHING_SHARED, _RANK_TOLERANCE, _NODES = 1e-6, 1e-8, 21
+"""An agreement of raters who have nothing in common; directions of items and answers
+that rounding leaves; and correlations of two raters that are averaged over."""
+
+
+def _agreements_of_pairs(
+    model: PreferenceGP,
+    X: Tensor,
+    raters: Tensor,
+    pairs: tuple[Tensor, Tensor],
+    num_samples: int,
+    seed: int,
+) -> tuple[Tensor, Tensor]:
+    r"""Draws agreements of pairs of raters, and their weights, ``pairs x draws``.
+
+    With the prior correlation :math:`\rho` of two raters the posterior precision of
+    their :math:`(z_r, z_s)` is
+
+    .. math:: Q = \frac{1}{1 - \rho^2}
+        \begin{pmatrix} I & -\rho I \\ -\rho I & I \end{pmatrix}
+        + \begin{pmatrix} A_r & 0 \\ 0 & A_s \end{pmatrix},
+
+    and the evidence of :math:`\rho` up to a constant, with :math:`b = (b_r, b_s)`,
+
+    .. math:: -\tfrac k2 \log(1 - \rho^2) - \tfrac12 \log |Q|
+        + \tfrac12 b^T Q^{-1} b .
+
+    Correlations are Gauss-Legendre nodes, each with as many draws.
+    """
+    answers = _RaterAnswers.from_model(model, X, raters)
+    root = answers.root
+    rank = root.shape[-1]
+    nodes, node_weights = (torch.from_numpy(x).to(root) for x in leggauss(_NODES))
+    correlation = torch.ones(_NODES, 2, 2).to(root)
+    correlation[:, [0, 1], [1, 0]] = nodes.unsqueeze(-1)
+    eye = torch.eye(rank).to(root)
+    priors = torch.stack(
+        [torch.kron(c, eye) for c in correlation.inverse().contiguous()]
+    )
+    log_priors = node_weights.log() - 0.5 * rank * (1 - nodes.square()).log()
+    per_node = -(-num_samples // _NODES)
+    generator = torch.Generator().manual_seed(seed)
+    normal = torch.randn(2 * rank, per_node, generator=generator, dtype=torch.double)
+    draws, weights = [], []
+    for pair in torch.stack(pairs, -1):
+        precision = priors + torch.block_diag(*answers.precision[pair])
+        factor = torch.linalg.cholesky(precision)
+        shift = answers.shift[pair].reshape(1, -1, 1).expand(_NODES, -1, -1)
+        mean = torch.cholesky_solve(shift, factor)
+        log_evidence = (
+            log_priors
+            - factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+            + 0.5 * (shift * mean).sum((-2, -1))
+        )
+        z = mean + torch.linalg.solve_triangular(factor.mT, normal.to(root), upper=True)
+        first, second = (root @ part for part in z.split(rank, dim=-2))
+        draws.append(_correlation(first.mT, second.mT).flatten())
+        weight = log_evidence.softmax(0) / per_node
+        weights.append(weight.repeat_interleave(per_node))
+    return torch.stack(draws), torch.stack(weights)
 
 
 def rater_consistency(answers: DataFrame) -> DataFrame:

@@ -279,7 +279,7 @@ def plot_agreement(
     Each cell has the posterior mean of the correlation of :func:`.rater_agreement`, 1
     for two raters who differ in level and scale only, and its 95 % interval where there
     is room. Raters who agree stand together, so that circles of them are dark squares.
-    Of raters who said little it is near what the model expects of any two.
+    Of raters who said little it is near 0.
 
     Args:
         model: Of stimuli and raters, see :func:`.rater_covar_module`; without batches
