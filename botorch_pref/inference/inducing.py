@@ -47,7 +47,7 @@ from botorch_pref.inference.conditioning import (
     site_cholesky,
 )
 from botorch_pref.inference.engine import UtilityPrior, in_double
-from botorch_pref.inference.solvers import OwnNoise
+from botorch_pref.inference.solvers import ConditionedNoise
 from botorch_pref.likelihoods.factors import LogDerivatives, ScalarFactors
 from botorch_pref.linalg.covariance import block_diagonal, join_rows, psd_root
 from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign, take_places
@@ -152,7 +152,7 @@ class FeatureSolver(SiteSolver):
             else:
                 yield rows.apply_matrix(columns)
 
-    def pulled(self, tau: Tensor, noise: OwnNoise) -> Tensor:
+    def pulled(self, tau: Tensor, noise: ConditionedNoise) -> Tensor:
         """``A' P A`` times the features, ``batch_shape x n x r``."""
         batched = max(self.rows.indices.dim(), self.features.dim(), tau.dim() + 1) > 2
         if self.noise is None and not batched:
@@ -183,9 +183,9 @@ class FeatureSolver(SiteSolver):
             check_invariants=False,
         )
 
-    def own_noise(self, tau: Tensor) -> OwnNoise:
+    def conditioned_noise(self, tau: Tensor) -> ConditionedNoise:
         """The noise of each answer conditioned on its sites."""
-        return OwnNoise(self.noise, tau)
+        return ConditionedNoise(self.noise, tau)
 
     @property
     def num_processes(self) -> int:
@@ -245,16 +245,16 @@ class SharedFeatureSolver(FeatureSolver):
         """See base class."""
         return _reduced(holds.to(torch.uint8), distributed.ReduceOp.MIN).bool()
 
-    def own_noise(self, tau: Tensor) -> OwnNoise:
+    def conditioned_noise(self, tau: Tensor) -> ConditionedNoise:
         """See base class; raises in all processes where that of one has no factor."""
-        noise: OwnNoise | None = None
+        noise: ConditionedNoise | None = None
         failed = PrecisionError("The answers of another process are too precise.")
         try:
-            noise = super().own_noise(tau)
+            noise = super().conditioned_noise(tau)
         except PrecisionError as error:
             failed = error
         if bool(self.everywhere(tau.new_tensor(noise is not None))):
-            return cast("OwnNoise", noise)
+            return cast("ConditionedNoise", noise)
         raise failed
 
     @cached_property
@@ -284,7 +284,7 @@ class FeatureFactor(SitePosterior):
 
     def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._site_noise = solver.own_noise(tau)
+        self._site_noise = solver.conditioned_noise(tau)
         self.pulled = solver.pulled(tau, self._site_noise)
         gram = solver.total(solver.features.mT @ self.pulled)
         self._gram = 0.5 * (gram + gram.mT)

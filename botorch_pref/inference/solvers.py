@@ -228,7 +228,7 @@ class _ConditionedBlocks:
         return noise.put(wide, zeros)
 
 
-class OwnNoise:
+class ConditionedNoise:
     """The noise of each answer conditioned on its sites: ``P``, ``Q`` and ``M``.
 
     Without noise, None, ``P`` is that of the sites, and ``M`` is zero.
@@ -309,7 +309,7 @@ class _PointFactor(SitePosterior):
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
-        self._site_noise = OwnNoise(solver.noise, tau)
+        self._site_noise = ConditionedNoise(solver.noise, tau)
         if solver.noise is None:
             self._gram = self.rows.gram(tau)
         else:

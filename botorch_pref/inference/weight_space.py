@@ -23,7 +23,7 @@ from botorch_pref.inference.engine import Solution, in_double, not_finite
 from botorch_pref.inference.gaussian_solution import with_gradient_of
 from botorch_pref.inference.inducing import FeatureFactor, FeatureSolver, InducingPrior
 from botorch_pref.inference.laplace import Laplace, Point, find_mode
-from botorch_pref.inference.solvers import OwnNoise
+from botorch_pref.inference.solvers import ConditionedNoise
 from botorch_pref.inference.variational import (
     Bound,
     BoundProblem,
@@ -275,7 +275,8 @@ def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem
 
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
         v = groups.apply_matrix(around.features)
-        gram = around.features.mT @ around.pulled(c, OwnNoise(None, c)) - v.mT @ v
+        pulled = around.pulled(c, ConditionedNoise(None, c))
+        gram = around.features.mT @ pulled - v.mT @ v
         pull = solver.features.mT @ bound.rows.adjoint(force).unsqueeze(-1)
         moved = torch.linalg.solve(plus_identity(gram), pull)
         return bound.rows.apply((solver.features @ moved).squeeze(-1))

@@ -111,7 +111,7 @@ def refusals(rank: int, model: SparsePreferenceGP) -> list[str]:
     """What each process is told where something is wrong in one of them."""
     solver, own_points = model.solution().fixed.solver, model.inducing_points
     no_numbers = torch.full((solver.rows.num_rows,), torch.nan)
-    errors = [error_of(lambda: solver.own_noise(no_numbers))]
+    errors = [error_of(lambda: solver.conditioned_noise(no_numbers))]
     for other_points in (own_points[rank:], own_points + 0.01 * rank):
         model.inducing_points = other_points
         errors.append(error_of(model.log_evidence))
