@@ -290,6 +290,7 @@ class _Space:
 
 
 def _coordinate(distribution: Any, value: Any) -> float:
+    """The share of a range at which a value lies, or the number of a choice."""
     number = float(distribution.to_internal_repr(value))
     if isinstance(distribution, CategoricalDistribution):
         return number

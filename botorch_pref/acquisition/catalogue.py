@@ -166,9 +166,9 @@ def _candidates(
 
 
 def _as_gaussian(posterior: Posterior) -> Posterior:
-    """The Gaussian with the moments of a mixture.
+    """The Gaussian with the mean and the covariance of a mixture.
 
-    Answers change the weights of components, which have no weights here.
+    Answers would change the weights of its components, which `Moments` keeps equal.
     """
     moments = moments_of(posterior)
     covariance = moments.covariance + moments.spread @ moments.spread.mT

@@ -397,7 +397,11 @@ class DuelingAcquisition(ReferenceAcquisition):
         """
 
     def value_alone(self, posterior: Posterior) -> Tensor:
-        """Value of one new point without any opponent, ``batch_shape``."""
+        """Value of one new point without any opponent, ``batch_shape``.
+
+        Raises:
+            UnsupportedError: Unless a subclass has such a value and overrides this.
+        """
         raise UnsupportedError(
             f"{type(self).__name__} without X_ref needs two points to compare; choose "
             "them jointly, optimize_acqf(..., q=2) without sequential=True, or give "

@@ -40,7 +40,7 @@ from botorch_pref.posteriors.gaussian import (
 def likely_best(
     model: Model, X: Tensor, num_points: int = 32, generator: Generator | None = None
 ) -> Tensor:
-    """Points that may be the best of some: maxima of the mean and of draws.
+    """Points that may be the best: where the posterior mean, or a draw, is largest.
 
     As BoTorch's ``MaxPosteriorSampling`` finds them, of any posterior that a
     `DuelingAcquisition` takes. For ``choices`` of `DuelingKG` and `DuelingJointKG`.
@@ -68,7 +68,7 @@ def likely_best(
     places = draw_utilities(posterior, count, generator).argmax(-1)
     if is_ensemble(model):
         mean, places = mean.mean(-2), places.movedim(-1, 0).flatten(0, 1)
-        # Of members all along their chain, where there are more than points.
+        # There may be more members than points: some from all along their chain.
         selection = torch.linspace(0, len(places) - 1, num_points - 1).round().long()
         places = places[selection]
     places = torch.cat([mean.argmax(-1).unsqueeze(0), places]).movedim(0, -1)

@@ -177,7 +177,7 @@ def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
 def checked_constraints(
     name: str, constraints: Sequence[Constraint] | None
 ) -> list[Constraint]:
-    """Constraints of BoTorch's form; none of None."""
+    """Checks constraints of BoTorch's form, and lists them: no entry for None."""
     entries = () if constraints is None else constraints
     right = isinstance(entries, Sequence) and not isinstance(entries, str)
     if not right or not all(

@@ -565,7 +565,10 @@ class DistinctOptions(WrappedAcquisition):
 
     @property
     def feasible_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
-        """`feasible_value` of the function less the penalty; None without one."""
+        """`feasible_value` of the wrapped function, less the penalty.
+
+        None where that function has none.
+        """
         base_value = getattr(self.acquisition, "feasible_value", None)
         if base_value is None:
             return None

@@ -44,7 +44,10 @@ def _fit(
     mll_class: type[MarginalLogLikelihood],
     mll_options: dict[str, Any] | None = None,
 ) -> None:
-    """Fits a model with our objective, or samples it, as Ax's hook."""
+    """Fits a model with our objective, or samples it, as Ax's hook.
+
+    Ax's own objective, ``mll_class``, is one of numbers with noise, not of answers.
+    """
     options = mll_options or {}
     fitted: Any = model.rater_model if isinstance(model, GroupUtility) else model
     if is_fully_bayesian(fitted):

@@ -191,7 +191,11 @@ def rank_many_items(
 
 
 def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> ChoiceDesign:
-    """The rows of a table of different answers with counts."""
+    """The rows of a table of different answers with counts.
+
+    A tie is a win of either side, times a factor of the threshold (Rao and Kupper
+    1967): its row comes twice, the second time the other way round.
+    """
     winners, losers = _places(names, answers)
     counts = answers[COUNT].to_numpy(float)
     tied = answers[TIE].to_numpy(bool)

@@ -331,6 +331,10 @@ def _laplace(loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
 def _design(
     names: tuple[Hashable, ...], ratings: DataFrame, values: np.ndarray
 ) -> RatingDesign:
+    """Sums up ratings of the named items.
+
+    Without a column of raters only the mean of all is narrow.
+    """
     place = {name: i for i, name in enumerate(names)}
     items = torch.tensor([place[name] for name in ratings[ITEM]])
     raters, num_raters = torch.zeros(0, dtype=torch.long), 0

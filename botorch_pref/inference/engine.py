@@ -413,8 +413,8 @@ class Solution(ABC, Generic[TermsT]):
     def mean_error(self) -> float:
         """Error of posterior means of utilities, in posterior standard deviations.
 
-        By what iterations leave out, by rounding and by draws, not by the approximation
-        itself; 0 where the engine does not know it.
+        It is what unfinished iterations, rounding and draws leave, without the error of
+        the approximation itself; 0 where the engine does not know it.
         """
         return 0.0
 

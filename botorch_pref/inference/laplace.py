@@ -129,12 +129,13 @@ class _LogPosterior:
         return site_posterior(self.solver, -point.log_prob.second)
 
     def first(self, start: WarmStart | None) -> _Utilities:
-        """Where to start: the mean under earlier sites, else the prior mean."""
+        """The first point: the mean under earlier sites, else the prior mean."""
         if start is None:
-            rows = torch.zeros_like(self.solver.variance + self.prior)
-            opposed = self.solver.gather(rows)
-            return self.point(opposed, opposed)
+            forces = torch.zeros_like(self.solver.variance + self.prior)
+            unmoved = self.solver.gather(forces)
+            return self.point(unmoved, unmoved)
         before, _ = site_posterior(self.solver, start.sites.precision)
+        # Sites are on utilities, and movements go from the prior mean.
         shift = torch.addcmul(start.sites.shift, before.tau, self.prior, value=-1.0)
         return self.point(*before.respond(self.solver.gather(shift))[:2])
 

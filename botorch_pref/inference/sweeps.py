@@ -93,8 +93,8 @@ class AndersonMemory:
     ) -> None:
         self._size, self._total = size, total
         self._last: tuple[Arrays, Arrays] | None = None
-        self._dg: list[Arrays] = []
-        self._df: list[Arrays] = []
+        self._image_changes: list[Arrays] = []
+        self._residual_changes: list[Arrays] = []
 
     def extrapolate(self, x: Arrays, residual: Arrays, scale: Arrays) -> Arrays:
         """Remembers one more residual at ``x``, and proposes the next iterate.
@@ -105,14 +105,15 @@ class AndersonMemory:
         self._last = image, residual
         if last is None:
             return image
-        self._dg = [*self._dg[2 - self._size :], image - last[0]]
-        self._df = [*self._df[2 - self._size :], residual - last[1]]
+        recent = slice(2 - self._size, None)
+        self._image_changes = [*self._image_changes[recent], image - last[0]]
+        self._residual_changes = [*self._residual_changes[recent], residual - last[1]]
         stack = _module(x).stack
-        weighted = scale[..., None] * stack(self._df, -1)
+        weighted = scale[..., None] * stack(self._residual_changes, -1)
         normal = self._total(weighted.mT @ weighted)
         target = self._total(weighted.mT @ (scale * residual)[..., None])
         gamma = _solve_normal(normal, target)
-        return image - (stack(self._dg, -1) @ gamma)[..., 0]
+        return image - (stack(self._image_changes, -1) @ gamma)[..., 0]
 
 
 def _module(values: Arrays) -> Any:

@@ -147,8 +147,9 @@ def answer_density(
     there is no distribution of one answer for each ``z``.
     """
     rows, answers = seen_answers(feedback, num_points, like)
-    counted = isinstance(feedback, Comparisons | Validity | OrdinalRatings)
-    return DensityFactors(rows, partial(_log_density, conditional, counted, answers))
+    must_be_discrete = isinstance(feedback, Comparisons | Validity | OrdinalRatings)
+    log_density = partial(_log_density, conditional, must_be_discrete, answers)
+    return DensityFactors(rows, log_density)
 
 
 Seen = tuple[SparseDesign, Tensor]
@@ -208,18 +209,22 @@ def _seen_ratings(feedback: Ratings, num_points: int, like: Tensor) -> Seen:
 
 def _log_density(
     conditional: Callable[[Tensor], Distribution],
-    counted: bool,
+    must_be_discrete: bool,
     answers: Tensor,
     z: Tensor,
 ) -> Tensor:
-    """Log densities, ``... x m``; parameters see ``m`` as their first dimension."""
+    """Log densities, ``... x m``.
+
+    The ``conditional`` takes ``m`` in front, so that its parameters broadcast against
+    the batch.
+    """
     latent, values = z.movedim(-1, 0), answers.movedim(-1, 0)
     values = values.reshape(
         len(values), *[1] * (latent.dim() - values.dim()), *values.shape[1:]
     )
     distribution = conditional(latent)
     _check_conditional(distribution, latent)
-    if counted and not _is_discrete(distribution):
+    if must_be_discrete and not _is_discrete(distribution):
         raise UnsupportedFeedbackError(
             "forward() of a likelihood of answers yes and no, or of levels, returns a "
             f"discrete distribution; {type(distribution).__name__} has a density."

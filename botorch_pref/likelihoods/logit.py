@@ -469,14 +469,13 @@ class RaoKupperLikelihood(GumbelNoise[Comparisons]):
         blocks = [b for b in (feedback.pairs, feedback.ties) if b is not None]
         pairs = torch.cat(blocks, dim=-2)
         number = torch.arange(pairs.shape[-2], device=pairs.device)
-        won = number < (0 if feedback.pairs is None else feedback.pairs.shape[-2])
+        is_win = number < (0 if feedback.pairs is None else feedback.pairs.shape[-2])
         threshold = self._thresholds(pairs, num_points)
-        won, tied = won.to(threshold), (~won).to(threshold)
-        return RaoKupperFactors(
-            pair_rows(pairs, num_points, threshold),
-            (won, torch.zeros_like(won), tied),
-            threshold,
-        )
+        wins, ties = is_win.to(threshold), (~is_win).to(threshold)
+        # A pair that is no tie has its winner first.
+        losses = torch.zeros_like(wins)
+        rows = pair_rows(pairs, num_points, threshold)
+        return RaoKupperFactors(rows, (wins, losses, ties), threshold)
 
     def _thresholds(self, pairs: Tensor, num_points: int) -> Tensor:
         """The threshold of each pair."""

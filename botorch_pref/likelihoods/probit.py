@@ -207,7 +207,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return likelihood
 
     def learn_noise(self) -> Self:
-        """Learns the noise, from 1 on, its most probable value among people."""
+        """Lets a fit learn the noise, from 1, the mode of its prior among people."""
         constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
         self.register_constraint("raw_noise", constraint)
         self.noise = 1.0
@@ -433,9 +433,9 @@ def choice_factors(
 ) -> CorrelatedBoxFactors:
     r"""The best of a set: :math:`f_c + \epsilon_c > f_j + \epsilon_j` for all others.
 
-    ``R`` is :math:`\sigma^2 (I + 1 1')`: the rows of a set share the noise of its
-    winner, the first of its items in ``stages``, ``batch_shape x m x k`` padded with
-    -1. The noise :math:`\sigma^2` is ``batch_shape x 1``.
+    The noise of the rows of a set has the covariance :math:`\sigma^2 (I + 1 1')`: they
+    share that of its winner, the first of its items in ``stages``, ``batch_shape x m x
+    k`` padded with -1. The noise :math:`\sigma^2` is ``batch_shape x 1``.
     """
     losers = stages[..., 1:]
     winners = stages[..., :1].expand_as(losers)

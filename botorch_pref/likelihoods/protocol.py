@@ -227,8 +227,9 @@ class QuadratureLink(DuelLink):
         return (weights.softmax(0) * slope).sum(0)
 
     def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; of differences from the link at the mean."""
+        """See base class; where the variance is small, too."""
         u, weights = self._nodes(mean, variance)
+        # Squares of probabilities themselves would cancel where these hardly differ.
         change, weights = self._win(u) - self._win(mean), weights.softmax(0)
         square = (weights * change.square()).sum(0)
         return (square - (weights * change).sum(0).square()).clamp_min(0.0)

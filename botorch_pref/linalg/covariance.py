@@ -359,7 +359,7 @@ class _SemidefiniteCholesky(Function):
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         rounding = _ROUNDING_FACTOR * matrix.shape[-1] * torch.finfo(matrix.dtype).eps
         pivots = factor.diagonal(dim1=-2, dim2=-1).square()
-        # Not a number, as after a failed elimination, is no pivot either.
+        # A failed elimination may leave NaN, which exceeds nothing: no pivot either.
         regular = (info == 0) & (pivots > rounding * diagonal).all(-1)
         if not bool(regular.all()):
             scale = diagonal.clamp(min=0.0).sqrt()

@@ -408,9 +408,12 @@ class CrowdPreferenceGP(EPPreferenceGP):
     @torch.inference_mode(False)
     @torch.no_grad()
     def _conditioned(self) -> tuple[Tensor, Tensor, list[_Tastes]] | None:
-        """Weights and precision of the items, and what is known of tastes."""
+        """Weights and precision of the items, and what is known of tastes.
+
+        They are kept until the solution is another one; None without answers.
+        """
         solution = self.solution()
-        if solution is None or not isinstance(solution, GaussianSolution):
+        if not isinstance(solution, GaussianSolution):
             return None
         if self._terms_cache is None or self._terms_cache[0] is not solution:
             noise = cast("NoiseBlocks", self.factors().noise)
@@ -447,10 +450,7 @@ def _tastes(
 
     All have the dtype of ``like``. The ``forces`` of all rows are ``m x 1``.
     """
-    tau, rows = (
-        noise.take(factor.tau.unsqueeze(-1)),
-        BlockRows.from_design(factor.rows, noise.rows),
-    )
+    tau = noise.take(factor.tau.unsqueeze(-1))
     inner = plus_identity(tau * noise.covariance)
     precision = torch.linalg.solve(inner, torch.diag_embed(tau.squeeze(-1)))
     rows = BlockRows.from_design(factor.rows, noise.rows)

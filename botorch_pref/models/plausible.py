@@ -311,7 +311,7 @@ class AveragedUtility(DerivedModel):
         return Moments(torch.stack(means, -2), torch.stack(covariances, -3))
 
     def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
-        """See base class: a mixture over the members."""
+        """See base class: a mixture over the members, each of them one Gaussian."""
         covariance = SemidefiniteLinearOperator(moments.covariance)
         return GaussianMixturePosterior(
             MultivariateNormal(moments.means[0], covariance)

@@ -425,12 +425,14 @@ class UtilityModel(Model, FantasizeMixin):
 
     def _copy_with(self, data: TrainingSet) -> Self:
         """A copy with other data, and modules and parameters of its own."""
+        # Modules, parameters and buffers are in dicts of PyTorch: these are copied.
         shared = {
             id(part): part
             for part in vars(self).values()
             if not isinstance(part, dict | set)
         }
         new = deepcopy(self, shared)
+        # The data come untransformed.
         new._has_transformed_inputs, new._original_train_inputs = False, None
         if self.datapoints is None:
             new.to(data.datapoints)

@@ -223,9 +223,11 @@ def _about_peaks(
     product: tuple[Tensor, Tensor],
     counts: Sequence[int],
 ) -> TiltedMoments:
-    """The moments by the first count of nodes, and those missed by the next ones.
+    """The moments by sums over nodes about the peak of density times Gaussian.
 
-    The ``product`` has its middle, a distance from the mean, and its width.
+    Where these miss them, the next of the ``counts`` of nodes is tried, and behind the
+    last one :func:`bent_integral`. The ``product`` has the distance of its peak from
+    the mean, and its width.
     """
     shift, width = product
     unit = torch.linspace(
@@ -252,6 +254,7 @@ def _about_peaks(
         with torch.no_grad():
             ratio, first = moments.ratio[..., places], moments.first[..., places]
             narrow = width[..., places]
+            # Moments that are about right say better where the product is.
             again = torch.where(ratio > 0, (ratio * variance).sqrt(), narrow)
         product = (first * variance).detach(), again
         return _about_peaks(of_missed, mean, variance, some, product, counts[1:])
@@ -320,7 +323,7 @@ class BentProducts:
         return bent_integral(lambda z: placed(z)[:2], mean, variance, centre, width)
 
     def _bends_at(self, places: Tensor | None, like: Tensor) -> Tensor:
-        """Centres and widths, ``2 x len(places)``."""
+        """Centres and widths of bends, ``2 x len(places)``, sought at first use."""
         if self._bends is None:
             self._bends = like.new_full((2, self._num_rows), torch.nan)
         every = torch.arange(self._num_rows, device=like.device)

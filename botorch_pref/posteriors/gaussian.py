@@ -326,9 +326,10 @@ def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
 
 
 def moments_of(posterior: Posterior) -> Moments:
-    """The mixture of `shared_covariance_mixture`, with means made at first use.
+    """Moments of any preference model's posterior: see `shared_covariance_mixture`.
 
-    So their mean and their spread may cost less than all of them.
+    The means of draws are made at first use: who reads ``mean`` and ``spread`` alone
+    does not pay for all of them.
     """
     moments = getattr(posterior, "moments", None)
     if isinstance(moments, Moments):

@@ -419,7 +419,7 @@ def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
 
 def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> None:
     """Checks that people can tell designs apart by what is written of them."""
-    if _num_distinct(space, designs, 0) < len(designs):
+    if _num_distinct(space, designs, digits=0) < len(designs):
         raise ExperimentError(
             "Two of these designs look the same. Change a value of one, so that they "
             "can be told apart."

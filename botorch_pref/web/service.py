@@ -136,7 +136,8 @@ def status_of(error: BotorchPrefError) -> int:
 def answer_to_undo(log: Log, rater: str | None) -> int | None:
     """Returns the number of the question whose answer a rater can undo, or None.
 
-    Nobody in particular (None) undoes the last answer without a name.
+    Nobody in particular (None) undoes the last answer without a name; to
+    `Log.last_answer` None is anybody.
     """
     return next(
         (answer.question for answer in log.answers() if answer.rater == rater), None
@@ -194,9 +195,10 @@ def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
 def undo_once(
     experiment: PreferenceExperiment, rater: str | None, index: int
 ) -> Question:
-    """Undoes the last answer of a rater, unless that has been done by now.
+    """Undoes the last answer of a rater, and returns its question.
 
-    Returns the question, which has no answer any more; one that was skipped had none.
+    A question that is without an answer by now, as one that was skipped, is returned
+    as it is: the same call may arrive twice.
     """
     question, log = experiment.question(index), experiment.log
     taken_back = log.questions[index].events[-1].kind in (UNDONE, WITHDRAWN)
@@ -770,7 +772,7 @@ class PreferenceService:
             self._ask_ahead()
 
     def _ask(self) -> None:
-        """Asks until every rater has enough, in the thread."""
+        """Asks questions, in the thread, until every rater has enough of them."""
         while True:
             with self._changed:
                 needy = self._needy_places()
@@ -790,11 +792,13 @@ class PreferenceService:
             # The rater who waits is told the reason; nobody waits for this thread.
             except Exception as error:
                 with self._changed:
+                    # After a removal meanwhile, asking again may succeed.
                     if before == self._num_removed:
                         needy[0][1].present.error = error
                     self._changed.notify_all()
                 continue
             with self._changed:
+                # The worker may have asked the first raters alone.
                 for (_, place), question in zip(needy, questions, strict=False):
                     place.present.questions.append(question)
                     place.present.waiting_since = None

@@ -429,6 +429,11 @@ class QuestionSearch:
     def _climbed(
         self, acquisition: AcquisitionFunction, size: int, apart: Distinctness | None
     ) -> Tensor:
+        """Climbs to the best question, ``size x d``.
+
+        With ``apart``, options that are too alike have the price of `QuestionValue`,
+        which random questions set.
+        """
         value, seed = acquisition, int(torch.randint(2**31, ()))
         if apart is not None:
             draws = self.space.draw(_DRAWS * size, seed).unflatten(0, (-1, size))

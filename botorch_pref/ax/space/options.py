@@ -127,10 +127,11 @@ def _warn_of_ids(
     columns: Mapping[str, Sequence[Any]],
     numbered: bool,
 ) -> None:
-    """Warns of ids and titles among features: all rows are equally unlike by them.
+    """Warns of columns of ids or titles, by which all rows are equally unlike.
 
-    Where rows have no ids but are ``numbered``, fewer texts are ids, and so are numbers
-    of the rows in the first column.
+    Such a column has another text in each of many rows. Where the index only numbers
+    the rows, ``numbered``, three rows are enough, and a first column that counts the
+    rows from 0 or 1 is one of ids, too.
     """
     for place, parameter in enumerate(parameters):
         values = [*columns[parameter.name]]
