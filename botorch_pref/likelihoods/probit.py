@@ -449,9 +449,9 @@ def ranking_factors(
 ) -> CorrelatedBoxFactors:
     r"""Neighbours in a ranking, of which the first was heard as the better one.
 
-    ``R`` is :math:`\sigma^2` times the tridiagonal matrix of -1, 2, -1, whose smallest
-    eigenvalue for k items is :math:`2 - 2 \cos(\pi / k)`. Arguments as in
-    :func:`choice_factors`, best first.
+    The noise of the rows of a ranking has the covariance :math:`\sigma^2` times the
+    tridiagonal matrix of -1, 2, -1, whose smallest eigenvalue for k items is :math:`2 -
+    2 \cos(\pi / k)`. Arguments as in :func:`choice_factors`, best first.
     """
     better, worse = orders[..., :-1], orders[..., 1:]
     lengths = (orders >= 0).sum(-1, keepdim=True).to(noise)

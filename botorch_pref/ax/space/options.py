@@ -186,8 +186,11 @@ def _ids(index: Index) -> list[str]:
         )
     ids = [str(name) for name in index]
     if len(set(ids)) < len(ids):
-        alike = "Some ids of the catalogue are the same as texts; give others."
-        raise ExperimentError(alike)
+        twin = ids[Index(ids).duplicated().argmax()]
+        raise ExperimentError(
+            f"Some ids of the catalogue are the same as texts, such as {twin!r}; give "
+            "others."
+        )
     for name in ids:
         if not is_text(name):
             raise argument_error(
