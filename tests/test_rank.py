@@ -353,7 +353,7 @@ def test_rows_that_say_nothing_are_left_out_and_counted(
     plain = run(tmp_path, "winner,loser,tie\na,b,No\nb,c,YES\n,c,no\n")
     output = capsys.readouterr().out
     assert plain["answers"].to_dict() == {"a": 1, "b": 2, "c": 1}
-    assert "2 answers about 3 items, 1 of them ties." in output
+    assert "2 answers about 3 items, 1 of them a tie." in output
 
 
 def test_items_that_won_or_lost_all_are_told(
@@ -754,7 +754,7 @@ def test_ratings_have_a_board(
     assert 34 / 9 < board["rating"]["Kenya"] < 14 / 3
     assert "win_rate" not in board
     assert "<th>rating</th>" in (tmp_path / "out" / "leaderboard.html").read_text()
-    assert "are of duels" in refused(tmp_path, capsys, text, "--next", "1")
+    assert "leave out --next" in refused(tmp_path, capsys, text, "--next", "1")
 
 
 def test_the_first_are_settled_or_not(

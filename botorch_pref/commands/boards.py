@@ -194,7 +194,7 @@ th {{ border-bottom: 2px solid #888 }}
 td {{ border-bottom: 1px solid #ddd }}
 th:nth-child(2), td:nth-child(2) {{ text-align: left }}
 td:nth-child(2) {{ white-space: normal; overflow-wrap: anywhere; min-width: 6rem }}
-img {{ max-width: max(100%, 40rem) }}
+img {{ max-width: 100% }}
 @media (max-width: 40rem) {{
   table {{ font-size: 13px }}
   th, td {{ padding: .25rem .3rem }}

@@ -92,7 +92,8 @@ def _notes_on_duels(
     total = int(answers[COUNT][~again].sum())
     ties = int((answers[COUNT] * answers[TIE]).sum())
     head = f"{total:,} answer{'s' * (total > 1)} about {len(ranking.names):,} items"
-    notes = [head + (f", {ties:,} of them ties." if ties else ".")]
+    share = f", {ties:,} of them {'a tie' if ties == 1 else 'ties'}" if ties else ""
+    notes = [f"{head}{share}."]
     numbers = answer_groups(ranking.names, answers)
     groups = dict(zip(ranking.names, numbers, strict=True))
     # Items of a file with features need not have answers.

@@ -144,8 +144,8 @@ def _check_options(arguments: argparse.Namespace, table: Path, is_rated: bool) -
     of_duels = [f"--{name}" for name in options if getattr(arguments, name)]
     if is_rated and of_duels:
         raise FeedbackError(
-            f"{table} has ratings, and {', '.join(of_duels)} are of duels: leave them "
-            "out"
+            f"{table} has ratings: leave out {', '.join(of_duels)}, which duels alone "
+            "have"
         )
 
 

@@ -23,6 +23,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from starlette.responses import JSONResponse
 from tea import OWN, create, log, stored
 
+from botorch_pref.__main__ import main
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web import Markup, make_app
 from botorch_pref.web.service import PreferenceService
@@ -1176,18 +1177,24 @@ def test_a_page_in_german_says_nothing_in_english(visit: Open, place: Path) -> N
     visitor.answer("Rückgängig")
 
 
-def test_figures_of_a_report_as_a_file_end_within_a_phone(
+def test_figures_of_pages_as_files_end_within_a_phone(
     driver: WebDriver, place: Path
 ) -> None:
-    """The best option is at the right end of its figure, where nobody scrolls to."""
+    """The best is at the right end of a figure, where nobody scrolls to."""
+    answers, board = place.with_suffix(".csv"), place.parent / "board"
+    answers.write_text("winner,loser\na,b\nb,c\n", encoding="utf-8")
+    assert main(["rank", str(answers), "--out", str(board)]) == 0
     experiment = create(place)
     for _ in range(3):
         experiment.tell(experiment.ask(2), winner=0)
     file = place.with_suffix(".html")
     file.write_text(experiment.report().to_html(), encoding="utf-8")
     visitor = Visitor(driver, 360, 640)
-    driver.get(file.as_uri())
-    assert visitor.fits()
-    for part in visitor.all("svg circle, svg line, svg text"):
-        left, width = part.rect["x"], part.rect["width"]
-        assert 0 <= left <= left + width <= 360, part.get_attribute("outerHTML")
+    for page in (file, board / "leaderboard.html"):
+        driver.get(page.as_uri())
+        assert visitor.fits()
+        parts = visitor.all("svg circle, svg line, svg text, img")
+        assert parts
+        for part in parts:
+            left, width = part.rect["x"], part.rect["width"]
+            assert 0 <= left <= left + width <= 360, part.get_attribute("outerHTML")
