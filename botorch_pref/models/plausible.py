@@ -259,8 +259,10 @@ class AveragedUtility(DerivedModel):
         \mid D, \theta_s\Big)
 
     The unit of utility is that of the fitted model, whose noise has the deviation
-    :math:`\sigma`: a member with the noise :math:`\sigma_s` has a unit of its own. It
-    is an ensemble, whose posteriors are mixtures of ``S`` Gaussians in dimension -3.
+    :math:`\sigma`: a member with the noise :math:`\sigma_s` has a unit of its own. Of
+    answers with several likelihoods, such as duels and ratings, members have one unit,
+    and the factor is 1. It is an ensemble, whose posteriors are mixtures of ``S``
+    Gaussians in dimension -3.
 
     Args:
         model: Fitted, with Gaussian posteriors.
@@ -301,11 +303,11 @@ class AveragedUtility(DerivedModel):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class: of each member, in dimension -2 of means."""
-        unit = _noise_deviation(self.model)
+        unit = _unit(self.model)
         means, covariances = [], []
         for member in self.members:
             moments = member.moments(X)
-            scale = unit / _noise_deviation(member)
+            scale = unit / _unit(member)
             means.append(scale * moments.means)
             covariances.append(scale**2 * moments.covariance)
         return Moments(torch.stack(means, -2), torch.stack(covariances, -3))
@@ -345,8 +347,15 @@ class AveragedUtility(DerivedModel):
         return torch.stack(chances).mean(0)
 
 
-def _noise_deviation(model: Any) -> float:
-    """Deviation of the noise with which one option is heard."""
+def _unit(model: Any) -> float:
+    """Deviation of the noise with which one option is heard, where it is the unit.
+
+    Of several likelihoods the noise of one says nothing of the others' unit.
+    """
+    source = model.rater_model if isinstance(model, GroupUtility) else model
+    likelihoods = {id(source.likelihood_of(type(block))) for block in source.feedback}
+    if len(likelihoods) > 1:
+        return 1.0
     return float(model.likelihood.observation_variance.detach().sqrt())
 
 

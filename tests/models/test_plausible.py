@@ -14,9 +14,11 @@ from botorch_pref import (
     EPPreferenceGP,
     PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
+    Ratings,
     default_model,
 )
 from botorch_pref.evaluation import best_probability
+from botorch_pref.likelihoods import BetaRatingLikelihood
 from botorch_pref.models import (
     AveragedUtility,
     average_noise,
@@ -220,6 +222,25 @@ def test_an_average_is_a_mixture_in_one_unit(average: AveragedUtility) -> None:
         torch.testing.assert_close(
             chance, torch.full((3,), level).double(), atol=1e-4, rtol=0
         )
+
+
+def test_ratings_have_one_unit_whatever_the_noise_of_duels() -> None:
+    """Precise ratings tell the utility: they are its Phi, of a noise of 1 in each."""
+    standard = torch.linspace(-1.5, 1.5, len(POINTS)).double()
+    ratings = Ratings(torch.arange(len(POINTS)), torch.special.ndtr(standard))
+    members = []
+    for noise in (1.0, 16.0):
+        likelihoods = {
+            Comparisons: PairwiseProbitLikelihood(noise=noise),
+            Ratings: BetaRatingLikelihood(precision=1e4),
+        }
+        blocks = [Comparisons(PAIRS), ratings]
+        model = EPPreferenceGP(POINTS, feedback=blocks, likelihood=likelihoods)
+        members.append(model.eval())
+    with torch.no_grad():
+        mean = AveragedUtility(members[1], members).posterior(POINTS).mixture_mean
+    # Four deviations, 0.027, of the utility given a rating near the end of the scale.
+    torch.testing.assert_close(mean[:, 0], 2**0.5 * standard, atol=0.11, rtol=0)
 
 
 def test_chances_of_an_average_are_those_of_its_members(
