@@ -58,6 +58,7 @@ from benchmarks.statements import (
 )
 from botorch_pref import (
     Comparisons,
+    DuelingBALD,
     DuelKernel,
     EPPreferenceGP,
     PreferenceMarginalLogLikelihood,
@@ -162,7 +163,7 @@ class Person:
 
 
 def play(
-    person: Person, ask: Fit, checkpoints: Sequence[int]
+    person: Person, ask: Fit, checkpoints: Sequence[int], goal: str = "best"
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Points and duels, winner first, after each of some numbers of answers.
 
@@ -172,6 +173,7 @@ def play(
         person: Who answers.
         ask: Fits the model that chooses questions.
         checkpoints: Increasing numbers of answers.
+        goal: What questions are chosen for, of `PAIRS`.
     """
     points = torch.empty(0, person.problem.dim, dtype=torch.double)
     duels, model = torch.empty(0, 2, dtype=torch.long), None
@@ -180,7 +182,7 @@ def play(
         if number > NUM_RANDOM:
             if number <= 2 * NUM_RANDOM or number % 5 == 0:
                 model = ask(person.problem, points, duels)
-            pair = best_pair(person, model)
+            pair = PAIRS[goal](person, model)
         order = person.answers(pair)
         points, place = distinct(torch.cat([points, pair]))
         duels = torch.cat([place[:-2][duels], place[-2:][order].unsqueeze(0)])
@@ -217,6 +219,24 @@ def best_pair(person: Person, model: Any) -> Tensor:
     value.fill_diagonal_(-math.inf)
     first, second = divmod(int(value.argmax()), len(pool))
     return pool[[first, second]]
+
+
+@torch.no_grad()
+def informative_pair(person: Person, model: Any) -> Tensor:
+    """The pair whose answer says most about utilities (`DuelingBALD`), `2 x d`.
+
+    Args:
+        person: Whose designs are looked through.
+        model: That chooses.
+    """
+    pool = designs_around(person, incumbent(model), POOL)
+    first, second = torch.triu_indices(len(pool), len(pool), 1)
+    pairs = torch.stack([pool[first], pool[second]], -2)
+    return pairs[DuelingBALD(model)(pairs).argmax()]
+
+
+PAIRS = {"best": best_pair, "understand": informative_pair}
+"""What questions are chosen for: to find the best design, or to know the utility."""
 
 
 def designs_around(person: Person, centre: Tensor, number: int) -> Tensor:
@@ -502,6 +522,7 @@ def rows_of(
     ask: str,
     tell: Sequence[str],
     checkpoints: Sequence[int],
+    goal: str = "best",
 ) -> pd.DataFrame:
     """The rows of the record of one person.
 
@@ -513,6 +534,7 @@ def rows_of(
             raters, or positions, and random questions.
         tell: The models of what is stated, each of the same answers.
         checkpoints: Numbers of answers.
+        goal: What questions are chosen for, of `PAIRS`.
     """
     person = make_person(task, errors, seed)
     problem = person.problem
@@ -523,7 +545,7 @@ def rows_of(
             tallies = RANDOM_QUESTIONS[ask](person, answers)
             tables.append(table_of_tallies(tallies, **known, tell="", answers=answers))
         return pd.concat(tables)
-    played = play(person, MODELS[ask], checkpoints)
+    played = play(person, MODELS[ask], checkpoints, goal)
     for answers, (points, pairs) in zip(checkpoints, played, strict=True):
         # All models are asked about the same designs, and the play goes on from there.
         state = person.generator.get_state()
@@ -548,6 +570,7 @@ def main() -> None:
     parser.add_argument("--answers", type=int, action="append")
     ask = [*MODELS, *RANDOM_QUESTIONS]
     parser.add_argument("--ask", default="default", choices=ask)
+    parser.add_argument("--goal", default="best", choices=PAIRS)
     parser.add_argument("--tell", action="append", choices=MODELS)
     parser.add_argument("--record", type=Path, help="a table to add the tallies to")
     parser.add_argument("--read", type=Path, help="a table of tallies to print")
@@ -560,7 +583,12 @@ def main() -> None:
         return
     seeds = range(options.first_seed, options.first_seed + options.persons)
     persons = product(options.task or TASK_NAMES, options.errors or ["errs"], seeds)
-    more = options.ask, options.tell or [*MODELS], options.answers or CHECKPOINTS
+    more = (
+        options.ask,
+        options.tell or [*MODELS],
+        options.answers or CHECKPOINTS,
+        options.goal,
+    )
     tables = []
     for person in persons:
         begin = time.process_time()

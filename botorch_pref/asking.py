@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition import (
     DistinctOptions,
+    DuelingBALD,
     DuelingEUBO,
     DuelingExploringEIIG,
     DuelingJointKG,
@@ -72,6 +73,9 @@ from botorch_pref.numerics.argument_checks import (
 )
 
 __all__ = ["LineQuestion", "Question", "default_model", "next_question"]
+
+Goal = Literal["best", "understand"]
+"""What questions are asked for: the best design, or what a person's utility is like."""
 
 INITIAL, INITIAL_LINES = 5, 3
 """Answers before a model chooses: fewer say too little of its lengthscales. A stop on a
@@ -235,12 +239,14 @@ def _rater_column(raters: Tensor, X: Tensor) -> Tensor:
 
 
 def recommended_acquisition(
-    size: int, num_parameters: int
+    size: int, num_parameters: int, goal: Goal = "best"
 ) -> type[AcquisitionFunction]:
     """The acquisition function of questions of ``size`` options that is recommended.
 
     `docs/logbook/claims.md` compares them. Experiments ask by the same rule.
     """
+    if goal == "understand":
+        return DuelingBALD
     if size >= 4:
         return DuelingJointKG
     if size == 2 and num_parameters <= FEW_PARAMETERS:
@@ -291,6 +297,10 @@ class LineQuestion(Question):
 
 
 _REASONS: dict[type[AcquisitionFunction], str] = {
+    DuelingBALD: (
+        "Answers about these options are expected to say more of the utility of all "
+        "designs than answers about others."
+    ),
     DuelingEUBO: (
         "Both options are new: the better one of them is expected to be better than "
         "that of any other pair."
@@ -328,6 +338,7 @@ def next_question(
     feasibility_model: PreferenceGP | None = None,
     seed: int = 0,
     kind: Literal["options", "line"] = "options",
+    goal: Goal = "best",
 ) -> Question:
     """The next question to ask, by the rule that the library recommends.
 
@@ -339,6 +350,11 @@ def next_question(
     answers, options are spread by a Sobol sequence. Everything random follows from the
     seed and the numbers of points and answers, so that the same model asks the same
     question, and the global random state stays as it is.
+
+    The goal "understand" asks what each parameter does, by the answer that says most
+    about utilities (`DuelingBALD`): of two new points, or of the best design and a
+    challenger at a time. More effects are known in the end, and the best design less
+    well (`docs/logbook/calibration.md`).
 
     A question of the kind "line" moves one number of the best design so far from edge
     to edge of the space, the one that `LineEUBO` values most; people turn its knob and
@@ -377,6 +393,8 @@ def next_question(
             can be judged their values are weighted (`FeasibilityWeighted`).
         seed: Of the Sobol sequence and of all draws: another one begins elsewhere.
         kind: Options side by side, or a line.
+        goal: To find the "best" design, or to "understand" what a person likes; lines
+            are asked for the best.
 
     Returns:
         The options, the name of the acquisition function, and why these were chosen;
@@ -392,6 +410,12 @@ def next_question(
     check_kind("bounds", bounds, Tensor)
     if not isinstance(kind, str) or kind not in ("options", "line"):
         raise FeedbackError(f"kind is {kind!r}; ask for 'options' or for a 'line'.")
+    goals = get_args(Goal) if kind == "options" else ("best",)
+    if not isinstance(goal, str) or goal not in goals:
+        raise FeedbackError(
+            f"goal is {goal!r} of a question of the kind {kind!r}; give one of "
+            f"{', '.join(map(repr, goals))}."
+        )
     if model is None:
         observed = bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
     else:
@@ -440,6 +464,7 @@ def next_question(
             *(model, space, size, best, there, choices, waiting),
             feasibility_model,
             of_draw,
+            goal,
         )
 
 
@@ -598,12 +623,15 @@ def _chosen_question(
     waiting: Tensor,
     feasibility_model: PreferenceGP | None,
     seed: int,
+    goal: Goal,
 ) -> Question:
     """The question that the recommended acquisition function chooses."""
-    rule = recommended_acquisition(size, space.num_parameters)
-    of_new = rule is DuelingEUBO and not len(beside)
+    rule = recommended_acquisition(size, space.num_parameters, goal)
+    of_new = size == 2 and rule in (DuelingBALD, DuelingEUBO) and not len(beside)
     centres, options = best, beside if len(beside) else best[: not of_new]
-    at_once = 1 if rule is DuelingExploringEIIG else size - len(options)
+    in_turn = rule in (DuelingBALD, DuelingExploringEIIG) and not of_new
+    at_once = 1 if in_turn else size - len(options)
+    make: Any = rule
     value: AcquisitionFunction
     if rule is DuelingJointKG:
         likely = likely_best(model, space.sample_near(best, _DESIGNS, seed))
@@ -612,9 +640,8 @@ def _chosen_question(
         )
         centres = torch.cat([best, likely])
     elif of_new:
-        value = DuelingEUBO(model)
+        value = make(model)
     else:
-        make: Any = rule
         value = make(model, best)
     if feasibility_model is not None:
         # What cannot be judged leaves the best as it is.

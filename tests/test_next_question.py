@@ -1,6 +1,7 @@
 """The next question: as good as its rule says, among designs that may be shown."""
 
 from itertools import combinations
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from botorch_pref import (
     BotorchPrefError,
     Comparisons,
     DistinctOptions,
+    DuelingBALD,
     DuelingEUBO,
     DuelingJointKG,
     DuelKernel,
@@ -79,17 +81,38 @@ def test_four_options_are_better_than_random_ones(model: EPPreferenceGP) -> None
     torch.testing.assert_close(again.options, question.options, rtol=0, atol=0)
 
 
-def test_two_options_are_the_best_pair(model: EPPreferenceGP) -> None:
+@pytest.mark.parametrize(
+    ("goal", "rule"), [("best", DuelingEUBO), ("understand", DuelingBALD)]
+)
+def test_two_options_are_the_best_pair(
+    model: EPPreferenceGP, goal: Any, rule: Any
+) -> None:
     """As good as the best of a fine grid, which shares no search with it."""
-    question = next_question(model, UNITS, 2)
-    assert question.acquisition == "DuelingEUBO"
+    question = next_question(model, UNITS, 2, goal=goal)
+    assert question.acquisition == rule.__name__
     side = torch.linspace(0, 1, 13).double()
     grid = in_units(torch.cartesian_prod(side, side))
     pairs = grid[torch.tensor([*combinations(range(len(grid)), 2)])]
-    value = DistinctOptions(DuelingEUBO(model))
+    value = DistinctOptions(rule(model))
     with torch.no_grad():
         best = max(float(value(part).max()) for part in pairs.split(2_000))
         assert float(value(question.options)) >= best
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_challengers_say_most_of_utilities(model: EPPreferenceGP, size: int) -> None:
+    question = next_question(model, UNITS, size, goal="understand")
+    best = incumbent(model)
+    is_best = (question.options == best).all(-1)
+    assert int(is_best.sum()) == 1
+    side = torch.linspace(0, 1, 25).double()
+    grid = in_units(torch.cartesian_prod(side, side)).unsqueeze(-2)
+    information = DuelingBALD(model, best)
+    with torch.no_grad():
+        largest = float(information(grid).max())
+        challengers = information(question.options[~is_best].unsqueeze(-2))
+    # The first is chosen alone, and the others keep away from it.
+    assert float(challengers.max()) >= 0.99 * largest
 
 
 def test_units_make_no_difference(model: EPPreferenceGP) -> None:
@@ -371,6 +394,8 @@ def test_other_models_are_asked_alike() -> None:
     ("arguments", "message"),
     [
         ({"size": 1}, "size is 1"),
+        ({"goal": "win"}, "goal is 'win'.*'best', 'understand'"),
+        ({"goal": "understand", "kind": "line"}, "goal is 'understand'"),
         ({"bounds": CUBE.flip(0)}, "bounds is"),
         ({"bounds": CUBE[:, :1].expand(2, 3)}, "bounds is"),
         ({"discrete": POINTS[:1]}, "There are 0 designs besides .* needs 3"),

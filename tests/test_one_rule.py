@@ -34,7 +34,9 @@ def another_rule(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Puts another acquisition function in the place of all recommended ones."""
     asked: Asked = []
 
-    def recommended(size: int, num_parameters: int) -> type[DuelingMUC]:
+    def recommended(
+        size: int, num_parameters: int, goal: str = "best"
+    ) -> type[DuelingMUC]:
         asked.append((size, num_parameters))
         return DuelingMUC
 
