@@ -94,7 +94,9 @@ def _run(given: dict[str, Any]) -> None:
         explain_choices(data, model, seed, out or Path("runs", Path(data).stem))
     else:
         settings = RunSettings(**DEFAULTS | given)
-        name = f"{settings.problem}-of-{settings.options}-seed-{settings.seed}"
+        asked = f"{settings.questions}-of-{settings.options}"
+        judge = f"noise-{settings.noise}-seed-{settings.seed}"
+        name = f"{settings.problem}-{asked}-{judge}"
         optimise(settings, out or Path("runs", name))
 
 
@@ -136,7 +138,12 @@ def _make_parser() -> argparse.ArgumentParser:
         help="of the judge, per option; default: 0, always right",
     )
     add("--seed", type=_seed, help="default: 0")
-    add("--out", type=Path, metavar="DIR", help="default: a folder of its own in runs/")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="default: in runs/, a folder for these settings",
+    )
     return parser
 
 

@@ -60,6 +60,20 @@ def test_the_noise_of_a_judge_who_never_errs_is_learned() -> None:
     assert not errs.likelihood.raw_noise.requires_grad
 
 
+def test_runs_of_other_settings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them has a folder by default, and the same settings the same one."""
+    folders = []
+    monkeypatch.setattr(
+        "botorch_pref.commands.optimise.optimise",
+        lambda settings, out: folders.append(out),
+    )
+    changes = "", "--noise 0.05", "--questions 9", "--options 2", "--seed 1"
+    for change in (*changes, "--problem branin", ""):
+        assert main(change.split()) == 0
+    assert len({*folders}) == 6
+    assert folders[-1] == folders[0]
+
+
 def logged(folder: Path) -> list[dict]:
     """The questions of a run, as its log has them."""
     lines = (folder / "run.jsonl").read_text().splitlines()
