@@ -22,6 +22,7 @@ from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
+from botorch_pref.models.plausible import utility_unit
 from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import check_count, check_points
 
@@ -408,8 +409,8 @@ def stopping_advice(
             candidates alone are compared.
         gain_tolerance: Share of the range, in (0, 1).
         link: From a difference of utilities to an answer; the model's by default.
-        plausible: Models of the same answers whose draws, as many of each, take the
-            place of the model's.
+        plausible: Models of the same answers whose draws, as many of each and in the
+            model's unit of utility, take the place of the model's.
         num_samples: Number of joint samples of the utilities; not used with bounds.
         seed: Of the samples.
 
@@ -454,8 +455,9 @@ def stopping_advice(
             chances.append(
                 source_link.win_probability(draws[0], torch.zeros_like(draws[0]))
             )
-        gains.append(draws[0])
-        extents.append(draws[1])
+        unit = utility_unit(model) / utility_unit(source) if plausible else 1.0
+        gains.append(unit * draws[0])
+        extents.append(unit * draws[1])
     gain, extent, chance = map(torch.cat, (gains, extents, chances))
     unnoticed = float((chance < tolerance).double().mean())
     little = float((gain < gain_tolerance * extent).double().mean())

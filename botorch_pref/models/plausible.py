@@ -303,11 +303,11 @@ class AveragedUtility(DerivedModel):
 
     def moments(self, X: Tensor) -> Moments:
         """See base class: of each member, in dimension -2 of means."""
-        unit = _unit(self.model)
+        unit = utility_unit(self.model)
         means, covariances = [], []
         for member in self.members:
             moments = member.moments(X)
-            scale = unit / _unit(member)
+            scale = unit / utility_unit(member)
             means.append(scale * moments.means)
             covariances.append(scale**2 * moments.covariance)
         return Moments(torch.stack(means, -2), torch.stack(covariances, -3))
@@ -347,7 +347,7 @@ class AveragedUtility(DerivedModel):
         return torch.stack(chances).mean(0)
 
 
-def _unit(model: Any) -> float:
+def utility_unit(model: Any) -> float:
     """Deviation of the noise with which one option is heard, where it is the unit.
 
     Of several likelihoods the noise of one says nothing of the others' unit.

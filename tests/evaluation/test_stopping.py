@@ -203,7 +203,7 @@ def test_the_noise_is_the_models() -> None:
 def test_draws_of_plausible_models_count_alike(
     monkeypatch: pytest.MonkeyPatch, bounds: Tensor | None
 ) -> None:
-    """Each by its noise; the second one's draws have the next seed."""
+    """In one unit, by the noises; the second one's draws have the next seed."""
     X, pairs = column(0.1, 0.5, 0.8), torch.tensor([[1, 0], [1, 2]])
     models = []
     for noise in (0.5, 2.0):
@@ -219,11 +219,14 @@ def test_draws_of_plausible_models_count_alike(
         stopping_advice(model, **options, num_samples=200, seed=3 + place)
         for place, model in enumerate(models)
     ]
-    for name in ("chance_of_regret", "confidence", "expected_gain", "gain_confidence"):
+    for name in ("chance_of_regret", "confidence", "gain_confidence"):
         mean = sum(getattr(advice, name) for advice in apart) / 2
         assert getattr(advices, name) == pytest.approx(mean, rel=1e-9)
-    extents = [advice.expected_gain / advice.gain_share for advice in apart]
-    share = 2 * advices.expected_gain / sum(extents)
+    # The second one's noise has twice the deviation, which is a unit.
+    gains = [unit * a.expected_gain for unit, a in zip((1, 0.5), apart, strict=True)]
+    assert advices.expected_gain == pytest.approx(sum(gains) / 2, rel=1e-9)
+    extents = [g / a.gain_share for g, a in zip(gains, apart, strict=True)]
+    share = sum(gains) / sum(extents)
     assert advices.gain_share == pytest.approx(share, rel=1e-9)
 
 
