@@ -58,7 +58,7 @@ def _describe(answered: RankedQuestion) -> str:
         rank = f"the model's favourite came {_ordinal(place):5s} "
     return (
         f"question {answered.number + 1:3d}  {question.acquisition:20s}  {rank:37s} "
-        f"regret of the best so far {answered.regret:.4g}"
+        f"regret of the model's best {answered.regret:.4g}"
     )
 
 
