@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
@@ -174,6 +175,8 @@ def _variance(text: str) -> float:
 
 def run() -> NoReturn:
     """Runs the command line, and ends the process as shells expect."""
+    # linear_operator compiles by it as it is imported, and from torch 2.14 on says so.
+    warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
     status = main()
     # Threads may still be drawing what nobody will see: Ctrl-C ends them in silence.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

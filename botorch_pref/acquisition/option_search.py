@@ -254,7 +254,7 @@ def _optimized_together(
     if inequalities:
         options["ftol"] = gain
     else:
-        options |= options_of_search(gain)
+        options |= options_of_search(gain, len(starts))
     arguments = dict(climb.arguments)
     options |= arguments.pop("options", {})
     with catch_warnings():

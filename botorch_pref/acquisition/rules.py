@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.generation.gen import get_reasons_against_fast_path
 from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
@@ -461,7 +462,7 @@ _NEGLIGIBLE = 1e-5
 """Share of the spread of an acquisition function: a gain that no question is worth."""
 
 
-def options_of_search(gain: float) -> dict[str, Any]:
+def options_of_search(gain: float, num_restarts: int = 1) -> dict[str, Any]:
     """Options for ``optimize_acqf`` where a penalty keeps options apart.
 
     A search ends where a step gains less than ``gain``. BoTorch's default, a change of
@@ -472,9 +473,16 @@ def options_of_search(gain: float) -> dict[str, Any]:
 
     Args:
         gain: What no question is worth; where it is 0, BoTorch's default stays.
+        num_restarts: Number of starts of the search.
     """
-    factr = gain / torch.finfo(torch.float64).eps
-    return {"maxls": 60} | ({"factr": factr} if factr > 0 else {})
+    options: dict[str, Any] = {"maxls": 60}
+    if gain <= 0:
+        return options
+    # BoTorch climbs from each start by itself, but only with releases of SciPy that it
+    # knows. With later ones SciPy climbs the sum of all, and its option is another.
+    if get_reasons_against_fast_path("L-BFGS-B", True, {}, None):
+        return options | {"ftol": gain / num_restarts}
+    return options | {"factr": gain / torch.finfo(torch.float64).eps}
 
 
 _NUM_BOX_POINTS = 32

@@ -188,11 +188,14 @@ def ask_chosen(
 
 # --- The process
 
-# Ax logs messages from its import on, which would appear in the terminal of the server.
+# Ax logs messages from its import on, which would appear in the terminal of the server,
+# and so would a warning of linear_operator's import, from torch 2.14 on.
 # Ctrl-C there goes to the server, and this process ends with it.
 _COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     "import logging; logging.disable(logging.WARNING); "
+    "import warnings; "
+    "warnings.filterwarnings('ignore', '`torch.jit.script` is deprecated'); "
     f"from {__name__} import work_for_ever; work_for_ever()"
 )
 
