@@ -17,6 +17,7 @@ from botorch.acquisition.analytic import PosteriorMean
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.exceptions.errors import CandidateGenerationError
 from botorch.models.model import Model
+from botorch.utils.transforms import t_batch_mode_transform
 from pandas import DataFrame
 from torch import Tensor
 
@@ -26,15 +27,29 @@ from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import Settings
 from botorch_pref.evaluation.scores import table_of
+from botorch_pref.models import averaged_utility
 
 
 class UtilityMean(PosteriorMean):
-    """BoTorch's posterior mean, of a utility, which is never weighted."""
+    """BoTorch's posterior mean, of a utility, which is never weighted.
+
+    Of an average over plausible models it is the mean of their means.
+    """
+
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        """Finds means of points, ``batch_shape`` of ``batch_shape x 1 x d``."""
+        return _mean_of(self.model.posterior(X)).squeeze(-1).squeeze(-1)
+
+
+def _mean_of(posterior: Any) -> Tensor:
+    mean: Tensor = getattr(posterior, "mixture_mean", posterior.mean)
+    return mean
 
 
 @acqf_input_constructor(UtilityMean)
 def _construct_inputs(model: Model) -> dict[str, Any]:
-    return {"model": model}
+    return {"model": averaged_utility(model)[0]}
 
 
 def fitted_adapter(
@@ -93,12 +108,9 @@ def predictions(
 def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of the utility of points, each ``n`` long."""
     with torch.no_grad():
-        posterior = adapter.utility.posterior(points)
-    mean, variance = (
-        getattr(posterior, f"mixture_{name}", getattr(posterior, name))
-        for name in ("mean", "variance")
-    )
-    return mean.squeeze(-1), variance.squeeze(-1)
+        posterior: Any = adapter.utility.posterior(points)
+    variance: Tensor = getattr(posterior, "mixture_variance", posterior.variance)
+    return _mean_of(posterior).squeeze(-1), variance.squeeze(-1)
 
 
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:

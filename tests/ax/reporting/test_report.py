@@ -176,6 +176,32 @@ def test_utilities_are_averages_with_intervals_of_the_mixture(judged, result) ->
 
 
 @pytest.mark.slow
+def test_the_best_design_anywhere_is_that_of_the_average(tmp_path) -> None:
+    """None around it is better, as some are around the best of the fitted model."""
+    weights = {"a": 8, "b": 4, "c": 1, "d": 0.2}
+    experiment = PreferenceExperiment.create(
+        "four",
+        parameters=[real(name, 0, 1) for name in weights],
+        storage=tmp_path / "four.db",
+        initial=100,
+        seed=4,
+    )
+    for _ in range(8):
+        question = experiment.ask(size=4)
+        losses = [
+            sum(weights[name] * (x - 0.4) ** 2 for name, x in option.items())
+            for option in question.options
+        ]
+        experiment.tell(question, best=losses.index(min(losses)))
+    adapter = experiment.fitted_adapter()
+    best = adapter.points_of([best_anywhere(experiment.log, adapter)])
+    steps = torch.quasirandom.SobolEngine(4).draw(512, dtype=torch.float64) - 0.5
+    points = torch.cat([best, (best + 0.3 * steps).clamp(0, 1)])
+    means, _ = averaged_moments(adapter.botorch_model, points)
+    assert float(means[1:].max() - means[0]) < 1e-3
+
+
+@pytest.mark.slow
 def test_designs_are_predicted_by_the_average(judged) -> None:
     designs = [{"a": a, "b": b} for a, b in ((0.3, 0.3), A, (0.0, 2.0))]
     result = judged.predict(designs)
