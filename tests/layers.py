@@ -144,6 +144,7 @@ REQUIRED = frozenset(
         "linear_operator",
         "numpy",
         "scipy",
+        "threadpoolctl",
         "torch",
         "tqdm",
     }

@@ -16,6 +16,7 @@ from botorch.models.model import Model
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.priors import LogNormalPrior
+from threadpoolctl import threadpool_limits
 from torch import Generator, Tensor
 from torch.distributions import Normal
 
@@ -149,6 +150,9 @@ _NEGLIGIBLE, _FINE = 8.0, 0.6
 least deviation in steps."""
 
 
+# The matrices are small, so that threads of SciPy's BLAS wait for each other, and long
+# where other programs use the cores. BoTorch's own fits have one thread as well.
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def _noises(model: PreferenceGP) -> tuple[Tensor, Tensor]:
     """Logarithms of noises, and their posterior probabilities; guesses come last.
 
