@@ -240,7 +240,7 @@ def _systematic(weights: Tensor, count: int, generator: Generator) -> list[int]:
     """Places with these weights, one for each of equal steps through their sums."""
     offset = torch.rand((), generator=generator, dtype=torch.float64)
     steps = (torch.arange(count, dtype=torch.float64) + offset) / count
-    sums = weights.double().cumsum(0)
+    sums = weights.double().cpu().cumsum(0)
     places: list[int] = torch.searchsorted(sums / sums[-1], steps).tolist()
     return places
 
