@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from benchmarks import calibration, rank_uniformity
+from benchmarks.prior_utility import DrawnUtility
 from benchmarks.statements import (
     Tally,
     chances_hold,
@@ -16,6 +17,7 @@ from benchmarks.statements import (
     table_of_tallies,
     true_ranks,
 )
+from botorch_pref import DuelKernel
 
 NUMBER = 20_000
 
@@ -106,7 +108,7 @@ def test_a_rank_is_the_number_of_draws_below() -> None:
 
 @pytest.mark.slow
 def test_a_person_is_played_and_asked_after_each_checkpoint() -> None:
-    table = calibration.rows_of("choices", "errs", 0, "duel", ["duel"], (3, 6))
+    table = calibration.rows_of("choices", "errs", 0, "default", ["default"], (3, 6))
     assert (table["held"] <= table["number"] + 1e-9).all()
     counts = table.set_index(["answers", "statement"])["number"]
     for answers in (3, 6):
@@ -142,3 +144,21 @@ def test_the_best_pair_is_that_of_the_largest_expected_maximum() -> None:
     # The standard error of the expected maximum of two.
     error = float(draws.std(-1).max()) / math.sqrt(4_000)
     assert float(values.max() - values[first, second]) < 5 * error
+
+
+def test_a_drawn_utility_has_the_covariance_of_its_kernel() -> None:
+    """Also of points that are drawn later, given earlier ones, and met again."""
+    kernel = DuelKernel(2)
+    points = torch.tensor([[0.1, 0.2], [0.4, 0.9], [0.8, 0.3], [0.1, 0.2]]).double()
+    source = torch.Generator().manual_seed(6)
+    count = 4_000
+    draws = torch.stack(
+        [DrawnUtility(kernel, points[:2], source)(points) for _ in range(count)]
+    )
+    assert torch.equal(draws[:, 0], draws[:, 3]), "one point has one utility"
+    with torch.no_grad():
+        truth = kernel(points[:3]).to_dense()
+    sample = draws[:, :3].mT @ draws[:, :3] / count
+    # A product of two normals has at most twice the variance of independent ones.
+    error = (truth.diagonal().outer(truth.diagonal()) * 2 / count).sqrt()
+    assert bool(((sample - truth).abs() < 4.5 * error).all()), f"{sample} of {truth}"
