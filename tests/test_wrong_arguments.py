@@ -82,6 +82,7 @@ WRONG_THINGS = {
     "Mapping[int, float] | None": set(THINGS) - {"None", "dictionary"},
     "Mapping[int, Sequence[float]] | None": set(THINGS) - {"None", "dictionary"},
     "Literal['options', 'line']": set(THINGS),
+    "Goal": set(THINGS),
     "Sequence[Constraint] | None": set(THINGS) - {"None"},
     "torch.Size": set(THINGS),
     "torch.Size | None": set(THINGS) - {"None"},
