@@ -33,7 +33,6 @@ from botorch_pref.ax.log import option_title
 from botorch_pref.ax.report import candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
-from botorch_pref.models import plausible_models
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +54,13 @@ def result(judged) -> report.Report:
     return judged.report()
 
 
-def draws_of(models, points):
-    """Joint draws of utilities, as many of each model, 4,096 in all."""
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(2)
-        size = torch.Size([4096 // len(models)])
-        draws = [model.posterior(points).rsample(size) for model in models]
-    return torch.cat(draws).squeeze(-1)
-
-
-def noticed(models, gains):
-    """Chances that gains are preferred, which are draws of the models in turn.
+def noticed(model, gains):
+    """Chances that gains are preferred, which are in the unit of a model.
 
     One answer in twenty is given without looking.
     """
-    noises = torch.stack([m.likelihood.noise.detach().squeeze() for m in models])
-    deviations = (2 * noises.repeat_interleave(len(gains) // len(models))).sqrt()
-    return 0.025 + 0.95 * torch.special.ndtr(gains / deviations)
+    deviation = (2 * model.likelihood.noise.detach()).sqrt()
+    return 0.025 + 0.95 * torch.special.ndtr(gains / deviation)
 
 
 def by_option(table):
@@ -317,16 +306,16 @@ def test_what_is_left_is_sought_all_over_the_space(judged, result) -> None:
     # larger coordinate of either is below 0.05 for 82 and 100 %, and some of them are
     # beyond the sides of the triangle.
     assert ((candidates - point).abs().amax(-1) < 0.05).sum() > 60
-    models = plausible_models(adapter.botorch_model)
-    values = draws_of(models, torch.cat([point, candidates]))
+    model = adapter.botorch_model
+    values = averaged_draws(model, torch.cat([point, candidates]), 4096)
     gains = values.amax(-1) - values[:, 0]
     value, error = result.summary["value"], float(gains.std()) / 64
-    assert value["explanations of the answers"] == len(models) == 8
+    assert value["explanations of the answers"] == 8
     assert value["searched for the best"] == f"{len(candidates)} designs"
     gain = value["expected remaining gain"]
     assert abs(gain - float(gains.mean())) < 4 * 2**0.5 * error
     assert value["its standard error"] == pytest.approx(error, rel=0.2)
-    chances = noticed(models, gains)
+    chances = noticed(model, gains)
     error = float(chances.std()) / 64
     assert abs(value["chance of regret"] - float(chances.mean())) < 6 * error
     low = float((chances < 0.6).double().mean())
@@ -412,15 +401,15 @@ def test_functions_are_followed_uphill_in_a_box(tmp_path) -> None:
     share = math.log(experiment.recommend()["rate"] / 0.01) / math.log(1e4)
     assert best.item() == pytest.approx(share)
     points = torch.cat([best, adapter.datapoints, grid])
-    models = plausible_models(adapter.botorch_model)
-    values = draws_of(models, points)
+    model = adapter.botorch_model
+    values = averaged_draws(model, points, 4096)
     gains = values.amax(-1) - values[:, 0]
     error = value["its standard error"]
     # Of 128 functions, and of 4,096 draws that a grid of 1/200 keeps below the maximum.
     assert error == pytest.approx(float(gains.std()) / 128**0.5, rel=0.4)
     gain, expected = value["expected remaining gain"], float(gains.mean())
     assert abs(gain - expected) < 4 * error + 0.01 * expected
-    chances = noticed(models, gains)
+    chances = noticed(model, gains)
     error = float(chances.std()) / 128**0.5
     assert abs(value["chance of regret"] - float(chances.mean())) < 4 * error + 0.01
     judged = values[:, 1 : 1 + len(adapter.datapoints)]
