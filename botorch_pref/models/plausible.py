@@ -121,7 +121,8 @@ def average_noise(model: PreferenceGP) -> None:
     Raises:
         BotorchPrefError: The noise of duels has no log-normal prior.
     """
-    logs, weights = _noises(model)
+    # Where an evidence fails, the model keeps the noise that it has.
+    logs, weights = _noises(deepcopy(model))
     model.likelihood_of(Comparisons).noise = math.exp(float(weights @ logs))
 
 

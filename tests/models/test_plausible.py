@@ -1,6 +1,7 @@
 """Hyper-parameters as plausible as the fitted ones, beside quadrature."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -169,6 +170,26 @@ def test_the_noise_is_the_mean_of_its_logarithm(pairs: torch.Tensor) -> None:
     mean = float(torch.trapezoid(attentive * logs, logs)) / evidence
     expected = guessing * 8 + (1 - guessing) * mean
     assert found == pytest.approx(expected, abs=0.03)
+
+
+def test_a_noise_stays_where_the_evidence_of_another_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    likelihood = PairwiseProbitLikelihood(2.0, noise_prior=LogNormalPrior(1.0, 1.5))
+    model = EPPreferenceGP(POINTS, PAIRS, likelihood=likelihood).eval()
+
+    solve, noises = type(model.engine).solve, []
+
+    def fail_later(*arguments: Any, **options: Any) -> Any:
+        noises.append(1)
+        if len(noises) > 3:
+            raise BotorchPrefError("no evidence")
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(type(model.engine), "solve", fail_later)
+    with pytest.raises(BotorchPrefError, match="no evidence"):
+        average_noise(model)
+    assert float(likelihood.noise.detach()) == pytest.approx(2.0)
 
 
 def test_noise_without_a_log_normal_prior_is_not_averaged(
