@@ -58,7 +58,6 @@ from botorch_pref.evaluation.scores import (
 )
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
 from botorch_pref.models import (
-    AgreementKernel,
     DuelKernel,
     EPPreferenceGP,
     GroupUtility,
@@ -66,6 +65,7 @@ from botorch_pref.models import (
     rater_covar_module,
 )
 from botorch_pref.models.plausible import MOST_ANSWERS
+from botorch_pref.models.raters import agreement_kernel
 from botorch_pref.models.training_data import FeedbackDataset
 from botorch_pref.posteriors.gaussian import central_interval
 
@@ -408,9 +408,9 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
     model: Any = adapter.botorch_model
     if isinstance(model, GroupUtility):
         model = model.rater_model
-        for kernel in model.covar_module.modules():
-            if isinstance(kernel, AgreementKernel):
-                rows["agreement of raters"] = float(kernel.agreement.detach())
+        kernel = agreement_kernel(model)
+        if kernel is not None:
+            rows["agreement of raters"] = float(kernel.agreement.detach())
     if getattr(model, "num_covariates", 0):
         share = position_bias(model, LEVEL).share
         mean, lower, upper = (f"{number:.0%}" for number in share)

@@ -21,13 +21,17 @@ from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import checked_names, table_of
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.models import (
-    AgreementKernel,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
     ReliabilityKernel,
 )
 from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
-from botorch_pref.models.raters import at_raters, noise_curvature, reliability_kernel
+from botorch_pref.models.raters import (
+    agreement_kernel,
+    at_raters,
+    noise_curvature,
+    reliability_kernel,
+)
 from botorch_pref.numerics.argument_checks import check_count
 
 if TYPE_CHECKING:
@@ -307,8 +311,8 @@ def rater_agreement(
         raise BotorchPrefError(f"X has {count} different items; give three or more.")
     labels = _labels(names, [*range(len(raters))])
     first, second = torch.triu_indices(len(labels), len(labels), 1)
-    kernel = _agreement_kernel(model)
-    if kernel is None:
+    of_raters = isinstance(model, PreferenceGP) and agreement_kernel(model) is not None
+    if not of_raters:
         utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
         by_rater = utilities.reshape(-1, len(X), len(labels)).mT
         draws = _correlation(by_rater[:, first], by_rater[:, second]).mT
@@ -328,16 +332,6 @@ def rater_agreement(
     for name, places in (("first", first), ("second", second)):
         table[name] = [labels[i] for i in places.tolist()]
     return table.set_index(["first", "second"])
-
-
-def _agreement_kernel(model: Model) -> AgreementKernel | None:
-    """The kernel of one agreement of any two raters, of a model that has it."""
-    if not isinstance(model, PreferenceGP):
-        return None
-    kernels = (
-        k for k in model.covar_module.modules() if isinstance(k, AgreementKernel)
-    )
-    return next(kernels, None)
 
 
 def _correlation(first: Tensor, second: Tensor) -> Tensor:
@@ -378,7 +372,7 @@ class _RaterAnswers:
             raters: ``R`` numbers or ``R x r`` columns.
         """
         apart = deepcopy(model).eval()
-        kernel = _agreement_kernel(apart)
+        kernel = agreement_kernel(apart)
         assert kernel is not None, "the caller has looked"
         kernel.agreement = _NOTHING_SHARED
         points = at_raters(X, raters)
@@ -401,8 +395,8 @@ class _RaterAnswers:
         # No answer makes a variance larger; above 1 it is rounding.
         variances, axes = torch.linalg.eigh(white)
         precisions = 1 / variances.clamp(_RANK_TOLERANCE, 1.0)
-        axes_of_mean = (mean.reshape(shape).mT / scale[:, None]) @ whiten.mT
-        along = (axes.mT @ axes_of_mean.unsqueeze(-1)).squeeze(-1)
+        white_mean = (mean.reshape(shape).mT / scale[:, None]) @ whiten.mT
+        along = (axes.mT @ white_mean.unsqueeze(-1)).squeeze(-1)
         return cls(
             vectors * deviations,
             (axes * (precisions - 1).unsqueeze(-2)) @ axes.mT,

@@ -184,6 +184,12 @@ def reliability_kernel(model: PreferenceGP) -> ReliabilityKernel | None:
     return next((m for m in modules if isinstance(m, ReliabilityKernel)), None)
 
 
+def agreement_kernel(model: PreferenceGP) -> AgreementKernel | None:
+    """The part of a model's kernel in which raters agree, if there is one."""
+    modules = model.covar_module.modules()
+    return next((m for m in modules if isinstance(m, AgreementKernel)), None)
+
+
 @torch.no_grad()
 def noise_curvature(model: PreferenceGP) -> Tensor | None:
     r"""The Hessian of the log evidence in the raters' log noises, ``R x R``.
