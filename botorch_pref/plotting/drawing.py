@@ -15,7 +15,13 @@ from matplotlib.font_manager import FontProperties, fontManager, get_font
 from torch import Tensor
 
 from botorch_pref.evaluation.scores import by_kind, ordered_pairs
-from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    Feedback,
+    Rankings,
+    Validity,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -209,6 +215,13 @@ def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
     return AnsweredPairs(
         *(torch.cat([part.cpu() for part in parts]) for parts in fields)
     )
+
+
+def failed_rows(feedback: Sequence[Feedback]) -> Tensor:
+    """Indices of the points of trials that failed."""
+    trials = [block for block in feedback if isinstance(block, Validity)]
+    failures = [block.indices[~block.valid].cpu() for block in trials]
+    return torch.cat([torch.empty(0).long(), *failures])
 
 
 def feedback_of(model: Any) -> list[Feedback]:

@@ -1,9 +1,9 @@
-"""Figures of items, answers, raters, progress and simulated runs."""
+"""Figures of items, answers, raters, progress, simulated runs and curves."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,6 +204,60 @@ def _arc(pair: tuple[int, int], side: float) -> Any:
     middle, half = sum(pair) / 2, abs(pair[0] - pair[1]) / 2
     x, y = side * half * angle.cos(), middle + half * angle.sin()
     return torch.stack([x, y], dim=-1).numpy()
+
+
+def plot_curves(
+    x: Sequence[float] | Sequence[str] | Tensor,
+    curves: Mapping[str, Tensor | tuple[Tensor, Tensor, Tensor]],
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws values beside each other, such as those of several models and the truth.
+
+    Over numbers each is a curve, in a band if it has intervals. Over names each is a
+    row of marks beside those of the others, with bars if it has intervals.
+
+    Args:
+        x: ``n`` numbers, increasing, or ``n`` names.
+        curves: By name, five at most, which differ in colours, dashes and marks: ``n``
+            values, or means with the lower and the upper ends of intervals, ``n`` each.
+        ax: Where to draw; by default in a new figure.
+
+    Raises:
+        BotorchPrefError: There is none or a sixth curve, or one of another length.
+    """
+    values = x.tolist() if isinstance(x, Tensor) else [*x]
+    if not 0 < len(curves) <= len(drawing.STYLES):
+        raise BotorchPrefError(
+            f"There are {len(curves)} curves; give one to {len(drawing.STYLES)}, which "
+            "can be told apart."
+        )
+    axes = drawing.own_axes(ax)
+    named = any(isinstance(value, str) for value in values)
+    for number, (name, curve) in enumerate(curves.items()):
+        parts = [*(curve if isinstance(curve, tuple) else (curve,))]
+        shapes = {tuple(part.shape) for part in parts}
+        if shapes != {(len(values),)}:
+            raise BotorchPrefError(
+                f"The curve {name!r} has shapes {sorted(shapes)}, and x has "
+                f"{len(values)} places; give one value for each."
+            )
+        style, places = drawing.STYLES[number], values
+        if named:
+            shift = 0.6 * ((number + 0.5) / len(curves) - 0.5)
+            places = [place + shift for place in range(len(values))]
+        parts = [part.detach().cpu() for part in parts]
+        if len(parts) == 3:
+            drawing.draw_intervals(axes, places, *parts, style, name, apart=named)
+        else:
+            colour, dashes, mark = style
+            look = {"linestyle": "", "marker": mark} if named else {"linestyle": dashes}
+            axes.plot(places, parts[0].tolist(), color=colour, label=name, **look)
+    if named:
+        drawing.name_ticks(axes.xaxis, [*map(drawing.short_name, values)])
+    if len(curves) > 1:
+        drawing.add_legend(axes)
+    return axes
 
 
 def plot_calibration(

@@ -37,6 +37,9 @@ LEVEL = 0.95
 _HALF = 1.959963984540054
 """Half width of such an interval of a Gaussian, in deviations."""
 
+_FAILED: dict[str, Any] = {"color": "white", "mec": "black", "markersize": 8}
+"""Crosses that can be seen on any ground."""
+
 NUM_VALUES, NUM_SIDE = 101, 41
 """Values along a curve, and along each side of a picture of two parameters."""
 
@@ -197,8 +200,9 @@ def plot_utility(
       its band for each choice.
 
     Each duel is a line from the loser to the winner, which has the dot, ties are dotted
-    lines; in one parameter they stand below the curve, the first one lowest. Designs
-    differ in the other parameters too: only their places in these parameters are drawn.
+    lines; in one parameter they stand below the curve, the first one lowest. Crosses
+    are designs that failed. Designs differ in the other parameters too: only their
+    places in these parameters are drawn.
     The star is the incumbent: `incumbent` of a model, of an experiment what it
     recommends. Nothing is drawn where the search space has no design.
 
@@ -271,10 +275,14 @@ def _plot_lines(
 
 
 def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
-    """A line for each duel in the lower quarter of the axes, the first one lowest."""
+    """A line for each duel in the lower quarter of the axes, the first one lowest.
+
+    Above them stand the designs that failed.
+    """
     pairs = drawing.answered_pairs(designs.feedback)
+    failed = drawing.failed_rows(designs.feedback)
     number = len(pairs.won) + len(pairs.tied)
-    if number == 0:
+    if number + len(failed) == 0:
         return
     low, high = axes.get_ylim()
     ticks = [tick for tick in axes.get_yticks() if low <= tick <= high]
@@ -289,11 +297,14 @@ def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
         torch.stack([place[ends], height.unsqueeze(-1).expand_as(ends)], dim=-1)
         for ends, height in zip((pairs.won, pairs.tied), rows, strict=True)
     )
-    style, width = {"transform": axes.get_xaxis_transform()}, min(1.2, 30 / number)
+    style = {"transform": axes.get_xaxis_transform()}
+    width = min(1.2, 30 / max(number, 1))
     lines = {"colors": "0.45", "linewidths": width, **style}
     _draw_duels(
         axes, won, tied, lines, {"s": (3 * width) ** 2, "color": "0.2", **style}
     )
+    # On the line between utilities and duels.
+    axes.plot(place[failed], [0.26] * len(failed), "X", **_FAILED, **style)
 
 
 def _draw_duels(
@@ -339,6 +350,7 @@ def _plot_contours(
     lines = {"colors": "white", "linewidths": 0.8, "alpha": 0.6}
     dots = {"s": 14, "color": "white", "edgecolors": "black"}
     _draw_duels(axes, ends[pairs.won], ends[pairs.tied], lines, dots)
+    axes.plot(*ends[drawing.failed_rows(designs.feedback)].mT, "X", **_FAILED)
     place = [places(d, [designs.best[d.name]]) for d in (first, second)]
     axes.plot(*place, "*", color="white", mec="black", markersize=13, zorder=4)
 

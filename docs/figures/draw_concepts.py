@@ -97,8 +97,9 @@ def draw_loop() -> Figure:
                 linewidth=2,
             )
         )
-        axes.text(x, y + 0.38, title, ha="center", va="center", weight="bold")
-        axes.text(x, y - 0.32, text, ha="center", va="center", fontsize=8)
+        style = {"ha": "center", "va": "center"}
+        axes.text(x, y + 0.38, title, weight="bold", fontsize=9.5, **style)
+        axes.text(x, y - 0.32, text, fontsize=8.5, **style)
     arrows = [
         ((3.95, 4.4), (4.65, 4.4), "", (0, 0)),
         ((8.15, 4.4), (8.85, 4.4), "", (0, 0)),
@@ -142,7 +143,7 @@ def draw_one_idea() -> Figure:
             f"$f_{number}$",
             (place, utility(place)),
             textcoords="offset points",
-            xytext=(-4, 8),
+            xytext=(-16, 2) if number < 3 else (6, 2),
         )
     left.axhline(0, color="0.85", lw=1, zorder=0)
     left.set(title="utilities $f$", xlabel="design", xticks=places.tolist())
@@ -175,7 +176,7 @@ def draw_one_idea() -> Figure:
                 )
     middle.spines[:].set_visible(False)
 
-    boxes = [(0.0, 3.0), (-0.6, 0.6), (0.0, 3.0), (-3.0, 0.0)]
+    boxes = [(0.0, 3.0), (-1.4, 1.4), (0.0, 3.0), (-3.0, 0.0)]
     right.axvline(0, color="0.8", lw=1)
     for i, (lower, upper) in enumerate(boxes):
         right.plot([lower, upper], [i, i], color=GREEN, lw=5, solid_capstyle="butt")
@@ -185,7 +186,7 @@ def draw_one_idea() -> Figure:
             else:
                 right.plot(end, i, "|", color=GREEN, ms=13, mew=2)
     right.set(xlim=(-3.2, 3.2), ylim=(3.5, -0.5), title="box of $v = A f + e$")
-    right.set_xticks([-0.6, 0, 0.6], [r"$-\delta$", "0", r"$\delta$"])
+    right.set_xticks([-1.4, 0, 1.4], [r"$-\delta$", "0", r"$\delta$"])
     right.set_yticks([])
     right.spines[["top", "left", "right"]].set_visible(False)
     return figure

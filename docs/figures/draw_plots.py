@@ -35,6 +35,7 @@ from botorch_pref.plotting import (
     plot_agreement,
     plot_calibration,
     plot_comparisons,
+    plot_curves,
     plot_effects,
     plot_leaderboard,
     plot_probabilities,
@@ -94,6 +95,18 @@ def draw_models(out: Path, width: float) -> None:
     save(
         *("utility", out, width, 0.55),
         lambda ax: plot_utility(line, bounds=bounds, names=["sweetness"], ax=ax),
+    )
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(12, 1, dtype=torch.double, generator=generator)
+    rising = fitted(EPPreferenceGP(X, judged(X.flatten(), 11, 0.0, 0)))
+    grid = torch.linspace(0, 1, 51, dtype=torch.double)
+    with torch.no_grad():
+        posterior = rising.posterior(grid.unsqueeze(-1))
+    ends = posterior.quantile(torch.tensor([0.025, 0.975]).double()).squeeze(-1)
+    estimate = posterior.mean.squeeze(-1), ends[0], ends[1]
+    save(
+        *("curves", out, width, 0.5),
+        lambda ax: plot_curves(grid, {"model": estimate, "truth": 4 * grid - 2}, ax=ax),
     )
     generator = torch.Generator().manual_seed(1)
     X = torch.rand(24, 2, dtype=torch.double, generator=generator)

@@ -31,6 +31,7 @@ from botorch_pref import (
     Question,
     Rankings,
     SkewPreferenceGP,
+    Validity,
     incumbent,
 )
 from botorch_pref.evaluation import leaderboard, rater_agreement
@@ -40,6 +41,7 @@ from botorch_pref.plotting import (
     plot_agreement,
     plot_calibration,
     plot_comparisons,
+    plot_curves,
     plot_effects,
     plot_leaderboard,
     plot_probabilities,
@@ -155,6 +157,21 @@ def test_every_duel_is_a_line_from_the_loser_to_the_winner(kind: str) -> None:
     torch.testing.assert_close(lines[: len(PAIRS)], X[PAIRS.flip(-1)])
     if kind == "ensemble":
         torch.testing.assert_close(lines[len(PAIRS) :], X[TIES.flip(-1)])
+
+
+def test_designs_that_failed_are_crosses() -> None:
+    failed = torch.tensor([False, True, False, True, True])
+    trials = Validity(torch.arange(5), ~failed)
+    model = EPPreferenceGP(X, feedback=[Comparisons(PAIRS), trials]).eval()
+    along, both = plot_utility(model, 1, bounds=BOX), plot_utility(model, 0, 1)
+    alone = plot_utility(EPPreferenceGP(X, feedback=[trials]).eval(), 1, bounds=BOX)
+    for axes, columns in ((along, [1]), (both, [0, 1]), (alone, [1])):
+        (crosses,) = [line for line in axes.lines if line.get_marker() == "X"]
+        places = torch.as_tensor(crosses.get_xydata())[:, : len(columns)]
+        torch.testing.assert_close(places, X[failed][:, columns])
+    (crosses,) = [line for line in along.lines if line.get_marker() == "X"]
+    below = torch.as_tensor(crosses.get_ydata())
+    assert below.min() > segments(along)[..., 1].max()
 
 
 def test_contours_have_the_box_and_the_star() -> None:
@@ -321,6 +338,41 @@ def test_calibration_counts_the_favourites() -> None:
     torch.testing.assert_close(bars[:, 3], middle + half)
     assert [text.get_text() for text in axes.texts] == ["3", "4"]
     plot_calibration(torch.tensor([1.0, 1.0]))
+
+
+CURVES = {
+    "truth": torch.tensor([0.0, 1.0, 4.0]),
+    "model": tuple(torch.tensor([0.5, 1.5, 3.0]) + shift for shift in (0.0, -1.0, 2.0)),
+}
+
+
+def test_curves_over_numbers_have_their_bands() -> None:
+    x = torch.tensor([1.0, 2.0, 4.0])
+    axes = plot_curves(x, CURVES)
+    truth, model = (torch.as_tensor(line.get_xydata()) for line in axes.lines)
+    torch.testing.assert_close(truth, torch.stack([x, CURVES["truth"]], -1).double())
+    torch.testing.assert_close(model, torch.stack([x, CURVES["model"][0]], -1).double())
+    lower, upper = band(axes)
+    torch.testing.assert_close(lower, CURVES["model"][1].double())
+    torch.testing.assert_close(upper, CURVES["model"][2].double())
+    assert len({line.get_linestyle() for line in axes.lines}) == 2
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [*CURVES]
+
+
+def test_values_of_names_stand_beside_each_other() -> None:
+    axes = plot_curves(ODD_NAMES[:3], CURVES)
+    marks = [line for line in axes.lines if line.get_label() == "truth"]
+    (bars,) = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    middle, _, (sides,) = bars.lines
+    (first,), second = (line.get_xdata() for line in marks), middle.get_xdata()
+    assert [*first] == pytest.approx([-0.15, 0.85, 1.85])
+    assert [*second] == pytest.approx([0.15, 1.15, 2.15])
+    assert [*marks[0].get_ydata()] == CURVES["truth"].tolist()
+    ends = torch.stack([torch.as_tensor(s)[:, 1] for s in sides.get_segments()])
+    torch.testing.assert_close(ends, torch.stack(CURVES["model"][1:], -1).double())
+    assert [label.get_text() for label in axes.get_xticklabels()[:2]] == ODD_NAMES[:2]
 
 
 def test_a_leaderboard_has_its_utilities_and_ranks() -> None:
@@ -516,6 +568,9 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("1 of them", lambda: plot_comparisons(model, names=["a"] * 5)),
         ("from 0 to 1", lambda: plot_calibration(torch.tensor([1.5]))),
         ("no questions", lambda: plot_progress([])),
+        ("There are 0 curves", lambda: plot_curves([1.0], {})),
+        ("6 curves", lambda: plot_curves([1], dict.fromkeys("abcdef", X[0, :1]))),
+        (r"'a' has shapes \[\(5, 2\)\]", lambda: plot_curves([*range(5)], {"a": X})),
         ("give three or more", lambda: plot_agreement(model, X[:2], torch.arange(2))),
     ]
     for message, call in wrong:
