@@ -32,6 +32,7 @@ class Part:
 
 PARTS = (
     Part("errors", "errors and warnings"),
+    Part("class_table", "likelihoods, models, acquisition functions by name"),
     Part("numerics", "densities, quadrature, mixtures of normals"),
     Part("linalg", "sparse designs, Cholesky factors, roots"),
     Part("feedback", "containers of answers"),
@@ -39,7 +40,7 @@ PARTS = (
     Part(
         "likelihoods",
         "answers given utilities, as boxed rows or smooth factors",
-        ("numerics", "linalg", "feedback"),
+        ("class_table", "numerics", "linalg", "feedback"),
     ),
     Part(
         "inference",
@@ -49,13 +50,16 @@ PARTS = (
     Part(
         "models",
         "BoTorch models: data, likelihoods, an engine, one cache",
-        ("numerics", "linalg", "feedback", "posteriors", "likelihoods", "inference"),
+        (
+            *("class_table", "numerics", "linalg", "feedback", "posteriors"),
+            *("likelihoods", "inference"),
+        ),
         frozenset({"jax", "numpyro"}),
     ),
     Part(
         "acquisition",
         "the next duel",
-        ("numerics", "posteriors", "likelihoods", "models"),
+        ("class_table", "numerics", "posteriors", "likelihoods", "models"),
     ),
     Part(
         "asking",

@@ -36,7 +36,7 @@ def test_the_table_of_engines_is_the_one_that_the_code_prints() -> None:
     stated_cells, printed = _cells(table), _cells(engine_table())
     registered = [
         *registered_likelihoods().values(),
-        *(entry.model_class for entry in registered_models()),
+        *(entry.cls for entry in registered_models()),
     ]
     foreign_names = {
         c.__name__ for c in registered if c.__module__.split(".")[0] != PACKAGE

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from botorch_pref.acquisition import registration as acquisitions
-from botorch_pref.likelihoods import protocol as likelihoods
-from botorch_pref.models import answer_likelihoods as models
+from botorch_pref import class_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 IMPORT = re.compile(r"^(?:from|import) botorch_pref(\S*)(?: import (.*))?$")
@@ -29,8 +27,7 @@ EXAMPLES = _examples(PAGE.read_text(encoding="utf-8"))
 
 @pytest.fixture(autouse=True)
 def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    for registry in (acquisitions, likelihoods, models):
-        monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    monkeypatch.setattr(class_table, "_TABLE", dict(class_table._TABLE))
 
 
 def test_each_part_has_an_example_of_public_names_alone() -> None:

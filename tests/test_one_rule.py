@@ -50,7 +50,7 @@ CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
 
 
 def test_no_door_names_an_acquisition_function() -> None:
-    names = [entry.acquisition_class.__name__ for entry in registered_acquisitions()]
+    names = [entry.cls.__name__ for entry in registered_acquisitions()]
     paths = [ROOT / door for door in DOORS]
     files = [f for p in paths for f in (p.rglob("*.py") if p.is_dir() else [p])]
     assert len(files) > 40

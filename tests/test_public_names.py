@@ -46,8 +46,8 @@ next_question Question recommend
 LISTED = {
     listed.__name__: import_module(".".join(listed.__module__.split(".")[:2]))
     for listed in (
-        *(entry.acquisition_class for entry in registered_acquisitions()),
-        *(entry.model_class for entry in registered_models()),
+        *(entry.cls for entry in registered_acquisitions()),
+        *(entry.cls for entry in registered_models()),
         *registered_likelihoods().values(),
     )
     # Other tests register classes of their own.

@@ -70,8 +70,8 @@ def test_every_kind_of_factors_is_covered() -> None:
 
 def test_every_acquisition_function_has_an_entry() -> None:
     ours = {
-        entry.acquisition_class
+        entry.cls
         for entry in registered_acquisitions()
-        if entry.acquisition_class.__module__.startswith("botorch_pref.")
+        if entry.cls.__module__.startswith("botorch_pref.")
     }
     assert {entry.cls for entry in ACQUISITIONS.values()} == ours

@@ -16,7 +16,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_pref.numerics.argument_checks import check_decorated, check_unused
+from botorch_pref.class_table import Entry, check_class, register, registered
 
 Reference = Callable[[Model], Tensor]
 """A rule for the point that challengers meet: from a model to ``1 x d``."""
@@ -68,19 +68,12 @@ def duel_input_constructor(
 
 
 @dataclass(frozen=True)
-class RegisteredAcquisition:
-    """An acquisition function of duels in the list; see :func:`register_acquisition`.
-
-    Experiments in Ax store the name of the class, and the command line has the other.
-    """
+class RegisteredAcquisition(Entry):
+    """An acquisition function of duels, and its rule for the reference, if any."""
 
     name: str
-    acquisition_class: type[AcquisitionFunction]
     reference: Reference | None
 
-
-_REGISTERED: dict[str, RegisteredAcquisition] = {}
-"""By the name of the class, so that a notebook's cell may be run again."""
 
 A = TypeVar("A", bound=AcquisitionFunction)
 
@@ -115,30 +108,26 @@ def register_acquisition(
             "or None where both points of a duel are chosen."
         )
 
-    def register(acquisition_class: type[A]) -> type[A]:
-        kind = "BoTorch acquisition functions"
-        check_decorated(
-            "register_acquisition", acquisition_class, AcquisitionFunction, kind
-        )
-        registered = ((e.acquisition_class, e.name) for e in _REGISTERED.values())
-        check_unused(acquisition_class, name, registered)
+    def decorate(acquisition_class: type[A]) -> type[A]:
+        decorator, family = "register_acquisition", "BoTorch acquisition functions"
+        check_class(decorator, acquisition_class, AcquisitionFunction, family)
         construct = duel_input_constructor(acquisition_class, reference)
+        entry = RegisteredAcquisition(acquisition_class, name, reference)
+        register(entry, AcquisitionFunction)
         # BoTorch refuses a second constructor of the same class.
         ACQF_INPUT_CONSTRUCTOR_REGISTRY.pop(acquisition_class, None)
         acqf_input_constructor(acquisition_class)(construct)
-        entry = RegisteredAcquisition(name, acquisition_class, reference)
-        _REGISTERED[acquisition_class.__name__] = entry
         return acquisition_class
 
-    return register
+    return decorate
 
 
-def registered_acquisitions() -> tuple[RegisteredAcquisition, ...]:
+def registered_acquisitions() -> list[RegisteredAcquisition]:
     """All registered acquisition functions, by name in alphabetical order."""
-    return tuple(sorted(_REGISTERED.values(), key=lambda entry: entry.name))
+    return sorted(registered(AcquisitionFunction), key=lambda entry: entry.name)
 
 
 def reference_rule(acquisition_class: type[AcquisitionFunction]) -> Reference | None:
     """The rule for the reference of a class; None without one, or if not registered."""
-    entry = _REGISTERED.get(acquisition_class.__name__)
-    return None if entry is None else entry.reference
+    rules = {e.cls.__name__: e.reference for e in registered_acquisitions()}
+    return rules.get(acquisition_class.__name__)

@@ -35,12 +35,12 @@ T = TypeVar("T")
 
 def model_classes() -> dict[str, type[Model]]:
     """Returns every registered model, by the name of its class."""
-    return {e.model_class.__name__: e.model_class for e in registered_models()}
+    return {e.cls.__name__: e.cls for e in registered_models()}
 
 
 def duel_classes() -> dict[str, type[AcquisitionFunction]]:
     """Returns every registered acquisition function, by the name of its class."""
-    registered = (entry.acquisition_class for entry in registered_acquisitions())
+    registered = (entry.cls for entry in registered_acquisitions())
     return {cls.__name__: cls for cls in registered}
 
 

@@ -74,9 +74,9 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
 def _model_class(name: str) -> type[PreferenceGP]:
     """Finds the model of a short name."""
     classes = {
-        entry.name: entry.model_class
+        entry.name: entry.cls
         for entry in registered_models()
-        if entry.name is not None and issubclass(entry.model_class, PreferenceGP)
+        if entry.name is not None and issubclass(entry.cls, PreferenceGP)
     }
     if name not in classes:
         raise FeedbackError(f"--model is {name}: give one of {', '.join(classes)}")

@@ -259,6 +259,13 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         """See base class; as if the tie threshold were 0."""
         return ProbitLink(self.noise)
 
+    @property
+    def noticeable_difference(self) -> Tensor:
+        """See base class; in closed form, with lapses too, which move no halfway."""
+        deviation, threshold = (2 * self.noise).sqrt(), self.tie_threshold
+        halfway = 0.5 + 0.5 * ndtr(-threshold / deviation)
+        return threshold + deviation * torch.special.ndtri(halfway)
+
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; in closed form."""
         return self.link.win_probability(mean - self.tie_threshold, variance)

@@ -18,6 +18,7 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Distribution
 
+from botorch_pref.class_table import Entry, check_class, register, registered
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings, Validity
 from botorch_pref.likelihoods.answer_density import answer_density
@@ -390,6 +391,21 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         )
         return 0.5 * (quartile / _UPPER_QUARTILE).square()
 
+    @property
+    def noticeable_difference(self) -> Tensor:
+        r"""The difference of two utilities that is just noticeable, ``batch_shape``.
+
+        There the probability of a win is halfway between that of two equal items and
+        that of one far better: 3/4 without ties and lapses, where it is :math:`0.954
+        \sigma` for a probit with the noise :math:`\sigma^2`; under a tie threshold far
+        above the noise, the threshold.
+        """
+
+        def win(u: Tensor) -> Tensor:
+            return self.win_probability(u, torch.zeros_like(u))
+
+        return half_rise(win, win(torch.zeros_like(self._like)))
+
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Probability that the first of two items wins, ties being no wins.
 
@@ -459,8 +475,6 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
 LikelihoodT = TypeVar("LikelihoodT", bound=type[PreferenceLikelihood[Any]])
 
-_REGISTERED: dict[str, type[PreferenceLikelihood[Any]]] = {}
-
 
 class GaussianNoise(PreferenceLikelihood[FeedbackT]):
     """Items are heard with Gaussian noise of a variance that may be learned."""
@@ -492,24 +506,19 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
         ValueError: Another class has its name.
     """
     base = PreferenceLikelihood
-    argument_checks.check_decorated(
-        "register_likelihood", likelihood, base, base.__name__
-    )
+    check_class("register_likelihood", likelihood, base, base.__name__)
     if isabstract(likelihood) or not getattr(likelihood, "explains", None):
         raise UnsupportedFeedbackError(
             f"{likelihood.__name__} cannot be registered: a likelihood has a forward() "
             "and names its kinds of answers, explains = {Comparisons: DensityFactors}."
         )
-    argument_checks.check_unused(
-        likelihood, None, ((registered, None) for registered in _REGISTERED.values())
-    )
-    _REGISTERED[likelihood.__name__] = likelihood
+    register(Entry(likelihood, None), base)
     return likelihood
 
 
 def registered_likelihoods() -> dict[str, type[PreferenceLikelihood[Any]]]:
     """Every registered likelihood by name, in alphabetical order."""
-    return dict(sorted(_REGISTERED.items()))
+    return {e.cls.__name__: e.cls for e in registered(PreferenceLikelihood)}
 
 
 def likelihoods_of(kind: type[Feedback]) -> list[type[PreferenceLikelihood[Any]]]:

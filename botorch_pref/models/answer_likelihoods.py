@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from botorch.models.likelihoods import pairwise as botorch_pairwise
@@ -13,6 +13,7 @@ from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 from torch.nn import ModuleDict
 
+from botorch_pref.class_table import Entry, check_class, register, registered
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.feedback import (
     Choices,
@@ -41,24 +42,11 @@ from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.training_data import DistinctPoints, TrainingSet
 from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import (
-    check_decorated,
     check_finite,
     check_points,
-    check_unused,
 )
-from botorch_pref.numerics.bend_quadrature import half_rise
 
 M = TypeVar("M", bound=Model)
-
-
-class RegisteredModel(NamedTuple):
-    """A class of models, and its short name on the command line, None for none."""
-
-    model_class: type[Model]
-    name: str | None = None
-
-
-_REGISTERED: dict[str, RegisteredModel] = {}
 
 
 def register_model(name: str | None = None) -> Callable[[type[M]], type[M]]:
@@ -79,18 +67,17 @@ def register_model(name: str | None = None) -> Callable[[type[M]], type[M]]:
             '@register_model("name") above the class, or @register_model() for none.'
         )
 
-    def register(model_class: type[M]) -> type[M]:
-        check_decorated("register_model", model_class, Model, "BoTorch models")
-        check_unused(model_class, name, registered_models())
-        _REGISTERED[model_class.__name__] = RegisteredModel(model_class, name)
+    def decorate(model_class: type[M]) -> type[M]:
+        check_class("register_model", model_class, Model, "BoTorch models")
+        register(Entry(model_class, name), Model)
         return model_class
 
-    return register
+    return decorate
 
 
-def registered_models() -> tuple[RegisteredModel, ...]:
+def registered_models() -> list[Entry]:
     """All registered models, by the names of their classes in alphabetical order."""
-    return tuple(_REGISTERED[name] for name in sorted(_REGISTERED))
+    return registered(Model)
 
 
 AnyLikelihood = PreferenceLikelihood[Any]
@@ -182,21 +169,12 @@ def duel_share(model: Model, mean: Tensor, variance: Tensor) -> Tensor:
 
 @torch.no_grad()
 def noticeable_difference(model: Model) -> Tensor:
-    r"""Difference of two utilities that is just noticeable, shaped as the parameters.
+    """The likelihood's difference that is just noticeable, shaped as its parameters.
 
-    There the probability of naming the better option is halfway between that for two
-    equal options and that for very different ones: 3/4 without ties and lapses, where
-    it is :math:`0.954 \sigma` for a probit with the noise :math:`\sigma^2`; under a tie
-    threshold far above the noise, the threshold. Without a link it raises as
-    `model_link` does.
+    Without a link it raises as `model_link` does.
     """
     likelihood, _ = _likelihood_and_link(model)
-    zero = torch.zeros_like(likelihood._like)
-
-    def named(u: Tensor) -> Tensor:
-        return likelihood.win_probability(u, torch.zeros_like(u))
-
-    return half_rise(named, named(zero))
+    return likelihood.noticeable_difference
 
 
 @torch.no_grad()
@@ -309,7 +287,7 @@ def _names(kind: type[Feedback]) -> str:
 
 def engines() -> list[type[Any]]:
     """All registered classes of models with an engine of their own, by name."""
-    model_classes = (entry.model_class for entry in registered_models())
+    model_classes = (entry.cls for entry in registered_models())
     with_engine = (
         m for m in model_classes if isinstance(getattr(m, "engine", None), Engine)
     )

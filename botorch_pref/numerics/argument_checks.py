@@ -1,9 +1,9 @@
-"""Checks of arguments and points, which raise `FeedbackError`, and of classes."""
+"""Checks of arguments and points, which raise `FeedbackError`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, wraps
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -98,33 +98,6 @@ def check_count(name: str, value: object, *, at_least: int) -> None:
         raise FeedbackError(
             f"{name} is {value!r}; give an integer of at least {at_least}."
         )
-
-
-def check_decorated(decorator: str, target: object, base: type, family: str) -> None:
-    """Checks that a decorator stands above a class of its kind."""
-    if not (isinstance(target, type) and issubclass(target, base)):
-        raise TypeError(f"{decorator} registers classes of {family}, got {target!r}.")
-
-
-def check_unused(
-    new_class: type, name: str | None, registered: Iterable[tuple[type, str | None]]
-) -> None:
-    """Checks that no other class is called as this one, or has its short name.
-
-    A notebook's cell that is run again makes the same class again.
-    """
-    new_path = f"{new_class.__module__}.{new_class.__qualname__}"
-    for old_class, short_name in registered:
-        old_path = f"{old_class.__module__}.{old_class.__qualname__}"
-        alike = old_class.__name__ == new_class.__name__ or (
-            name and name == short_name
-        )
-        if alike and old_path != new_path:
-            clause = "" if short_name is None else f" with the name {short_name!r}"
-            raise ValueError(
-                f"{old_path} is registered already{clause}; give {new_path} names of "
-                "its own."
-            )
 
 
 def check_probabilities(name: str, value: Tensor) -> None:

@@ -23,10 +23,10 @@ from botorch_pref import (
     FeasibilityWeighted,
     acquisition,
     champion,
+    class_table,
     incumbent,
 )
 from botorch_pref.acquisition import DifferenceAcquisition, register_acquisition
-from botorch_pref.acquisition import registration as registry
 from botorch_pref.acquisition.registration import registered_acquisitions
 from botorch_pref.likelihoods import LogitLink
 
@@ -38,7 +38,7 @@ OURS = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    monkeypatch.setattr(class_table, "_TABLE", dict(class_table._TABLE))
 
 
 def mean_gain(name: str = "MeanGain") -> type[AcquisitionFunction]:
@@ -66,7 +66,7 @@ def test_every_exported_function_of_duels_is_registered() -> None:
         and not inspect.isabstract(registered)
     }
     registered = registered_acquisitions()
-    assert {entry.acquisition_class for entry in registered} == functions - {
+    assert {entry.cls for entry in registered} == functions - {
         ChanceConstrained,
         DistinctOptions,
         FeasibilityWeighted,
@@ -78,7 +78,7 @@ def test_every_exported_function_of_duels_is_registered() -> None:
 @OURS
 def test_defaults_from_the_list_that_ax_makes(entry, skew_model: Model) -> None:
     """Ax wraps the model in a list and passes what most functions do not use."""
-    construct = get_acqf_input_constructor(entry.acquisition_class)
+    construct = get_acqf_input_constructor(entry.cls)
     arguments = construct(
         model=ModelList(skew_model),
         training_data=None,
@@ -87,11 +87,11 @@ def test_defaults_from_the_list_that_ax_makes(entry, skew_model: Model) -> None:
         objective=None,
         constraints=None,
     )
-    acquisition = entry.acquisition_class(**arguments)
+    acquisition = entry.cls(**arguments)
     if entry.reference is None:
         assert acquisition.X_ref is None
     else:
-        rule = champion if entry.acquisition_class is DuelingMUC else incumbent
+        rule = champion if entry.cls is DuelingMUC else incumbent
         assert torch.equal(acquisition.X_ref, rule(skew_model))
         assert bool(acquisition(X).isfinite().all())
     with pytest.raises(TypeError, match="beta"):
@@ -129,7 +129,7 @@ def test_a_function_of_ones_own_is_made_by_its_keywords(skew_model: Model) -> No
     MeanGain = mean_gain()
     assert register_acquisition("mean", reference=incumbent)(MeanGain) is MeanGain
     (entry,) = (e for e in registered_acquisitions() if e.name == "mean")
-    assert entry.acquisition_class is MeanGain
+    assert entry.cls is MeanGain
     construct = get_acqf_input_constructor(MeanGain)
     acquisition = MeanGain(**construct(model=ModelList(skew_model), objective=None))
     assert acquisition.model is skew_model
@@ -145,7 +145,7 @@ def test_a_class_that_is_made_again_takes_its_own_place(skew_model: Model) -> No
     again = mean_gain()
     register_acquisition("mean", reference=incumbent)(again)
     entries = [e for e in registered_acquisitions() if e.name == "mean"]
-    assert [entry.acquisition_class for entry in entries] == [again]
+    assert [entry.cls for entry in entries] == [again]
     arguments = get_acqf_input_constructor(again)(model=skew_model)
     assert torch.equal(arguments["X_ref"], incumbent(skew_model))
     register_acquisition("gain", reference=incumbent)(mean_gain())
@@ -160,7 +160,7 @@ def test_a_name_that_is_taken_is_refused(name: str, class_name: str) -> None:
     with pytest.raises(ValueError, match=r"DuelingEUBO.*'eubo'"):
         register_acquisition(name, reference=incumbent)(mean_gain(class_name))
     (entry,) = (e for e in registered_acquisitions() if e.name == "eubo")
-    assert entry.acquisition_class is DuelingEUBO
+    assert entry.cls is DuelingEUBO
 
 
 def test_what_cannot_be_registered() -> None:

@@ -18,13 +18,13 @@ from espresso import QUICK_FIT, better, create
 from parameters import real
 from showing import A, B, tell, triangle
 
+from botorch_pref import class_table
 from botorch_pref.acquisition import (
     DifferenceAcquisition,
     FeasibilityWeighted,
     incumbent,
     register_acquisition,
 )
-from botorch_pref.acquisition import registration as registry
 from botorch_pref.ax import (
     PreferenceExperiment,
     PreferenceGenerators,
@@ -185,7 +185,7 @@ def test_an_acquisition_function_of_ones_own_is_asked_by_name(
     tmp_path, monkeypatch
 ) -> None:
     """Registered after Ax was told of ours, and found again by a resumed experiment."""
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    monkeypatch.setattr(class_table, "_TABLE", dict(class_table._TABLE))
 
     @register_acquisition("mean", reference=incumbent)
     class MeanGain(DifferenceAcquisition):

@@ -20,6 +20,7 @@ from botorch_pref import (
     Rankings,
     Ratings,
     SkewPreferenceGP,
+    class_table,
 )
 from botorch_pref.ax import PreferenceExperiment, Settings
 from botorch_pref.ax.naming import (
@@ -29,7 +30,6 @@ from botorch_pref.ax.naming import (
     with_likelihoods,
 )
 from botorch_pref.errors import ExperimentError
-from botorch_pref.likelihoods import protocol as registry
 from botorch_pref.likelihoods import register_likelihood
 from botorch_pref.models import RelevanceKernel
 from botorch_pref.models.training_data import FeedbackDataset
@@ -212,7 +212,7 @@ def test_options_that_are_no_names_stay() -> None:
 
 
 def test_a_registered_likelihood_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    monkeypatch.setattr(class_table, "_TABLE", dict(class_table._TABLE))
 
     @register_likelihood
     class OwnLikelihood(PairwiseLogitLikelihood):

@@ -5,14 +5,13 @@ from cases import in_turn
 from torch import Tensor
 from torch.distributions import Bernoulli
 
-from botorch_pref import Comparisons, UnsupportedFeedbackError, Validity
+from botorch_pref import Comparisons, UnsupportedFeedbackError, Validity, class_table
 from botorch_pref.likelihoods import (
     DensityFactors,
     PairwiseProbitLikelihood,
     PreferenceLikelihood,
     register_likelihood,
 )
-from botorch_pref.likelihoods import protocol as registry
 from botorch_pref.likelihoods.protocol import likelihoods_of, registered_likelihoods
 
 
@@ -28,7 +27,7 @@ def new_class() -> type[PreferenceLikelihood]:
 
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    monkeypatch.setattr(class_table, "_TABLE", dict(class_table._TABLE))
 
 
 def test_classes_are_named_once_they_are_registered() -> None:

@@ -5,7 +5,7 @@ import inspect
 import pytest
 from botorch.models.model import Model
 
-from botorch_pref import models
+from botorch_pref import class_table, models
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.inference import Laplace
 from botorch_pref.models import (
@@ -17,19 +17,18 @@ from botorch_pref.models import (
     UtilityModel,
     register_model,
 )
-from botorch_pref.models import answer_likelihoods as registry
 from botorch_pref.models.answer_likelihoods import registered_models
 
 
 @pytest.fixture(autouse=True)
 def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    monkeypatch.setattr(class_table, "_TABLE", dict(class_table._TABLE))
 
 
 def test_every_exported_model_of_answers_is_registered() -> None:
     exported = {getattr(models, name) for name in models.__all__}
     model_classes = {e for e in exported if inspect.isclass(e) and issubclass(e, Model)}
-    assert {entry.model_class for entry in registered_models()} == model_classes - {
+    assert {entry.cls for entry in registered_models()} == model_classes - {
         AveragedUtility,
         PreferenceGP,
         CrowdPreferenceGP,
@@ -44,7 +43,7 @@ def test_a_model_of_ones_own_is_listed() -> None:
 
     assert register_model("own")(Own) is Own
     register_model("own")(Own)
-    assert [e.name for e in registered_models() if e.model_class is Own] == ["own"]
+    assert [e.name for e in registered_models() if e.cls is Own] == ["own"]
 
 
 @pytest.mark.parametrize(

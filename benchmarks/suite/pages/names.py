@@ -90,7 +90,7 @@ four in a row that a point won that was shown before.
 def names_page() -> str:
     """The page."""
     classes = ", ".join(
-        f"`{entry.name}` (`{entry.acquisition_class.__name__}`)"
+        f"`{entry.name}` (`{entry.cls.__name__}`)"
         for entry in registered_acquisitions()
     )
     return _NAMES.format(

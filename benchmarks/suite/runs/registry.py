@@ -49,9 +49,9 @@ HUMAN_NOISE = 1.0
 learned."""
 
 MODELS: dict[str, type[PreferenceGP]] = {
-    entry.name: entry.model_class
+    entry.name: entry.cls
     for entry in registered_models()
-    if entry.name is not None and issubclass(entry.model_class, PreferenceGP)
+    if entry.name is not None and issubclass(entry.cls, PreferenceGP)
 }
 """Models of a judge, by name."""
 
@@ -59,9 +59,7 @@ MODELS: dict[str, type[PreferenceGP]] = {
 def _ways(entry: RegisteredAcquisition) -> dict[str, MakeAcquisition]:
     """The ways to make an acquisition function, by name."""
     options: dict[str, Any] = {"k": IMPROVEMENT_WEIGHT} if entry.name == "eiig" else {}
-    make: Callable[..., AcquisitionFunction] = partial(
-        entry.acquisition_class, **options
-    )
+    make: Callable[..., AcquisitionFunction] = partial(entry.cls, **options)
     reference = entry.reference
     if reference is None:
         return {entry.name: make, f"{entry.name}-pair": lambda model, _: make(model)}
