@@ -34,14 +34,7 @@ from botorch_pref.inference.engine import (
     WarmStart,
     in_double,
 )
-from botorch_pref.inference.few_answers import (
-    HalfLines,
-    NoQuickSweep,
-    QuickSweeps,
-    RowMoments,
-    ep_derivatives,
-    row_arrays,
-)
+from botorch_pref.inference.evidence_curvature import RowMoments, ep_derivatives
 from botorch_pref.inference.gaussian_solution import (
     GaussianSolution,
     implicit_tangent,
@@ -54,7 +47,13 @@ from botorch_pref.inference.gaussian_solution import (
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.inference.sweeps import fixed_point
+from botorch_pref.inference.sweeps import (
+    HalfLines,
+    NoQuickSweep,
+    QuickSweeps,
+    fixed_point,
+    row_arrays,
+)
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel
 from botorch_pref.linalg.sparse_design import NoiseBlocks

@@ -348,8 +348,8 @@ class GaussianSolution(Solution[PosteriorTerms]):
             None where the evidence is stationary in the sites.
         evidence_error: How far the evidence is from the exact one, about, in nats,
             ``batch_shape``; None where the engine does not know.
-        of_scales: Gives :meth:`evidence_derivatives`, see :mod:`.few_answers`; None
-            where the engine does not know them.
+        of_scales: Gives :meth:`evidence_derivatives`, see :mod:`.evidence_curvature`;
+            None where the engine does not know them.
     """
 
     engine: Engine

@@ -45,12 +45,7 @@ from botorch_pref.inference.engine import (
     WarmStart,
     in_double,
 )
-from botorch_pref.inference.few_answers import (
-    HalfLines,
-    RowMoments,
-    laplace_derivatives,
-    row_arrays,
-)
+from botorch_pref.inference.evidence_curvature import RowMoments, laplace_derivatives
 from botorch_pref.inference.gaussian_solution import (
     GaussianSolution,
     SiteChange,
@@ -59,6 +54,7 @@ from botorch_pref.inference.gaussian_solution import (
     with_gradient_of,
 )
 from botorch_pref.inference.solvers import choose_solver
+from botorch_pref.inference.sweeps import HalfLines, row_arrays
 from botorch_pref.likelihoods.factors import Factors, LogDerivatives
 from botorch_pref.linalg.covariance import RowKernel
 

@@ -4,7 +4,7 @@ Hyper-parameters of a few answers move far from where they start, and what L-BFG
 learned of the curvature there is soon out of date: with second derivatives Newton's
 method in a trust region (Nocedal and Wright 2006, algorithm 4.1) takes half as many
 evaluations. Those of a stationary kernel cost less than one: see
-:mod:`botorch_pref.inference.few_answers`. Elsewhere SciPy's L-BFGS minimises in
+:mod:`botorch_pref.inference.evidence_curvature`. Elsewhere SciPy's L-BFGS minimises in
 coordinates of the priors. Attempts and warnings are those of BoTorch's fit.
 """
 
@@ -29,7 +29,7 @@ from scipy.optimize import OptimizeResult, brentq, minimize
 from torch import Tensor
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.inference.few_answers import MOST_ROWS
+from botorch_pref.inference.sweeps import MOST_ROWS
 from botorch_pref.linalg.covariance import RowKernel, has_closed_form
 from botorch_pref.models.utility_model import UtilityModel
 from botorch_pref.numerics.argument_checks import checked_arguments

@@ -26,6 +26,7 @@ from botorch_pref import (
     EPPreferenceGP,
     FeedbackError,
     FullyBayesianEPPreferenceGP,
+    LapsingProbitLikelihood,
     PairwiseLogitLikelihood,
     PairwiseProbitLikelihood,
     Ratings,
@@ -118,20 +119,24 @@ def test_options_of_open_questions_cost_nothing(
     assert costs[2] > costs[1] + 0.5
 
 
+def root_under_ties(noise: float, threshold: float) -> float:
+    """Where a win is halfway from that of equal options to a sure one."""
+
+    def excess(u: float) -> float:
+        win, chance = norm.cdf([u, 0.0], loc=threshold, scale=(2 * noise) ** 0.5)
+        return win - 0.5 - 0.5 * chance
+
+    return brentq(excess, 0.0, 2.0, xtol=1e-14)
+
+
 NOTICEABLE = {
-    # Where the better option is named three times in four; under ties halfway from
-    # the share of equal options that are told apart, by the root of the definition.
+    # Where the better option is named three times in four; under ties by the root of
+    # the definition, which lapses do not move.
     "probit": (PairwiseProbitLikelihood(0.3), norm.ppf(0.75) * 0.6**0.5),
     "logit": (PairwiseLogitLikelihood(), math.log(3)),
-    "ties": (
-        PairwiseProbitLikelihood(0.02, 0.7),
-        brentq(
-            lambda u: norm.cdf((u - 0.7) / 0.2) - 0.5 - 0.5 * norm.cdf(-0.7 / 0.2),
-            0.0,
-            2.0,
-            xtol=1e-14,
-        ),
-    ),
+    "ties": (PairwiseProbitLikelihood(0.02, 0.7), root_under_ties(0.02, 0.7)),
+    "noise": (PairwiseProbitLikelihood(0.3, 0.2), root_under_ties(0.3, 0.2)),
+    "lapses": (LapsingProbitLikelihood(0.3, 0.2), root_under_ties(0.3, 0.2)),
 }
 
 

@@ -19,7 +19,7 @@ from botorch_pref import (
     PairwiseProbitLikelihood,
 )
 from botorch_pref.feedback import Validity
-from botorch_pref.inference.few_answers import HalfLines
+from botorch_pref.inference.sweeps import HalfLines
 from botorch_pref.linalg.covariance import RowKernel
 from botorch_pref.models import PreferenceGP
 

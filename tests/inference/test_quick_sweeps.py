@@ -13,16 +13,16 @@ from torch import Tensor
 
 from botorch_pref.errors import PrecisionError
 from botorch_pref.feedback import Comparisons, Feedback, Ratings
-from botorch_pref.inference import ExpectationPropagation, few_answers
+from botorch_pref.inference import ExpectationPropagation, sweeps
 from botorch_pref.inference.engine import UtilityPrior, in_double
-from botorch_pref.inference.few_answers import (
+from botorch_pref.inference.solvers import choose_solver
+from botorch_pref.inference.sweeps import (
     HalfLines,
     LapsingLines,
     NoQuickSweep,
     QuickSweeps,
+    fixed_point,
 )
-from botorch_pref.inference.solvers import choose_solver
-from botorch_pref.inference.sweeps import fixed_point
 from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
     LapsingProbitLikelihood,
@@ -75,7 +75,7 @@ def test_they_lead_to_the_fixed_point_of_checked_sweeps(
 ) -> None:
     model = duels(name, 0)
     quick, evidence = solved(model)
-    monkeypatch.setattr(few_answers, "MOST_ROWS", 0)
+    monkeypatch.setattr(sweeps, "MOST_ROWS", 0)
     checked, expected = solved(model)
     # Both stop at 1e-7 posterior deviations; sites are larger than one by their noise.
     torch.testing.assert_close(quick, checked, rtol=1e-5, atol=1e-6)
@@ -91,7 +91,7 @@ def test_where_they_mislead_the_checked_sweeps_still_arrive(
     expected, evidence = solved(model)
     call = QuickSweeps.__call__
 
-    def misleading(quick: QuickSweeps, sites: np.ndarray) -> few_answers.QuickSweep:
+    def misleading(quick: QuickSweeps, sites: np.ndarray) -> sweeps.QuickSweep:
         if factor is None:
             raise NoQuickSweep
         sweep = call(quick, sites)
@@ -120,9 +120,9 @@ def test_they_refuse_sites_that_leave_no_gaussian(
     factors = in_double(likelihood.factors(answers[type(likelihood)], 2))
     # Rounding, exaggerated: the eigenvalue -0.01.
     covar = torch.tensor([[1.0, 1.01], [1.01, 1.0]]).double()
-    sweeps = QuickSweeps(covar.numpy(), np.zeros(2), few_answers._tilted(factors))
+    quick_sweeps = QuickSweeps(covar.numpy(), np.zeros(2), sweeps._tilted(factors))
     with pytest.raises(error):
-        sweeps(np.full(4, site))
+        quick_sweeps(np.full(4, site))
 
 
 def test_half_lines_have_the_slopes_of_boxes() -> None:

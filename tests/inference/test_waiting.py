@@ -26,7 +26,7 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
-from botorch_pref.inference import few_answers
+from botorch_pref.inference import sweeps
 from botorch_pref.models import PreferenceGP
 
 WAITING = {
@@ -72,7 +72,7 @@ def test_a_step_waits_as_often_as_it_has_to_decide(
     drawn = torch.rand(30, num_points, generator=generator).argsort(-1)
     counts = []
     # Quick sweeps are for processors only.
-    monkeypatch.setattr(few_answers, "MOST_ROWS", 0)
+    monkeypatch.setattr(sweeps, "MOST_ROWS", 0)
     with torch.no_grad():
         for steps in (2, 3):
             # Factors remember what was asked of them.
