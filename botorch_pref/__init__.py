@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from botorch_pref.posteriors import *
 
 __version__ = "0.1.0"
+__citation__ = (
+    "Made with botorch_pref. To cite it: The botorch_pref authors (2026). "
+    "botorch_pref: preference Gaussian processes and duels behind BoTorch's interface. "
+    f"Version {__version__}."
+)
+"""The last line of reports and boards, by which readers can cite the package."""
 
 __all__ = [
     "AffineProbitLikelihood",

@@ -9,7 +9,6 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 import botorch_pref
-from botorch_pref.evaluation.citation import citation
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -77,7 +76,7 @@ def test_a_version_is_said_alike_everywhere() -> None:
     version = PROJECT["project"]["version"]
     assert botorch_pref.__version__ == version
     # Pages say it in a clone that was never installed, too.
-    assert citation().endswith(f" Version {version}.")
+    assert botorch_pref.__citation__.endswith(f" Version {version}.")
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {version}\n" in cited
     (released,) = re.findall(r"^date-released: (\S+)$", cited, re.M)

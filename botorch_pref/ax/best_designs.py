@@ -22,12 +22,12 @@ from pandas import DataFrame
 from torch import Tensor
 
 from botorch_pref.ax.generation import question_choice
-from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.generation.adapter import UTILITY, PreferenceAdapter
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import Settings
 from botorch_pref.evaluation.scores import table_of
-from botorch_pref.models import averaged_utility
+from botorch_pref.posteriors.gaussian import mean_of
 
 
 class UtilityMean(PosteriorMean):
@@ -39,17 +39,12 @@ class UtilityMean(PosteriorMean):
     @t_batch_mode_transform(expected_q=1)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Finds means of points, ``batch_shape`` of ``batch_shape x 1 x d``."""
-        return _mean_of(self.model.posterior(X)).squeeze(-1).squeeze(-1)
-
-
-def _mean_of(posterior: Any) -> Tensor:
-    mean: Tensor = getattr(posterior, "mixture_mean", posterior.mean)
-    return mean
+        return mean_of(self.model.posterior(X)).squeeze(-1)
 
 
 @acqf_input_constructor(UtilityMean)
 def _construct_inputs(model: Model) -> dict[str, Any]:
-    return {"model": averaged_utility(model)[0]}
+    return {"model": model}
 
 
 def fitted_adapter(
@@ -110,7 +105,7 @@ def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor
     with torch.no_grad():
         posterior: Any = adapter.utility.posterior(points)
     variance: Tensor = getattr(posterior, "mixture_variance", posterior.variance)
-    return _mean_of(posterior).squeeze(-1), variance.squeeze(-1)
+    return mean_of(posterior), variance.squeeze(-1)
 
 
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
@@ -118,7 +113,10 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 
     Rounding can make it worse, or leave the constraints: then it is the best shown.
     """
-    options: Any = {Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options}
+    options: Any = {
+        Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options,
+        Keys.AX_ACQUISITION_KWARGS.value: {UTILITY: adapter.utility},
+    }
     candidates = [best_shown(adapter)]
     # Ax rounds categories by NumPy's global generator, also where it only predicts.
     with with_rng_seed(question_choice.derived_seed(log.settings, len(log.questions))):

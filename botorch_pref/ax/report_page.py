@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pandas import DataFrame, isna
 from pandas.api.types import is_number
 
+import botorch_pref
 from botorch_pref.ax.findings import (
     NOT_KNOWN,
     distinct_options,
@@ -16,7 +17,6 @@ from botorch_pref.ax.findings import (
     printed_options,
     value_text,
 )
-from botorch_pref.evaluation.citation import citation
 
 DRAWN = 30
 """The number of options on a page, those with the largest means."""
@@ -255,7 +255,7 @@ def report_html(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_escaped(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{_escaped(title)}</h1>\n" + "\n".join(sections) + "\n"
-        f"<footer><p>{_escaped(citation())}</p></footer>\n</body>\n</html>\n"
+        f"<footer><p>{_escaped(botorch_pref.__citation__)}</p></footer>\n</body>\n</html>\n"
     )
 
 

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, east_asian_width
 
+import botorch_pref
 from botorch_pref.datasets.layout_words import BOTH_BAD
-from botorch_pref.evaluation.citation import citation
 from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.plotting import plot_leaderboard
 
@@ -241,7 +241,7 @@ def _page(ranking: Ranking, title: str, figure: Path) -> str:
             f'<a href="#{place}">{html.escape(head)}</a>' for place, head in places
         ),
         tables="\n".join(_section(*table) for table in tables),
-        citation=html.escape(citation()),
+        citation=html.escape(botorch_pref.__citation__),
         figure=base64.b64encode(figure.read_bytes()).decode(),
     )
 

@@ -404,11 +404,17 @@ def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) ->
     return means.squeeze(-1) if isinstance(first, int) else means
 
 
+def mean_of(posterior: Any) -> Tensor:
+    """Mean of a posterior, ``batch_shape x q``; of a mixture that of its members'."""
+    mean: Tensor = getattr(posterior, "mixture_mean", posterior.mean)
+    return mean.squeeze(-1)
+
+
 def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and ends of central intervals of a posterior, ``batch_shape x q``."""
     check_probabilities("level", torch.tensor(level, dtype=torch.float64))
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
-    mean = getattr(posterior, "mixture_mean", posterior.mean).detach().squeeze(-1)
+    mean = mean_of(posterior).detach()
     lower, upper = posterior.quantile(tails.to(mean)).detach().squeeze(-1)
     return mean, lower, upper
 

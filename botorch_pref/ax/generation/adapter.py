@@ -64,6 +64,10 @@ COUNT, FURTHER = "num_questions", "further_questions"
 """Names by which `PreferenceAdapter.gen` is asked for several questions, among Ax's
 arguments of the acquisition, and tells those after the first, in a run's metadata."""
 
+UTILITY = "utility"
+"""Name by which `PreferenceAdapter.gen` is told to seek options by another model than
+the fitted one, among the same arguments."""
+
 _OPEN = 24
 """Options that nobody has answered about and that a joint choice allows for, at most:
 those that may be the best, for others change no maximum. Its cost grows with them."""
@@ -101,6 +105,7 @@ class PreferenceAcquisition(Acquisition):
             likely = {"choices": likely_best(utility, designs)}
             # The reference of the choices need not be sought again.
             options = {**likely, **({"X_ref": best} if rule else {}), **options}
+        model = self.options.get(UTILITY, model)
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, options, model
         )
