@@ -33,17 +33,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.web.call_arguments import json_object, patience_seconds, status_of
 from botorch_pref.web.description import describe
 from botorch_pref.web.media import Media
 from botorch_pref.web.rendering import NumberTable, Show
-from botorch_pref.web.service import (
-    READS,
-    WRITES,
-    PreferenceService,
-    json_object,
-    patience_seconds,
-    status_of,
-)
+from botorch_pref.web.service import READS, WRITES, PreferenceService
 from botorch_pref.web.texts import STATIC, PageTexts, page_html
 
 MAX_BYTES = 64 * 1024

@@ -5,240 +5,48 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
-import unicodedata
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
 from threading import Condition
-from typing import Any, TypeVar
+from typing import Any
 
-from botorch_pref.ax import Answer, PreferenceExperiment, Question
+from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import POSITION, stop_place
-from botorch_pref.ax.answers import checked_rater
-from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Event, Log
+from botorch_pref.ax.log import PERSON, Event
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.options import has_designs, own_options
-from botorch_pref.ax.stored_log import one_at_a_time
 from botorch_pref.ax.user_values import checked_integer
-from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
+from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web import rendering
+from botorch_pref.web.call_arguments import (
+    EXTRA_KEYS,
+    PATIENCE,
+    AnswerConflictError,
+    OtherExperimentError,
+    answer_keywords,
+    patience_seconds,
+    rater_name,
+)
 from botorch_pref.web.media import Media
+from botorch_pref.web.repeated_calls import (
+    again_if_refused,
+    answer_to_undo,
+    ask_once,
+    is_answered,
+    is_outdated,
+    num_answers_of,
+    undo_once,
+    withdraw_unanswered,
+)
 from botorch_pref.web.texts import PageTexts
 from botorch_pref.web.worker import JSON, LOGGER, ModelWorker
-
-T = TypeVar("T")
-
-# --- What is given
-
-_MAX_NAME = 100
-_MAX_NOTE = 2000
-_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
-"""Categories of Unicode that are in no name: control characters, halves of others, and
-what ends lines. Joiners and blanks of all kinds are in names."""
-
-_CALL_KEYS = ("question", "rater", "token", "experiment")
-_EXTRA_KEYS = ("note", "seconds")
-_KEYWORDS = (*(part.name for part in fields(Answer)), *_EXTRA_KEYS)
-
-PATIENCE = 8.0
-"""Seconds after which a call for a question says that it is still being chosen."""
-
-
-def json_object(body: bytes | bytearray) -> JSON:
-    """Returns the JSON object of a request's body, all of whose numbers are finite."""
-    try:
-        parsed = json.loads(body, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise ExperimentError(f"The body is not JSON: {error}.") from error
-    if not isinstance(parsed, dict):
-        raise ExperimentError("The body is no JSON object.")
-    return parsed
-
-
-def _finite(text: str) -> float:
-    """Returns a number, which may be too large for a float or none at all."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text[:_MAX_NAME]} is not finite")
-    return number
-
-
-def rater_name(arguments: Mapping[str, Any]) -> str | None:
-    """Returns the name of a rater; None for nobody in particular."""
-    if (rater := arguments.get("rater")) is None:
-        return None
-    wrong = ""
-    if not isinstance(rater, str):
-        wrong = "is no text; enter a name."
-    elif len(rater) > _MAX_NAME:
-        wrong = f"has more than {_MAX_NAME} characters; enter a shorter one."
-    elif {*map(unicodedata.category, rater)} & {*_UNPRINTABLE}:
-        wrong = "has characters that cannot be printed; enter it without them."
-    if wrong:
-        raise rendering.AskError(f"The rater's name {wrong}", needs="name")
-    return checked_rater(rater if rater.strip() else None)
-
-
-def patience_seconds(arguments: Mapping[str, Any]) -> float:
-    """Returns seconds for which a call may wait, at most `PATIENCE`."""
-    try:
-        patience = float(arguments.get("patience", PATIENCE))
-    # An integer may be too large for a float.
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ExperimentError("patience is no number; give seconds.") from error
-    # NaN is not less than anything.
-    return patience if patience < PATIENCE else PATIENCE
-
-
-def answer_keywords(arguments: Mapping[str, Any]) -> JSON:
-    """Returns the keywords of ``tell``, without those that any call may have."""
-    keywords = {k: v for k, v in arguments.items() if k not in _CALL_KEYS}
-    if unknown := sorted(set(keywords) - set(_KEYWORDS)):
-        raise ExperimentError(
-            f"An answer has no {', '.join(unknown)[:_MAX_NAME]}; say one of "
-            f"{', '.join(_KEYWORDS)}."
-        )
-    note = keywords.get("note")
-    if isinstance(note, str) and len(note) > _MAX_NOTE:
-        raise ExperimentError(f"The note is longer than {_MAX_NOTE} characters.")
-    return keywords
-
-
-class AnswerConflictError(ExperimentError):
-    """Answer to a question that has another answer or rater, or an undo too late."""
-
-
-class OtherExperimentError(rendering.AskError):
-    """Call about another ``experiment`` than the one in its ``details``."""
-
-
-def status_of(error: BotorchPrefError) -> int:
-    """Returns the status of HTTP that tells a client what became of its call."""
-    statuses = {
-        OtherExperimentError: 404,
-        AnswerConflictError: 409,
-        ExperimentError: 400,
-        BotorchPrefError: 503,
-    }
-    return next(status for kind, status in statuses.items() if isinstance(error, kind))
-
-
-# --- What the log says
-
-
-def answer_to_undo(log: Log, rater: str | None) -> int | None:
-    """Returns the number of the question whose answer a rater can undo, or None.
-
-    Nobody in particular (None) undoes the last answer without a name; to
-    `Log.last_answer` None is anybody.
-    """
-    return next(
-        (answer.question for answer in log.answers() if answer.rater == rater), None
-    )
-
-
-def is_answered(log: Log, index: int) -> bool:
-    """Tells whether there is such a question, and it has an answer that stands."""
-    exists = index in range(len(log.questions))
-    return exists and log.questions[index].standing is not None
-
-
-def num_answers_of(log: Log, rater: str | None) -> int:
-    """Counts the answers of a rater that stand, or those without a name (None)."""
-    return sum(answer.rater == rater for answer in log.answers())
-
-
-def is_outdated(log: Log, index: int) -> bool:
-    """Tells whether a question that was chosen lacks more than `MAX_MISSING` answers.
-
-    One of a person's own, or that is asked again, is chosen by no answer.
-    """
-    content, answers = log.questions[index].content, 0
-    if content.get("chosen_by") == PERSON or "repeats" in content:
-        return False
-    for event in reversed(log.events):
-        answers += event.kind == TOLD
-        if answers > MAX_MISSING or event is log.questions[index].events[0]:
-            break
-    return answers > MAX_MISSING
-
-
-# --- Calls that change the log once, however often they arrive
-
-
-def again_if_refused(change: Callable[..., T], *args: Any, **keywords: Any) -> T:
-    """Makes a change, once more where another process wrote before it."""
-    try:
-        return change(*args, **keywords)
-    except StorageError:
-        # The experiment has read by now what the other one wrote.
-        return change(*args, **keywords)
-
-
-@one_at_a_time
-def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
-    """Withdraws a question unless it has an answer by now; whether it did."""
-    if is_answered(experiment.log, index):
-        return False
-    experiment.withdraw(index)
-    return True
-
-
-@one_at_a_time
-def undo_once(
-    experiment: PreferenceExperiment, rater: str | None, index: int
-) -> Question:
-    """Undoes the last answer of a rater, and returns its question.
-
-    A question that is without an answer by now, as one that was skipped, is returned
-    as it is: the same call may arrive twice.
-    """
-    question, log = experiment.question(index), experiment.log
-    taken_back = log.questions[index].events[-1].kind in (UNDONE, WITHDRAWN)
-    if taken_back and question.rater in (None, rater):
-        return question
-    standing = log.questions[index].standing
-    if standing is None:
-        raise AnswerConflictError("This question has no answer that could be undone.")
-    if standing.rater != rater:
-        raise AnswerConflictError(
-            "Somebody else gave this answer; it is undone under the name that it was "
-            "given under."
-        )
-    if answer_to_undo(log, rater) != index:
-        raise AnswerConflictError(
-            "You answered or skipped another question after this one, so this answer "
-            "is kept. Undo the later one first."
-        )
-    return experiment.undo(index)
-
-
-@one_at_a_time
-def ask_once(
-    experiment: PreferenceExperiment,
-    rater: str | None,
-    options: Sequence[Mapping[str, Any]],
-) -> Question:
-    """Asks a question about these options, unless it is pending already."""
-    # The order of display does not count.
-    about = (rater, len(options))
-    for pending in experiment.pending:
-        designs = pending.options
-        if (pending.rater, len(designs)) == about and all(
-            o in designs for o in options
-        ):
-            return pending
-    return experiment.ask(options=options, rater=rater)
-
-
-# --- The service
 
 READS = ("question", "progress", "history", "form", "findings")
 WRITES = ("answer", "skip", "undo", "own", "claim")
@@ -252,9 +60,6 @@ BATCH = 20
 
 MAX_RATERS = 500
 """People who are asked: a name costs two questions, and anybody can make names up."""
-
-MAX_MISSING = 50
-"""Answers that a question may lack that was chosen ahead; else another is chosen."""
 
 MAX_ALIKE = 10
 """Questions in a row that are chosen anew as two of their options look the same."""
@@ -563,7 +368,7 @@ class PreferenceService:
         offered = self._kinds_of(self.experiment.question(index))
         # None and false say nothing.
         kinds = [k for k, v in keywords.items() if v is not None and v is not False]
-        if refused := [kind for kind in kinds if kind not in (*offered, *_EXTRA_KEYS)]:
+        if refused := [kind for kind in kinds if kind not in (*offered, *EXTRA_KEYS)]:
             raise ExperimentError(
                 f"This question does not take {', '.join(refused)}; say one of "
                 f"{', '.join(offered)}."

@@ -13,14 +13,10 @@ import traitlets
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.web.call_arguments import status_of
 from botorch_pref.web.media import Media
 from botorch_pref.web.rendering import NumberTable, Show
-from botorch_pref.web.service import (
-    READS,
-    WRITES,
-    PreferenceService,
-    status_of,
-)
+from botorch_pref.web.service import READS, WRITES, PreferenceService
 from botorch_pref.web.texts import STATIC, PageTexts
 
 

@@ -14,7 +14,7 @@ from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
-from botorch_pref.web import service
+from botorch_pref.web import repeated_calls, service
 from botorch_pref.web.worker import ModelWorker
 
 Serve = Callable[..., Page]
@@ -634,7 +634,7 @@ def test_a_question_that_was_chosen_long_ahead_is_chosen_anew(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ann comes back after a break: the question on display stays, the next goes."""
-    monkeypatch.setattr(service, "MAX_MISSING", 3)
+    monkeypatch.setattr(repeated_calls, "MAX_MISSING", 3)
 
     def after_break(answers: int) -> tuple[int, int]:
         """The number of the question that was ahead, and of the one that came."""
