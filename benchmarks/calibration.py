@@ -73,7 +73,7 @@ from botorch_pref.evaluation import (
     stopping_advice,
     stopping_candidates,
 )
-from botorch_pref.evaluation.leaderboard import position_bias
+from botorch_pref.evaluation.answer_effects import position_bias
 from botorch_pref.evaluation.progress import GAIN_TOLERANCE, TOLERANCE
 from botorch_pref.models import (
     AveragedUtility,

@@ -24,7 +24,7 @@ from botorch_pref.commands import boards
 from botorch_pref.commands import rank as command
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import rank_items
-from botorch_pref.evaluation.leaderboard import PositionBias
+from botorch_pref.evaluation.answer_effects import PositionBias
 from botorch_pref.plotting import plot_leaderboard
 
 NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
@@ -236,6 +236,37 @@ def test_home_advantage_is_the_most_likely_one_in_every_layout(
     # The best two, mostly at home, are thought too good without it.
     blind = run(tmp_path, text)
     assert blind["utility"][NAMES[1]] > table["utility"][NAMES[1]] + 0.05
+
+
+def test_a_control_is_told_and_its_board_is_that_of_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    lines, rows = ["model_a,model_b,winner,length_a,length_b"], []
+    for first, second in itertools.permutations(NAMES, 2):
+        for a, b in rng.integers(1, 100, (20, 2)).tolist():
+            more = (a - b) / (a + b)
+            gap = UTILITIES[first] - UTILITIES[second] + 2 * more
+            won = gap + rng.logistic() > 0
+            ends = (first, second) if won else (second, first)
+            rows.append((*ends, more if won else -more))
+            lines.append(f"{first},{second},{ends[0]},{a},{b}")
+    table = run(tmp_path, "\n".join(lines), "--control", "length")
+    columns = ["winner", "loser", "control length"]
+    ranking = rank_items(pd.DataFrame(rows, columns=columns))
+    board = ranking.board()
+    pd.testing.assert_frame_equal(board, table, check_names=False, rtol=1e-6)
+    printed = capsys.readouterr().out
+    formula = "(length_a - length_b) / (length_a + length_b)"
+    assert f"The control length is {formula}." in printed
+    effect = ranking.controls().loc["length"]
+    sentence = (
+        f"A standard deviation more of length ({effect['deviation']:.3g}) adds "
+        f"{effect['utility']:+.2f} to the utility (95 %: {effect['lower']:+.2f} to "
+        f"{effect['upper']:+.2f})"
+    )
+    assert sentence in printed
+    assert sentence in (tmp_path / "out" / "leaderboard.html").read_text()
 
 
 def test_what_home_adds_does_not_stretch_the_axis_of_utilities(
@@ -838,6 +869,21 @@ PLAIN = "winner,loser\na,b\n"
         ("home,away,winner\na,b,0.7\n", "", "botorch_pref.Strengths"),
         ("winner,loser,count\na,b,0.7\n", "", "botorch_pref.Strengths"),
         ("home,away,winner\na,a,draw\n", "", "1 row in which an item meets itself"),
+        (
+            "item,rating,judge\na,1,x\nb,2,x\n",
+            "--control judge",
+            "compares the two items of a row: leave it out",
+        ),
+        (
+            "item,rating\na,1\nb,inf\n",
+            "",
+            "line 3, column rating: 'inf' is no finite number",
+        ),
+        (
+            "judge,trial,item,rating\nx,,a,1\n,,b,2\n",
+            "",
+            "line 3, column judge: has no rater: write who rated",
+        ),
         (PLAIN, "--home winner", "who won, not who was at home"),
         (
             "winner,loser,at\na,b,\na,b,c\n",

@@ -46,8 +46,8 @@ from botorch_pref.ax.user_values import quoted
 from botorch_pref.datasets.items import names_alike
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.evaluation import progress, rater_agreement, rater_reliability
+from botorch_pref.evaluation.answer_effects import position_bias
 from botorch_pref.evaluation.explanation import Designs, Dimension
-from botorch_pref.evaluation.leaderboard import position_bias
 from botorch_pref.evaluation.progress import NUM_CANDIDATES
 from botorch_pref.evaluation.rater_tables import in_circles
 from botorch_pref.evaluation.scores import (

@@ -15,7 +15,7 @@ from unicodedata import category, east_asian_width
 
 import botorch_pref
 from botorch_pref.datasets.layout_words import BOTH_BAD
-from botorch_pref.evaluation.leaderboard import PositionBias
+from botorch_pref.evaluation.answer_effects import PositionBias
 from botorch_pref.plotting import plot_leaderboard
 
 if TYPE_CHECKING:

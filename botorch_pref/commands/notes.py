@@ -21,8 +21,8 @@ from botorch_pref.datasets.items import (
 )
 from botorch_pref.datasets.layout_words import MISSING
 from botorch_pref.evaluation import ItemRanking, ManyItemRanking, RatingRanking
+from botorch_pref.evaluation.answer_effects import PositionBias
 from botorch_pref.evaluation.item_ranking import RankedItems
-from botorch_pref.evaluation.leaderboard import PositionBias
 from botorch_pref.evaluation.many_ranking import answer_groups
 from botorch_pref.evaluation.rater_tables import rater_consistency
 from botorch_pref.plotting.drawing import readable_fonts
@@ -40,6 +40,28 @@ def sentence_of_home(home: PositionBias) -> str:
         f"{low:+z.2f} to {high:+z.2f}): between equals that one wins {share} % "
         f"of the duels that are no ties ({lower} to {upper} %). Ranks are without it."
     )
+
+
+def sentences_of_controls(controls: DataFrame) -> list[str]:
+    """Says what a standard deviation more of each control adds.
+
+    Args:
+        controls: The table of `ItemRanking.controls`.
+    """
+    sentences = []
+    for name, row in controls.iterrows():
+        share, lower, upper = (
+            f"{100 * row[column]:.0f}"
+            for column in ("share", "share_lower", "share_upper")
+        )
+        sentences.append(
+            f"A standard deviation more of {name} ({row['deviation']:.3g}) adds "
+            f"{row['utility']:+z.2f} to the utility (95 %: {row['lower']:+z.2f} to "
+            f"{row['upper']:+z.2f}): between equals it wins {share} % of the duels "
+            f"that are no ties ({lower} to {upper} %). Ranks are of items with the "
+            f"same {name}."
+        )
+    return sentences
 
 
 def notes_on_answers(

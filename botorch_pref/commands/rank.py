@@ -28,6 +28,7 @@ from botorch_pref.commands.notes import (
     remainder_of,
     sentence_of_home,
     sentence_of_moves,
+    sentences_of_controls,
 )
 from botorch_pref.datasets.answer_files import read_answers
 from botorch_pref.datasets.items import (
@@ -69,7 +70,8 @@ def rank(argv: Sequence[str]) -> None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
     named = {name: getattr(arguments, name) for name in _COLUMNS}
     columns = NamedColumns(**named, tie=arguments.tie, rater=grouping)
-    file = read_answers(table, columns, home=arguments.home)
+    controls = arguments.control
+    file = read_answers(table, columns, home=arguments.home, controls=controls)
     if arguments.reliability and file.answers[RATER].nunique() < 2:
         raise FeedbackError(
             f"--reliability compares raters, and the column {grouping} of "
@@ -99,6 +101,8 @@ def rank(argv: Sequence[str]) -> None:
     home = ranking.position_bias()
     if home is not None:
         notes.append(sentence_of_home(home))
+    if not isinstance(ranking, RatingRanking):
+        notes += sentences_of_controls(ranking.controls())
     top = arguments.top
     if top is not None:
         notes.append(_sentence_of_top(ranking, boards[None], top))
@@ -140,7 +144,7 @@ def _answers_without(items: Sequence[str], answers: DataFrame) -> DataFrame:
 
 def _check_options(arguments: argparse.Namespace, table: Path, is_rated: bool) -> None:
     """Checks that no option is of duels where a file has ratings."""
-    options = ("items", "tie", "category", "reliability", "next")
+    options = ("items", "tie", "category", "reliability", "next", "control")
     of_duels = [f"--{name}" for name in options if getattr(arguments, name)]
     if is_rated and of_duels:
         raise FeedbackError(
@@ -313,6 +317,15 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="COLUMN",
         help="that names the item at home or shown first, such as home or model_a: "
         "what this adds is estimated, and ranks are those without it",
+    )
+    add(
+        "--control",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="what the two items have more or less of, such as length of the columns "
+        "length_a and length_b, or a column of how much more the first one has: what "
+        "it adds is estimated, and ranks are those of items that have the same",
     )
     groups = parser.add_mutually_exclusive_group()
     groups.add_argument(

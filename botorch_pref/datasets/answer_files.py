@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from botorch_pref.datasets.control_columns import Control, control_of
 from botorch_pref.datasets.items import (
     CHOICE,
+    CONTROL,
     COUNT,
     HOME,
     ITEM,
@@ -49,9 +51,9 @@ class AnswerFile:
 
     Attributes:
         answers: The different ones in the order of their texts: the columns ``winner``,
-            ``loser``, ``tie`` and ``count``; ``rater``, ``home``, ``choice`` and
-            ``both_bad`` where the file says so. Of ratings the columns ``item`` and
-            ``rating``, and ``rater`` where the file names some.
+            ``loser``, ``tie`` and ``count``; ``rater``, ``home``, ``choice``,
+            ``both_bad`` and controls where the file says so. Of ratings the columns
+            ``item`` and ``rating``, and ``rater`` where the file names some.
         unread: Columns of the file that say nothing here.
         notes: Sentences on how the file was read, and on rows that say nothing.
     """
@@ -62,7 +64,11 @@ class AnswerFile:
 
 
 def read_answers(
-    path: str | Path, named: NamedColumns | None = None, *, home: str | None = None
+    path: str | Path,
+    named: NamedColumns | None = None,
+    *,
+    home: str | None = None,
+    controls: Sequence[str] = (),
 ) -> AnswerFile:
     """Reads a file of answers in any layout that `rank` reads.
 
@@ -73,6 +79,9 @@ def read_answers(
         path: Of CSV, JSON, lines of JSON, or PrefLib's orders.
         named: Columns, where the header does not say which is which.
         home: The column of who was at home or shown first.
+        controls: What the two items of a row have more or less of, see `control_of`:
+            ``length`` of the columns ``length_a`` and ``length_b`` becomes the column
+            ``control length``, how much more the winner has than the loser.
 
     Returns:
         ``answers`` as :func:`.rank_items` takes them, and how the file was read.
@@ -82,7 +91,9 @@ def read_answers(
     """
     path, named = Path(path), named or NamedColumns()
     if path.suffix.lower() in _PREFLIB:
-        return _read_preflib(path, named, home)
+        if home or controls or named != NamedColumns():
+            raise FeedbackError(f"{path} has no columns, as PrefLib's files: name none")
+        return _read_preflib(path)
     table = read_table(path)
     if home in (WINNER, LOSER) and LOSER in table.header:
         raise FeedbackError(
@@ -108,6 +119,7 @@ def read_answers(
         readings.append(lambda: _read_counts(table, str(count)))
     if named.rater is not None:
         readings.append(lambda: table.texts(str(named.rater)))
+    chosen = [control_of(name, table, reading) for name in dict.fromkeys(controls)]
     answers, *count_readings = read_together(*readings)
     if isinstance(answers, Ratings):
         if home is not None or is_counted:
@@ -122,7 +134,11 @@ def read_answers(
         columns[RATER] = [count_readings[-1][row] for row in answers.row]
     if home is not None:
         columns[HOME] = _read_home(table, home, answers)
+    for control in chosen:
+        columns[CONTROL + control.name] = _read_control(table, control, answers)
+        notes.append(f"The control {control.name} is {control.formula}.")
     read = {*reading.columns, count, named.rater, home}
+    read |= {name for control in chosen for name in control.columns}
     unread = dict.fromkeys(name for name in table.header if name and name not in read)
     return AnswerFile(merged_answers(columns), [*unread], notes)
 
@@ -325,20 +341,25 @@ def _read_home(table: CsvTable, column: str, answers: Answers) -> list[str | Non
     return home
 
 
+def _read_control(table: CsvTable, control: Control, answers: Answers) -> list[float]:
+    """Returns how much more the winner of each answer has than the loser."""
+    more = control.differences(table)
+    signs = zip(answers.row, answers.sign, strict=True)
+    return [sign * more[row] for row, sign in signs]
+
+
 # --- PrefLib
 
 _PREFLIB = {".soc", ".soi", ".toc", ".toi"}
 _NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
 
 
-def _read_preflib(path: Path, named: NamedColumns, home: str | None) -> AnswerFile:
+def _read_preflib(path: Path) -> AnswerFile:
     """Reads orders of numbered alternatives, ``count: 3,{1,2},4``, as PrefLib's.
 
     The names are in the comments above. Alternatives that an order lacks are not
     compared (https://preflib.github.io/PrefLib-Jekyll/format).
     """
-    if home or named != NamedColumns():
-        raise FeedbackError(f"{path} has no columns, as PrefLib's files: name none")
     try:
         lines = text_of(path.read_bytes()).splitlines()
     except ValueError as error:

@@ -26,6 +26,9 @@ HOME, CHOICE = "home", "choice"
 ITEM, RATING = "item", "rating"
 """The columns of a table of answers."""
 
+CONTROL = "control "
+"""Begins the name of a column that says how much more the winner has of something."""
+
 MOST_COUNTED = 2**53
 """Double precision, in which counts are multiplied, has no larger whole numbers."""
 
@@ -177,9 +180,10 @@ class ItemTable:
                 ``tie`` is true the two are in any order; ``count`` says how often the
                 answer was given, once where it says nothing; ``home`` has the id of
                 the one that was at home or shown first, and nothing where neither was.
-                It becomes a covariate: 1 for a winner at home, -1 for a loser. Other
-                columns are not read, nor are rows without any cell, and white space
-                around names.
+                It becomes a covariate: 1 for a winner at home, -1 for a loser. So do
+                columns such as ``control length``: how much more of it the winner has
+                than the loser. Other columns are not read, nor are rows without any
+                cell, and white space around names.
 
         Raises:
             FeedbackError: A column or an item is missing, an item meets itself, or
@@ -295,7 +299,7 @@ class ItemTable:
 
 def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
     """Returns answers about `m x 2` pairs of points, winners first."""
-    return pairs_and_ties(pairs, _ties(answers), _counts(answers), _at_home(answers))
+    return pairs_and_ties(pairs, _ties(answers), _counts(answers), _covariates(answers))
 
 
 def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
@@ -305,6 +309,11 @@ def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
     if HOME in answers.columns and answers[HOME].notna().any():
         raise FeedbackError(
             "A choice from several has somebody at home; leave the column home out."
+        )
+    if controls := control_columns(answers):
+        raise FeedbackError(
+            f"A choice from several has {controls[0]!r}, which compares two items; "
+            "leave the column out."
         )
     ties, counts = _ties(answers), _counts(answers)
     codes, names = factorize(answers[CHOICE])
@@ -422,10 +431,28 @@ def _counts(answers: DataFrame) -> Tensor | None:
     return torch.tensor(values)
 
 
-def _at_home(answers: DataFrame) -> Tensor | None:
+def control_columns(answers: DataFrame) -> list[str]:
+    """Lists the columns of controls, see `CONTROL`."""
+    return [name for name in map(str, answers.columns) if name.startswith(CONTROL)]
+
+
+def _covariates(answers: DataFrame) -> Tensor | None:
+    """Returns who was at home and the controls, ``m x p``; None without any."""
+    columns = [_at_home(answers)] if HOME in answers.columns else []
+    for name in control_columns(answers):
+        values = torch.tensor(answers[name].to_numpy(float, na_value=torch.nan))
+        if not values.isfinite().all():
+            row = int((~values.isfinite()).nonzero()[0])
+            raise FeedbackError(
+                f"The answer {answers.index.tolist()[row]!r} has the {name} "
+                f"{float(values[row])}; give a finite number, or drop the answer."
+            )
+        columns.append(values.unsqueeze(-1))
+    return torch.cat(columns, dim=-1) if columns else None
+
+
+def _at_home(answers: DataFrame) -> Tensor:
     """Returns 1 where the winner was at home and -1 where the loser was, ``m x 1``."""
-    if HOME not in answers.columns:
-        return None
     # One by one: pandas compares neither gaps of nullable columns nor categories.
     sides = (answers[name].tolist() for name in (HOME, WINNER, LOSER))
     rows = zip(answers.index, answers[HOME].notna(), *sides, strict=True)

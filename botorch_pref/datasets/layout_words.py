@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -105,7 +106,8 @@ class Answers:
     """Answers as rows: who won, who lost, whether they are equal, and the table's row.
 
     Rows with one ``choice`` are one choice of their winner from all of them. A choice
-    of None is a duel.
+    of None is a duel. The ``sign`` is 1 where the winner, or an end of a tie, stands
+    first in the table's row, and -1 where it stands second.
     """
 
     winner: list[str] = field(default_factory=list)
@@ -114,6 +116,7 @@ class Answers:
     both_bad: list[bool] = field(default_factory=list)
     count: list[int] = field(default_factory=list)
     choice: list[str | None] = field(default_factory=list)
+    sign: list[int] = field(default_factory=list)
     row: list[int] = field(default_factory=list)
 
     def add(
@@ -135,6 +138,7 @@ class Answers:
         self.both_bad.append(outcome == BOTH_BAD)
         self.count.append(count)
         self.choice.append(choice)
+        self.sign.append(-1 if outcome == SECOND else 1)
         self.row.append(row)
 
     def add_ranking(
@@ -183,12 +187,15 @@ class Reading:
         columns: That say something.
         read: What the rows of a table say, without those that are silent.
         silent: What is wrong with rows that say nothing, by their places.
+        sides: Words by which columns about the first and the second item of a row
+            differ; none where a row is about more than two.
     """
 
     description: str
     columns: tuple[str, ...]
     read: Callable[[CsvTable], Answers | Ratings]
     silent: dict[int, str] = field(default_factory=dict)
+    sides: tuple[tuple[str, str], ...] = ()
 
 
 ITSELF = "in which an item meets itself"
@@ -279,16 +286,20 @@ def _number(table: CsvTable, cell: str) -> float | None:
     return number_of(decimal_point(cell, table.separator))
 
 
+def _is_finite(number: float | None) -> bool:
+    return number is not None and math.isfinite(number)
+
+
 def numbers_of(table: CsvTable, column: str) -> list[float | None]:
-    """Returns a column of numbers, None where nothing is; other texts are refused."""
+    """Returns a column of finite numbers, None where nothing is; refuses all else."""
     cells = cells_of(table, column)
     numbers = [None if is_missing(c) else _number(table, c) for c in cells]
     table.refuse(
         column,
         (
-            (row, f"{cells[row]!r} is no number: correct it, or empty it")
+            (row, f"{cells[row]!r} is no finite number: correct it, or empty it")
             for row, number in enumerate(numbers)
-            if number is None and not is_missing(cells[row])
+            if not (is_missing(cells[row]) or _is_finite(number))
         ),
     )
     return numbers

@@ -79,9 +79,8 @@ def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     description = f"{winner} against {loser}, {winner} being the better one"
     columns_read = (winner, loser, *([tie] if tie else []))
-    return Reading(
-        description, columns_read, read, silent_rows(table, winner, loser, ())
-    )
+    silent = silent_rows(table, winner, loser, ())
+    return Reading(description, columns_read, read, silent, sides=DECIDED)
 
 
 def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -130,6 +129,7 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
             outcome.columns,
             needs_all=outcome.needs_all,
         ),
+        sides=(pair.side, *SIDES),
     )
 
 

@@ -60,7 +60,11 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     def read(table: CsvTable) -> Ratings:
         keys = zip(*(cells_of(table, column) for column in sessions), strict=True)
-        raters = [" ".join(key) for key in keys] if sessions else None
+        raters = [" ".join(key).strip() for key in keys] if sessions else None
+        if raters:
+            message = "has no rater: write who rated, or leave the row out"
+            nameless = (row for row, name in enumerate(raters) if not name)
+            table.refuse(sessions[0], ((row, message) for row in nameless))
         values = [value or 0.0 for value in numbers_of(table, rating)]
         rows = [*range(len(values))]
         return Ratings(cells_of(table, item), values, raters, rows)
@@ -116,7 +120,8 @@ def _sessions(
     if named.rater:
         return (named.rater,)
     columns = columns_with(table.header, SESSION_WORDS)
-    return tuple(dict.fromkeys(n for n in columns if n not in used))
+    columns = (n for n in columns if n not in used and any(cells_of(table, n)))
+    return tuple(dict.fromkeys(columns))
 
 
 def _are_distinct(table: CsvTable, column: str) -> bool:

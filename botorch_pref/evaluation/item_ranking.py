@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
 from gpytorch.priors import GammaPrior
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_pref.datasets.items import (
     CHOICE,
@@ -22,15 +23,18 @@ from botorch_pref.datasets.items import (
     WINNER,
     ItemTable,
     answer_totals,
+    control_columns,
     tidy_answers,
 )
 from botorch_pref.errors import FeedbackError
-from botorch_pref.evaluation.leaderboard import (
+from botorch_pref.evaluation.answer_effects import (
     PositionBias,
-    leaderboard,
-    position_bias,
-    top_probability,
+    effect_table,
+    standardised,
+    typical_controls,
+    win_probability,
 )
+from botorch_pref.evaluation.leaderboard import leaderboard, top_probability
 from botorch_pref.evaluation.many_ranking import (
     LEVEL,
     ManyItemRanking,
@@ -126,6 +130,7 @@ class ItemRanking:
         evidence_model: Laplace's approximation, whose evidence chose the scales.
         raters: In the order of their numbers, which are the last column of the model's
             points; none where answers name none.
+        control_scales: The root mean squares of the controls, see `standardised`.
     """
 
     items: ItemTable
@@ -133,6 +138,7 @@ class ItemRanking:
     model: EPPreferenceGP | LaplacePreferenceGP
     evidence_model: LaplacePreferenceGP
     raters: tuple[Hashable, ...] = ()
+    control_scales: dict[str, float] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -202,7 +208,33 @@ class ItemRanking:
         """Advantage of being at home or shown first; None where no answer says it."""
         if HOME not in self.answers.columns:
             return None
-        return position_bias(self.model, level)
+        row = self._effects(["home"], torch.eye(1), level).iloc[0].tolist()
+        return PositionBias(tuple(row[:3]), tuple(row[3:]))
+
+    def controls(self, level: float = LEVEL) -> DataFrame:
+        """What one deviation more of each control adds, see `effect_table`.
+
+        The column ``deviation`` has the root mean square of its differences.
+        """
+        names, start = [*self.control_scales], int(HOME in self.answers.columns)
+        table = self._effects(names, pad(torch.eye(len(names)), (start, 0)), level)
+        return table.assign(deviation=[*self.control_scales.values()])
+
+    def _effects(
+        self, names: Sequence[Hashable], sums: Tensor, level: float
+    ) -> DataFrame:
+        """The table of sums of the first weights of answers, ``k x w``."""
+        if not names:
+            return effect_table([], torch.zeros(0), torch.zeros(0), torch.sigmoid)
+        with torch.no_grad():
+            posterior: Any = self.model.covariate_posterior()
+            weights = posterior.distribution
+            sums = pad(sums.to(weights.mean), (0, len(weights.mean) - sums.shape[-1]))
+            variance = (sums @ weights.covariance_matrix @ sums.mT).diagonal()
+        half = _half_width(level) * variance.sqrt()
+        return effect_table(
+            names, sums @ weights.mean, half, win_probability(self.model)
+        )
 
     def reliability(self) -> DataFrame:
         """The table of :func:`.rater_reliability`, of a ranking with noises of raters.
@@ -235,13 +267,16 @@ def rank_items(
     than 30,000 different answers would make the fit slow. The scales are those of
     Laplace's evidence, the posterior is that of expectation propagation. With the
     column ``home`` there is one weight of being there, and the ranks are those of
-    neutral ground. More than 1,500 items without features or raters are ranked by
+    neutral ground; with columns such as ``control length``, which have how much more
+    the winner has than the loser, one of each, and the ranks are those of items that
+    have the same; what an item has of them by and large then is a feature of it, see
+    `typical_controls`. More than 1,500 items without features or raters are ranked by
     Laplace's approximation alone, with a sparse precision and one threshold of ties:
     see :class:`.ManyItemRanking`. Ratings are :func:`.rank_ratings`'.
 
     Args:
         answers: A row each, with the columns ``winner`` and ``loser`` and perhaps
-            ``tie``, ``count``, ``home`` and ``rater``, see
+            ``tie``, ``count``, ``home``, ``rater`` and controls, see
             :meth:`.ItemTable.comparisons`, and ``choice``, which rows of one choice
             share, see :meth:`.ItemTable.feedback`. Equal ones are merged. Or the
             columns ``item``, ``rating`` and perhaps ``rater``.
@@ -275,11 +310,14 @@ def rank_items(
     num_features = len(items.feature_names) if items.has_features else 0
     if not items.is_ids:
         items = items.with_ids()
-    kernel: Kernel = _item_kernel(num_features, len(items.names))
-    column = (items.points.shape[-1],)
     # First of the rows as they are, so that errors name them.
     items.feedback(answers)
-    points, feedback, raters = items.feedback(_merged(answers))
+    merged = _merged(answers)
+    scaled, control_scales = standardised(merged)
+    items = _with_typical_controls(items, scaled, control_scales)
+    kernel: Kernel = _item_kernel(num_features, items.points.shape[-1])
+    column = (items.points.shape[-1],)
+    points, feedback, raters = items.feedback(scaled)
     if raters:
         kernel = ProductKernel(kernel, AgreementKernel(active_dims=column))
     if reliability:
@@ -301,7 +339,7 @@ def rank_items(
         model.covariate_module = quick.covariate_module
     # Who pickles the model takes its posterior along.
     model.solution()
-    return ItemRanking(items, _merged(answers), model, quick, raters)
+    return ItemRanking(items, merged, model, quick, raters, control_scales)
 
 
 def _checked_answers(answers: DataFrame) -> DataFrame:
@@ -314,7 +352,7 @@ def _checked_answers(answers: DataFrame) -> DataFrame:
 def _merged(answers: DataFrame) -> DataFrame:
     """The different answers, with their counts, in the order of their texts."""
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
-    said = (WINNER, LOSER, TIE, RATER, HOME, CHOICE)
+    said = (WINNER, LOSER, TIE, RATER, HOME, CHOICE, *control_columns(answers))
     columns = [name for name in said if name in counted.columns]
     groups = counted.groupby(columns, sort=False, dropna=False, observed=True)
     merged = groups[COUNT].sum().reset_index()
@@ -323,13 +361,31 @@ def _merged(answers: DataFrame) -> DataFrame:
     )
 
 
-def _item_kernel(num_features: int, num_items: int) -> Kernel:
-    """Kernel of features, if there are some, and of the one-hot ids behind them."""
+def _with_typical_controls(
+    items: ItemTable, answers: DataFrame, controls: Collection[str]
+) -> ItemTable:
+    """Items with what they have of each control by and large, before their ids."""
+    typical, place = typical_controls(items.names, answers), -len(items.names)
+    features, ids = items.points[:, :place], items.points[:, place:]
+    names = [f"typical {name}" for name in controls]
+    feature_names = items.feature_names
+    return ItemTable(
+        items.names,
+        torch.cat([features, typical, ids], dim=-1),
+        (*feature_names[:place], *names, *feature_names[place:]),
+    )
+
+
+def _item_kernel(num_features: int, num_columns: int) -> Kernel:
+    """Kernel of features, if there are some, and of what stands behind them.
+
+    This is what items have of controls by and large, and the one-hot ids.
+    """
     # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
     # that of the models' output scale: few answers say nothing of a scale. Beside
     # features, which mostly say less than all, zero is unlikely, and little likeliest.
     prior = GammaPrior(1.5, 1.0) if num_features else GammaPrior(2.0, 0.15)
-    places = range(num_features, num_features + num_items)
+    places = range(num_features, num_columns)
     ids = LinearKernel(variance_prior=prior, active_dims=tuple(places))
     if not num_features:
         return ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.models.model import Model
@@ -116,29 +116,6 @@ def leaderboard(
         columns["win_rate"] = (wins.sum(-1) - 0.5) / (len(items) - 1)
     data = {name: column[order] for name, column in columns.items()}
     return table_of(data, [labels[i] for i in order.tolist()])
-
-
-class PositionBias(NamedTuple):
-    """Advantage of being shown first, or at home, with the ends of intervals.
-
-    To the ``utility``, and as the ``share`` of duels of equals that the first one wins,
-    ties left out.
-    """
-
-    utility: tuple[float, float, float]
-    share: tuple[float, float, float]
-
-
-def position_bias(model: Any, level: float) -> PositionBias:
-    """The weight of a model's only covariate, 1 where a winner was shown first."""
-    with torch.no_grad():
-        ends = torch.cat(central_interval(model.covariate_posterior(), level))
-        # Parameters of an ensemble come last.
-        weights = ends.unsqueeze(-1)
-        link, none = model.likelihood, torch.zeros_like(weights)
-        won, lost = (link.win_probability(z, none) for z in (weights, -weights))
-    share = (won / (won + lost)).reshape(3, -1).mean(-1)
-    return PositionBias(tuple(ends.tolist()), tuple(share.tolist()))
 
 
 def _drawn_ranks(

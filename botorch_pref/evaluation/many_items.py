@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import coo_array, csr_array, diags_array, eye_array
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.linalg.sparse_precision import (
@@ -29,13 +29,14 @@ class ChoiceDesign:
     """Choices from sets, as rows of a linear map: each other option less the choice.
 
     The parameters are the utilities of the items, then weights of the answers: what
-    being at home adds, and last the threshold of ties where there are ties.
+    being at home and controls add, and last the threshold of ties where there are ties.
 
     Attributes:
         rows: A row for each option of a set that was not chosen, ``R x p``.
         starts: Where the rows of each set begin, ``m``.
         counts: How often each choice was made, ``m``.
-        num_items: How many parameters are utilities.
+        num_utilities: How many parameters have the variance of utilities: those of the
+            items, and slopes of these in what is known of items.
         num_ties: How often a tie was answered; above 0 the last parameter is the
             threshold.
     """
@@ -43,7 +44,7 @@ class ChoiceDesign:
     rows: csr_array
     starts: np.ndarray
     counts: np.ndarray
-    num_items: int
+    num_utilities: int
     num_ties: float = 0.0
 
     @cached_property
@@ -212,6 +213,24 @@ class SparsePosterior(NamedTuple):
         variances = contrast_variances(self.precision, self.draws, padded)
         return np.sqrt(variances[: len(weights)])
 
+    def with_slopes(self, features: np.ndarray) -> SparsePosterior:
+        """The posterior in which utilities have what slopes say of them.
+
+        Args:
+            features: Of the ``n`` items, ``n x k``; the parameters from ``n`` on are
+                their slopes.
+        """
+        size, count = len(self.mean), len(features)
+        block = coo_array(features)
+        shifted = (block.row, block.col + count)
+        slopes = csr_array((block.data, shifted), shape=(size, size))
+        back = eye_array(size, format="csr") - slopes
+        return self._replace(
+            mean=self.mean + slopes @ self.mean,
+            precision=csr_array(back.T @ self.precision @ back),
+            draws=self.draws + slopes @ self.draws,
+        )
+
 
 @dataclass(frozen=True)
 class SparseLaplace:
@@ -265,14 +284,14 @@ class SparseLaplace:
     def _prior(self, design: ChoiceDesign, variance: float) -> np.ndarray:
         """Prior precisions of the parameters, ``p``."""
         precisions = np.ones(design.rows.shape[1])
-        precisions[: design.num_items] = 1 / variance
+        precisions[: design.num_utilities] = 1 / variance
         return precisions
 
     def _evidence_slope(
         self, design: ChoiceDesign, prior: np.ndarray, mode: np.ndarray
     ) -> float:
         """Derivative of the log evidence by the logarithm of the variance."""
-        n, rate = design.num_items, prior[0]
+        n, rate = design.num_utilities, prior[0]
         precision = _precision(design, prior, mode)
         draws = self._draws(design, prior, mode, precision, self.num_scale_samples)
         trace = rate * marginal_variances(precision, draws)[:n].sum()
@@ -377,7 +396,8 @@ def choice_design(
     counts: np.ndarray,
     num_items: int,
     *,
-    home: np.ndarray | None = None,
+    num_slopes: int = 0,
+    covariates: np.ndarray | None = None,
     is_duel: np.ndarray | None = None,
     num_ties: float = 0.0,
 ) -> ChoiceDesign:
@@ -389,7 +409,10 @@ def choice_design(
         starts: Where the rows of each set begin, ``m``.
         counts: How often each choice was made, ``m``.
         num_items: How many items there are.
-        home: 1 where the loser of a row was at home, -1 where the winner was, ``R``.
+        num_slopes: How many of the first covariates have slopes of utilities as
+            weights.
+        covariates: How much more the loser of a row has of what weights are of, such
+            as 1 where it was at home, and -1 where the winner was, ``R x w``.
         is_duel: Whether a row's set could be a tie, ``R``; by default all where there
             are ties.
         num_ties: How often a tie was answered.
@@ -397,14 +420,14 @@ def choice_design(
     ones, count = np.ones(len(winners)), len(winners)
     columns, values, width = [losers, winners], [ones, -ones], num_items
     thresholds = ones if is_duel is None else is_duel.astype(float)
-    for column in (home, thresholds if num_ties else None):
-        if column is not None:
-            columns.append(np.full(count, width))
-            values.append(column)
-            width += 1
+    weighed = [] if covariates is None else [*covariates.T]
+    for column in [*weighed, thresholds] if num_ties else weighed:
+        columns.append(np.full(count, width))
+        values.append(column)
+        width += 1
     ends = np.arange(count + 1) * len(columns)
     rows = csr_array(
         (np.stack(values, 1).ravel(), np.stack(columns, 1).ravel(), ends),
         shape=(count, width),
     )
-    return ChoiceDesign(rows, starts, counts, num_items, num_ties)
+    return ChoiceDesign(rows, starts, counts, num_items + num_slopes, num_ties)

@@ -20,12 +20,15 @@ from botorch_pref.datasets.items import (
     TIE,
     WINNER,
     answer_totals,
+    control_columns,
 )
-from botorch_pref.evaluation.leaderboard import (
+from botorch_pref.evaluation.answer_effects import (
     PositionBias,
-    rank_interval,
-    top_probability,
+    effect_table,
+    standardised,
+    typical_controls,
 )
+from botorch_pref.evaluation.leaderboard import rank_interval, top_probability
 from botorch_pref.evaluation.many_items import (
     ChoiceDesign,
     SparseLaplace,
@@ -55,11 +58,13 @@ class ManyItemRanking:
         names: Of the items, in the order of their texts.
         answers: The different ones, each with its ``count``.
         posterior: Of the utilities, and of the weights of answers behind them.
+        control_scales: The root mean squares of the controls, see `standardised`.
     """
 
     names: tuple[Hashable, ...]
     answers: DataFrame
     posterior: SparsePosterior
+    control_scales: dict[str, float]
 
     @property
     def threshold(self) -> float:
@@ -116,11 +121,32 @@ class ManyItemRanking:
         """Advantage of being at home or shown first; None where no answer says it."""
         if HOME not in self.answers.columns:
             return None
-        place, half = len(self.names), float(ndtri(0.5 + 0.5 * level))
-        mean, width = self.posterior.mean[place], half * self.posterior.deviation(place)
-        ends = np.array([mean, mean - width, mean + width])
-        won, lost = expit(ends - self.threshold), expit(-ends - self.threshold)
-        return PositionBias(tuple(ends.tolist()), tuple((won / (won + lost)).tolist()))
+        row = self._effects(["home"], self._weights_start, level).iloc[0].tolist()
+        return PositionBias(tuple(row[:3]), tuple(row[3:]))
+
+    @property
+    def _weights_start(self) -> int:
+        """Where the weights of answers begin: behind utilities and their slopes."""
+        return len(self.names) + len(self.control_scales)
+
+    def controls(self, level: float = LEVEL) -> DataFrame:
+        """What one deviation more of each control adds, see `effect_table`."""
+        names = [*self.control_scales]
+        start = self._weights_start + (HOME in self.answers.columns)
+        table = self._effects(names, start, level)
+        return table.assign(deviation=[*self.control_scales.values()])
+
+    def _effects(self, names: list[str], start: int, level: float) -> DataFrame:
+        """The table of the parameters from a place on."""
+        mean = self.posterior.mean[start : start + len(names)]
+        deviations = [self.posterior.deviation(start + i) for i in range(len(names))]
+        half = torch.tensor(deviations, dtype=torch.double) * ndtri(0.5 + 0.5 * level)
+        return effect_table(
+            names,
+            torch.from_numpy(mean),
+            half,
+            lambda ahead: torch.sigmoid(ahead - self.threshold),
+        )
 
     def top_probability(self, top: int) -> float:
         """Probability that the first items of the board are the best ``top``."""
@@ -182,12 +208,16 @@ def rank_many_items(
 
     Args:
         answers: The different ones with their counts: the columns ``winner``,
-            ``loser``, ``tie`` and ``count``, and perhaps ``home`` and ``choice``.
+            ``loser``, ``tie`` and ``count``, and perhaps ``home``, ``choice`` and
+            controls.
         settings: Of the fit.
     """
     names = tuple(sorted({*answers[WINNER], *answers[LOSER]}, key=str))
-    design = design_of_answers(names, answers)
-    return ManyItemRanking(names, answers, (settings or SparseLaplace()).fit(design))
+    scaled, scales = standardised(answers)
+    posterior = (settings or SparseLaplace()).fit(design_of_answers(names, scaled))
+    if scales:
+        posterior = posterior.with_slopes(typical_controls(names, scaled).numpy())
+    return ManyItemRanking(names, answers, posterior, scales)
 
 
 def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> ChoiceDesign:
@@ -209,21 +239,36 @@ def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> Choice
     sets = np.concatenate([sets, 2 * len(answers) + np.flatnonzero(tied)])
     order = np.argsort(sets, kind="stable")
     starts = np.flatnonzero(np.diff(sets[order], prepend=-1))
-    home = None
-    if HOME in answers.columns:
-        at_home = [answers[HOME] == answers[side] for side in (LOSER, WINNER)]
-        sign = at_home[0].to_numpy(float) - at_home[1].to_numpy(float)
-        home = np.concatenate([sign, -sign[tied]])[order]
+    more = _covariates(names, answers)
     return choice_design(
         np.concatenate([winners, losers[tied]])[order],
         np.concatenate([losers, winners[tied]])[order],
         starts,
         np.concatenate([counts, counts[tied]])[order][starts],
         len(names),
-        home=home,
+        num_slopes=len(control_columns(answers)),
+        covariates=np.concatenate([-more, more[tied]])[order],
         is_duel=np.concatenate([is_duel, is_duel[tied]])[order],
         num_ties=float(counts[tied].sum()),
     )
+
+
+def _covariates(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray:
+    """How much more winners have than losers of what weights are of, ``m x w``.
+
+    First comes what items have of controls by and large, then being at home, then the
+    controls of the answers.
+    """
+    controls = control_columns(answers)
+    columns = [answers[name].to_numpy(float) for name in controls]
+    if HOME in answers.columns:
+        at_home = [answers[HOME] == answers[side] for side in (WINNER, LOSER)]
+        columns.insert(0, at_home[0].to_numpy(float) - at_home[1].to_numpy(float))
+    if controls:
+        winners, losers = _places(names, answers)
+        typical = typical_controls(names, answers).numpy()
+        columns = [*(typical[winners] - typical[losers]).T, *columns]
+    return np.stack(columns, -1) if columns else np.zeros((len(answers), 0))
 
 
 def _places(

@@ -25,10 +25,10 @@ from botorch_pref import (
 )
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation import leaderboard
+from botorch_pref.evaluation.answer_effects import position_bias
 from botorch_pref.evaluation.leaderboard import (
     _drawn_ranks,
     _shared_ranks,
-    position_bias,
     rank_interval,
 )
 from botorch_pref.evaluation.progress import NUM_SAMPLES

@@ -1,0 +1,109 @@
+"""Columns of what the two items of an answer have more or less of, such as length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from botorch_pref.datasets.layout_words import (
+    Reading,
+    numbers_of,
+    side_columns,
+    words_of,
+)
+from botorch_pref.datasets.tables import CsvTable
+from botorch_pref.errors import FeedbackError
+
+
+@dataclass(frozen=True)
+class Control:
+    """A column of differences, or two columns of what the two items of a row have.
+
+    Attributes:
+        name: As a user writes it.
+        columns: One of how much more the first item has; or that of the first item and
+            that of the second.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+
+    @property
+    def formula(self) -> str:
+        """Says what the difference is, in the names of the columns."""
+        if len(self.columns) == 1:
+            return "how much more the first item of a row has"
+        first, second = self.columns
+        return f"({first} - {second}) / ({first} + {second})"
+
+    def differences(self, table: CsvTable) -> list[float]:
+        """Returns how much more the first item of each row has than the second.
+
+        Of two columns this is the relative difference, as in the style control of
+        Chatbot Arena (Li, Angelopoulos and Chiang 2024): a hundred words more are much
+        beside fifty, and little beside a thousand. Two zeros are equal.
+
+        Raises:
+            TableFaults: A cell has no number, or one of two columns a negative one.
+        """
+        columns = [_numbers(table, name) for name in self.columns]
+        if len(columns) == 1:
+            return columns[0]
+        message = (
+            "is negative, and a control of two columns divides by their sum: give a "
+            "column of differences, the first item's less the second's"
+        )
+        for name, numbers in zip(self.columns, columns, strict=True):
+            negative = [row for row, number in enumerate(numbers) if number < 0]
+            table.refuse(
+                name, ((row, f"{numbers[row]:g} {message}") for row in negative)
+            )
+        pairs = zip(*columns, strict=True)
+        return [(a - b) / (a + b) if a + b else 0.0 for a, b in pairs]
+
+
+def _numbers(table: CsvTable, column: str) -> list[float]:
+    """Returns the numbers of a column without gaps."""
+    numbers = numbers_of(table, column)
+    missing = (row for row, number in enumerate(numbers) if number is None)
+    message = "has nothing: write a number, or leave the row out"
+    table.refuse(column, ((row, message) for row in missing))
+    return [number for number in numbers if number is not None]
+
+
+def control_of(name: str, table: CsvTable, reading: Reading) -> Control:
+    """Finds the columns of a control: two of both sides, or one of differences.
+
+    ``length`` are ``length_a`` and ``length_b``, or the only two columns that have the
+    word beside those of a side; so is either of the two. Another column is one of
+    differences.
+
+    Raises:
+        FeedbackError: There are no such columns, several, or more than two items a row.
+    """
+    if not reading.sides:
+        raise FeedbackError(
+            f"{table.path} is read as {reading.description}, and --control compares "
+            "the two items of a row: leave it out"
+        )
+    words = words_of(name)
+    found = {
+        (first, second): rest
+        for rest, first, second, _ in side_columns(table.header, reading.sides)
+    }
+    pairs = [pair for pair, rest in found.items() if name in pair or rest == words]
+    if not pairs and name in table.header:
+        return Control(name, (name,))
+    pairs = pairs or [pair for pair, rest in found.items() if {*words} <= {*rest}]
+    if len(pairs) == 1:
+        return Control(name, pairs[0])
+    first, second = reading.sides[0]
+    if pairs:
+        listing = " and ".join(f"{a}, {b}" for a, b in pairs[:3])
+        raise FeedbackError(
+            f"--control {name} may be {listing}: name one of these columns"
+        )
+    raise FeedbackError(
+        f"{table.path} has no columns for --control {name}: name two of them like "
+        f"{name}_{first} and {name}_{second}, or one that has how much more the first "
+        "item of a row has than the second"
+    )

@@ -1,0 +1,147 @@
+"""What adds to the utility of an item in an answer: its position, and controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import lsqr
+from torch import Tensor
+
+from botorch_pref.datasets.items import (
+    CONTROL,
+    COUNT,
+    LOSER,
+    WINNER,
+    control_columns,
+)
+from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation.scores import table_of
+from botorch_pref.posteriors.gaussian import central_interval
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+WinProbability = Callable[[Tensor], Tensor]
+"""The probability that an item wins, by how far its utility is ahead."""
+
+
+class PositionBias(NamedTuple):
+    """Advantage of being shown first, or at home, with the ends of intervals.
+
+    To the ``utility``, and as the ``share`` of duels of equals that the first one wins,
+    ties left out.
+    """
+
+    utility: tuple[float, float, float]
+    share: tuple[float, float, float]
+
+
+def position_bias(model: Any, level: float) -> PositionBias:
+    """The weight of a model's only covariate, 1 where a winner was shown first."""
+    with torch.no_grad():
+        ends = torch.cat(central_interval(model.covariate_posterior(), level))
+        # Parameters of an ensemble come last.
+        share = share_of_equals(ends.unsqueeze(-1), win_probability(model))
+    shares = share.reshape(3, -1).mean(-1)
+    return PositionBias(tuple(ends.tolist()), tuple(shares.tolist()))
+
+
+def win_probability(model: Any) -> WinProbability:
+    """That of a model's likelihood."""
+    link = model.likelihood
+    return lambda ahead: link.win_probability(ahead, torch.zeros_like(ahead))
+
+
+def share_of_equals(ahead: Tensor, won: WinProbability) -> Tensor:
+    """The share of the duels that are no ties that an item wins which is ahead."""
+    return won(ahead) / (won(ahead) + won(-ahead))
+
+
+def effect_table(
+    names: Sequence[Hashable],
+    mean: Tensor,
+    half: Tensor,
+    won: WinProbability,
+) -> DataFrame:
+    """Table of effects: ``utility`` with ``lower`` and ``upper``, and as shares.
+
+    Args:
+        names: Of the effects, ``k``.
+        mean: What each adds to the utility, ``k``.
+        half: Half of each interval, ``k``.
+        won: The probability of a win.
+
+    Returns:
+        The columns ``utility``, ``lower`` and ``upper``, and ``share``, ``share_lower``
+        and ``share_upper`` of the duels of equals, ties left out.
+    """
+    ends = torch.stack([mean, mean - half, mean + half])
+    with torch.no_grad():
+        shares = share_of_equals(ends, won)
+    columns = dict(zip(("utility", "lower", "upper"), ends, strict=True))
+    columns |= dict(zip(("share", "share_lower", "share_upper"), shares, strict=True))
+    return table_of(columns, [*names])
+
+
+def standardised(answers: DataFrame) -> tuple[DataFrame, dict[str, float]]:
+    """Divides the controls of answers by their root mean squares.
+
+    The mean is not taken off, as the style control of Chatbot Arena does: which of two
+    items is the first is a matter of chance, and a difference of zero has to say
+    nothing.
+
+    Returns:
+        The answers, and the root mean square of each control by its name.
+
+    Raises:
+        FeedbackError: All differences of a control are zero.
+    """
+    scales: dict[str, float] = {}
+    scaled = {}
+    for column in control_columns(answers):
+        name, values = column.removeprefix(CONTROL), answers[column].astype(float)
+        scale = float(np.sqrt(np.average(np.square(values), weights=answers[COUNT])))
+        if scale == 0.0:
+            raise FeedbackError(
+                f"The two items of every answer have the same {name}: leave the "
+                "control out."
+            )
+        scales[name], scaled[column] = scale, values / scale
+    return answers.assign(**scaled), scales
+
+
+def typical_controls(names: Sequence[Hashable], answers: DataFrame) -> Tensor:
+    r"""How much of each control an item has by and large, ``n x k``.
+
+    The values of all items are those whose differences are nearest to the controls of
+    answers, by least squares. Divided by their root mean squares, they are features of
+    the items: where long answers are those of good items, utilities that were
+    independent of length would leave a part of what the items are worth to the control
+    (Mundlak 1978).
+
+    Args:
+        names: Of the items, ``n``.
+        answers: With `standardised` controls.
+    """
+    place = {name: i for i, name in enumerate(names)}
+    rows = np.arange(len(answers))
+    weights = np.sqrt(answers[COUNT].to_numpy(float))
+    ends = [answers[side].map(place).to_numpy(np.int64) for side in (WINNER, LOSER)]
+    values, columns = np.concatenate([weights, -weights]), np.concatenate(ends)
+    shape = (len(answers), len(names))
+    design = csr_array((values, (np.concatenate([rows, rows]), columns)), shape=shape)
+    typical = torch.zeros(len(names), 0, dtype=torch.double)
+    for column in control_columns(answers):
+        more = weights * answers[column].to_numpy(float)
+        value = torch.from_numpy(lsqr(design, more, atol=1e-9, btol=1e-9)[0])
+        scale = value.square().mean().sqrt().clamp_min(_LEAST_SPREAD)
+        typical = torch.cat([typical, (value / scale).unsqueeze(-1)], dim=-1)
+    return typical
+
+
+_LEAST_SPREAD = 1e-6
+"""Deviations of a control up to which items are taken for alike."""

@@ -1,0 +1,191 @@
+"""Effects of controls and positions against regressions and simulated truth."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import optimize
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from botorch_pref.errors import FeedbackError
+from botorch_pref.evaluation import ManyItemRanking, item_ranking, rank_items
+from botorch_pref.evaluation.answer_effects import standardised, typical_controls
+from botorch_pref.evaluation.many_items import SparsePosterior
+
+
+def duels_of_texts(
+    items: int, duels: int, weight: float, seed: int
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """True utilities, and duels of texts, of which good items write the longer ones."""
+    rng = np.random.default_rng(seed)
+    utility = rng.normal(size=items)
+    first = rng.integers(0, items, duels)
+    second = (first + rng.integers(1, items, duels)) % items
+    longer = 0.3 * (utility[first] - utility[second]) + rng.normal(0, 0.5, duels)
+    lead = utility[first] - utility[second] + weight * longer
+    has_won = lead + rng.logistic(size=duels) > 0
+    winner = np.where(has_won, first, second)
+    table = {
+        "winner": winner,
+        "loser": first + second - winner,
+        "control length": np.where(has_won, longer, -longer),
+    }
+    return utility, pd.DataFrame(table)
+
+
+def most_likely(answers: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Bradley and Terry's utilities above their mean, with the weight of the control.
+
+    Returns:
+        The logistic regression on the items and the control, and its covariance.
+    """
+    count = 1 + int(answers[["winner", "loser"]].max().max())
+    design = np.zeros((len(answers), count + 1))
+    rows = np.arange(len(answers))
+    design[rows, answers["winner"]] = 1
+    design[rows, answers["loser"]] = -1
+    design[:, -1] = answers["control length"]
+
+    def loss(weights: np.ndarray) -> float:
+        return float(np.logaddexp(0, -design @ weights).sum())
+
+    def slope(weights: np.ndarray) -> np.ndarray:
+        return -design.T @ expit(-design @ weights)
+
+    best = optimize.minimize(loss, np.zeros(count + 1), jac=slope, method="BFGS").x
+    chances = expit(design @ best)
+    covariance = np.linalg.pinv((design.T * (chances * (1 - chances))) @ design)
+    best[:-1] -= best[:-1].mean()
+    return best, covariance
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_control_is_that_of_logistic_regression(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, answers = duels_of_texts(8, 4000, 1.2, seed=0)
+    best, covariance = most_likely(answers)
+    if is_large:
+        monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
+    ranking = rank_items(answers)
+    assert isinstance(ranking, ManyItemRanking) == is_large
+    board, row = ranking.board().sort_index(), ranking.controls().loc["length"]
+    spread = math.sqrt((answers["control length"] ** 2).mean())
+    assert row["deviation"] == pytest.approx(spread)
+    # 1,000 duels of each item: priors of deviation 1 move a weight or a utility of
+    # deviation d by a share d ** 2 of it, and by less than a fifth of d.
+    deviation = spread * math.sqrt(covariance[-1, -1])
+    assert row["utility"] == pytest.approx(spread * best[-1], abs=deviation / 5)
+    half = (row["upper"] - row["lower"]) / 2
+    assert half == pytest.approx(1.96 * deviation, rel=0.03)
+    assert row["share"] == pytest.approx(expit(row["utility"]))
+    deviations = np.sqrt(covariance.diagonal()[:-1])
+    error = np.abs(board["utility"].to_numpy() - best[:-1]) / deviations
+    assert error.max() < 0.6
+    halves = (board["upper"] - board["lower"]).to_numpy() / 2
+    assert halves == pytest.approx(1.96 * deviations, rel=0.05)
+    # Without the control the best items, who write at length, are too good.
+    blind = rank_items(answers.drop(columns="control length")).board().sort_index()
+    slope = np.polyfit(best[:-1], blind["utility"].to_numpy(), 1)[0]
+    assert slope > 1.15
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_few_answers_of_each_item_leave_a_control_its_weight(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Utilities that shrink to 0, whatever the items write, leave a part of what these
+    # are worth to the control: it would be two or three deviations too large.
+    if is_large:
+        monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
+    held = []
+    for seed in range(6):
+        _, answers = duels_of_texts(60, 600, 1.0, seed)
+        ranking = rank_items(answers)
+        row = ranking.controls().loc["length"] / ranking.controls()["deviation"].iloc[0]
+        deviation = (row["upper"] - row["lower"]) / 3.92
+        held.append((row["utility"] - 1.0) / deviation)
+    # Six standard normals have a mean of deviation 0.41.
+    assert abs(np.mean(held)) < 3 * 0.41
+
+
+def test_what_items_have_by_and_large_is_that_of_least_squares() -> None:
+    _, answers = duels_of_texts(6, 40, 1.0, seed=1)
+    answers["count"] = np.random.default_rng(2).integers(1, 4, len(answers))
+    design = np.zeros((len(answers), 6))
+    design[np.arange(40), answers["winner"]] = 1
+    design[np.arange(40), answers["loser"]] = -1
+    counts = answers["count"].to_numpy()
+    normal = (design.T * counts) @ design
+    expected = np.linalg.pinv(normal) @ (design.T * counts) @ answers["control length"]
+    expected /= math.sqrt((expected**2).mean())
+    typical = typical_controls(range(6), answers)
+    assert typical[:, 0].numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_counts_stand_for_rows_of_a_control() -> None:
+    _, answers = duels_of_texts(5, 30, 1.0, seed=3)
+    counts = np.random.default_rng(4).integers(1, 4, len(answers))
+    repeated = answers.loc[answers.index.repeat(counts)].reset_index(drop=True)
+    one, other = (
+        standardised(table)[1]["length"]
+        for table in (answers.assign(count=counts), repeated.assign(count=1))
+    )
+    assert one == pytest.approx(other)
+    boards = [rank_items(t).board() for t in (answers.assign(count=counts), repeated)]
+    pd.testing.assert_frame_equal(*boards)
+
+
+def test_slopes_move_utilities_and_keep_the_weights() -> None:
+    rng = np.random.default_rng(5)
+    root = rng.normal(size=(7, 9))
+    precision = root @ root.T
+    inverse = np.linalg.inv(precision)
+    draws = np.linalg.cholesky(inverse) * math.sqrt(7)
+    before = SparsePosterior(rng.normal(size=7), csr_array(precision), draws, 1.0)
+    features = rng.normal(size=(4, 2))
+    after = before.with_slopes(features)
+    # Four utilities, two slopes and a weight.
+    linear = np.eye(7)
+    linear[:4, 4:6] = features
+    assert after.mean == pytest.approx(linear @ before.mean)
+    covariance = np.linalg.inv(after.precision.toarray())
+    assert covariance == pytest.approx(linear @ inverse @ linear.T)
+    assert after.draws @ after.draws.T / 7 == pytest.approx(covariance)
+
+
+@pytest.mark.parametrize(
+    ("control", "match"),
+    [
+        ([0.0, 0.0], "the same length: leave the control out"),
+        ([1.0, math.nan], "The answer 1 has the control length nan"),
+        ([1.0, math.inf], "The answer 1 has the control length inf"),
+    ],
+)
+def test_a_control_that_says_nothing_is_refused(
+    control: list[float], match: str
+) -> None:
+    answers = pd.DataFrame({"winner": [*"ab"], "loser": [*"bc"]})
+    with pytest.raises(FeedbackError, match=match):
+        rank_items(answers.assign(**{"control length": control}))
+
+
+def test_a_choice_from_several_has_no_control() -> None:
+    table = {"winner": [*"aa"], "loser": [*"bc"], "choice": [1, 1]}
+    answers = pd.DataFrame(table).assign(**{"control length": 1.0})
+    with pytest.raises(FeedbackError, match="choice from several has 'control length'"):
+        rank_items(answers)
+
+
+def test_zeros_leave_the_board_as_it_is_without_controls() -> None:
+    # A weight of nothing: every item has the same on average, and so has each pair.
+    rows = [("a", "b", 1.0), ("a", "b", -1.0), ("b", "c", 1.0), ("b", "c", -1.0)]
+    answers = pd.DataFrame(rows, columns=["winner", "loser", "control length"])
+    ranking = rank_items(answers)
+    assert ranking.controls().loc["length", "utility"] == pytest.approx(0.0, abs=1e-6)
+    assert torch.tensor(ranking.board()["utility"].to_numpy())[1] == pytest.approx(
+        0.0, abs=1e-6
+    )
