@@ -459,7 +459,7 @@ def next_question(
         if len(there):
             best = there[_mean(model, there).argmax()].unsqueeze(0)
         elif best is None:
-            best = _best_design(model, space, of_draw)
+            best = best_design(model, space, of_draw)
         return _chosen_question(
             *(model, space, size, best, there, choices, waiting),
             feasibility_model,
@@ -592,8 +592,14 @@ def _spread_question(
     return Question(torch.cat([beside, spread]), SPREAD, reason)
 
 
-def _best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
-    """The best design so far of a space, ``1 x d``; see `next_question`."""
+def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
+    """The best design so far of a space, ``1 x d``; see `next_question`.
+
+    Args:
+        model: Any BoTorch model with training inputs.
+        space: The designs that it may be.
+        seed: Of the designs that are tried where no observed one can be moved there.
+    """
     best = incumbent(model)
     if bool(space.allows(best)):
         return best
@@ -700,7 +706,7 @@ def _line_question(
             "through designs that are spread over all."
         )
         return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
-    reference = _best_design(model, space, of_draw) if best is None else best
+    reference = best_design(model, space, of_draw) if best is None else best
     # Along each number in turn, to its farther end.
     k = len(space.columns)
     here = space.coordinates(reference).repeat(k, 1)

@@ -26,6 +26,7 @@ from botorch_pref.ax.generation.adapter import UTILITY, PreferenceAdapter
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.context import NO_CONTEXT, Context
 from botorch_pref.evaluation.scores import table_of
 from botorch_pref.posteriors.gaussian import mean_of
 
@@ -51,16 +52,19 @@ def fitted_adapter(
     projection: Projection,
     acquisition_class: type[AcquisitionFunction] = UtilityMean,
     rater: int | None = None,
+    context: Context = NO_CONTEXT,
 ) -> PreferenceAdapter:
     """Makes Ax's adapter with the model of all answers so far, fitted from scratch.
 
     Its ``gen`` maximises the acquisition function, for the rater of this number or for
-    the mean of all.
+    the mean of all, in the ``context``.
     """
     log = projection.log
     seed = question_choice.derived_seed(log.settings, len(log.questions))
     spec = question_choice.model_spec(log.settings, acquisition_class, rater)
-    return _fitted(spec, projection.experiment(), seed)
+    adapter = _fitted(spec, projection.experiment(), seed)
+    adapter.context = context
+    return adapter
 
 
 def _fitted(
@@ -87,7 +91,10 @@ def best_of_experiment(
 
 
 def best_shown(adapter: PreferenceAdapter) -> TParameterization:
-    """Finds the option shown so far with the largest posterior mean."""
+    """Finds the option shown so far with the largest posterior mean.
+
+    Options of other contexts count as they would be in the adapter's own.
+    """
     means, _ = _moments(adapter, adapter.datapoints)
     return dict(adapter.arms[int(means.argmax())].parameters)
 

@@ -16,7 +16,7 @@ from botorch.utils.transforms import is_fully_bayesian
 from pandas import DataFrame
 
 from botorch_pref.ax.answers import Answer, check_taken
-from botorch_pref.ax.generation.question_choice import next_options
+from botorch_pref.ax.generation.question_choice import next_options, spread_context
 from botorch_pref.ax.log import Definition, Log, now, stored_parameters
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
@@ -132,7 +132,7 @@ def check_first_question(log: Log) -> None:
             log.space, log.settings.smallest_difference
         ):
             raise ExperimentError("No two designs differ by that much.")
-        next_options(Projection(log), 2)
+        next_options(Projection(log), 2, context=spread_context(log))
     except ExperimentError as error:
         constraints = log.space.parameter_constraints
         smallest_difference = log.settings.smallest_difference

@@ -27,6 +27,11 @@ from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
 from botorch_pref.ax.log_store import LogStore, replace_file
 from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.settings import ParameterConfig, check_with_parameters
+from botorch_pref.ax.space.context import (
+    NO_CONTEXT,
+    check_one_context,
+    checked_context,
+)
 from botorch_pref.ax.space.options import own_design, own_options
 from botorch_pref.ax.stored_log import StoredLog, one_at_a_time
 from botorch_pref.ax.user_values import (
@@ -302,6 +307,7 @@ class PreferenceExperiment:
         options: Sequence[Mapping[str, Any]] | None = None,
         rater: str | None = None,
         line: bool = False,
+        context: Mapping[str, Any] | None = None,
     ) -> Question:
         """Returns the next question, pending until it is told, here or after a restart.
 
@@ -313,6 +319,8 @@ class PreferenceExperiment:
             rater: The name of who is asked; nobody else can answer then.
             line: Whether to ask where somebody stops who moves along a line of designs,
                 and tells the ``position``; ``options`` are its ends.
+            context: The values of parameters that are measured and not chosen, as
+                ``{"room": "b"}``, which all options have. ``options`` may have them.
 
         Raises:
             ExperimentError: There are fewer options to show, or the search space does
@@ -324,20 +332,25 @@ class PreferenceExperiment:
             raise ExperimentError(f"size is {size}; a line has two ends, leave it out.")
         if size is not None:
             size = checked_integer("size", size, 2, telling.MOST_OPTIONS)
-        rater = checked_rater(rater)
+        rater, log = checked_rater(rater), self.log
+        measured = NO_CONTEXT
+        if options is None or context is not None:
+            measured = checked_context(log.space, log.settings.context, context)
         # Choosing takes seconds, which are not spent on what cannot be kept.
         self._stored.check_writable()
         if line:
-            question_choice.check_lines(self.log)
+            question_choice.check_lines(log)
         if options is None and line:
-            chosen = question_choice.chosen_line(self._stored.projection, rater)
+            chosen = question_choice.chosen_line(
+                self._stored.projection, rater, measured
+            )
         elif options is None:
             size = size or self.default_size
             chosen = question_choice.chosen_question(
-                self._stored.projection, size, rater
+                self._stored.projection, size, rater, measured
             )
         else:
-            designs = own_options(self.log.space, self.log.catalogue, options)
+            designs = own_options(log.space, log.catalogue, options, measured)
             chosen = Chosen(designs, line=line)
             if size not in (None, len(chosen.options)):
                 raise ExperimentError(
@@ -345,7 +358,9 @@ class PreferenceExperiment:
                     "size."
                 )
             if line:
-                question_choice.check_ends(self.log, designs)
+                question_choice.check_ends(log, designs)
+            if measured:
+                check_one_context([measured, *designs], log.settings.context)
         return self._add(lambda log: log.ask(chosen, rater))[0]
 
     def _add(self, change: Callable[[Log], object]) -> list[Question]:
@@ -481,23 +496,32 @@ class PreferenceExperiment:
                 log.add(logged.index, WITHDRAWN)
 
     @one_at_a_time
-    def recommend(self, anywhere: bool = False, *, rater: str | None = None) -> Design:
-        """Returns the options with the largest posterior mean of the utility.
+    def recommend(
+        self,
+        anywhere: bool = False,
+        *,
+        rater: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> Design:
+        """Returns the option with the largest posterior mean of the utility.
 
         Args:
             anywhere: Of the whole search space, not only of those that were shown.
             rater: The rater whose utility counts, where raters share; None for the
                 mean of all.
+            context: Where the best one is wanted, see `ask`. Options that were shown
+                elsewhere count as they would be there.
 
         Returns:
             The values by name; of a catalogue with the ``id`` of the row.
 
         Raises:
             ExperimentError: There is no answer yet, or none of that rater, or the
-                answers of all are pooled.
+                answers of all are pooled; or the context is none of this experiment.
         """
-        anywhere = checked_truth("anywhere", anywhere)
-        adapter = self.fitted_adapter(rater=rater)
+        anywhere, log = checked_truth("anywhere", anywhere), self.log
+        checked_context(log.space, log.settings.context, context)
+        adapter = self.fitted_adapter(rater=rater, context=context)
         best = best_designs.best_shown(adapter)
         if anywhere:
             best = best_designs.best_anywhere(self.log, adapter)
@@ -533,13 +557,20 @@ class PreferenceExperiment:
         return best_designs.predictions(self.fitted_adapter(rater=rater), checked)
 
     @one_at_a_time
-    def report(self) -> reporting.Report:
+    def report(self, *, context: Mapping[str, Any] | None = None) -> reporting.Report:
         """Reports what to take, how sure that is, and tables of the answers so far.
 
+        Args:
+            context: Where it is to hold, see `ask`; by default that of the last answer.
+                The report says which one.
+
         Raises:
-            ExperimentError: There is no answer yet.
+            ExperimentError: There is no answer yet, or no such context.
         """
-        return reporting.preference_report(self._stored.projection)
+        log = self.log
+        if context is not None:
+            context = checked_context(log.space, log.settings.context, context)
+        return reporting.preference_report(self._stored.projection, context)
 
     @one_at_a_time
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
@@ -558,14 +589,21 @@ class PreferenceExperiment:
             return reporting.cross_validation(adapter, num_folds)
 
     @one_at_a_time
-    def fitted_adapter(self, *, rater: str | None = None) -> PreferenceAdapter:
+    def fitted_adapter(
+        self, *, rater: str | None = None, context: Mapping[str, Any] | None = None
+    ) -> PreferenceAdapter:
         """Fits Ax's adapter to all answers: ``botorch_model``, ``predict``.
 
-        Its argument and its errors are those of `recommend`.
+        Its arguments and its errors are those of `recommend`; without a context, it is
+        of designs in all of them.
         """
-        name = checked_rater(rater)
-        number = None if name is None else self.log.known_rater(name)
-        return best_designs.fitted_adapter(self._stored.projection, rater=number)
+        name, log = checked_rater(rater), self.log
+        number = None if name is None else log.known_rater(name)
+        measured = NO_CONTEXT
+        if context is not None:
+            measured = checked_context(log.space, log.settings.context, context)
+        projection = self._stored.projection
+        return best_designs.fitted_adapter(projection, rater=number, context=measured)
 
     @property
     def generation_strategy(self) -> GenerationStrategy:

@@ -145,6 +145,7 @@ def advice_in_words(
         )
     row = options.loc[best]
     parts = [
+        _context_sentence(values),
         _failure_sentence(row),
         _tie_sentence(values),
         _gain_sentence(values),
@@ -157,6 +158,11 @@ def advice_in_words(
 def look_like_guesses(values: Mapping[str, Any]) -> bool:
     """Tells whether a coin gave all answers almost surely, by a report's summary."""
     return bool(values.get("guessed", 0.0) > GUESSED)
+
+
+def _context_sentence(values: Mapping[str, Any]) -> str:
+    """Says in which context all of this holds."""
+    return f"This holds where {values['context']}." if "context" in values else ""
 
 
 def _failure_sentence(best: Series) -> str:

@@ -26,6 +26,7 @@ from botorch_pref.ax.answer_kinds import POSITION, TIE, stop_place
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_parts, checked_rater
 from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
 from botorch_pref.ax.space.constraints import in_steps
+from botorch_pref.ax.space.context import Context, check_one_context, context_of
 from botorch_pref.ax.space.lines import Line
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
@@ -481,6 +482,10 @@ class Log:
         standing = (e for e in events if questions[e.question].standing is e)
         yield from sorted(standing, key=lambda e: (e.time, e.number), reverse=True)
 
+    def context_of(self, question: LoggedQuestion) -> Context:
+        """Returns the values that all options of a question have in common."""
+        return context_of(question.options[0].parameters, self.settings.context)
+
     @property
     def num_compared(self) -> int:
         """Number of answers that stand and say something of their options."""
@@ -495,6 +500,7 @@ class Log:
         self, chosen: Chosen, rater: str | None = None, time: str | None = None
     ) -> Event:
         """Asks about options, see `add`; one that was shown before keeps its name."""
+        check_one_context(chosen.options, self.settings.context)
         index, named = len(self.questions), []
         for place, option in enumerate(chosen.options):
             name = self.name_of(option)
@@ -642,6 +648,8 @@ class Log:
 
     def _check_options(self, event: Event) -> None:
         checked_rater(event.rater)
+        designs = [option["parameters"] for option in event.what["options"]]
+        check_one_context(designs, self.settings.context)
         names = [option["name"] for option in event.what["options"]]
         if len(names) < 2 or len({*names}) < len(names):
             raise StorageError(f"it shows {names}")

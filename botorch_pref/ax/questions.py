@@ -20,6 +20,7 @@ from botorch_pref.ax.log import (
     json_text,
 )
 from botorch_pref.ax.settings import SHARE
+from botorch_pref.ax.space.context import Context
 from botorch_pref.ax.space.lines import Line
 from botorch_pref.ax.user_values import argument_error, quoted
 from botorch_pref.errors import ExperimentError
@@ -61,6 +62,7 @@ class Question:
         rater: The name of who is asked; None for whoever answers.
         names: The names of the options' arms: of a catalogue, the ids of the rows.
         line: The designs between the options; None of options side by side.
+        context: The values that were measured and not chosen, of all options.
     """
 
     index: int
@@ -68,6 +70,7 @@ class Question:
     rater: str | None = None
     names: tuple[str, ...] = field(default=(), compare=False)
     line: Line | None = field(default=None, compare=False, repr=False)
+    context: Context = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def is_line(self) -> bool:
@@ -109,7 +112,8 @@ class Question:
         pairs = zip(logged.options, ids, strict=True)
         options = tuple(Design(option.parameters, name) for option, name in pairs)
         line = log.line_of(logged) if logged.is_line else None
-        return cls(logged.index, options, logged.rater, names, line)
+        context = log.context_of(logged)
+        return cls(logged.index, options, logged.rater, names, line, context)
 
 
 def asked_question(log: Log, question: Question | int) -> LoggedQuestion:

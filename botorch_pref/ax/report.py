@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ from botorch_pref.ax.findings import (
     look_like_guesses,
     printed_effects,
     printed_options,
+    representatives,
     value_text,
 )
 from botorch_pref.ax.generation import question_choice
@@ -40,6 +42,7 @@ from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.space.constraints import equalities
+from botorch_pref.ax.space.context import NO_CONTEXT, Context, context_text
 from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.ax.user_values import quoted
@@ -234,11 +237,14 @@ def guesses(model: Any) -> dict[str, float]:
     return {"guessed": probability} if probability > 0.5 else {}
 
 
-def preference_report(projection: Projection) -> Report:
-    """Makes the report on the answers so far."""
-    log, adapter = projection.log, fitted_adapter(projection)
+def preference_report(projection: Projection, context: Context | None = None) -> Report:
+    """Makes the report on the answers so far, in a context or that of the last one."""
+    log = projection.log
+    contexts = [log.context_of(log.questions[e.question]) for e in log.answers()]
+    context = next(iter(contexts), NO_CONTEXT) if context is None else context
+    adapter = fitted_adapter(projection, context=context)
     arms = _judged_arms(projection, adapter)
-    joins = [*adapter.feedback, *_stops_and_ends(log, arms)]
+    joins = [*adapter.feedback, *_stops_and_ends(log, arms), *_copies(arms)]
     part = progress.connected_components(len(arms), joins)
     sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
@@ -258,8 +264,10 @@ def preference_report(projection: Projection) -> Report:
     designs = designs_of_experiment(log.space, adapter)
     values = {
         **_counts(log),
+        **({"context": context_text(context)} if context else {}),
         "recommended of those shown": _design_text(log, best_option),
         "recommended of all": _design_text(log, anywhere),
+        **_other_contexts(log, adapter, contexts),
         **_baseline_rows(log, designs, best_option),
         **_progress(projection, adapter, anywhere),
         "explanations of the answers": adapter.explanations,
@@ -277,6 +285,7 @@ def preference_report(projection: Projection) -> Report:
     options = _options(log, adapter, arms)
     options["part"] = part.numpy()
     best, baseline = titles[parameters.index(best_option)], log.settings.baseline
+    best = str(representatives(options)[best])
     differences = _differences(designs, parameters, baseline or best_option)
     if baseline is None:
         differences = differences.drop(columns="preferred")
@@ -314,7 +323,7 @@ def _judged_arms(projection: Projection, adapter: PreferenceAdapter) -> list[Arm
     for question in projection.log.questions:
         if question.standing is not None:
             arms |= {o.name: arms_by_name[o.name] for o in question.judged}
-    return list(arms.values())
+    return [adapter.arm_in_context(arm) for arm in arms.values()]
 
 
 def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
@@ -326,6 +335,34 @@ def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
         if len(question.judged) > len(question.options)
     ]
     return [Comparisons(torch.tensor(pairs))] if pairs else []
+
+
+def _copies(arms: Sequence[Arm]) -> list[Comparisons]:
+    """Returns pairs of arms that are one design here, seen in two contexts."""
+    first: dict[str, int] = {}
+    places = [first.setdefault(arm.signature, i) for i, arm in enumerate(arms)]
+    pairs = [[place, i] for i, place in enumerate(places) if place != i]
+    return [Comparisons(torch.tensor(pairs))] if pairs else []
+
+
+_MOST_CONTEXTS = 8
+"""Contexts of which a summary names the best option, at most."""
+
+
+def _other_contexts(
+    log: Log, adapter: PreferenceAdapter, contexts: Sequence[Context]
+) -> dict[str, str]:
+    """Makes the rows of the summary on the best options in other contexts."""
+    distinct = {context_text(context): context for context in contexts}
+    distinct.pop(context_text(adapter.context), None)
+    if len(distinct) > _MOST_CONTEXTS:
+        return {}
+    rows = {}
+    for text, context in distinct.items():
+        there = copy(adapter)
+        there.context = context
+        rows[f"recommended where {text}"] = _design_text(log, best_shown(there))
+    return rows
 
 
 def _counts(log: Log) -> dict[str, int]:
@@ -607,9 +644,10 @@ def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Des
     def varied(design: TParameterization) -> TParameterization:
         return {name: design[name] for name in space.tunable_parameters}
 
+    dimensions = dimensions_of(space)
     return Designs(
         adapter.utility,
-        dimensions_of(space),
+        tuple(d for d in dimensions if d.name not in adapter.context),
         varied(best_shown(adapter)),
         [varied(arm.parameters) for arm in adapter.arms],
         adapter.feedback,

@@ -24,7 +24,7 @@ from botorch.models.model import Model
 from botorch_pref.asking import INITIAL, recommended_acquisition
 from botorch_pref.ax.answer_kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
-from botorch_pref.ax.space import constraints, options
+from botorch_pref.ax.space import constraints, context, options
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.ax.user_values import (
     TEXT,
@@ -83,6 +83,9 @@ class Settings:
         position_bias: Whether the model learns how much being shown first adds to an
             option. The report says it, and what is chosen and recommended does not
             depend on where options were shown.
+        context: The names of parameters that are measured and not chosen, as the room
+            of a tasting: all options of a question have the values that ``ask`` is
+            given.
 
     Raises:
         ExperimentError: There is no such model or acquisition function, a number that
@@ -102,6 +105,7 @@ class Settings:
     repeat_rate: float = 0.05
     raters: str = POOL
     position_bias: bool = False
+    context: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Validates the fields."""
@@ -112,6 +116,7 @@ class Settings:
             "initial": checked_integer("initial", self.initial, 1),
             "seed": checked_integer("seed", self.seed, 0),
             "position_bias": checked_truth("position_bias", self.position_bias),
+            "context": _names("context", self.context),
             "repeat_rate": finite_number(self.repeat_rate),
             "smallest_difference": options.plain_differences(self.smallest_difference),
             **{name: plain_options(name, getattr(self, name)) for name in _OPTIONS},
@@ -167,17 +172,27 @@ class Settings:
     def from_stored(cls, stored: object) -> Self:
         """Returns settings that were stored with an experiment.
 
-        Positions did not count where nothing is said of them.
+        Positions did not count, and there was no context, where nothing is said of
+        them.
         """
         names = {attribute.name for attribute in fields(cls)}
+        later = {"position_bias", "context"}
         try:
-            if not isinstance(stored, dict) or {*stored, "position_bias"} != names:
+            if not isinstance(stored, dict) or {*stored} | later != names:
                 raise ValueError(f"{quoted(stored)}, and there are {sorted(names)}")
             return cls(**stored)
         except (TypeError, ValueError) as error:
             raise StorageError(
                 f"The stored settings cannot be; they were changed or damaged: {error}"
             ) from error
+
+
+def _names(argument: str, names: Any) -> list[str]:
+    """Checks names of parameters, and lists each once."""
+    listed = isinstance(names, Sequence) and not isinstance(names, str)
+    if not listed or not all(isinstance(name, str) for name in names):
+        raise argument_error(argument, names, "a list of names of parameters")
+    return [*dict.fromkeys(names)]
 
 
 def _has_one_kernel(model_class: type[Model]) -> bool:
@@ -207,6 +222,13 @@ def new_experiment(
     constraints.check_feasible(space)
     constraints.fit_ranges(space)
     options.check_smallest_difference(space, settings.smallest_difference)
+    context.check_names(space, settings.context)
+    if settings.context and (catalogue is not None or settings.baseline is not None):
+        rival = "baseline" if catalogue is None else "catalogue"
+        raise ExperimentError(
+            f"context goes with no {rival}, each of whose designs is in one context; "
+            f"leave out {rival}."
+        )
     metrics = new_metrics(num_levels)
     signatures = {m.name: m.signature for m in metrics if m.name == OBJECTIVE}
     objective = Objective(expression=OBJECTIVE, metric_name_to_signature=signatures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from inspect import signature
@@ -36,6 +36,7 @@ from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.duels import DuelingAcquisition
 from botorch_pref.acquisition.option_search import Climb
 from botorch_pref.acquisition.registration import reference_rule, utility_model
+from botorch_pref.asking import best_design
 from botorch_pref.ax.answer_kinds import OBJECTIVE, TIE
 from botorch_pref.ax.generation.search import (
     Distinctness,
@@ -45,11 +46,13 @@ from botorch_pref.ax.generation.search import (
 )
 from botorch_pref.ax.projection import (
     Counts,
+    SignedArm,
     answer_counts,
     arms_and_raters,
     feedback_dataset,
 )
 from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.context import NO_CONTEXT, Context, in_context
 from botorch_pref.ax.space.options import Catalogue, column_widths, features
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback
@@ -98,13 +101,16 @@ class PreferenceAcquisition(Acquisition):
         model: Model,
     ) -> AcquisitionFunction:
         options, space = dict(botorch_acqf_options), self.options.get(_SPACE)
-        if space is not None and "choices" in signature(botorch_acqf_class).parameters:
-            utility, rule = utility_model(model), reference_rule(botorch_acqf_class)
-            best = (rule or incumbent)(utility)
-            designs = space.sample_near(best, _DESIGNS, int(torch.randint(2**31, ())))
-            likely = {"choices": likely_best(utility, designs)}
-            # The reference of the choices need not be sought again.
-            options = {**likely, **({"X_ref": best} if rule else {}), **options}
+        takes_choices = "choices" in signature(botorch_acqf_class).parameters
+        rule = reference_rule(botorch_acqf_class)
+        if space is not None and (rule or takes_choices):
+            utility = utility_model(model)
+            best = _reference(utility, space, rule or incumbent)
+            if takes_choices:
+                seed = int(torch.randint(2**31, ()))
+                designs = space.sample_near(best, _DESIGNS, seed)
+                options = {"choices": likely_best(utility, designs), **options}
+            options = {"X_ref": best, **options} if rule else options
         model = self.options.get(UTILITY, model)
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, options, model
@@ -129,7 +135,7 @@ class PreferenceAcquisition(Acquisition):
         *args: Any,
         **arguments: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Finds the options with the largest value; by Ax where features are fixed.
+        """Finds the options with the largest value.
 
         Returns the ``n`` options, ``n x d``, of which a reference is the first; the
         value of each challenger, or of all options together; and their weights.
@@ -137,8 +143,11 @@ class PreferenceAcquisition(Acquisition):
         space, apart = self.options.get(_SPACE), self.options.get(_APART)
         reference = None if apart is None else self.reference
         chosen = n if reference is None else n - 1
-        fixed = arguments.get("fixed_features") or arguments.get("equality_constraints")
-        if space is None or fixed or arguments.get("candidate_set") is not None:
+        if (
+            space is None
+            or arguments.get("equality_constraints")
+            or arguments.get("candidate_set") is not None
+        ):
             options, value, _ = super().optimize(
                 chosen, search_space_digest, *args, **arguments
             )
@@ -164,9 +173,19 @@ class PreferenceAcquisition(Acquisition):
         """Lists designs that may be the best, near which half of the starts are."""
         best = self.reference
         if best is None:
-            best = incumbent(utility_model(self.acqf.model))
+            best = _reference(utility_model(self.acqf.model), space, incumbent)
         centres = torch.cat([best, getattr(self.acqf, "choices", best[:0])])
         return centres[space.allows(centres)]
+
+
+def _reference(
+    utility: Model, space: DesignSpace, rule: Callable[[Model], Tensor]
+) -> Tensor:
+    """Finds the point that challengers meet; in a context a design there."""
+    best = rule(utility)
+    if bool(space.allows(best).all()):
+        return best
+    return best_design(utility, space, int(torch.randint(2**31, ())))
 
 
 def _climb(arguments: Mapping[str, Any]) -> Climb:
@@ -179,13 +198,37 @@ def _climb(arguments: Mapping[str, Any]) -> Climb:
     return Climb(**numbers, arguments=options, rounding=rounding)
 
 
+def run_of_arms(run: GeneratorRun, arms: Iterable[Arm]) -> GeneratorRun:
+    """Returns a run of a generator with other arms, of equal weights."""
+    run = run.clone()
+    weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)
+    run._arm_weight_table = OrderedDict(weights)
+    return run
+
+
+def run_in_context(
+    run: GeneratorRun, space: SearchSpace, context: Context
+) -> GeneratorRun:
+    """Returns a run whose arms have the values of a context, without rounding."""
+    if not context:
+        return run
+    designs = (in_context(space, arm.parameters, context) for arm in run.arms)
+    return run_of_arms(run, map(Arm, designs))
+
+
 class PreferenceAdapter(TorchAdapter):
     """Ax's adapter, with one model of the utility for all metrics of answers.
 
     ``gen(n)`` gives the ``n`` options of one question. An acquisition function with a
     reference point chooses ``n - 1`` challengers, and the reference is the first
     option; one without chooses all ``n`` jointly.
+
+    Attributes:
+        context: Values of parameters, by name, that are measured and not chosen. The
+            `arms`, their `datapoints` and the `design_space` are as they are there.
     """
+
+    context: Context = NO_CONTEXT
 
     def _convert_experiment_data(
         self,
@@ -228,6 +271,8 @@ class PreferenceAdapter(TorchAdapter):
     @property
     def datapoints(self) -> Tensor:
         """The points that were judged, transformed, ``n x d``, each once."""
+        if self.context:
+            return self.points_of(arm.parameters for arm in self.arms)
         _, rows = self._arms_and_rows()
         first = [rows.index(place) for place in range(max(rows) + 1)]
         return self.dataset.X[first]
@@ -236,7 +281,8 @@ class PreferenceAdapter(TorchAdapter):
     def arms(self) -> list[Arm]:
         """The arm of each datapoint."""
         names, _ = self._arms_and_rows()
-        return [self._experiment.arms_by_name[name] for name in names]
+        by_name = self._experiment.arms_by_name
+        return [self.arm_in_context(by_name[name]) for name in names]
 
     @property
     def feedback(self) -> list[Feedback]:
@@ -250,6 +296,13 @@ class PreferenceAdapter(TorchAdapter):
         rows = arms_and_raters(self._training_data, counts)
         place = {name: i for i, name in enumerate(dict.fromkeys(n for n, _ in rows))}
         return [*place], [place[name] for name, _ in rows]
+
+    def arm_in_context(self, arm: Arm) -> Arm:
+        """Returns an arm as it is in the context, under the same name."""
+        if not self.context:
+            return arm
+        space = self._experiment.search_space
+        return SignedArm(in_context(space, arm.parameters, self.context), arm.name)
 
     def dataset_of(
         self,
@@ -288,12 +341,17 @@ class PreferenceAdapter(TorchAdapter):
     ) -> GeneratorRun:
         """Returns the ``n`` options of one question; see base class.
 
+        All of them have the ``fixed_features``, or are in the `context`.
+
         With `COUNT` among Ax's arguments of the acquisition, the metadata of the run
         have further questions, of up to so many in all, as `FURTHER`.
 
         Ax's ``pending_observations`` include what was withdrawn and what was answered:
         the adapter looks up itself which options are pending.
         """
+        context = self.context
+        if fixed_features is not None:
+            context = fixed_features.parameters
         options = model_gen_options or {}
         arguments = Keys.AX_ACQUISITION_KWARGS.value
         arguments_of_ax: Any = options.get(arguments, {})
@@ -301,28 +359,29 @@ class PreferenceAdapter(TorchAdapter):
             n,
             search_space=search_space,
             optimization_config=optimization_config,
-            fixed_features=fixed_features,
             model_gen_options={
                 **options,
-                arguments: {**arguments_of_ax, **self._search_arguments(n)},
+                arguments: {**arguments_of_ax, **self._search_arguments(n, context)},
             },
         )
         acquisition = self._botorch_generator._acquisition
         assert isinstance(acquisition, PreferenceAcquisition)
+        space = self._experiment.search_space
         reference: list[Arm] = []
         if n > 1 and acquisition.reference is not None:
             # As it was observed, for transforms there and back change digits. A design
             # on a line that is no stop is none of the arms.
             places = (self.datapoints == acquisition.reference).all(-1).nonzero()
             reference = [self.arms[int(places[0])] if len(places) else run.arms[0]]
-            arms = [*reference, *run.arms[1:]]
-            run = run.clone()
-            weights = ((arm.signature, ArmWeight(arm.clone(), 1.0)) for arm in arms)
-            run._arm_weight_table = OrderedDict(weights)
+            run = run_of_arms(run, [*reference, *run.arms[1:]])
+        run = run_in_context(run, space, context)
         if acquisition.further is not None:
             options_shown = [dict(arm.parameters) for arm in reference]
             questions = [
-                options_shown + self.designs_of(points)
+                [
+                    in_context(space, design, context)
+                    for design in [*options_shown, *self.designs_of(points)]
+                ]
                 for points in acquisition.further
             ]
             run._gen_metadata = {**(run.gen_metadata or {}), FURTHER: questions}
@@ -337,13 +396,16 @@ class PreferenceAdapter(TorchAdapter):
         designs = clamp_observation_features(designs, space)
         return [dict(observation.parameters) for observation in designs]
 
-    def _search_arguments(self, size: int) -> dict[str, Any]:
+    def _search_arguments(self, size: int, context: Context) -> dict[str, Any]:
         """Makes the search space of a question, and what it must differ from."""
         trials, answered = self._experiment.trials.values(), {*self.arms}
         running = [arm for t in trials if t.status.is_running for arm in t.arms]
         waiting = {arm.name: arm for arm in running if arm not in answered}
         pending = self.points_of(arm.parameters for arm in waiting.values())
-        options = {_SPACE: self.design_space(), _PENDING: pending if waiting else None}
+        options = {
+            _SPACE: self.design_space(context),
+            _PENDING: pending if waiting else None,
+        }
         if size == 1:
             return {**options, _APART: None}
         questions = [trial for trial in trials if len(trial.arms_by_name) == size]
@@ -378,8 +440,12 @@ class PreferenceAdapter(TorchAdapter):
         points = self.points_of(arm.parameters for arm in arms.values())[rows]
         return points.reshape(len(questions), size, len(self.parameters))
 
-    def design_space(self) -> DesignSpace:
-        """Makes the search space as the model takes designs."""
+    def design_space(self, context: Context | None = None) -> DesignSpace:
+        """Makes the search space as the model takes designs.
+
+        Args:
+            context: Values that all designs have; by default the adapter's own.
+        """
         catalogue, space = (
             Catalogue.from_experiment(self._experiment),
             self._experiment.search_space,
@@ -389,7 +455,8 @@ class PreferenceAdapter(TorchAdapter):
             # Ax's transforms take a second for some thousand rows.
             rows = features(space, [*catalogue.rows.values()], self.parameters)
         transforms = [*self.transforms.values()]
-        return design_space(space, transforms, self.parameters, rows)
+        fixed = self.context if context is None else context
+        return design_space(space, transforms, self.parameters, rows, fixed)
 
     def points_of(self, designs: Iterable[TParameterization]) -> Tensor:
         """Returns designs as the model takes them, ``N x d``."""

@@ -15,6 +15,7 @@ from ax.adapter.registry import GeneratorRegistryBase, Generators
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
+from ax.core.observation import ObservationFeatures
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
@@ -36,13 +37,14 @@ from botorch_pref.acquisition.polytopes import Frame
 from botorch_pref.asking import INITIAL_LINES
 from botorch_pref.ax.answer_kinds import OBJECTIVE
 from botorch_pref.ax.answers import Answer, check_taken
-from botorch_pref.ax.generation.adapter import COUNT, FURTHER
+from botorch_pref.ax.generation.adapter import COUNT, FURTHER, run_in_context
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.generation.search import differ
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
 from botorch_pref.ax.settings import SHARE, Settings
+from botorch_pref.ax.space.context import NO_CONTEXT, Context, context_of
 from botorch_pref.ax.space.lines import Line, can_move, line_through, line_toward
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.options import has_designs, in_smallest_differences
@@ -142,8 +144,11 @@ def next_run(
     size: int,
     rater: int | None = None,
     count: int = 1,
+    context: Context = NO_CONTEXT,
 ) -> GeneratorRun:
     """Gives the next run of `preference_generation_strategy`, without its bookkeeping.
+
+    All of its options are in the ``context``.
 
     Of a model, its metadata have further questions, of up to ``count`` in all, as
     `FURTHER`.
@@ -152,17 +157,18 @@ def next_run(
     which an ask would need most of its time after some hundred questions.
     """
     if num_answers(experiment) < settings.initial:
-        run = spread_run(fitted_sobol_spec(experiment, settings, position), size)
+        spec = fitted_sobol_spec(experiment, settings, position)
+        run = spread_run(spec, size, context)
         run._generation_node_name = SPREAD
         return run
-    num_parameters = len(experiment.search_space.tunable_parameters)
+    num_parameters = len(experiment.search_space.tunable_parameters) - len(context)
     spec = model_spec(settings, None, rater, size, num_parameters)
     spec.fit(experiment)
     of_search = {
         "model_gen_options": dict(spec.generator_gen_kwargs["model_gen_options"])
     }
     of_search["model_gen_options"][Keys.AX_ACQUISITION_KWARGS.value] = {COUNT: count}
-    run = spec.gen(n=size, **of_search)
+    run = spec.gen(n=size, **of_search, **_fixed(context))
     run._generation_node_name = MODEL
     return run
 
@@ -171,17 +177,35 @@ _DRAWS = 20
 """Points of the Sobol sequence for each option, before fewer options have to do."""
 
 
-def spread_run(spec: GeneratorSpec, size: int) -> GeneratorRun:
+def _fixed(context: Context) -> dict[str, ObservationFeatures]:
+    """Makes Ax's argument of what all options have; none without a context."""
+    features = ObservationFeatures(parameters=dict(context))
+    return {"fixed_features": features} if context else {}
+
+
+def spread_context(log: Log) -> Context:
+    """Draws a context, as where one is as good as any other."""
+    if not log.settings.context:
+        return NO_CONTEXT
+    spec = fitted_sobol_spec(log.blank, log.settings, 0)
+    (arm,) = spread_run(spec, 1).arms
+    return context_of(arm.parameters, log.settings.context)
+
+
+def spread_run(
+    spec: GeneratorSpec, size: int, context: Context = NO_CONTEXT
+) -> GeneratorRun:
     """Returns options of a Sobol sequence that differ, from where the sequence is.
 
     One point after the other: rounding to rows, choices and whole numbers makes some of
     them the same, of which Ax would warn where it makes them together. There are fewer
     options than ``size`` where so many were not found.
     """
-    arms: dict[str, Arm] = {}
+    space, arms = spec.fitted_adapter._experiment.search_space, dict[str, Arm]()
     for _ in range(_DRAWS * size):
-        run = spec.gen(n=1)
-        arms.setdefault(run.arms[0].signature, run.arms[0])
+        run = spec.gen(n=1, **_fixed(context))
+        (arm,) = run_in_context(run, space, context).arms
+        arms.setdefault(arm.signature, arm)
         if len(arms) == size:
             break
     return GeneratorRun(
@@ -271,11 +295,22 @@ duels where inputs are many, and as much elsewhere in half the questions
 (`docs/logbook/claims.md`)."""
 
 
+def has_designs_to_choose(log: Log, number: int) -> bool:
+    """Tells whether so many designs can be told apart, in one context."""
+    settings = log.settings
+    return has_designs(
+        log.space,
+        log.catalogue,
+        settings.smallest_difference,
+        number,
+        settings.context,
+    )
+
+
 def usual_size(log: Log) -> int:
     """Chooses the size of a question, see `PreferenceExperiment.default_size`."""
     settings = log.settings
-    smallest_difference = settings.smallest_difference
-    if not has_designs(log.space, log.catalogue, smallest_difference, 2 * MANY):
+    if not has_designs_to_choose(log, 2 * MANY):
         return FEW
     for answer in (Answer(best=0), Answer(ranking=tuple(range(MANY)))):
         with suppress(ExperimentError):
@@ -284,9 +319,14 @@ def usual_size(log: Log) -> int:
     return FEW
 
 
-def chosen_question(projection: Projection, size: int, rater: str | None) -> Chosen:
+def chosen_question(
+    projection: Projection,
+    size: int,
+    rater: str | None,
+    context: Context = NO_CONTEXT,
+) -> Chosen:
     """Returns options of the next question, and the order in which they are shown."""
-    chosen = next_options(projection, size, rater)
+    chosen = next_options(projection, size, rater, context)
     return _in_order(projection.log, chosen, len(projection.log.questions))
 
 
@@ -304,9 +344,14 @@ def _in_order(log: Log, chosen: Chosen, number: int) -> Chosen:
 
 
 def chosen_questions(
-    projection: Projection, size: int, raters: Sequence[str | None]
+    projection: Projection,
+    size: int,
+    raters: Sequence[str | None],
+    context: Context = NO_CONTEXT,
 ) -> list[Chosen]:
     """Returns the next questions of people who answer at the same time, in their order.
+
+    All are in one context.
 
     The model is fitted once and searched once, see `NotedQuestions`: all have the same
     answers behind them. There may be fewer questions than ``raters``: one where the
@@ -319,12 +364,14 @@ def chosen_questions(
     by_model = num_answers(experiment) >= settings.initial
     pooled = len(raters) > 1 and settings.raters != SHARE
     choices: list[Chosen] = []
-    if by_model and pooled and question_again(log, size, again, raters[0]) is None:
+    repeated = question_again(log, size, again, raters[0], context)
+    if by_model and pooled and repeated is None:
         with (
             with_rng_seed(derived_seed(settings, first, 0)),
             suppress(CandidateGenerationError),
         ):
-            run = next_run(experiment, settings, log.position, size, None, len(raters))
+            of_all = (experiment, settings, log.position, size, None, len(raters))
+            run = next_run(*of_all, context)
             best = chosen_by(run)
             further = (run.gen_metadata or {}).get(FURTHER, [])
             choices = [best, *(replace(best, options=options) for options in further)]
@@ -332,7 +379,7 @@ def chosen_questions(
         chosen for chosen in choices if _turn(log, chosen.options, size, None) == _NEW
     )
     placed = [_in_order(log, chosen, first + i) for i, chosen in enumerate(is_new)]
-    return placed or [chosen_question(projection, size, raters[0])]
+    return placed or [chosen_question(projection, size, raters[0], context)]
 
 
 def check_lines(log: Log) -> None:
@@ -359,7 +406,9 @@ def answers_before(settings: Settings, line: bool) -> int:
     return min(settings.initial, INITIAL_LINES) if line else settings.initial
 
 
-def chosen_line(projection: Projection, rater: str | None) -> Chosen:
+def chosen_line(
+    projection: Projection, rater: str | None, context: Context = NO_CONTEXT
+) -> Chosen:
     """Returns the ends of the line of the next question, the smaller value first.
 
     Lines run through designs that are spread, or through the best one: then they move
@@ -368,13 +417,15 @@ def chosen_line(projection: Projection, rater: str | None) -> Chosen:
     log, experiment = projection.log, projection.experiment()
     with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):
         if num_answers(experiment) < answers_before(log.settings, line=True):
-            return _spread_line(log, experiment)
-        return _best_line(log, experiment, rater)
+            return _spread_line(log, experiment, context)
+        return _best_line(log, experiment, rater, context)
 
 
 def _lines_through(log: Log, design: TParameterization) -> list[Line]:
     """Returns lines through a design, one for each parameter that can move."""
-    movable = (n for n, p in log.space.tunable_parameters.items() if can_move(p))
+    chosen = log.space.tunable_parameters.keys() - {*log.settings.context}
+    parameters = log.space.tunable_parameters.items()
+    movable = (n for n, p in parameters if n in chosen and can_move(p))
     lines = (line_through(log.space, design, name) for name in movable)
     return [line for line in lines if line is not None]
 
@@ -396,12 +447,13 @@ def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
     return idle or [*lines]
 
 
-def _spread_line(log: Log, experiment: Experiment) -> Chosen:
+def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
     """Returns a line through designs of the Sobol sequence, or the baseline and one.
 
     All numbers move; where there are but steps, each parameter in its turn.
     """
-    run = spread_run(fitted_sobol_spec(experiment, log.settings, log.position), 2)
+    spec = fitted_sobol_spec(experiment, log.settings, log.position)
+    run = spread_run(spec, 2, context)
     run._generation_node_name = SPREAD
     chosen = chosen_by(run)
     start, toward = log.settings.baseline or chosen.options[0], chosen.options[-1]
@@ -412,12 +464,15 @@ def _spread_line(log: Log, experiment: Experiment) -> Chosen:
     return replace(chosen, options=[line.first, line.last], line=True)
 
 
-def _best_line(log: Log, experiment: Experiment, rater: str | None) -> Chosen:
+def _best_line(
+    log: Log, experiment: Experiment, rater: str | None, context: Context
+) -> Chosen:
     """Gives the line through the best design by which most is expected to be gained."""
     number = log.number_of_rater(rater)
     spec = model_spec(log.settings, PosteriorMean, number)
     spec.fit(experiment)
     adapter: Any = spec.fitted_adapter
+    adapter.context = context
     means, _ = adapter.generator.predict(adapter.datapoints)
     best = adapter.arms[int(means.squeeze(-1).argmax())].parameters
     lines = _idle_lines(log, _lines_through(log, best))
@@ -465,8 +520,13 @@ def beside_baseline(
 _ATTEMPTS, _ROUNDS = 4, 60
 
 
-def next_options(projection: Projection, size: int, rater: str | None = None) -> Chosen:
-    """Chooses options that people can tell apart and were not asked about.
+def next_options(
+    projection: Projection,
+    size: int,
+    rater: str | None = None,
+    context: Context = NO_CONTEXT,
+) -> Chosen:
+    """Chooses options in a context that differ and were not asked about.
 
     Now and then the rater is asked an answered question again, see `question_again`.
     Otherwise one is repeated only where none was found that was not asked. Rounding
@@ -480,10 +540,10 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
     """
     log = projection.log
     again = derived_seed(log.settings, len(log.questions), "repeat")
-    if (repeated := question_again(log, size, again, rater)) is not None:
+    if (repeated := question_again(log, size, again, rater, context)) is not None:
         return repeated
     choices: dict[int, Chosen] = {}
-    for chosen in _proposals(projection, size, rater):
+    for chosen in _proposals(projection, size, rater, context):
         turn = _turn(log, chosen.options, size, rater)
         # The model repeats a question where it found no other.
         is_meant = chosen.chosen_by != SOBOL
@@ -501,7 +561,7 @@ def next_options(projection: Projection, size: int, rater: str | None = None) ->
 
 
 def _proposals(
-    projection: Projection, size: int, rater: str | None
+    projection: Projection, size: int, rater: str | None, context: Context
 ) -> Iterator[Chosen]:
     """Proposes options to ask about, one question after the other.
 
@@ -517,7 +577,9 @@ def _proposals(
         place = position + attempt * size
         with with_rng_seed(derived_seed(settings, len(log.questions), attempt)):
             try:
-                run = next_run(experiment, settings, place, size, of_rater)
+                run = next_run(
+                    experiment, settings, place, size, of_rater, context=context
+                )
             except CandidateGenerationError:
                 # Rounding took every start out of the constraints.
                 continue
@@ -525,14 +587,15 @@ def _proposals(
         options = beside_baseline(chosen, settings, log.space)
         yield replace(chosen, options=options)
     first = [option for option in options if log.space.check_membership(option)][:1]
-    spread = _spread(log, experiment, position + _ATTEMPTS * size, size)
+    place = position + _ATTEMPTS * size
+    spread = _spread(log, experiment, place, size, context)
     for attempt, chosen in zip(range(_ROUNDS), spread, strict=False):
         fixed = first if 2 * attempt < _ROUNDS else []
         yield replace(chosen, options=[*fixed, *chosen.options[: size - len(fixed)]])
 
 
 def _spread(
-    log: Log, experiment: Experiment, position: int, size: int
+    log: Log, experiment: Experiment, position: int, size: int, context: Context
 ) -> Iterator[Chosen]:
     """Spreads options by the Sobol sequence; rows of a catalogue at random.
 
@@ -542,7 +605,8 @@ def _spread(
     if log.catalogue is None:
         spec = fitted_sobol_spec(experiment, log.settings, position)
         while True:
-            yield replace(chosen_by(spread_run(spec, size)), chosen_by=SOBOL)
+            run = spread_run(spec, size, context)
+            yield replace(chosen_by(run), chosen_by=SOBOL)
     rows = [*log.catalogue.rows.values()]
     random = Random(derived_seed(log.settings, len(log.questions), "rows"))
     while True:
@@ -580,7 +644,9 @@ def _turn(
     return _ANSWERED if repeated else _NEW
 
 
-def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen | None:
+def question_again(
+    log: Log, size: int, seed: int, rater: str | None, context: Context = NO_CONTEXT
+) -> Chosen | None:
     """Returns an answered question that the rater is to be asked again, now and then.
 
     Its options are shown in the opposite order. Each question is asked again once at
@@ -600,6 +666,7 @@ def question_again(log: Log, size: int, seed: int, rater: str | None) -> Chosen 
         if question.compared
         and not question.is_line
         and len(options) == size
+        and log.context_of(question) == context
         and times[options] == 1
     ]
     if not once:

@@ -28,6 +28,7 @@ from botorch_pref.acquisition.option_search import (
 )
 from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
 from botorch_pref.ax.space.constraints import constrained_names
+from botorch_pref.ax.space.context import NO_CONTEXT, Context
 from botorch_pref.ax.space.options import all_values, few_values, number_range
 
 _MAX_VALUES, _MAX_LISTED = 1_000, 20
@@ -40,6 +41,7 @@ def design_space(
     transforms: Sequence[Transform],
     columns: list[str],
     rows: Tensor | None = None,
+    fixed: Context = NO_CONTEXT,
 ) -> DesignSpace:
     """Makes the search space of features that Ax's transforms make.
 
@@ -48,18 +50,25 @@ def design_space(
         transforms: Ax's transforms of designs.
         columns: The names of features.
         rows: ``N x d``, the features of all designs, where these are a table.
+        fixed: Values of parameters, by name, that all designs have.
     """
     place = {column: i for i, column in enumerate(columns)}
-    A, b = _limits(search_space, place)
+    A, b = _limits(search_space, place, fixed)
     transformed = search_space.clone()
     for transform in transforms:
         transformed = transform.transform_search_space(transformed)
     digest = extract_search_space_digest(transformed, columns)
     bounds = torch.tensor(digest.bounds, dtype=torch.float64).T
     listed, grids = [], {}
+    base = torch.zeros(len(columns), dtype=torch.float64)
+    in_lists: set[int] = set()
+    for name, value in fixed.items():
+        places, table = _table(name, [value], transforms, place)
+        base[places] = table[0]
+        in_lists |= {*places}
     constrained = constrained_names(search_space)
     for name, parameter in search_space.tunable_parameters.items():
-        if not few_values(parameter, _MAX_VALUES):
+        if name in fixed or not few_values(parameter, _MAX_VALUES):
             continue
         values = all_values(parameter)
         places, table = _table(name, values, transforms, place)
@@ -73,10 +82,10 @@ def design_space(
             listed.append(Listed(places, table, amounts * A[:, places[0]]))
         else:
             grids[places[0]] = table[:, 0].sort().values
-    in_lists = {column for entry in listed for column in entry.columns}
+    in_lists |= {column for entry in listed for column in entry.columns}
     numbers_at = [i for i in range(len(columns)) if i not in in_lists]
     space = DesignSpace(
-        torch.zeros(len(columns), dtype=torch.float64),
+        base,
         torch.tensor(numbers_at, dtype=torch.long),
         bounds[:, numbers_at],
         tuple(listed),
@@ -103,13 +112,18 @@ def _table(
     return [place[n] for n in names], torch.tensor(rows, dtype=torch.float64)
 
 
-def _limits(search_space: SearchSpace, place: dict[str, int]) -> tuple[Tensor, Tensor]:
+def _limits(
+    search_space: SearchSpace, place: dict[str, int], fixed: Context
+) -> tuple[Tensor, Tensor]:
     r"""Makes ``A`` and ``b`` of constraints :math:`A z \ge b` of shares of ranges."""
     limits = search_space.parameter_constraints
     A = torch.zeros(len(limits), len(place), dtype=torch.float64)
     b = torch.tensor([-limit.bound for limit in limits], dtype=torch.float64)
     for i, limit in enumerate(limits):
         for name, weight in limit.constraint_dict.items():
+            if name in fixed:
+                b[i] += weight * fixed[name]
+                continue
             lower, upper = _ends(search_space.parameters[name])
             A[i, place[name]] = -weight * (upper - lower)
             b[i] += weight * lower
@@ -418,7 +432,8 @@ class QuestionSearch:
     ) -> Tensor:
         designs = self.space.designs(MAX_DESIGNS // size)
         if designs is not None:
-            return listed_question(acquisition, designs, size, apart)
+            best = self.centres[:1] if len(self.centres) else None
+            return listed_question(acquisition, designs, size, apart, best)
         options = self._climbed(acquisition, size, apart)
         if apart is not None and not differ(apart.novelty(options)):
             # All that is worth asking was asked: again, then.
@@ -448,18 +463,20 @@ def listed_question(
     designs: Tensor,
     size: int,
     apart: Distinctness | None,
+    best: Tensor | None = None,
 ) -> Tensor:
     """Finds the most valuable question about designs that was not asked.
 
     A question is worth asking if one of its options is better than the reference, or
-    the incumbent, with a probability of 0.005 or more. When all of them were asked,
-    those that were asked least often count, then the others. The ``size`` options
-    (``size x d``) are chosen jointly of the designs, ``N x d``.
+    the ``best`` design (the incumbent by default), with a probability of 0.005 or more.
+    When all of them were asked, those that were asked least often count, then the
+    others. The ``size`` options (``size x d``) are chosen jointly of the designs,
+    ``N x d``.
     """
     order: Order = _in_any_order
     promising = None
     if apart is not None:
-        order, promising = _order_of_asking(acquisition, designs, apart)
+        order, promising = _order_of_asking(acquisition, designs, apart, best)
     options = best_of_designs(acquisition, designs, size, order, promising)
     if options is None:
         raise CandidateGenerationError("No question is left to ask about designs.")
@@ -471,10 +488,13 @@ def _in_any_order(places: Tensor) -> Tensor:
 
 
 def _order_of_asking(
-    acquisition: AcquisitionFunction, designs: Tensor, apart: Distinctness
+    acquisition: AcquisitionFunction,
+    designs: Tensor,
+    apart: Distinctness,
+    best: Tensor | None,
 ) -> tuple[Order, Tensor]:
     """Makes the order of asking, and finds the designs that are likely the better."""
-    reference = apart.reference
+    reference = apart.reference if apart.reference is not None else best
     if reference is None:
         reference = incumbent(acquisition.model).reshape(-1, designs.shape[-1])
     reference = reference[:1]

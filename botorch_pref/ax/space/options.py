@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 from numbers import Real
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -382,8 +383,11 @@ def has_designs(
     catalogue: Catalogue | None,
     smallest_difference: SmallestDifference,
     number: int,
+    fixed: Collection[str] = (),
 ) -> bool:
     """Tells whether there are so many designs that a person can tell apart.
+
+    Those that differ in ``fixed`` parameters alone are one.
 
     Of up to 10,000 designs each is tried against the constraints, which are taken to
     leave enough of more.
@@ -394,6 +398,8 @@ def has_designs(
     distinct, cardinality = 1.0, 1.0
     for parameter in parameters:
         cardinality *= parameter.cardinality()
+        if parameter.name in fixed:
+            continue
         if isinstance(parameter, ChoiceParameter):
             distinct *= len(parameter.values)
         else:
@@ -406,10 +412,12 @@ def has_designs(
     designs = (
         dict(zip(space.tunable_parameters, values, strict=True)) for values in tried
     )
-    allowed = (
-        design for design in designs if all(limit.check(design) for limit in limits)
-    )
-    return len([*islice(allowed, number)]) == number
+    allowed = {
+        tuple(value for name, value in design.items() if name not in fixed)
+        for design in designs
+        if all(limit.check(design) for limit in limits)
+    }
+    return len(allowed) >= number
 
 
 def can_differ(space: SearchSpace, smallest_difference: SmallestDifference) -> bool:
@@ -486,15 +494,25 @@ def _width(parameter: Parameter, smallest_difference: SmallestDifference) -> flo
 
 
 def own_options(
-    space: SearchSpace, catalogue: Catalogue | None, options: object
+    space: SearchSpace,
+    catalogue: Catalogue | None,
+    options: object,
+    context: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[TParameterization]:
-    """Returns options that a person chose, as they are and in their order."""
+    """Returns options that a person chose, as they are and in their order.
+
+    Values of a ``context`` may be left out.
+    """
     wanted = "a list of two or more designs, each the values of its parameters by name"
     if isinstance(options, str | Mapping) or not isinstance(options, Sequence):
         raise argument_error("options", options, wanted)
     if len(options) < 2:
         raise ExperimentError(f"options has {len(options)}; give {wanted}.")
-    return checked_options([own_design(space, catalogue, option) for option in options])
+    designs = (
+        {**context, **option} if context and isinstance(option, Mapping) else option
+        for option in options
+    )
+    return checked_options([own_design(space, catalogue, design) for design in designs])
 
 
 def checked_options(designs: list[TParameterization]) -> list[TParameterization]:
@@ -541,7 +559,7 @@ def _free_design(space: SearchSpace, values: object) -> TParameterization:
             f"There is no parameter {', '.join(map(repr, unknown))}; there are "
             f"{', '.join(space.parameters)}."
         )
-    design = {k: _typed(space.parameters[k], v) for k, v in values.items()}
+    design = {k: typed(space.parameters[k], v) for k, v in values.items()}
     if missing := space.tunable_parameters.keys() - design.keys():
         raise ExperimentError(
             f"The design {quoted(dict(values))} has no {', '.join(sorted(missing))}; "
@@ -594,7 +612,7 @@ def allowed(parameter: Parameter) -> str:
     return "known"
 
 
-def _typed(parameter: Parameter, value: Any) -> Any:
+def typed(parameter: Parameter, value: Any) -> Any:
     """Returns a value of the type that Ax has for it."""
     kind, number = parameter.parameter_type, finite_number(value)
     if kind is ParameterType.FLOAT and number is not None:

@@ -213,7 +213,7 @@ def test_an_answered_question_goes_before_what_others_are_asked(tmp_path) -> Non
 def test_sobol_points_that_stand_in_go_on_where_they_were(
     tmp_path, monkeypatch
 ) -> None:
-    def fails(*_args: object) -> None:
+    def fails(*_args: object, **_keywords: object) -> None:
         raise CandidateGenerationError("Nothing can be found.")
 
     monkeypatch.setattr(question_choice, "next_run", fails)
