@@ -1,10 +1,12 @@
-"""The designs that an experiment recommends, and its predictions of others."""
+"""The designs that an experiment recommends, its predictions, and their scores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
@@ -19,15 +21,19 @@ from botorch.exceptions.errors import CandidateGenerationError
 from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from pandas import DataFrame
+from pandas.api.types import is_integer
 from torch import Tensor
 
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import UTILITY, PreferenceAdapter
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.projection import Projection
+from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.context import NO_CONTEXT, Context
-from botorch_pref.evaluation.scores import table_of
+from botorch_pref.ax.user_values import quoted
+from botorch_pref.errors import ExperimentError
+from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores, table_of
+from botorch_pref.models.training_data import FeedbackDataset
 from botorch_pref.posteriors.gaussian import mean_of
 
 
@@ -135,3 +141,72 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     best = int(means.argmax())
     # One-hot columns stand last, so that Ax's candidates are in another order.
     return {name: feasible[best][name] for name in log.space.parameters}
+
+
+Array = Any
+"""An array of NumPy's."""
+
+_MOST_DEALT = 10_000_000
+
+
+def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
+    r"""Scores each answer under a model that was fitted without it.
+
+    A fold is of whole questions, dealt out as Ax does (from NumPy's global generator);
+    an answer that was given several times can be in several folds. The hyper-parameters
+    are learned anew without it. For the answers :math:`y_1 \dots y_m` of a kind, the
+    log-loss is
+
+    .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
+
+    in nats, of densities for strengths and ratings. Guessing costs 0.693 a duel, 1.099
+    where ties are possible. The table is that of :func:`.answer_scores`.
+    """
+    data = adapter.get_training_data()
+    # A question that nothing was said of has no data to be held out.
+    answered = set(data.observation_data.index.get_level_values("trial_index"))
+    counts = answer_counts(adapter._experiment)
+    answers = [(i, r) for i in sorted(answered) for r in counts[i]]
+    times = [counts[index][rater] for index, rater in answers]
+    total = sum(times)
+    if not is_integer(num_folds) or num_folds not in range(2, total + 1):
+        raise ExperimentError(
+            f"num_folds is {quoted(num_folds)}; there are {total} answered "
+            "questions, give a number from 2 to that."
+        )
+    if total > _MOST_DEALT:
+        raise ExperimentError(
+            f"There are {total} answers, and {_MOST_DEALT} at most are dealt out to "
+            "folds; score some of them in an experiment of their own."
+        )
+    every = np.repeat(np.arange(len(answers)), times)
+
+    def dataset(places: Array) -> FeedbackDataset:
+        part: dict[int, dict[int | None, int]] = {}
+        for place, count in zip(*np.unique(places, return_counts=True), strict=True):
+            index, rater = answers[place]
+            part.setdefault(index, {})[rater] = int(count)
+        return adapter.dataset_of(data.filter_by_trial_index(set(part)), part)
+
+    def parts() -> Iterator[HeldOutAnswers]:
+        for train, test in _folds(num_folds, total):
+            model: Any = adapter.model_of(dataset(every[train]))
+            held_out = dataset(every[test])
+            yield HeldOutAnswers(model, held_out.feedback, held_out.points)
+
+    return answer_scores(parts())
+
+
+def _folds(num_folds: int, number: int) -> Iterator[tuple[Array, Array]]:
+    """Deals places of answers out: those to learn from, and those held out, by folds.
+
+    The folds are those that Ax makes of as many questions.
+    """
+    places, size = np.arange(number), number // num_folds
+    if num_folds != number:
+        # Ax's generator, so that folds are Ax's.
+        np.random.shuffle(places)  # noqa: NPY002
+    for fold in range(num_folds):
+        places = np.roll(places, size)
+        held_out = size if fold < num_folds - 1 else number - fold * size
+        yield places[:-held_out], places[-held_out:]

@@ -586,7 +586,7 @@ class PreferenceExperiment:
         with with_rng_seed(
             question_choice.derived_seed(self.settings, len(self.log.questions))
         ):
-            return reporting.cross_validation(adapter, num_folds)
+            return best_designs.cross_validation(adapter, num_folds)
 
     @one_at_a_time
     def fitted_adapter(

@@ -1,15 +1,14 @@
-"""The report of an experiment, and scores of its predictions."""
+"""The report of an experiment."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from ax.core.arm import Arm
 from ax.core.parameter import ChoiceParameter, ParameterType
@@ -17,10 +16,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.utils.common.random import with_rng_seed
 from botorch.utils.transforms import is_ensemble
-from gpytorch.kernels import ProductKernel
 from pandas import DataFrame
-from pandas.api.types import is_integer
-from scipy.stats import binomtest
 from torch import Tensor
 
 from botorch_pref.ax.answer_kinds import preferred
@@ -39,42 +35,34 @@ from botorch_pref.ax.findings import (
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.projection import Projection, answer_counts
+from botorch_pref.ax.projection import Projection
+from botorch_pref.ax.rater_report import (
+    chances,
+    favourites_of,
+    rater_checks,
+    rater_tables,
+)
 from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.space.constraints import equalities
 from botorch_pref.ax.space.context import NO_CONTEXT, Context, context_text
 from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.ax.space.options import in_smallest_differences
-from botorch_pref.ax.user_values import quoted
 from botorch_pref.datasets.items import names_alike
-from botorch_pref.errors import BotorchPrefError, ExperimentError
-from botorch_pref.evaluation import progress, rater_agreement, rater_reliability
+from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation import progress
 from botorch_pref.evaluation.answer_effects import position_bias
 from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.evaluation.progress import NUM_CANDIDATES
-from botorch_pref.evaluation.rater_tables import in_circles
-from botorch_pref.evaluation.scores import (
-    HeldOutAnswers,
-    answer_scores,
-    fit_by_evidence,
-    table_of,
-)
-from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.evaluation.scores import table_of
+from botorch_pref.feedback import Comparisons
 from botorch_pref.models import (
-    DuelKernel,
     EPPreferenceGP,
     GroupUtility,
     guessing_probability,
-    rater_covar_module,
 )
 from botorch_pref.models.plausible import MOST_ANSWERS
 from botorch_pref.models.raters import agreement_kernel
-from botorch_pref.models.training_data import FeedbackDataset
 from botorch_pref.posteriors.gaussian import central_interval
-
-Array = Any
-"""An array of NumPy's."""
-
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
@@ -256,7 +244,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
             agreement = progress.answer_agreement(adapter.dataset.points, block)
     raters, pairs, rater_row = None, None, {}
     try:
-        if (tables := _rater_tables(projection, adapter)) is not None:
+        if (tables := rater_tables(projection, adapter)) is not None:
             raters, pairs = tables
     except BotorchPrefError as error:
         rater_row = {"noise of raters": f"not known: {error}"}
@@ -291,7 +279,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         differences = differences.drop(columns="preferred")
     options = options.join(differences.set_axis(titles))
     options = options.sort_values("mean", ascending=False, kind="stable")
-    favourites = _favourites(log, adapter)
+    favourites = favourites_of(log, adapter)
     summary = DataFrame({"value": values}, dtype=object)
     meaning = [MEANINGS.get(row, "") for row in summary.index]
     return Report(
@@ -484,136 +472,7 @@ def _differences(
     mean, lower, upper = designs.intervals(options, LEVEL, reference=reference)
     points, against = designs.points_of(options), designs.points_of([reference])
     columns = {"difference": mean, "least": lower, "most": upper}
-    return table_of(columns | _chances(designs.model, points, against))
-
-
-def _chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
-    """Predicts how probably points are better than another, and are preferred to it."""
-    with torch.no_grad():
-        return {
-            "better": model.duel_probability(points, against),
-            "preferred": model.duel_probability(
-                points, against, observation_noise=True
-            ),
-        }
-
-
-def _favourites(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
-    """Compares the best option of each rater with the best of all, see `Report`."""
-    model = adapter.botorch_model
-    if not isinstance(model, GroupUtility) or len(log.raters) < 2:
-        return None
-    points = adapter.datapoints
-    best_point = adapter.points_of([best_shown(adapter)])
-    rows = {}
-    for rater, number in log.raters.items():
-        utility = GroupUtility(model.rater_model, torch.tensor([float(number)]))
-        with torch.no_grad():
-            posterior: Any = utility.posterior(points)
-        place = int(posterior.mean.squeeze(-1).argmax())
-        chances = _chances(utility, points[[place]], best_point)
-        title = log.titles[adapter.arms[place].name]
-        rows[rater] = [title, *(float(chance) for chance in chances.values())]
-    return DataFrame.from_dict(
-        rows, "index", columns=["favourite", "better", "preferred"]
-    )
-
-
-MOST_RATERS, MOST_POINTS = 40, 1_000
-"""The number of raters up to which there are tables, since each costs a derivative of
-the evidence; and of options times raters whose joint utilities give the agreement."""
-
-
-def _rater_tables(
-    projection: Projection, adapter: PreferenceAdapter
-) -> tuple[DataFrame, DataFrame] | None:
-    """Makes the tables of `rater_reliability` and `rater_agreement`, see `Report`.
-
-    A model is fitted to the answers of raters with names, also where the experiment
-    pools them: EP with a `DuelKernel`, an agreement and a noise of each rater. There
-    are no tables where fewer than two or more than `MOST_RATERS` compared options, or
-    fewer than three options were compared.
-    """
-    named: dict[int, dict[int | None, int]] = {
-        trial: {rater: count for rater, count in counts.items() if rater is not None}
-        for trial, counts in answer_counts(projection.experiment(), True).items()
-    }
-    named = {trial: counts for trial, counts in named.items() if counts}
-    if len({rater for counts in named.values() for rater in counts}) < 2:
-        return None
-    data = adapter.get_training_data().filter_by_trial_index(set(named))
-    dataset = adapter.dataset_of(data, named, of_raters=True)
-    comparing = Comparisons | Choices | Rankings
-    compared = [b for b in dataset.feedback if isinstance(b, comparing)]
-    if not compared or dataset.raters is None:
-        return None
-    numbers = dataset.raters[torch.cat([_points(block) for block in compared])].unique()
-    items = torch.unique(dataset.X, dim=0)
-    if not 2 <= len(numbers) <= MOST_RATERS or len(items) < 3:
-        return None
-    dim = dataset.X.shape[-1]
-    agreement, noise = rater_covar_module(dim, noisy_raters=numbers).kernels[1:]
-    stimulus = DuelKernel(dim)
-    stimulus.active_dims = torch.arange(dim)
-    kernel = ProductKernel(stimulus, agreement, noise)
-    model = EPPreferenceGP(
-        dataset.points,
-        feedback=compared,
-        covar_module=kernel,
-    )
-    fit_by_evidence(model)
-    by_number = {n: name for name, n in projection.log.raters.items()}
-    names = [by_number[number] for number in numbers.tolist()]
-    limit = min(len(items), MOST_POINTS // len(names))
-    places = torch.linspace(0, len(items) - 1, limit).round().long()
-    pairs = rater_agreement(model, items[places], numbers, names)
-    return rater_reliability(model, names).iloc[in_circles(pairs)], pairs
-
-
-def _points(block: Feedback) -> Tensor:
-    """Lists a point of each answer."""
-    fields = [getattr(block, names[0]) for names in block.tables.values()]
-    return torch.cat([field[:, 0] for field in fields])
-
-
-def rater_checks(log: Log) -> DataFrame | None:
-    """Counts how often raters answered alike where options were shown to them again.
-
-    A check is an answer that compares options which the rater compared before, in
-    whatever order they were shown. Intervals are Wilson's; see `Report`.
-    """
-    checks: Counter[str] = Counter()
-    alike: Counter[str] = Counter()
-    earlier: dict[tuple[str, frozenset[str]], set[str]] = {}
-    for answer in reversed([*log.answers()]):
-        question = log.questions[answer.question]
-        if question.is_line:
-            # Another stop need not be another opinion.
-            continue
-        names = [option.name for option in question.options]
-        decided, tied = preferred(answer.fields, len(names))
-        if not decided and not tied:
-            continue
-        best = {place for pair in (*decided, *tied) for place in pair}
-        best -= {worse for _, worse in decided}
-        winners, options = {names[place] for place in best}, frozenset(names)
-        rater = answer.rater or ""
-        # An answer that was given several times agrees with itself.
-        repeated = answer.count - 1
-        if (rater, options) in earlier:
-            checks[rater] += 1
-            alike[rater] += winners == earlier[rater, options]
-        if repeated:
-            checks[rater] += repeated
-            alike[rater] += repeated
-        earlier[rater, options] = winners
-    rows = {}
-    for rater, number in checks.items():
-        test = binomtest(alike[rater], number)
-        lower, upper = test.proportion_ci(LEVEL, "wilson")
-        rows[rater] = (number, test.statistic, lower, upper)
-    columns = ["checks", "alike", "lower", "upper"]
-    return DataFrame.from_dict(rows, "index", columns=columns) if rows else None
+    return table_of(columns | chances(designs.model, points, against))
 
 
 NUM_VALUES = 11
@@ -756,69 +615,3 @@ def _cell_text(value: object) -> object:
         return ""
     # Prices and grams in full; three digits of them would be powers of ten.
     return f"{value:.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
-
-
-def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
-    r"""Scores each answer under a model that was fitted without it.
-
-    A fold is of whole questions, dealt out as Ax does (from NumPy's global generator);
-    an answer that was given several times can be in several folds. The hyper-parameters
-    are learned anew without it. For the answers :math:`y_1 \dots y_m` of a kind, the
-    log-loss is
-
-    .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
-
-    in nats, of densities for strengths and ratings. Guessing costs 0.693 a duel, 1.099
-    where ties are possible. The table is that of :func:`.answer_scores`.
-    """
-    data = adapter.get_training_data()
-    # A question that nothing was said of has no data to be held out.
-    answered = set(data.observation_data.index.get_level_values("trial_index"))
-    counts = answer_counts(adapter._experiment)
-    answers = [(i, r) for i in sorted(answered) for r in counts[i]]
-    times = [counts[index][rater] for index, rater in answers]
-    total = sum(times)
-    if not is_integer(num_folds) or num_folds not in range(2, total + 1):
-        raise ExperimentError(
-            f"num_folds is {quoted(num_folds)}; there are {total} answered "
-            "questions, give a number from 2 to that."
-        )
-    if total > _MOST_DEALT:
-        raise ExperimentError(
-            f"There are {total} answers, and {_MOST_DEALT} at most are dealt out to "
-            "folds; score some of them in an experiment of their own."
-        )
-    every = np.repeat(np.arange(len(answers)), times)
-
-    def dataset(places: Array) -> FeedbackDataset:
-        part: dict[int, dict[int | None, int]] = {}
-        for place, count in zip(*np.unique(places, return_counts=True), strict=True):
-            index, rater = answers[place]
-            part.setdefault(index, {})[rater] = int(count)
-        return adapter.dataset_of(data.filter_by_trial_index(set(part)), part)
-
-    def parts() -> Iterator[HeldOutAnswers]:
-        for train, test in _folds(num_folds, total):
-            model: Any = adapter.model_of(dataset(every[train]))
-            held_out = dataset(every[test])
-            yield HeldOutAnswers(model, held_out.feedback, held_out.points)
-
-    return answer_scores(parts())
-
-
-_MOST_DEALT = 10_000_000
-
-
-def _folds(num_folds: int, number: int) -> Iterator[tuple[Array, Array]]:
-    """Deals places of answers out: those to learn from, and those held out, by folds.
-
-    The folds are those that Ax makes of as many questions.
-    """
-    places, size = np.arange(number), number // num_folds
-    if num_folds != number:
-        # Ax's generator, so that folds are Ax's.
-        np.random.shuffle(places)  # noqa: NPY002
-    for fold in range(num_folds):
-        places = np.roll(places, size)
-        held_out = size if fold < num_folds - 1 else number - fold * size
-        yield places[:-held_out], places[-held_out:]

@@ -11,7 +11,7 @@ from showing import A, B, C, D, resumed, short_report, triangle
 
 from botorch_pref import Choices, Comparisons, OrdinalRatings, Rankings
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.report import cross_validation
+from botorch_pref.ax.best_designs import cross_validation
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.training_data import FeedbackDataset

@@ -7,7 +7,7 @@ from showing import PARAMETERS, A, B, C, D, short_report, triangle
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.generation.question_choice import question_again
-from botorch_pref.ax.report import rater_checks
+from botorch_pref.ax.rater_report import rater_checks
 
 
 def experiment_with(storage, answers, **settings) -> PreferenceExperiment:

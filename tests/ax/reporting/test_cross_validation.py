@@ -26,8 +26,8 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.ax import PreferenceExperiment, Settings, hooks
+from botorch_pref.ax.best_designs import cross_validation
 from botorch_pref.ax.log import Log
-from botorch_pref.ax.report import cross_validation
 from botorch_pref.ax.stored_log import StoredLog
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.fully_bayesian import (
