@@ -255,6 +255,8 @@ def plot_curves(
             axes.plot(places, parts[0].tolist(), color=colour, label=name, **look)
     if named:
         drawing.name_ticks(axes.xaxis, [*map(drawing.short_name, values)])
+    elif all(isinstance(value, int) for value in values):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(curves) > 1:
         drawing.add_legend(axes)
     return axes

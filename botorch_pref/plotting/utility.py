@@ -387,7 +387,8 @@ def plot_effects(
     designs, held, _ = designs_of(model, bounds, names, at)
     count = len(designs.dimensions)
     if ax is None:
-        columns = min(count, _COLUMNS)
+        # Rows of equal lengths, as far as that goes.
+        columns = math.ceil(count / math.ceil(count / _COLUMNS))
         ax = _own_panels(count, 2.4 + 0.6 / columns, 2.6, columns)
     panels = [*ax]
     if len(panels) != count:

@@ -361,6 +361,11 @@ def test_curves_over_numbers_have_their_bands() -> None:
     assert [text.get_text() for text in legend.get_texts()] == [*CURVES]
 
 
+def test_counts_have_ticks_at_whole_numbers_alone() -> None:
+    ticks = plot_curves(range(1, 4), {"share": CURVES["truth"]}).get_xticks()
+    assert [*ticks] == [round(tick) for tick in ticks]
+
+
 def test_values_of_names_stand_beside_each_other() -> None:
     axes = plot_curves(ODD_NAMES[:3], CURVES)
     marks = [line for line in axes.lines if line.get_label() == "truth"]
