@@ -408,14 +408,9 @@ def next_question(
     """
     check_count("size", size, at_least=2)
     check_kind("bounds", bounds, Tensor)
-    if not isinstance(kind, str) or kind not in ("options", "line"):
-        raise FeedbackError(f"kind is {kind!r}; ask for 'options' or for a 'line'.")
-    goals = get_args(Goal) if kind == "options" else ("best",)
-    if not isinstance(goal, str) or goal not in goals:
-        raise FeedbackError(
-            f"goal is {goal!r} of a question of the kind {kind!r}; give one of "
-            f"{', '.join(map(repr, goals))}."
-        )
+    _check_asked(
+        kind, goal, choices=choices, beside=beside, feasibility_model=feasibility_model
+    )
     if model is None:
         observed = bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
     else:
@@ -465,6 +460,24 @@ def next_question(
             feasibility_model,
             of_draw,
             goal,
+        )
+
+
+def _check_asked(kind: object, goal: object, **of_options: object) -> None:
+    """Checks the kind of a question, its goal, and that a line has no options."""
+    if not isinstance(kind, str) or kind not in ("options", "line"):
+        raise FeedbackError(f"kind is {kind!r}; ask for 'options' or for a 'line'.")
+    goals = get_args(Goal) if kind == "options" else ("best",)
+    if not isinstance(goal, str) or goal not in goals:
+        raise FeedbackError(
+            f"goal is {goal!r} of a question of the kind {kind!r}; give one of "
+            f"{', '.join(map(repr, goals))}."
+        )
+    unused = [name for name, value in of_options.items() if value is not None]
+    if kind == "line" and unused:
+        raise FeedbackError(
+            f"A line takes no {' and no '.join(unused)}; leave that out, or ask for "
+            "options."
         )
 
 

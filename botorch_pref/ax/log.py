@@ -22,7 +22,7 @@ from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.exceptions.core import AxError
 
-from botorch_pref.ax.answer_kinds import POSITION, TIE, stop_place
+from botorch_pref.ax.answer_kinds import INVALID, POSITION, TIE, stop_place
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_parts, checked_rater
 from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
 from botorch_pref.ax.space.constraints import in_steps
@@ -335,6 +335,12 @@ class LoggedQuestion:
         return self.options if stop in self.options else (*self.options, stop)
 
     @property
+    def has_no_stop(self) -> bool:
+        """Whether the answer to a line was that nothing on it is best, or any good."""
+        answer = self.standing
+        return self.is_line and answer is not None and POSITION.field not in answer.what
+
+    @property
     def as_chosen(self) -> list[Option]:
         """The options in the order in which they were chosen."""
         places = self.content.get("places", range(len(self.options)))
@@ -386,7 +392,8 @@ def check_of_line(is_line: bool, stated: Mapping[str, Any]) -> None:
     if is_line and (further := stated.keys() - {*_OF_LINES, *CIRCUMSTANCES}):
         raise ExperimentError(
             f"The answer to a line says {', '.join(sorted(further))}; say position, "
-            "where the person stopped, or tie where nothing changed along it."
+            "where the person stopped, tie where nothing changed along it, or invalid="
+            "[0, 1] where nothing on it was any good."
         )
     if not is_line and POSITION.field in stated:
         raise ExperimentError(
@@ -395,7 +402,7 @@ def check_of_line(is_line: bool, stated: Mapping[str, Any]) -> None:
         )
 
 
-_OF_LINES = {POSITION.field, TIE.field, "cannot_compare"}
+_OF_LINES = {POSITION.field, TIE.field, INVALID.field, "cannot_compare"}
 """Fields of an answer to a line."""
 
 

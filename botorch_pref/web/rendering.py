@@ -22,7 +22,7 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 
 from botorch_pref.ax import Design, PreferenceExperiment, Question
-from botorch_pref.ax.answer_kinds import POSITION
+from botorch_pref.ax.answer_kinds import INVALID, POSITION
 from botorch_pref.ax.answers import check_taken, checked_answer
 from botorch_pref.ax.generation.question_choice import check_lines
 from botorch_pref.ax.space.options import number_range
@@ -493,7 +493,12 @@ def offered_kinds(
     return tuple(chosen)
 
 
-OF_LINES: dict[str, Any] = {POSITION.field: 0.5, "tie": True, "cannot_compare": True}
+OF_LINES: dict[str, Any] = {
+    POSITION.field: 0.5,
+    "tie": True,
+    "cannot_compare": True,
+    INVALID.field: [0, 1],
+}
 """An answer of each kind that people can give about a line."""
 
 _ALIKE = {"winner": {"best", "ranking"}, "best": {"winner", "strength"}}

@@ -171,3 +171,13 @@ def test_lines_of_a_catalogue_are_refused() -> None:
         next_question(None, BOUNDS, discrete=BOUNDS, kind="line")
     with pytest.raises(FeedbackError, match=re.escape("kind is 'lines'")):
         next_question(None, BOUNDS, kind="lines")
+
+
+@pytest.mark.parametrize("name", ["choices", "beside", "feasibility_model"])
+def test_what_options_are_worth_is_nothing_to_a_line(
+    model: EPPreferenceGP, name: str
+) -> None:
+    value = model if name == "feasibility_model" else uniform(3, 2)
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
+    with pytest.raises(FeedbackError, match=f"takes no {name}"):
+        next_question(model, bounds, kind="line", **{name: value})

@@ -178,6 +178,24 @@ def test_answers_that_a_line_does_not_take(tmp_path: Path) -> None:
     assert experiment.num_answers == 1
 
 
+@pytest.mark.parametrize("answer", [{"invalid": [0, 1]}, {"tie": True}])
+def test_a_line_without_a_stop_is_not_asked_about_again(
+    experiment: Any, answer: Mapping[str, Any]
+) -> None:
+    for _ in range(4):
+        question = experiment.ask(line=True)
+        experiment.tell(question, position=stop(question))
+    lines = []
+    for _ in range(2):
+        question = experiment.ask(line=True)
+        lines.append(question.options)
+        experiment.tell(question, **answer)
+    assert lines[0] != lines[1]
+    assert experiment.num_answers == 6
+    # What failed along a line is not what is best.
+    assert taste(experiment.recommend()) > max(map(taste, lines[0] + lines[1]))
+
+
 def test_experiments_without_lines_say_so(tmp_path: Path) -> None:
     laplace = created(tmp_path, model="LaplacePreferenceGP")
     with pytest.raises(ExperimentError, match="does not take"):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from botorch_pref import (
     FeedbackError,
     LineChoices,
     LineProbitLikelihood,
+    SkewPreferenceGP,
 )
 from botorch_pref.feedback import line_positions
 from botorch_pref.likelihoods.lines import difference_noise, stop_probabilities
@@ -86,15 +88,16 @@ def test_people_stop_near_the_best_as_noise_and_slope_imply() -> None:
     assert error(8, 0.05) / error(8, 0.1) == pytest.approx(0.5 ** (2 / 3), rel=0.1)
 
 
-def test_a_posterior_is_that_of_people_who_stopped_there() -> None:
-    """EP beside draws of utilities and noise that made somebody stop just there."""
+@pytest.mark.parametrize("engine", [EPPreferenceGP, SkewPreferenceGP])
+def test_a_posterior_is_that_of_people_who_stopped_there(engine: Any) -> None:
+    """Engines beside draws of utilities and noise that made somebody stop there."""
     X = torch.tensor([[0.0], [1.0], [0.3], [0.8]], dtype=DOUBLE)
     answers = LineChoices(
         torch.tensor([[0, 1], [2, 3]]), torch.tensor([0.7, 0.1], dtype=DOUBLE)
     )
     kernel = ScaleKernel(RBFKernel()).double()
     kernel.outputscale, kernel.base_kernel.lengthscale = 2.0, 0.3
-    model = EPPreferenceGP(
+    model = engine(
         X,
         feedback=[answers],
         likelihood=LineProbitLikelihood(NOISE),
@@ -121,7 +124,8 @@ def test_a_posterior_is_that_of_people_who_stopped_there() -> None:
         posterior = model.posterior(points)
         mean, deviation = accepted.mean(0), accepted.std(0)
         error = 4 * deviation / math.sqrt(len(accepted))
-        # EP's error is a few hundredths of the prior's deviation.
+        # EP's error, and that of the draws of SkewGP, is a few hundredths of the
+        # prior's deviation.
         assert bool(((posterior.mean.squeeze(-1) - mean).abs() < error + 0.05).all())
         ratio = posterior.variance.squeeze(-1).sqrt() / deviation
         assert bool(((ratio - 1).abs() < 0.05).all())

@@ -25,7 +25,8 @@ from botorch_pref.web import make_app
 from botorch_pref.web.rendering import MOST_POSITIONS
 from botorch_pref.web.service import PreferenceService
 
-KINDS = ["position", "tie"]
+KINDS = ["position", "tie", "invalid"]
+WHAT = {"kind", *KINDS}
 needs_browser = pytest.mark.skipif(missing() is not None, reason=f"{missing()}")
 
 
@@ -48,7 +49,7 @@ def service(tmp_path: Path) -> Iterator[PreferenceService]:
 def test_a_line_is_drawn_at_every_position(service: PreferenceService) -> None:
     question = service.question({})
     positions = question["positions"]
-    assert question["kinds"] == ("position", "tie")
+    assert question["kinds"] == tuple(KINDS)
     steps = [step / (MOST_POSITIONS - 1) for step in range(MOST_POSITIONS)]
     # Digits that nobody reads are a ten-thousandth of the range.
     assert positions == pytest.approx(steps, abs=1e-4)
@@ -178,19 +179,27 @@ def test_keys_move_the_slider_and_say_where_it_is_best(
     body.send_keys(Keys.ARROW_LEFT)
     assert table(visitor)["leaf"] == "8.60"
     visitor.press(Keys.ENTER)
-    until(lambda: "Saved: best at 95 %" in visitor.text())
+    until(lambda: "Saved: best at leaf 8.60 g" in visitor.text())
     visitor.answer("Undo")
     dial = slider(visitor)
     dial.send_keys(Keys.HOME)
     visitor.answer("It is best here")
     visitor.answer("No difference")
-    kinds = [
-        (answer["kind"], answer.get("position"))
+    body.send_keys("x")
+    until(lambda: "Saved: A and B failed" in visitor.text())
+    events = [
+        {key: value for key, value in answer.items() if key in WHAT}
         for answer in answers(stored(tmp_path / "tea.db"))
     ]
-    assert kinds == [("told", 0.95), ("undone", None), ("told", 0.0), ("told", None)]
+    assert events == [
+        {"kind": "told", "position": 0.95},
+        {"kind": "undone"},
+        {"kind": "told", "position": 0.0},
+        {"kind": "told", "tie": True},
+        {"kind": "told", "invalid": [0, 1]},
+    ]
     visitor.menu("My answers")
-    until(lambda: "best at 0 %" in visitor.text())
+    until(lambda: "best at leaf 1.00 g" in visitor.text())
     assert visitor.complaints() == []
 
 
@@ -232,6 +241,34 @@ def test_a_finger_draws_the_slider_and_the_picture_follows(
     visitor.answer("Hier ist es am besten")
     assert answers(stored(tmp_path / "tea.db"))[0]["position"] == place
     assert visitor.complaints() == []
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_screen_reader_says_what_moves_and_what_was_kept(visit: Open) -> None:
+    visitor = visit()
+
+    def spoken(role: str) -> list[dict[str, Any]]:
+        """What Chromium tells assistive technology of parts of a role."""
+        tree = visitor.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})
+        nodes = (node for node in tree["nodes"] if not node["ignored"])
+        return [node for node in nodes if node["role"]["value"] == role]
+
+    visitor.driver.switch_to.active_element.send_keys(Keys.END)
+    # The slider has the focus from the start, and is named by what is asked.
+    (dial,) = spoken("slider")
+    assert dial["name"]["value"] == "Move the slider to where it is best"
+    assert {
+        "name": "focused",
+        "value": {"type": "booleanOrUndefined", "value": True},
+    } in (dial["properties"])
+    assert slider(visitor).get_attribute("aria-valuetext") == "leaf 9.00 g"
+    buttons = [button["name"]["value"] for button in spoken("button")]
+    for name in ("It is best here", "No difference", "Nothing here is any good"):
+        assert any(button.startswith(name) for button in buttons), (name, buttons)
+    visitor.answer("It is best here")
+    live = visitor.all("[aria-live]")
+    until(lambda: any("Saved: best at leaf 9.00 g" in part.text for part in live))
 
 
 @pytest.mark.slow

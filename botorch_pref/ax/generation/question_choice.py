@@ -431,14 +431,14 @@ def _lines_through(log: Log, design: TParameterization) -> list[Line]:
 
 
 def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
-    """Returns lines without those that wait for an answer, unless all do."""
-    waiting = [
+    """Returns lines without those that wait for a stop or have none, unless all do."""
+    stopless = [
         {option.name for option in question.options}
         for question in log.questions
-        if question.pending and question.is_line
+        if question.has_no_stop or (question.is_line and question.pending)
     ]
     names = ({log.name_of(line.first), log.name_of(line.last)} for line in lines)
-    idle = [e for e, ends in zip(lines, names, strict=True) if ends not in waiting]
+    idle = [e for e, ends in zip(lines, names, strict=True) if ends not in stopless]
     if not lines:
         raise ExperimentError(
             "No parameter can move along a line: constraints or choices leave each of "

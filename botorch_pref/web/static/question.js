@@ -296,15 +296,20 @@ class Texts {
     return this.say(key, { option: strength > 0.5 ? "A" : "B" });
   }
 
-  /** An answer in words: for the message and the history. */
-  answer(said) {
+  /** Where on a line a design is: by its values, or where these are not shown by its share of the way. */
+  place(position, shown) {
+    return valueWords(shown) || this.say("positionOf", { percent: percent(position) });
+  }
+
+  /** An answer in words, with the design of a stop: for the message and the history. */
+  answer(said, stop = []) {
     const words = [];
     if (said.winner !== undefined) words.push(this.say("isBetter", { option: letter(said.winner) }));
     if (said.best !== undefined) words.push(this.say("isBest", { option: letter(said.best) }));
     if (said.tie) words.push(this.say("noDifference"));
     if (said.ranking) words.push(said.ranking.map(letter).join(" > "));
     if (said.strength !== undefined) words.push(this.strength(said.strength));
-    if (said.position !== undefined) words.push(this.say("stoppedAt", { percent: percent(said.position) }));
+    if (said.position !== undefined) words.push(this.say("stoppedAt", { place: this.place(said.position, stop) }));
     if (said.cannot_compare) words.push(this.say("cannotCompare"));
     if (said.invalid?.length) words.push(this.say("failed", { options: this.list(said.invalid) }));
     const joined = (values) => values.reduce((first, last) => this.say("and", { first, last }));
@@ -640,6 +645,9 @@ class QuestionView {
     const button = (text, key, act, more = "") =>
       make("button", { type: "button", class: `bp-quiet ${more}`, "aria-keyshortcuts": key, onclick: act }, text, make("kbd", { "aria-hidden": "true" }, key));
     if (kinds.has("tie")) this.compares.push(button(this.texts.say("noDifferenceButton"), "=", () => this.answer({ tie: true }), "bp-says"));
+    // Of a line all fails, or nothing.
+    this.nothingGood = kinds.has("invalid") && asked.positions ? () => this.answer({ invalid: [0, 1] }) : null;
+    if (this.nothingGood) this.compares.push(button(this.texts.say("nothingGoodButton"), "X", this.nothingGood, "bp-says"));
     // What cannot be said while a ranking is under way.
     this.instead = [...this.compares];
     this.rankText = this.rankKey = null;
@@ -753,7 +761,7 @@ class QuestionView {
       at = Number(slider.value);
       bodies.forEach((body, place) => { body.hidden = place !== at; });
       if (before !== null && before !== at) follow(bodies[before], bodies[at]);
-      slider.setAttribute("aria-valuetext", valueWords(shown[at]) || name(at));
+      slider.setAttribute("aria-valuetext", this.texts.place(positions[at], shown[at]));
       words.textContent = says ? says(at) : "";
     };
     slider.addEventListener("input", () => {
@@ -859,7 +867,7 @@ class QuestionView {
     if (kinds.has("strength")) parts.push(this.#strength());
     if (kinds.has("levels")) parts.push(this.#perOption(this.texts.say("howGoodLevels", { levels: this.asked.levels }), places, (place) => this.#levels(place)));
     else if (kinds.has("ratings")) parts.push(this.#perOption(this.texts.say("howGood"), places, (place) => this.#rating(place)));
-    if (kinds.has("invalid")) parts.push(this.#perOption(this.texts.say("whatFailed"), places, (place) => this.#failure(place), "bp-row"));
+    if (kinds.has("invalid") && !this.nothingGood) parts.push(this.#perOption(this.texts.say("whatFailed"), places, (place) => this.#failure(place), "bp-row"));
     if (!parts.length) return null;
     this.note = make("textarea", { class: "bp-note", rows: "2", maxlength: "2000", placeholder: this.texts.say("noteOptional"), "aria-label": this.texts.say("note") });
     this.saveButton = make("button", { type: "button", class: "bp-save", disabled: true, onclick: () => this.answer({}) }, this.texts.say(this.tapped ? "saveWithoutChoice" : "saveThis"));
@@ -969,7 +977,8 @@ class QuestionView {
     this.main.setAttribute("aria-busy", "true");
     for (const place of firstPlaces(whole)) this.cards[place].classList.add("bp-chosen");
     this.main.classList.add("bp-sending");
-    await this.#send(given, this.texts.answer(whole));
+    const stop = this.slider ? this.asked.shown[this.slider.value] : [];
+    await this.#send(given, this.texts.answer(whole, stop));
   }
 
   /** Sends an answer, and shows what follows. */
@@ -1154,7 +1163,7 @@ class QuestionView {
     const place = "123456789".indexOf(key);
     if (key.length === 1 && place >= 0 && place < size) return () => this.#tap(place);
     if ((key === "=" || key === "0") && kinds.includes("tie")) return () => this.answer({ tie: true });
-    const letters = { c: kinds.includes("cannot_compare") && (() => this.answer({ cannot_compare: true })), u: () => this.undo(), s: () => this.skip(), r: this.rankText && (() => this.#rank()) };
+    const letters = { c: kinds.includes("cannot_compare") && (() => this.answer({ cannot_compare: true })), u: () => this.undo(), s: () => this.skip(), x: this.nothingGood, r: this.rankText && (() => this.#rank()) };
     return letters[key.toLowerCase()] || null;
   }
 
@@ -1194,7 +1203,7 @@ class QuestionView {
 
   #showKeys() {
     const say = (key) => this.texts.say(key);
-    const keys = [["← →", say("keysSides")], ["Home End", say("keysEnds")], ["↵", say("keysStopHere")], ["1 2 3 …", say("keysNumbers")], ["=", say("noDifference")], ["C", say("cannotCompare")], ["R", say("keysRank")], ["Esc", say("keysStop")], ["U", say("keysUndo")], ["S", say("keysSkip")]];
+    const keys = [["← →", say("keysSides")], ["Home End", say("keysEnds")], ["↵", say("keysStopHere")], ["1 2 3 …", say("keysNumbers")], ["=", say("noDifference")], ["X", say("nothingGoodButton")], ["C", say("cannotCompare")], ["R", say("keysRank")], ["Esc", say("keysStop")], ["U", say("keysUndo")], ["S", say("keysSkip")]];
     this.#dialog(say("keys"), make("dl", { class: "bp-keys" }, ...keys.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)])));
   }
 
@@ -1229,7 +1238,7 @@ class QuestionView {
     const minis = shown.map((one, place) =>
       make("div", { class: `bp-mini ${first.includes(place) ? "bp-first" : ""}` }, make("div", { class: "bp-letter" }, called(place)), ...contents(one, this.texts.option(place), this.texts)));
     const when = make("time", { datetime: time }, new Date(time).toLocaleTimeString(this.texts.table.lang, { hour: "2-digit", minute: "2-digit" }));
-    return make("section", { class: "bp-past" }, make("h3", {}, `${number}. ${this.texts.answer(said)} `, when), make("div", { class: "bp-minis" }, ...minis));
+    return make("section", { class: "bp-past" }, make("h3", {}, `${number}. ${this.texts.answer(said, shown[0])} `, when), make("div", { class: "bp-minis" }, ...minis));
   }
 
   // --------------------------------------------------------------- own design
