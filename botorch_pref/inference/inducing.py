@@ -48,10 +48,10 @@ from botorch_pref.inference.conditioning import (
 )
 from botorch_pref.inference.engine import UtilityPrior, in_double
 from botorch_pref.inference.solvers import ConditionedNoise
-from botorch_pref.likelihoods.factors import LogDerivatives, ScalarFactors
+from botorch_pref.likelihoods.factors import ScalarFactors
 from botorch_pref.linalg.covariance import block_diagonal, join_rows, psd_root
 from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign, take_places
-from botorch_pref.numerics.quadrature import TiltedMoments
+from botorch_pref.numerics.quadrature import LogDerivatives, TiltedMoments
 
 # --- The prior
 

@@ -55,8 +55,9 @@ from botorch_pref.inference.gaussian_solution import (
 )
 from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.inference.sweeps import HalfLines, row_arrays
-from botorch_pref.likelihoods.factors import Factors, LogDerivatives
+from botorch_pref.likelihoods.factors import Factors
 from botorch_pref.linalg.covariance import RowKernel
+from botorch_pref.numerics.quadrature import LogDerivatives
 
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4

@@ -70,9 +70,9 @@ from botorch_pref.inference.inducing import (
     SharedFeatureSolver,
     inverse_root,
 )
-from botorch_pref.likelihoods.factors import Factors, LogDerivatives, ScalarFactors
+from botorch_pref.likelihoods.factors import Factors, ScalarFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
-from botorch_pref.numerics.quadrature import TiltedMoments
+from botorch_pref.numerics.quadrature import LogDerivatives, TiltedMoments
 
 # --- Solutions
 

@@ -4,7 +4,6 @@ from botorch_pref.likelihoods.answer_density import DensityFactors, seen_answers
 from botorch_pref.likelihoods.beta import BetaRatingLikelihood, PairwiseBetaLikelihood
 from botorch_pref.likelihoods.factors import (
     Factors,
-    LogDerivatives,
     ScalarFactors,
 )
 from botorch_pref.likelihoods.lapses import LapsingProbitLikelihood
@@ -28,6 +27,7 @@ from botorch_pref.likelihoods.protocol import (
     register_likelihood,
     register_positive,
 )
+from botorch_pref.numerics.quadrature import LogDerivatives
 
 __all__ = [
     "AffineProbitLikelihood",

@@ -19,11 +19,11 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
-from botorch_pref.likelihoods.factors import GroupsOf, IntegratedFactors, LogDerivatives
+from botorch_pref.likelihoods.factors import GroupsOf, IntegratedFactors
 from botorch_pref.linalg import SparseDesign, pair_rows, point_rows
 from botorch_pref.linalg.sparse_design import RowGroups
 from botorch_pref.numerics.bend_quadrature import bent_integral, density_bend
-from botorch_pref.numerics.quadrature import TiltedMoments
+from botorch_pref.numerics.quadrature import LogDerivatives, TiltedMoments
 
 
 class DensityFactors(IntegratedFactors):

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from botorch_pref.feedback import Ratings, Strengths
-from botorch_pref.likelihoods.factors import IntegratedFactors, LogDerivatives
+from botorch_pref.likelihoods.factors import IntegratedFactors
 from botorch_pref.likelihoods.protocol import (
     FeedbackT,
     GaussianNoise,
@@ -52,7 +52,7 @@ from botorch_pref.numerics.normal import (
     log_ndtr_derivatives,
     with_slope,
 )
-from botorch_pref.numerics.quadrature import TiltedMoments
+from botorch_pref.numerics.quadrature import LogDerivatives, TiltedMoments
 
 _INVERSE_ROOT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 

@@ -1,23 +1,30 @@
 """Factors ``p(y_i | z_i)`` of rows of utilities: answers as engines see them.
 
 First what engines ask of any factors, then boxed rows ``v = A f(X) + e``, which fell
-into intervals, with one answer or many, and last blocks of several kinds. Where rows
+into intervals, with one answer or many (see :mod:`.repeated_answers`), and last blocks
+of several kinds. Where rows
 share noise, its covariance ``R`` is split into an independent part and the rest: the
 larger the independent part, the smoother the factors.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from botorch_pref.likelihoods.repeated_answers import (
+    OpposedAnswers,
+    RepeatedAnswers,
+    RowsInLine,
+    log_product,
+    product_of,
+    sum_heard,
+)
 from botorch_pref.linalg import SparseDesign, stack_rows
 from botorch_pref.linalg.covariance import join_rows, joint_shape
 from botorch_pref.linalg.sparse_design import (
@@ -25,39 +32,22 @@ from botorch_pref.linalg.sparse_design import (
     RowGroups,
     row_groups,
     stack_noise_blocks,
-    take_places,
 )
 from botorch_pref.numerics.normal import (
-    hazard_excess,
     interval_derivatives,
     log_ndtr_derivatives,
     sample_truncated_normal,
 )
-from botorch_pref.numerics.normal_powers import NormalPowers
 from botorch_pref.numerics.quadrature import (
     Integral,
-    LogConcave,
+    LogDerivatives,
     OfRows,
     TiltedMoments,
-    at_places,
     log_concave_integral,
 )
 
 GroupsOf = Callable[[SparseDesign, Tensor | None, bool], RowGroups | None]
 """Finds rows that are equal up to their sign; see :func:`.row_groups`."""
-
-
-class LogDerivatives(NamedTuple):
-    """A log function of ``z`` and its derivatives, each ``batch_shape x m``.
-
-    Factors that couple rows give any values that have the right sum over rows, any
-    gradient that has the right ``A' first``, and any curvature that has the right
-    ``A' diag(second) A``.
-    """
-
-    value: Tensor
-    first: Tensor
-    second: Tensor
 
 
 class Factors(ABC):
@@ -190,10 +180,6 @@ class IntegratedFactors(ScalarFactors):
         return LogDerivatives(*self.tilted(mean, variance)[:3])
 
 
-# Sums of so many answers are drawn one by one.
-_FEW = 32
-
-
 def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
     """``(bound - z) / scale``; an infinite bound has no gradient, not a NaN one."""
     finite = bound.isfinite()
@@ -238,7 +224,7 @@ class BoxFactors(ScalarFactors):
         return type(self) is not BoxFactors or any(t.requires_grad for t in parts)
 
     @cached_property
-    def _sides(self) -> Tensor | float | None:
+    def sides(self) -> Tensor | float | None:
         """1 for lower ends alone, -1 for upper; None where a row has not one."""
         open_below, open_above = self.lower == -torch.inf, self.upper == torch.inf
         if not bool((open_below ^ open_above).all()):
@@ -293,7 +279,7 @@ class BoxFactors(ScalarFactors):
 
         Each ``batch_shape x m``; None where a row has both ends or neither.
         """
-        if self._sides is None:
+        if self.sides is None:
             return None
         above = self.upper == torch.inf
         sides = torch.where(above, 1.0, -1.0).to(self.lower)
@@ -310,9 +296,9 @@ class BoxFactors(ScalarFactors):
         slope = sides * slope
         return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
 
-    def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+    def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
-        sides = self._sides
+        sides = self.sides
         if sides is not None:
             x, slope = self._half_line(sides, z, variance)
             value, first, second, third = log_ndtr_derivatives(x)
@@ -329,15 +315,15 @@ class BoxFactors(ScalarFactors):
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return LogDerivatives(*self._shifted(z, self.variance)[:3])
+        return LogDerivatives(*self.shifted(z, self.variance)[:3])
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
-        return weights * self._shifted(z, self.variance)[3]
+        return weights * self.shifted(z, self.variance)[3]
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
         """See base class; closed form, since noise and cavity variances add."""
-        return LogDerivatives(*self._shifted(mean, self.variance + variance)[:3])
+        return LogDerivatives(*self.shifted(mean, self.variance + variance)[:3])
 
     @classmethod
     def stacked(cls, blocks: Sequence[Factors]) -> BoxFactors | None:
@@ -388,304 +374,6 @@ class CorrelatedBoxFactors(BoxFactors):
     takes_counts = False
 
 
-def _sum_heard(
-    boxes: BoxFactors, counts: Tensor, z: Tensor, generator: torch.Generator
-) -> Tensor:
-    """Draws of the sum of the heard values, ``num_draws x batch_shape x M``.
-
-    Answer by answer where they are few; else by the first three cumulants of the sum
-    (Cornish and Fisher 1938), whose distribution function is then right within 1e-3, a
-    thirtieth of the error of a thousand draws.
-    """
-    is_small, total = counts <= _FEW, torch.zeros_like(z)
-    max_count = int(torch.where(is_small, counts, 0).max())
-    for k in range(max_count):
-        draw = boxes.heard(z, generator)
-        total = torch.where(is_small & (k < counts), total + draw, total)
-    if bool(is_small.all()):
-        return total
-    return torch.where(is_small, total, _sum_of_many(boxes, counts, z, generator))
-
-
-def _sum_of_many(
-    boxes: BoxFactors, counts: Tensor, z: Tensor, generator: torch.Generator
-) -> Tensor:
-    r, count = boxes.variance, counts.clamp_min(1.0)
-    _, first, second, third = boxes._shifted(z, r)
-    deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
-    scale = (r / deviation.clamp_min(torch.finfo(z.dtype).tiny)).nan_to_num()
-    # No normal variable that is kept to an interval is more skewed.
-    skewness = (scale**3 * third).clamp(-2.0, 2.0) / count.sqrt()
-    x = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
-    square = x.square()
-    bent = skewness / 6 * (square - 1) - skewness.square() * x * (
-        (2 * square - 5) / 36 - (square - 3) / 16
-    )
-    return count * (z + r * first) + count.sqrt() * deviation * (x + bent)
-
-
-def _in_any_element(chosen: Tensor) -> Tensor:
-    """Places of the last dimension that are chosen in any element of a batch."""
-    batch = tuple(range(chosen.dim()))
-    (places,) = chosen.unsqueeze(0).any(batch).nonzero(as_tuple=True)
-    return places
-
-
-# Places of what follows, in the order in which one comes from the other:
-# answer  M, of the boxes before equal rows are one; counts, signs and `groups.group`
-# row     m, of `groups`, which `MergedBoxFactors.rows` and z have; `groups.first` is an
-#         answer of each
-# line    the rows, or answers, of all elements of a batch one after the other, in
-#         `_InLine`; its rows are `_alone` with one answer, or `_merged` with several
-# part    of the rows of `_merged`, or `m`, in `_product`: 0, 1, ... in their order
-
-
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """Answers of all rows, and how often each was given, ``batch_shape x M``.
-
-    An answer of a count of 0 was not given in an element of a batch. Answers of a row
-    are ``mixed`` where the variances of some may have gradients of their own.
-    """
-
-    boxes: BoxFactors
-    counts: Tensor
-    groups: RowGroups
-    mixed: bool = False
-
-    def take_answers(self, places: Tensor) -> _Answers:
-        """The answers at some places, whose boxes are not asked for rows nor noise."""
-
-        def entries(part: Tensor) -> Tensor:
-            return take_places(part, places)
-
-        groups = self.groups
-        group, sign = entries(groups.group), entries(groups.sign)
-        groups = replace(groups, group=group, sign=sign)
-        boxes = self.boxes.rearranged(entries)
-        return _Answers(boxes, entries(self.counts), groups, self.mixed)
-
-    def in_line(self, batch: torch.Size) -> _Answers:
-        """The answers of all elements of a batch, one after the other."""
-
-        def flat(part: Tensor) -> Tensor:
-            return part.expand(*batch, -1).flatten()
-
-        boxes, counts = self.boxes.rearranged(flat), flat(self.counts)
-        return _Answers(boxes, counts, self.groups.in_line(batch), self.mixed)
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """The batch shape of the answers and their groups."""
-        parts = self.counts.shape[:-1], self.groups.present.shape[:-1]
-        return joint_shape(self.boxes.batch_shape, *parts)
-
-    def take(self, rows: Tensor) -> _Answers:
-        """The answers of some of the rows."""
-        number = rows.new_full((self.groups.num_groups,), -1)
-        number[rows] = torch.arange(len(rows), device=rows.device)
-        group = number[self.groups.group]
-        is_taken = group >= 0
-        answer_places = _in_any_element(is_taken)
-        answers, group = self.take_answers(answer_places), group[..., answer_places]
-        groups = replace(
-            answers.groups, first=self.groups.first[..., rows], group=group.clamp_min(0)
-        )
-        return replace(
-            answers, counts=answers.counts * is_taken[..., answer_places], groups=groups
-        )
-
-    def log_prob(self, z: Tensor) -> LogDerivatives:
-        """The log probability of the answers of each row, and two derivatives."""
-        derivatives, groups = self.boxes.log_prob(self.groups.spread(z)), self.groups
-        weights = self.counts, self.counts * groups.sign, self.counts
-        return LogDerivatives(*map(groups.total, map(torch.mul, derivatives, weights)))
-
-
-@dataclass(frozen=True, eq=False)
-class OpposedAnswers:
-    r"""All wins and losses of rows, :math:`\Phi(x)^a \Phi(-x)^b`, ``batch_shape x m``.
-
-    One tail gives both, for half the cost of two; ``slope`` is that of ``x``.
-    """
-
-    slope: Tensor
-    wins: Tensor
-    losses: Tensor
-
-    def take(self, places: Tensor) -> Self:
-        """Some of the rows."""
-        parts = (getattr(self, field.name) for field in fields(self))
-        return type(self)(*(part[..., places] for part in parts))
-
-    def log_prob(self, z: Tensor) -> LogDerivatives:
-        """The log probability of the answers of each row, and two derivatives."""
-        x = z * self.slope
-        sides = (x, -x)
-        if x.requires_grad:
-            won, lost = (log_ndtr_derivatives(side)[:3] for side in sides)
-            value, first, second = (
-                self.wins * w + s * self.losses * o
-                for w, o, s in zip(won, lost, (1, -1, 1), strict=True)
-            )
-        else:
-            value, first, second = self._from_tail(x)
-        return LogDerivatives(value, first * self.slope, second * self.slope.square())
-
-    def _from_tail(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The log probability and its derivatives in ``x``, without a graph."""
-        distance, rising = x.abs(), x > 0
-        likely = torch.where(rising, self.wins, self.losses)
-        unlikely = torch.where(rising, self.losses, self.wins)
-        scaled = torch.special.erfcx(math.sqrt(0.5) * distance)
-        log_density = -0.5 * distance.square()
-        density = log_density.exp()
-        tail = 0.5 * density * scaled
-        hazard = math.sqrt(2 / math.pi) / scaled
-        likely_hazard = density * (1 / math.sqrt(2 * math.pi)) / (1 - tail)
-        excess = hazard - distance
-        if bool((distance > torch.finfo(x.dtype).eps ** -0.1).any()):
-            excess = hazard_excess(-distance)
-        value = likely * (-tail).log1p()
-        value = value + unlikely * ((0.5 * scaled).log() + log_density)
-        likely, unlikely = likely * likely_hazard, unlikely * hazard
-        first = torch.where(rising, likely - unlikely, unlikely - likely)
-        return value, first, -likely * (likely_hazard + distance) - unlikely * excess
-
-
-def _opposed(answers: _Answers) -> OpposedAnswers | None:
-    """Wins and losses as one; None where some answers are something else.
-
-    Ends and variances that are learned have gradients of their own: such ends are
-    something else where they are 0 too, and such variances of several blocks are.
-    """
-    boxes, counts, groups = answers.boxes, answers.counts, answers.groups
-    side, answered = boxes._sides, counts > 0
-    bound = torch.where(boxes.lower.isfinite(), boxes.lower, boxes.upper)
-    if side is None or answers.mixed or bound.requires_grad:
-        return None
-    if bool(((bound != 0) & answered).any()):
-        return None
-    group, *shared = torch.broadcast_tensors(groups.group, *boxes.parameters)
-    places = torch.arange(group.shape[-1], device=group.device).expand_as(group)
-    answer_places = group.new_zeros(*group.shape[:-1], groups.num_groups)
-    # The gradient of a variance that is scattered would count for each answer.
-    first = answer_places.scatter(-1, group, places)
-    of_rows = [take_places(parameter, first) for parameter in shared]
-    for parameter, of_row in zip(shared, of_rows, strict=True):
-        if bool(((take_places(of_row, group) != parameter) & answered).any()):
-            return None
-    wins = groups.total(counts * (torch.as_tensor(side) * groups.sign > 0))
-    return boxes.opposed(of_rows, wins, groups.total(counts) - wins)
-
-
-def _product(answers: _Answers) -> list[_Answers | OpposedAnswers]:
-    """The factors whose product all answers are, those with two ends by themselves."""
-    boxes = answers.boxes
-    two_sided = boxes.lower.isfinite() & boxes.upper.isfinite()
-    parts: list[_Answers | OpposedAnswers] = []
-    for chosen in (~two_sided, two_sided):
-        places = _in_any_element(chosen)
-        if len(places):
-            selection = answers.take_answers(places)
-            part = replace(selection, counts=selection.counts * chosen[..., places])
-            parts.append(_opposed(part) or part)
-    return parts
-
-
-def _log_product(
-    parts: Sequence[_Answers | OpposedAnswers], z: Tensor
-) -> LogDerivatives:
-    """The log probability of all answers of each row, and two derivatives."""
-    total, *terms = (part.log_prob(z) for part in parts)
-    for term in terms:
-        total = LogDerivatives(*(a + b for a, b in zip(total, term, strict=True)))
-    return total
-
-
-def _product_at(
-    parts: Sequence[_Answers | OpposedAnswers], places: Tensor | None
-) -> LogConcave:
-    """The log probability of all answers of some rows, of all for None."""
-    if places is not None:
-        parts = [part.take(places) for part in parts]
-    return lambda z: _log_product(parts, z)
-
-
-class _InLine:
-    """The rows of all elements of a batch one after the other, for their moments.
-
-    A row with several answers in one element of a batch may have one in another.
-    """
-
-    def __init__(self, answers: _Answers, batch_shape: torch.Size) -> None:
-        self.batch_shape = batch_shape
-        line_answers = answers.in_line(batch_shape)
-        groups = line_answers.groups
-        repeats = groups.total(line_answers.counts) - groups.present.to(
-            line_answers.counts
-        )
-        (self._alone,) = (repeats <= 0).nonzero(as_tuple=True)
-        (self._merged,) = (repeats > 0).nonzero(as_tuple=True)
-        self._single = line_answers.take_answers(groups.first[self._alone]).boxes
-        self._present = groups.present[self._alone]
-        parts = _product(line_answers.take(self._merged))
-        self._of_rows = partial(_product_at, parts)
-        self._integral = self._single.integral(self._of_rows, len(self._merged))
-        self._opposed: tuple[OpposedAnswers, NormalPowers] | None = None
-        part = parts[0] if len(parts) == 1 else None
-        # Of a subclass they are no powers of a tail and of the other one.
-        if type(part) is OpposedAnswers:
-            self._opposed = part, NormalPowers(part.wins, part.losses)
-
-    def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """The moments of all rows, ``... x batch_shape x m``."""
-        line = -1 - len(self.batch_shape)
-        shape = mean.shape[line:]
-        mean, variance = mean.flatten(line), variance.flatten(line)
-        single_gaussian = mean[..., self._alone], variance[..., self._alone]
-        # A row that an element of the batch lacks says nothing.
-        closed = LogDerivatives(
-            *(
-                part * self._present
-                for part in self._single.log_partition(*single_gaussian)
-            )
-        )
-        moments = TiltedMoments(*closed, 1 + single_gaussian[1] * closed.second)
-        if len(self._merged):
-            merged_gaussian = mean[..., self._merged], variance[..., self._merged]
-            places, integrals = self._integrals(*merged_gaussian)
-            back = torch.cat([self._alone, self._merged[places]]).argsort()
-            joined = map(join_rows, zip(moments, integrals, strict=True))
-            moments = TiltedMoments(*(part[..., back] for part in joined))
-        return TiltedMoments(*(part.unflatten(-1, shape) for part in moments))
-
-    def _integrals(
-        self, mean: Tensor, variance: Tensor
-    ) -> tuple[Tensor, TiltedMoments]:
-        """The moments of merged rows, and which these are, in another order."""
-        if self._opposed is None:
-            every = torch.arange(len(self._merged), device=mean.device)
-            return every, self._integral(mean, variance)
-        part, powers = self._opposed
-        t, s = mean * part.slope, variance * part.slope.square()
-        covered = powers.covers(t, s).reshape(-1, len(self._merged)).all(0)
-        order, number = covered.long().argsort(descending=True), int(covered.sum())
-        near, far = order[:number], order[number:]
-        moments = powers.moments(t[..., near], s[..., near], near)
-        slope = part.slope[..., near]
-        first, second = moments.first * slope, moments.second * slope.square()
-        moments = moments._replace(first=first, second=second)
-        if len(far):
-            far_gaussian = mean[..., far], variance[..., far]
-            far_moments = log_concave_integral(
-                at_places(self._of_rows, far), *far_gaussian
-            )
-            joined = map(join_rows, zip(moments, far_moments, strict=True))
-            moments = TiltedMoments(*joined)
-        return order, moments
-
-
 class MergedBoxFactors(IntegratedFactors):
     r"""Boxed rows each of which has several answers, or one that was given many times.
 
@@ -719,9 +407,9 @@ class MergedBoxFactors(IntegratedFactors):
             mixed = bool(
                 (sources[groups.first].gather(-1, groups.group) != sources).any()
             )
-        self._answers = _Answers(answers, counts, groups, mixed)
-        self._parts = _product(self._answers)
-        self._lines = _InLine(self._answers, self._answers.batch_shape)
+        self._answers = RepeatedAnswers(answers, counts, groups, mixed)
+        self._parts = product_of(self._answers)
+        self._lines = RowsInLine(self._answers, self._answers.batch_shape)
 
     @property
     def variance(self) -> Tensor:
@@ -733,7 +421,7 @@ class MergedBoxFactors(IntegratedFactors):
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
         """See base class."""
-        return _log_product(self._parts, z)
+        return log_product(self._parts, z)
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
         """See base class."""
@@ -750,13 +438,13 @@ class MergedBoxFactors(IntegratedFactors):
             mean.shape, variance.shape, (*lines.batch_shape, self.rows.num_rows)
         )
         if shape[-1 - len(lines.batch_shape) : -1] != lines.batch_shape:
-            lines = _InLine(self._answers, shape[:-1])
+            lines = RowsInLine(self._answers, shape[:-1])
         return lines.tilted(mean.expand(shape), variance.expand(shape))
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
         """Draws of the mean of the values heard of each row, given ``z``."""
         answers, groups = self._answers, self._answers.groups
-        sums = _sum_heard(answers.boxes, answers.counts, groups.spread(z), generator)
+        sums = sum_heard(answers.boxes, answers.counts, groups.spread(z), generator)
         total = groups.total(groups.sign * sums / answers.boxes.variance)
         is_empty = groups.total(answers.counts) == 0
         return torch.where(is_empty, z, total * self.variance)

@@ -26,9 +26,7 @@ from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods.factors import (
     BoxFactors,
     GroupsOf,
-    LogDerivatives,
     MergedBoxFactors,
-    OpposedAnswers,
     ScalarFactors,
 )
 from botorch_pref.likelihoods.probit import (
@@ -41,9 +39,15 @@ from botorch_pref.likelihoods.protocol import (
     binary_entropy,
     register_likelihood,
 )
+from botorch_pref.likelihoods.repeated_answers import OpposedAnswers
 from botorch_pref.numerics import argument_checks
 from botorch_pref.numerics.bend_quadrature import BentProducts
-from botorch_pref.numerics.quadrature import Integral, OfRows, TiltedMoments
+from botorch_pref.numerics.quadrature import (
+    Integral,
+    LogDerivatives,
+    OfRows,
+    TiltedMoments,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +122,9 @@ class LapsingBoxes(BoxFactors):
         """See base class; products of lapses are not log-concave."""
         return BentProducts(of_rows, num_rows)
 
-    def _shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+    def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
         """See base class."""
-        log_box, first, second, third = super()._shifted(z, variance)
+        log_box, first, second, third = super().shifted(z, variance)
         attentive, guessed = self.attention.log() + log_box, self.guess.log()
         value = torch.logaddexp(attentive, guessed)
         # The posterior probabilities of attention and of a lapse.

@@ -31,7 +31,6 @@ from botorch_pref.likelihoods.factors import (
     Factors,
     GroupsOf,
     IntegratedFactors,
-    LogDerivatives,
 )
 from botorch_pref.likelihoods.protocol import (
     FeedbackT,
@@ -50,6 +49,7 @@ from botorch_pref.numerics.logistic_normal import (
 )
 from botorch_pref.numerics.quadrature import (
     LogConcave,
+    LogDerivatives,
     TiltedMoments,
     log_concave_integral,
 )

@@ -48,6 +48,19 @@ _PANEL_LENGTH = 3.0
 _LEGENDRE = leggauss(16, dtype=torch.float64)
 
 
+class LogDerivatives(NamedTuple):
+    """A log function of ``z`` and its derivatives, each ``batch_shape x m``.
+
+    Factors that couple rows give any values that have the right sum over rows, any
+    gradient that has the right ``A' first``, and any curvature that has the right
+    ``A' diag(second) A``.
+    """
+
+    value: Tensor
+    first: Tensor
+    second: Tensor
+
+
 class TiltedMoments(NamedTuple):
     r"""The moments of a Gaussian :math:`N(\mu, s)` times a function.
 
