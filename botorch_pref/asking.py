@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -25,18 +26,18 @@ from botorch_pref.acquisition import (
     incumbent,
     likely_best,
 )
-from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
-from botorch_pref.acquisition.recommendation import (
-    Constraint,
-    checked_bounds,
-    checked_constraints,
-    checked_fixed_features,
-)
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
+from botorch_pref.acquisition.space_arguments import (
+    checked_bounds,
+    checked_designs,
+    checked_pending,
+    space_of,
+)
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import (
     Choices,
@@ -62,11 +63,9 @@ from botorch_pref.models import (
     rater_covar_module,
 )
 from botorch_pref.models.answer_likelihoods import check_unbatched, knows_duels
-from botorch_pref.models.kernels import check_categorical
 from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_checks import (
     check_count,
-    check_finite,
     check_kind,
     check_points,
     checked_arguments,
@@ -407,16 +406,11 @@ def next_question(
             options beside the best.
     """
     check_count("size", size, at_least=2)
-    check_kind("bounds", bounds, Tensor)
     _check_asked(
         kind, goal, choices=choices, beside=beside, feasibility_model=feasibility_model
     )
-    if model is None:
-        observed = bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
-    else:
-        check_unbatched(model)
-        observed = observed_points(model)
-    space = _space(
+    observed = _observed(model, bounds)
+    space = space_of(
         checked_bounds(bounds, observed),
         inequality_constraints,
         discrete,
@@ -425,23 +419,14 @@ def next_question(
         fixed_features,
     )
     choices, best, beside = (
-        None if point is None else _checked_designs(name, point, space.base)
+        None if point is None else checked_designs(name, point, space.base)
         for name, point in (("choices", choices), ("best", best), ("beside", beside))
     )
-    if best is not None and not (len(best) == 1 and bool(space.allows(best))):
-        raise FeedbackError(
-            f"best is {best.tolist()}; give one design, 1 x {len(space.base)}, within "
-            "bounds and all else that designs have to satisfy, or leave it out."
-        )
     there = observed[:0].to(space.base) if beside is None else beside
-    if len(there) >= size:
-        raise FeedbackError(
-            f"beside has {len(there)} options, and size is {size}; give fewer of them, "
-            "or a larger size."
-        )
+    _check_points(space, size, best, there)
     # A line has two ends.
     size = 2 if kind == "line" else size
-    waiting = _checked_pending(pending, size, space.base)
+    waiting = checked_pending(pending, size, space.base)
     answers = 0 if model is None else _num_answers(model)
     draw = (seed, len(observed), answers, len(waiting))
     of_draw = Random(repr(draw)).getrandbits(31)
@@ -463,6 +448,31 @@ def next_question(
         )
 
 
+def _observed(model: Model | None, bounds: Tensor) -> Tensor:
+    """The points that a model has seen, ``n x d``; none of None."""
+    check_kind("bounds", bounds, Tensor)
+    if model is None:
+        return bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
+    check_unbatched(model)
+    return observed_points(model)
+
+
+def _check_points(
+    space: DesignSpace, size: int, best: Tensor | None, beside: Tensor
+) -> None:
+    """Checks that the best design is one of the space, and that options are left."""
+    if best is not None and not (len(best) == 1 and bool(space.allows(best))):
+        raise FeedbackError(
+            f"best is {best.tolist()}; give one design, 1 x {len(space.base)}, within "
+            "bounds and all else that designs have to satisfy, or leave it out."
+        )
+    if len(beside) >= size:
+        raise FeedbackError(
+            f"beside has {len(beside)} options, and size is {size}; give fewer of "
+            "them, or a larger size."
+        )
+
+
 def _check_asked(kind: object, goal: object, **of_options: object) -> None:
     """Checks the kind of a question, its goal, and that a line has no options."""
     if not isinstance(kind, str) or kind not in ("options", "line"):
@@ -479,95 +489,6 @@ def _check_asked(kind: object, goal: object, **of_options: object) -> None:
             f"A line takes no {' and no '.join(unused)}; leave that out, or ask for "
             "options."
         )
-
-
-def _space(
-    bounds: Tensor,
-    inequality_constraints: Sequence[Constraint] | None,
-    discrete: Tensor | None,
-    discrete_dims: Mapping[int, Sequence[float]] | None,
-    categorical: Sequence[Sequence[int]] | None,
-    fixed_features: Mapping[int, float] | None,
-) -> DesignSpace:
-    """The designs that options may be."""
-    if not bool((bounds[0] < bounds[1]).all()):
-        raise FeedbackError(
-            f"bounds is {bounds.tolist()}; give upper ends that are larger than the "
-            "lower ones, and fixed_features for what does not vary."
-        )
-    dim = bounds.shape[-1]
-    groups = () if categorical is None else categorical
-    check_categorical(groups, dim)
-    if discrete is not None:
-        discrete = _checked_designs("discrete", discrete, bounds[0])
-    space = DesignSpace.from_bounds(
-        bounds,
-        inequality_constraints=checked_constraints(
-            "inequality_constraints", inequality_constraints
-        ),
-        categorical=groups,
-        discrete_dims=_checked_values(discrete_dims, bounds, groups),
-        fixed_features=checked_fixed_features(fixed_features, dim),
-        rows=discrete,
-    )
-    frame = space.frame
-    if frame is not None and not frame.axes.shape[-1] and not space.listed:
-        (design,) = space.features(frame.centre.unsqueeze(0)).tolist()
-        raise FeedbackError(
-            f"inequality_constraints leave one design, {design}, and nothing to "
-            "choose; loosen them."
-        )
-    return space
-
-
-def _checked_values(
-    discrete_dims: Mapping[int, Sequence[float]] | None,
-    bounds: Tensor,
-    categorical: Sequence[Sequence[int]],
-) -> Mapping[int, Sequence[float]]:
-    """Different values within the bounds of columns that are of no category."""
-    values = {} if discrete_dims is None else discrete_dims
-    others = {column for group in categorical for column in group}
-    columns = {*range(bounds.shape[-1])} - others
-    if not isinstance(values, Mapping) or not values.keys() <= columns:
-        raise FeedbackError(
-            f"discrete_dims is {values!r}; give values of columns by their indices, "
-            f"of {sorted(columns)}."
-        )
-    for column, numbers in values.items():
-        table = bounds.new_tensor([*numbers])
-        low, high = bounds[:, column]
-        inside = bool(((table >= low) & (table <= high)).all())
-        if not len(table) or len(table.unique()) < len(table) or not inside:
-            raise FeedbackError(
-                f"discrete_dims of column {column} are {[*numbers]}; give one or more "
-                f"different values from {float(low):g} to {float(high):g}."
-            )
-    return values
-
-
-def _checked_designs(name: str, points: Tensor, like: Tensor) -> Tensor:
-    """Some finite points, ``n x d``, of as many columns as ``like`` has."""
-    points = check_finite(name, check_points(name, points, like, len(like)))
-    if points.dim() != 2 or not len(points):
-        raise FeedbackError(
-            f"{name} has shape {tuple(points.shape)}; give n x {len(like)}, with one "
-            "point or more."
-        )
-    return points.to(like)
-
-
-def _checked_pending(pending: Tensor | None, size: int, like: Tensor) -> Tensor:
-    """Open questions, ``k x size x d``; none of None."""
-    if pending is None:
-        return like.new_zeros(0, size, len(like))
-    check_kind("pending", pending, Tensor)
-    if pending.dim() != 3 or pending.shape[1:] != (size, len(like)):
-        raise FeedbackError(
-            f"pending has shape {tuple(pending.shape)}; give the options of questions "
-            f"without answers, k x {size} x {len(like)}."
-        )
-    return check_finite("pending", pending.to(like))
 
 
 def _num_answers(model: Model) -> int:
@@ -651,30 +572,19 @@ def _chosen_question(
     in_turn = rule in (DuelingBALD, DuelingExploringEIIG) and not of_new
     at_once = 1 if in_turn else size - len(options)
     make: Any = rule
-    value: AcquisitionFunction
+    make = make if of_new else partial(make, X_ref=best)
     if rule is DuelingJointKG:
         likely = likely_best(model, space.sample_near(best, _DESIGNS, seed))
-        value = DuelingJointKG(
-            model, best, choices=likely if choices is None else choices
-        )
+        make = partial(make, choices=likely if choices is None else choices)
         centres = torch.cat([best, likely])
-    elif of_new:
-        value = make(model)
-    else:
-        value = make(model, best)
+    value: AcquisitionFunction = make(model)
     if feasibility_model is not None:
         # What cannot be judged leaves the best as it is.
         failure = float(_mean(model, best)) if of_new else 0.0
         value = FeasibilityWeighted(value, feasibility_model, failure)
     # Answers say little where all is flat, and joint options there would be the same.
     acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)
-    pending = waiting.flatten(0, 1)
-    if rule is not DuelingEUBO:
-        # What was answered about is known, and is no new option.
-        known = (pending.unsqueeze(-2) == best).all(-1).any(-1)
-        pending = pending[~known].unique(dim=0)
-        if len(pending) > _OPEN:
-            pending = likely_best(model, pending, _OPEN)
+    pending = _pending_options(rule, model, best, waiting)
     while len(options) < size:
         # The best is the reference of the others, or there is none.
         others = options[(options != best).any(-1)]
@@ -694,6 +604,19 @@ def _chosen_question(
         options = torch.cat([options, found])
     order = torch.randperm(size)
     return Question(options[order], rule.__name__, _REASONS[rule])
+
+
+def _pending_options(
+    rule: type[AcquisitionFunction], model: Model, best: Tensor, waiting: Tensor
+) -> Tensor:
+    """Options of open questions that a rule allows for, ``n x d``."""
+    pending = waiting.flatten(0, 1)
+    if rule is DuelingEUBO:
+        return pending
+    # What was answered about is known, and is no new option.
+    known = (pending.unsqueeze(-2) == best).all(-1).any(-1)
+    pending = pending[~known].unique(dim=0)
+    return likely_best(model, pending, _OPEN) if len(pending) > _OPEN else pending
 
 
 def _line_question(

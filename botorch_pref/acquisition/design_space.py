@@ -16,8 +16,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.polytopes import Frame
-from botorch_pref.acquisition.recommendation import Constraint
 from botorch_pref.errors import FeedbackError
+
+Constraint = tuple[Tensor, Tensor, float]
+"""Indices of columns, their coefficients, and the right-hand side, as BoTorch's."""
 
 _ROUNDING = 1e-6
 """The share of a range by which a design may be beyond bounds and constraints."""

@@ -15,8 +15,7 @@ from botorch.optim.initializers import initialize_q_batch
 from botorch.optim.optimize import optimize_acqf
 from torch import Tensor
 
-from botorch_pref.acquisition.design_space import MAX_DESIGNS, DesignSpace
-from botorch_pref.acquisition.recommendation import Constraint
+from botorch_pref.acquisition.design_space import MAX_DESIGNS, Constraint, DesignSpace
 from botorch_pref.acquisition.rules import WrappedAcquisition, options_of_search
 from botorch_pref.errors import FeedbackError
 

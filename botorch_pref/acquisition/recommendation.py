@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,18 +14,21 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from botorch_pref.acquisition.design_space import Constraint
 from botorch_pref.acquisition.duels import (
     better_probability,
     champion,
     incumbent,
     observed_points,
 )
-from botorch_pref.errors import BotorchPrefError, FeedbackError, warn_caller
+from botorch_pref.acquisition.space_arguments import (
+    checked_bounds,
+    checked_constraints,
+    checked_fixed_features,
+)
+from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.models.answer_likelihoods import check_unbatched
 from botorch_pref.numerics.argument_checks import checked_arguments
-
-Constraint = tuple[Tensor, Tensor, float]
-"""Indices of columns, their coefficients, and the right-hand side, as BoTorch's."""
 
 
 class Recommendation(NamedTuple):
@@ -125,39 +127,6 @@ def recommend(
     return Recommendation(point, float(mean), float(chance))
 
 
-def checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
-    """Bounds of the type of a point, ``1 x d``, and of its number of columns."""
-    right = isinstance(bounds, Tensor) and bounds.shape == (2, like.shape[-1])
-    if not right or not bool((bounds[0] <= bounds[1]).all() & bounds.isfinite().all()):
-        values = bounds.tolist() if isinstance(bounds, Tensor) else bounds
-        raise BotorchPrefError(
-            f"bounds is {values}; give a tensor, 2 x {like.shape[-1]}, the finite "
-            "lower ends of the columns and then the upper ends."
-        )
-    return bounds.to(like)
-
-
-def checked_fixed_features(
-    fixed: Mapping[int, float] | None, dim: int
-) -> Mapping[int, float]:
-    """Values of columns by their indices, of points with ``dim`` columns."""
-    values = {} if fixed is None else fixed
-    columns = range(dim)
-    if not isinstance(values, Mapping) or not all(
-        column in columns for column in values
-    ):
-        raise BotorchPrefError(
-            f"fixed_features is {values!r}; give values of columns by their indices, 0 "
-            f"to {columns[-1]}."
-        )
-    for column, value in values.items():
-        if not math.isfinite(value):
-            raise BotorchPrefError(
-                f"fixed_features[{column}] is {value}; give a finite number."
-            )
-    return values
-
-
 def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
     """Warns where no observed point, ``n x d``, is within the bounds of a column."""
     low, high = points.amin(0), points.amax(0)
@@ -172,22 +141,3 @@ def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
             "knows little of such points. Are the bounds in the units of the points?",
             InputDataWarning,
         )
-
-
-def checked_constraints(
-    name: str, constraints: Sequence[Constraint] | None
-) -> list[Constraint]:
-    """Checks constraints of BoTorch's form, and lists them: no entry for None."""
-    entries = () if constraints is None else constraints
-    right = isinstance(entries, Sequence) and not isinstance(entries, str)
-    if not right or not all(
-        isinstance(entry, tuple)
-        and len(entry) == 3
-        and all(isinstance(part, Tensor) for part in entry[:2])
-        for entry in entries
-    ):
-        raise BotorchPrefError(
-            f"{name} is {constraints!r}; give tuples (indices, coefficients, rhs), "
-            "of which the first two are tensors."
-        )
-    return [*entries]
