@@ -4,7 +4,8 @@
 
 A simulated person, whose utility is a task's, answers duels that a model chooses: five
 random ones, then the pair of designs with the largest expected utility of the better
-one (`DuelingEUBO`), among designs all over the space and around the best so far. After
+one (`DuelingEUBO`), among designs all over the space and around the best so far. With
+``--options 4`` she ranks the questions of four that the library asks by default. After
 some answers a model that may be another one is asked for all that a report states, and
 each statement is compared with the truth:
 
@@ -62,7 +63,7 @@ from botorch_pref import (
     DuelKernel,
     EPPreferenceGP,
     PreferenceMarginalLogLikelihood,
-    default_model,
+    Rankings,
     incumbent,
 )
 from botorch_pref.evaluation import (
@@ -75,6 +76,7 @@ from botorch_pref.evaluation import (
 )
 from botorch_pref.evaluation.answer_effects import position_bias
 from botorch_pref.evaluation.progress import GAIN_TOLERANCE, TOLERANCE
+from botorch_pref.feedback import Feedback
 from botorch_pref.models import (
     AveragedUtility,
     plausible_models,
@@ -88,36 +90,30 @@ from botorch_pref.simulation.judges import (
     panel_with_contrarian,
 )
 from botorch_pref.simulation.problems import Problem, make_problem
+from botorch_pref.simulation.question_loop import (
+    RunSettings,
+    problem_model,
+    run_questions,
+)
 from botorch_pref.simulation.tasks import TASK_NAMES
 
-Fit = Callable[[Problem, Tensor, Tensor], Any]
-"""Fits a model to `n x d` points and `m x 2` duels of a problem, winner first."""
+Fit = Callable[[Problem, Tensor, Feedback], Any]
+"""Fits a model to `n x d` points of a problem and what was said of them."""
 
 
-def fit_default(problem: Problem, points: Tensor, duels: Tensor) -> Any:
-    """Fits what the library recommends.
-
-    Args:
-        problem: Whose designs were compared.
-        points: `n x d`.
-        duels: `m x 2`, winner first.
-    """
-    return default_model(points, duels, categorical=problem.categorical)
-
-
-def fit_average(problem: Problem, points: Tensor, duels: Tensor) -> AveragedUtility:
-    """Fits the same, averaged over plausible hyper-parameters.
+def fit_average(problem: Problem, points: Tensor, feedback: Feedback) -> Any:
+    """Fits what the library recommends, averaged over plausible hyper-parameters.
 
     Args:
         problem: Whose designs were compared.
         points: `n x d`.
-        duels: `m x 2`, winner first.
+        feedback: What was said of them.
     """
-    model = fit_default(problem, points, duels)
+    model = problem_model(problem, points, feedback)
     return AveragedUtility(model, plausible_models(model))
 
 
-MODELS: dict[str, Fit] = {"default": fit_default, "average": fit_average}
+MODELS: dict[str, Fit] = {"default": problem_model, "average": fit_average}
 ERRORS = {"steady": 0.02, "errs": 0.1, "errs much": 0.25}
 """Noise deviation of a judge per option, as a share of the range of the utility."""
 LAPSES = 0.05
@@ -142,11 +138,12 @@ class Person:
     deviation: float
     generator: Generator
 
-    def answers(self, options: Tensor) -> Tensor:
-        """The places of two options, `2 x d`, the better one first."""
+    @property
+    def judge(self) -> LapsingJudge:
+        """Who answers."""
         source = self.generator
         probit = ProbitJudge(self.problem.utility, self.deviation**2, source)
-        return LapsingJudge(probit, LAPSES, source).order(options)
+        return LapsingJudge(probit, LAPSES, source)
 
     def designs(self, number: int) -> Tensor:
         """Random designs, `n x d`."""
@@ -162,10 +159,10 @@ class Person:
         return (1 - LAPSES) * attentive + LAPSES / 2
 
 
-def play(
+def play_duels(
     person: Person, ask: Fit, checkpoints: Sequence[int], goal: str = "best"
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Points and duels, winner first, after each of some numbers of answers.
+) -> Iterator[tuple[Tensor, Feedback]]:
+    """Points and duels after each of some numbers of answers.
 
     The model is fitted anew after each of the first answers, then after every fifth.
 
@@ -181,13 +178,33 @@ def play(
         pair = person.designs(2)
         if number > NUM_RANDOM:
             if number <= 2 * NUM_RANDOM or number % 5 == 0:
-                model = ask(person.problem, points, duels)
+                model = ask(person.problem, points, Comparisons(duels))
             pair = PAIRS[goal](person, model)
-        order = person.answers(pair)
+        order = person.judge.order(pair)
         points, place = distinct(torch.cat([points, pair]))
         duels = torch.cat([place[:-2][duels], place[-2:][order].unsqueeze(0)])
         if number in checkpoints:
-            yield points, duels
+            yield points, Comparisons(duels)
+
+
+def play_rankings(
+    person: Person, checkpoints: Sequence[int], size: int
+) -> Iterator[tuple[Tensor, Feedback]]:
+    """Points and rankings of them after each of some numbers of answers.
+
+    Args:
+        person: Who answers.
+        checkpoints: Increasing numbers of answers.
+        size: How many options a question has.
+    """
+    problem, seed = person.problem, person.generator.initial_seed()
+    settings = RunSettings("", size, checkpoints[-1], 0.0, seed)
+    orders: list[Tensor] = []
+    for answered in run_questions(problem, person.judge, settings):
+        orders.append(answered.question.options[answered.order])
+        if len(orders) in checkpoints:
+            points, place = distinct(torch.cat(orders))
+            yield points, Rankings(place.view(-1, size))
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
@@ -523,6 +540,7 @@ def rows_of(
     tell: Sequence[str],
     checkpoints: Sequence[int],
     goal: str = "best",
+    size: int = 2,
 ) -> pd.DataFrame:
     """The rows of the record of one person.
 
@@ -535,23 +553,28 @@ def rows_of(
         tell: The models of what is stated, each of the same answers.
         checkpoints: Numbers of answers.
         goal: What questions are chosen for, of `PAIRS`.
+        size: How many options a question has; more than two are those of the library.
     """
     person = make_person(task, errors, seed)
     problem = person.problem
-    known = {"task": task, "errors": errors, "seed": seed, "ask": ask}
+    asked = ask if size == 2 else f"{size} to rank"
+    known = {"task": task, "errors": errors, "seed": seed, "ask": asked}
     tables = []
     if ask in RANDOM_QUESTIONS:
         for answers in checkpoints:
             tallies = RANDOM_QUESTIONS[ask](person, answers)
             tables.append(table_of_tallies(tallies, **known, tell="", answers=answers))
         return pd.concat(tables)
-    played = play(person, MODELS[ask], checkpoints, goal)
-    for answers, (points, pairs) in zip(checkpoints, played, strict=True):
+    if size == 2:
+        played = play_duels(person, MODELS[ask], checkpoints, goal)
+    else:
+        played = play_rankings(person, checkpoints, size)
+    for answers, (points, feedback) in zip(checkpoints, played, strict=True):
         # All models are asked about the same designs, and the play goes on from there.
         state = person.generator.get_state()
         for name in tell:
             person.generator.set_state(state)
-            tallies = statements(person, MODELS[name](problem, points, pairs))
+            tallies = statements(person, MODELS[name](problem, points, feedback))
             row = {**known, "tell": name, "answers": answers}
             tables.append(table_of_tallies(tallies, **row))
     return pd.concat(tables)
@@ -570,6 +593,7 @@ def main() -> None:
     parser.add_argument("--answers", type=int, action="append")
     ask = [*MODELS, *RANDOM_QUESTIONS]
     parser.add_argument("--ask", default="default", choices=ask)
+    parser.add_argument("--options", type=int, default=2, help="of a question")
     parser.add_argument("--goal", default="best", choices=PAIRS)
     parser.add_argument("--tell", action="append", choices=MODELS)
     parser.add_argument("--record", type=Path, help="a table to add the tallies to")
@@ -588,6 +612,7 @@ def main() -> None:
         options.tell or [*MODELS],
         options.answers or CHECKPOINTS,
         options.goal,
+        options.options,
     )
     tables = []
     for person in persons:

@@ -522,7 +522,9 @@ def _spread_question(
     else:
         rows = space.rows_besides(beside, count)
         shown = (rows.unsqueeze(-2) == seen).all(-1).sum(-1)
-        spread = rows[(shown + torch.rand(len(rows))).argsort()[:count]]
+        spread = rows[
+            (shown + torch.rand(len(rows)).to(shown.device)).argsort()[:count]
+        ]
     return Question(torch.cat([beside, spread]), SPREAD, reason)
 
 

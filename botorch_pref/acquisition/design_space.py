@@ -168,16 +168,17 @@ class DesignSpace:
 
         Where it is about numbers of some values only, it has none.
         """
-        A, b = (part.double() for part in self.limits)
+        A, b = (part.double().cpu() for part in self.limits)
         if not len(b) or self.limits_lists:
             return None
         try:
-            return Frame.from_thin(-A, -b, _cube(A.shape[-1]))
+            frame = Frame.from_thin(-A, -b, _cube(A.shape[-1]))
         except FeedbackError as error:
             raise FeedbackError(
                 "inequality_constraints leave no room within bounds and "
                 f"fixed_features; loosen them. {error}"
             ) from error
+        return None if frame is None else frame.to(self.base.device)
 
     def features(self, coordinates: Tensor) -> Tensor:
         """Makes designs ``... x d`` of their coordinates, ``... x c``.
@@ -314,11 +315,12 @@ class DesignSpace:
         (A, _), k = self.limits, len(self.columns)
         within = A.clamp_min(0).sum(-1) >= self.right_sides(tried) - _ROUNDING
         slices = tried[within.all(-1)]
-        _, first = np.unique(slices[:, k:].numpy(), axis=0, return_index=True)
+        _, first = np.unique(slices[:, k:].cpu().numpy(), axis=0, return_index=True)
         slices, frames = slices[np.sort(first)[:_SLICES]], []
         for place, b in zip(slices[:, k:], self.right_sides(slices), strict=True):
             with suppress(FeedbackError):
-                frame = Frame.from_constraints(-A.double(), -b.double(), _cube(k))
+                rows, ends = -A.double().cpu(), -b.double().cpu()
+                frame = Frame.from_constraints(rows, ends, _cube(k))
                 frames.append((frame, place))
         number = -(-count // max(len(frames), 1))
         with manual_seed(seed):
@@ -348,7 +350,7 @@ class DesignSpace:
         """
         share = torch.rand(len(designs), 1).to(designs) ** 3
         mixed = torch.lerp(centres, designs, share)
-        k, is_kept = len(self.columns), torch.rand(designs.shape) < 0.5
+        k, is_kept = len(self.columns), torch.rand(designs.shape).to(designs) < 0.5
         mixed[:, k:] = torch.where(is_kept, centres, designs)[:, k:]
         return torch.where(self.satisfies(mixed).unsqueeze(-1), mixed, designs)
 
@@ -399,7 +401,7 @@ def _left_and_right(
     r"""Makes ``A`` (``m x d``) and ``b`` (``m``) of constraints :math:`A x \ge b`."""
     A = torch.zeros(len(constraints), len(base)).to(base)
     for row, (indices, coefficients, _) in zip(A, constraints, strict=True):
-        row.index_add_(0, indices.long(), coefficients.to(base))
+        row.index_add_(0, indices.long().to(base.device), coefficients.to(base))
     limited = {*A.ne(0).any(0).nonzero().flatten().tolist()}
     concerned = limited & {column for group in categorical for column in group}
     if concerned:

@@ -98,7 +98,7 @@ class _ByCoordinates(WrappedAcquisition):
 
     def inequalities(self, options: Tensor) -> list[Constraint]:
         """Makes constraints as BoTorch has them, at the listed values of options."""
-        places = torch.arange(self.num_numbers)
+        places = torch.arange(self.num_numbers, device=options.device)
         if self.frame is not None:
             slopes, slack = self.frame.inequalities
             pairs = zip(-slopes.to(options), -slack, strict=True)
@@ -316,7 +316,8 @@ def best_of_designs(
     if comb(len(designs), size) > MAX_QUESTIONS:
         places = _by_exchange(acquisition, designs, size, order, promising)
         return None if places is None else designs[places]
-    places = torch.tensor([*combinations(range(len(designs)), size)]).view(-1, size)
+    rows = [*combinations(range(len(designs)), size)]
+    places = torch.tensor(rows, device=designs.device).view(-1, size)
     turns = in_portions(order, places)
     if not bool(turns.isfinite().any()):
         return None
@@ -339,10 +340,10 @@ def _by_exchange(
         values = in_portions(lambda part: acquisition(designs[part]), places)
         return torch.where((turns <= last) & turns.isfinite(), values, -torch.inf)
 
-    draws = _distinct_draws(_STARTS, len(designs), size)
+    draws = _distinct_draws(_STARTS, len(designs), size).to(designs.device)
     # Most ends are reached in two turns of each option.
     restarts = min(max(_EXCHANGES // (2 * len(designs) * size), 1), _RESTARTS)
-    stages = [torch.arange(len(designs))]
+    stages = [torch.arange(len(designs), device=designs.device)]
     if promising is not None and len(promising) < len(designs):
         stages.insert(0, promising)
     for last in (0.0, torch.inf):

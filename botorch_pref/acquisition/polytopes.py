@@ -36,6 +36,14 @@ class Frame:
     inequalities: tuple[Tensor, Tensor]
     vertices: Tensor
 
+    def to(self, device: torch.device) -> Frame:
+        """Moves the frame, which is made on the processor, to a device."""
+        slopes, slack = (part.to(device) for part in self.inequalities)
+        centre, axes, vertices = (
+            part.to(device) for part in (self.centre, self.axes, self.vertices)
+        )
+        return Frame(centre, axes, (slopes, slack), vertices)
+
     @property
     def bounds(self) -> Tensor:
         """``2 x k``: along each axis the polytope is 1 wide, with the centre in it."""

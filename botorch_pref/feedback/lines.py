@@ -95,7 +95,8 @@ class LineChoices(Feedback):
         positions = line_positions(self.chosen.to(datapoints))
         batch = torch.broadcast_shapes(self.batch_shape, datapoints.shape[:-2])
         datapoints = datapoints.expand(*batch, *datapoints.shape[-2:])
-        lines = self.lines.expand(*batch, *self.lines.shape[-2:])
+        lines = self.lines.to(datapoints.device)
+        lines = lines.expand(*batch, *lines.shape[-2:])
         place = lines.flatten(-2).unsqueeze(-1)
         ends = datapoints.gather(
             -2, place.expand(*place.shape[:-1], datapoints.shape[-1])
