@@ -162,6 +162,9 @@ def test_a_gpu_finds_the_same(model: type) -> None:
             _, value = optimised(case.q, acqf, device)
             assert value.item() >= values.max().item() - 1e-9, name
             results.append(values)
+        if name.startswith("DuelingHB") or model is SkewPreferenceGP:
+            # Their draws are other ones on another device.
+            continue
         if not torch.allclose(results[1], results[0], rtol=1e-4, atol=1e-6):
             others[name] = [values.tolist() for values in results]
     assert not others, others
