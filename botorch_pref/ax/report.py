@@ -234,14 +234,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
     arms = _judged_arms(projection, adapter)
     joins = [*adapter.feedback, *_stops_and_ends(log, arms), *_copies(arms)]
     part = progress.connected_components(len(arms), joins)
-    sizes = torch.bincount(part)
     titles = [log.titles[arm.name] for arm in arms]
-    isolated = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
-    agreement = progress.AnswerAgreement(0, math.nan)
-    for block in adapter.dataset.feedback:
-        if isinstance(block, Comparisons):
-            # A rater is asked about agreement with herself.
-            agreement = progress.answer_agreement(adapter.dataset.points, block)
     raters, pairs, rater_row = None, None, {}
     try:
         if (tables := rater_tables(projection, adapter)) is not None:
@@ -262,16 +255,12 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         **guesses(adapter.botorch_model),
         **_learned_rows(log, adapter),
         **rater_row,
-        "pairs asked about again": agreement.repeated,
-        "answered alike": agreement.agreement,
-        "parts of the comparison graph": len(sizes),
-        "options that stand alone": ", ".join(isolated) or "none",
+        **_answer_rows(adapter, titles, part),
     }
     # Little is left to gain by a utility that guesses do not tell.
     values["stop"] = values["stop"] and not look_like_guesses(values)
     parameters = [arm.parameters for arm in arms]
-    options = _options(log, adapter, arms)
-    options["part"] = part.numpy()
+    options = _options(log, adapter, arms).assign(part=part.numpy())
     best, baseline = titles[parameters.index(best_option)], log.settings.baseline
     best = str(representatives(options)[best])
     differences = _differences(designs, parameters, baseline or best_option)
@@ -293,6 +282,25 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         "the baseline" if baseline else best,
         favourites,
     )
+
+
+def _answer_rows(
+    adapter: PreferenceAdapter, titles: Sequence[str], part: Tensor
+) -> dict[str, Any]:
+    """Makes the rows of the summary on answers that agree and options that meet."""
+    agreement = progress.AnswerAgreement(0, math.nan)
+    for block in adapter.dataset.feedback:
+        if isinstance(block, Comparisons):
+            # A rater is asked about agreement with herself.
+            agreement = progress.answer_agreement(adapter.dataset.points, block)
+    sizes = torch.bincount(part)
+    isolated = [title for title, p in zip(titles, part, strict=True) if sizes[p] == 1]
+    return {
+        "pairs asked about again": agreement.repeated,
+        "answered alike": agreement.agreement,
+        "parts of the comparison graph": len(sizes),
+        "options that stand alone": ", ".join(isolated) or "none",
+    }
 
 
 def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -39,26 +39,27 @@ def _make_parser() -> argparse.ArgumentParser:
         description="Ask people the questions of an experiment, on a page for the "
         "phone and the desk.",
     )
-    add = parser.add_argument
-    repeated: dict[str, Any] = {"action": "append", "default": []}
+    _add_experiment(parser.add_argument)
+    _add_page(parser.add_argument)
+    _add_address(parser.add_argument)
+    return parser
+
+
+_REPEATED: dict[str, Any] = {"action": "append", "default": []}
+
+
+def _add_experiment(add: Callable[..., Any]) -> None:
+    """Adds options of the experiment and its questions."""
     add("storage", help="of the experiment: a file, or the URL of a database")
     add("--name", required=True, help="of the experiment")
     add(
         "--parameter",
-        **repeated,
+        **_REPEATED,
         metavar="NAME=VALUES",
         help="of a new experiment, once for each: 'dose=14.0:22.0' for real numbers, "
         "'shots=1:3' for whole ones, 'dose=14:22:0.5' with a step, 'bean=a,b,c' for a "
         "choice",
     )
-    add(
-        "--show",
-        metavar="MODULE:FUNCTION",
-        help="from the parameters of an option to what is shown of it; a table by "
-        "default",
-    )
-    scope = "of a parameter in the table, once for each"
-    add("--unit", **repeated, metavar="NAME=UNIT", help=scope)
     add(
         "--size",
         type=int,
@@ -79,6 +80,18 @@ def _make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="a new experiment learns how much being shown first adds to an option",
     )
+
+
+def _add_page(add: Callable[..., Any]) -> None:
+    """Adds options of what the page shows."""
+    add(
+        "--show",
+        metavar="MODULE:FUNCTION",
+        help="from the parameters of an option to what is shown of it; a table by "
+        "default",
+    )
+    scope = "of a parameter in the table, once for each"
+    add("--unit", **_REPEATED, metavar="NAME=UNIT", help=scope)
     add("--title", help="of the page; default: the name of the experiment")
     add("--question", help="what is asked of the options: 'Which tastes better?'")
     add("--introduction", help="a text above the first question of each person")
@@ -88,16 +101,19 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="LANGUAGE",
         help="of the page: en, de, or a JSON file of all of its texts; default: en",
     )
+
+
+def _add_address(add: Callable[..., Any]) -> None:
+    """Adds options of where the page is served."""
     add("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     add(
         "--allow-host",
-        **repeated,
+        **_REPEATED,
         metavar="NAME",
         help="a name under which browsers may ask for the page beside those of this "
         "machine, as that of a server with TLS before it; once for each",
     )
     add("--port", type=int, default=8000, help="default: 8000; 0 for any that is free")
-    return parser
 
 
 def _listening(host: str, port: int) -> socket.socket:

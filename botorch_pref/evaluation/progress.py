@@ -420,24 +420,10 @@ def stopping_advice(
             models, or bounds for an ensemble.
         UnsupportedFeedbackError: The model's likelihood says nothing of duels.
     """
-    for name, value, lower_end in (
-        ("tolerance", tolerance, 0.5),
-        ("confidence", confidence, 0),
-        ("gain_tolerance", gain_tolerance, 0),
-    ):
-        if not lower_end < value < 1:
-            raise BotorchPrefError(f"{name} is {value}; give one in ({lower_end}, 1).")
+    _check_levels(tolerance, confidence, gain_tolerance)
     # One draw would be sure of itself.
     check_count("num_samples", num_samples, at_least=2)
-    if not len(candidates):
-        raise BotorchPrefError("There are no candidates; give n x d, one or more.")
-    if shown is not None and not len(shown):
-        raise BotorchPrefError("shown has no points; give m x d, or leave it out.")
-    if recommended is not None and recommended.shape != candidates[:1].shape:
-        raise BotorchPrefError(
-            f"recommended has shape {tuple(recommended.shape)}; give one point, 1 x "
-            f"{candidates.shape[-1]}."
-        )
+    _check_compared(candidates, recommended, shown)
     check_unbatched(model)
     best = _best_mean(model, candidates) if recommended is None else recommended
     if bounds is not None:
@@ -473,6 +459,32 @@ def stopping_advice(
         gain_confidence=little,
         gain_standard_error=float(mean_gains.std()) / len(mean_gains) ** 0.5,
     )
+
+
+def _check_levels(tolerance: float, confidence: float, gain_tolerance: float) -> None:
+    """Checks the levels of an advice."""
+    for name, value, lower_end in (
+        ("tolerance", tolerance, 0.5),
+        ("confidence", confidence, 0),
+        ("gain_tolerance", gain_tolerance, 0),
+    ):
+        if not lower_end < value < 1:
+            raise BotorchPrefError(f"{name} is {value}; give one in ({lower_end}, 1).")
+
+
+def _check_compared(
+    candidates: Tensor, recommended: Tensor | None, shown: Tensor | None
+) -> None:
+    """Checks that there are points to compare."""
+    if not len(candidates):
+        raise BotorchPrefError("There are no candidates; give n x d, one or more.")
+    if shown is not None and not len(shown):
+        raise BotorchPrefError("shown has no points; give m x d, or leave it out.")
+    if recommended is not None and recommended.shape != candidates[:1].shape:
+        raise BotorchPrefError(
+            f"recommended has shape {tuple(recommended.shape)}; give one point, 1 x "
+            f"{candidates.shape[-1]}."
+        )
 
 
 def _check_searched(model: Model, bounds: Tensor, starts: Tensor) -> None:

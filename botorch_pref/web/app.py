@@ -27,7 +27,7 @@ from starlette.responses import (
     PlainTextResponse,
     Response,
 )
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -218,16 +218,7 @@ def make_app(
             ``title``, ``question`` or ``introduction`` no text, or ``language`` none
             that is there and no whole table.
     """
-    listed = isinstance(hosts, Collection) and not isinstance(hosts, str)
-    if not listed or not all(isinstance(host, str) for host in hosts):
-        raise ExperimentError(f"hosts is {hosts!r}; give a list of names.")
-    has_token = isinstance(token, str) and _TOKEN.fullmatch(token) is not None
-    if token is not None and not has_token:
-        raise ExperimentError(
-            "token is empty or has characters that requests do not carry; give a long "
-            "secret of letters, digits and signs of ASCII, or None where the "
-            "application is guarded otherwise."
-        )
+    _check_guard(token, hosts)
     suffix = "" if token is None else f"?token={quote(token)}"
 
     def address(index: int, option: int, part: int, medium: Media) -> str:
@@ -244,21 +235,8 @@ def make_app(
         yield
         service.close()
 
-    media = "/media/{index:int}/{option:int}/{part:int}"
-    calls = {"GET": READS, "POST": WRITES}
     app = Starlette(
-        routes=[
-            Route("/", partial(_page, page_html(texts.table))),
-            Route("/report", partial(_page, page_html(PageTexts().table))),
-            Route(media, partial(_media, service)),
-            Mount("/static", StaticFiles(directory=STATIC)),
-            Route("/openapi.json", describe, include_in_schema=False),
-            *(
-                Route(f"/api/{name}", _endpoint(service, name), methods=[method])
-                for method, names in calls.items()
-                for name in names
-            ),
-        ],
+        routes=_routes(service, texts),
         middleware=[Middleware(Guard, token=token, hosts=hosts, public="/static/")],
         exception_handlers=dict.fromkeys(
             (BotorchPrefError, HTTPException, ClientDisconnect, Exception),
@@ -268,6 +246,38 @@ def make_app(
     )
     app.state.title = title or service.name
     return app
+
+
+def _check_guard(token: object, hosts: Any) -> None:
+    """Checks what a request has to bring, and where from."""
+    listed = isinstance(hosts, Collection) and not isinstance(hosts, str)
+    if not listed or not all(isinstance(host, str) for host in hosts):
+        raise ExperimentError(f"hosts is {hosts!r}; give a list of names.")
+    has_token = isinstance(token, str) and _TOKEN.fullmatch(token) is not None
+    if token is not None and not has_token:
+        raise ExperimentError(
+            "token is empty or has characters that requests do not carry; give a long "
+            "secret of letters, digits and signs of ASCII, or None where the "
+            "application is guarded otherwise."
+        )
+
+
+def _routes(service: PreferenceService, texts: PageTexts) -> list[BaseRoute]:
+    """Lists the addresses of an application and what answers at each."""
+    media = "/media/{index:int}/{option:int}/{part:int}"
+    calls = {"GET": READS, "POST": WRITES}
+    return [
+        Route("/", partial(_page, page_html(texts.table))),
+        Route("/report", partial(_page, page_html(PageTexts().table))),
+        Route(media, partial(_media, service)),
+        Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/openapi.json", describe, include_in_schema=False),
+        *(
+            Route(f"/api/{name}", _endpoint(service, name), methods=[method])
+            for method, names in calls.items()
+            for name in names
+        ),
+    ]
 
 
 async def _page(page: str, request: Request) -> Response:
