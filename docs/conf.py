@@ -86,7 +86,9 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"docs/index": [], "docs/start": [], "docs/choose": []}
+html_sidebars = {
+    f"docs/{page}": [] for page in ("index", "start", "choose", "questions")
+}
 
 linkcheck_timeout = 20
 linkcheck_anchors = False

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import torch
 
+from botorch_pref import incumbent
+
 
 def a_person_in_the_loop(notebook: SimpleNamespace) -> None:
     values = list(notebook.again.report().summary["value"].items())
@@ -45,6 +47,10 @@ def preferences_over_outcomes(notebook: SimpleNamespace) -> None:
     assert notebook.best > notebook.best_of_twenty
     assert (notebook.utility(notebook.many) < notebook.best).double().mean() > 0.99
     assert notebook.shares[-1] > 0.75
+    best = incumbent(notebook.model)
+    missing = best.clone()
+    missing[..., 3] = notebook.ranges[1, 3]
+    assert notebook.model.duel_probability(missing, best) < 0.1
 
 
 def rankings_and_choices(notebook: SimpleNamespace) -> None:

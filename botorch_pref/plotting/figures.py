@@ -475,8 +475,8 @@ def draw_run(
 ) -> None:
     """Draws a simulated run to a PNG file.
 
-    Left are the utilities of all options, those that were ranked first, and the best
-    design so far by the model, below the best there is. Right is what is left of the
+    Above are the utilities of all options, those that were ranked first, and the best
+    design so far by the model, below the best there is. Below is what is left of the
     way from the worst option shown to the best there is.
 
     Args:
@@ -485,11 +485,12 @@ def draw_run(
         answered: The questions, one or more.
         path: Where the PNG goes.
     """
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    utility_axes, way_axes = figure.subplots(1, 2, width_ratios=(3, 2))
+    # Narrow, so that it can be read on a phone.
+    figure = Figure(figsize=(6, 6.2), layout="constrained")
+    utility_axes, way_axes = figure.subplots(2, 1, height_ratios=(3, 2))
     judge = "never errs" if not settings.noise else f"has noise {settings.noise:g}"
     figure.suptitle(
-        f"{problem.name}, {problem.dim} inputs: {len(answered)} questions, "
+        f"{problem.name}, {problem.dim} inputs: {len(answered)} questions,\n"
         f"{settings.options} options each, to a judge who {judge}",
         fontsize=12,
     )
@@ -500,8 +501,8 @@ def draw_run(
         axes.axvspan(0.5, spread + 0.5, color="0.94", zorder=0)
         axes.set_xlim(0.5, len(answered) + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("question (shaded: options spread over all designs)")
         axes.spines[["top", "right"]].set_visible(False)
+    way_axes.set_xlabel("question (shaded: options spread over all designs)")
     figure.savefig(path, dpi=150, format="png")
 
 
@@ -546,4 +547,4 @@ def _draw_way(axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]) 
     options = torch.cat([answer.question.options for answer in answered])
     span = problem.best - float(problem.utility(options).min())
     _draw_regret(axes, [100 * answer.regret / span for answer in answered])
-    axes.set_ylabel("left of the way to the best there is, in %")
+    axes.set_ylabel("left of the way there, in %")

@@ -43,9 +43,9 @@ def test_run_figure_shows_options_the_first_and_the_best_so_far(tmp_path: Path) 
     image = read(path)
     assert count(image, BLUE) > 0
     orange = ((image[..., :3] - ORANGE).abs().amax(-1) < 0.01).nonzero()
-    # Marks of the options ranked first, left of the middle, beside the legend's.
+    # Marks of the options ranked first, above the regret, beside the legend's.
     assert len(orange) > 0
-    assert int(orange[:, 1].max()) < 0.6 * image.shape[1]
+    assert int(orange[:, 0].max()) < 0.6 * image.shape[0]
 
 
 def test_drivers_figure_draws_every_feature(tmp_path: Path) -> None:
