@@ -19,7 +19,7 @@ from botorch_pref.datasets.items import (
     answer_totals,
     names_alike,
 )
-from botorch_pref.datasets.layout_words import MISSING
+from botorch_pref.datasets.tables import MISSING
 from botorch_pref.evaluation import ItemRanking, ManyItemRanking, RatingRanking
 from botorch_pref.evaluation.answer_effects import PositionBias
 from botorch_pref.evaluation.item_ranking import RankedItems

@@ -69,7 +69,9 @@ def rank(argv: Sequence[str]) -> None:
     if arguments.reliability and arguments.rater is None:
         raise FeedbackError("--reliability is of raters: name their column by --rater")
     named = {name: getattr(arguments, name) for name in _COLUMNS}
-    columns = NamedColumns(**named, tie=arguments.tie, rater=grouping)
+    columns = NamedColumns(
+        **named, tie=arguments.tie, rater=grouping, first_won=arguments.first_won
+    )
     controls = arguments.control
     file = read_answers(table, columns, home=arguments.home, controls=controls)
     if arguments.reliability and file.answers[RATER].nunique() < 2:
@@ -311,6 +313,11 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     for name, help_text in _COLUMNS.items():
         add(f"--{name}", metavar="COLUMN", help=help_text)
+    add(
+        "--first-won",
+        metavar="VALUE",
+        help="of the column of winners where the first of two items won, as 1 or 0",
+    )
     add("--tie", metavar="COLUMN", help="that says which answers are ties; default tie")
     add(
         "--home",

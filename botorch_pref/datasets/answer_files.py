@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,16 +26,19 @@ from botorch_pref.datasets.layout_words import (
     Answers,
     NamedColumns,
     Ratings,
+    notes_on_lines,
 )
 from botorch_pref.datasets.layouts import read_layout
-from botorch_pref.datasets.pair_layouts import STRENGTHS
+from botorch_pref.datasets.pair_outcomes import STRENGTHS
+from botorch_pref.datasets.preflib import PREFLIB, read_orders
+from botorch_pref.datasets.table_files import read_table
 from botorch_pref.datasets.tables import (
+    LINE,
     CsvTable,
     Fault,
     TableFaults,
     number_of,
     read_together,
-    text_of,
 )
 from botorch_pref.errors import FeedbackError
 
@@ -90,22 +91,20 @@ def read_answers(
         FeedbackError: The file cannot be read; a `TableFaults` has all that is wrong.
     """
     path, named = Path(path), named or NamedColumns()
-    if path.suffix.lower() in _PREFLIB:
+    if path.suffix.lower() in PREFLIB:
         if home or controls or named != NamedColumns():
             raise FeedbackError(f"{path} has no columns, as PrefLib's files: name none")
-        return _read_preflib(path)
-    table = read_table(path)
+        answers, notes = read_orders(path)
+        return AnswerFile(merged_answers(_columns(answers, None)), [], notes)
+    table = _with_names(
+        read_table(path), [*named.columns(), *controls, *([home] if home else [])]
+    )
     if home in (WINNER, LOSER) and LOSER in table.header:
         raise FeedbackError(
             f"--home is {home}, which says who won, not who was at home or shown "
             "first: name a column that does, with one of the two items in each cell"
         )
     table, repeated = _without_headers(table)
-    if table.header and all(number_of(name) is not None for name in table.header):
-        raise FeedbackError(
-            f"{path} begins with numbers, {', '.join(table.header[:3])}, not with "
-            "names of columns: add a line of names"
-        )
     named.check(table)
     reading = read_layout(table, named)
     notes = [f"Read as: {reading.description}.", *repeated]
@@ -141,6 +140,49 @@ def read_answers(
     read |= {name for control in chosen for name in control.columns}
     unread = dict.fromkeys(name for name in table.header if name and name not in read)
     return AnswerFile(merged_answers(columns), [*unread], notes)
+
+
+def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
+    """Returns a table with names of columns: their numbers, where a user names these.
+
+    Args:
+        table: The rows, below a line that may be one of them.
+        names: Of columns, as a user gives them.
+
+    Raises:
+        FeedbackError: It begins with numbers, and a user names none, or names numbers,
+            and it begins with names.
+    """
+    by_number = all(name.isdigit() or name == LINE for name in names)
+    if not names or not by_number or {*names} <= {*table.header}:
+        if table.header and all(number_of(name) is not None for name in table.header):
+            raise FeedbackError(
+                f"{table.path} begins with numbers, {', '.join(table.header[:3])}, not "
+                "with names of columns: give their numbers, as --first 1 --second 2 "
+                "--winner 3; or --first line where each line has ratings of an item"
+            )
+        return table
+    numbered = table.without_header()
+    below = numbered.without_rows([0])
+    has_names = any(
+        number_of(name) is None and below.is_numeric(str(place))
+        for place, name in enumerate(table.header, 1)
+    )
+    if table.rows and (has_names or _is_readable(table)):
+        raise FeedbackError(
+            f"{table.path} has names of columns, {', '.join(table.header[:3])}: give "
+            f"them, not {', '.join(names)}"
+        )
+    return numbered.with_lines() if LINE in names else numbered
+
+
+def _is_readable(table: CsvTable) -> bool:
+    """Tells whether the names of the columns of a table say how to read it."""
+    try:
+        read_layout(table, NamedColumns())
+    except FeedbackError:
+        return False
+    return True
 
 
 def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
@@ -183,7 +225,7 @@ def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
         columns[COUNT] = answers.count
     for name in table.header:
         if name and name not in reading.columns and name not in columns:
-            cells = table.texts(name, may_be_empty=True)
+            cells = table.cells(name)
             columns[name] = [cells[row] for row in answers.row]
     return DataFrame(columns, index=[table.lines[row] for row in answers.row]), notes
 
@@ -198,48 +240,6 @@ def _without_headers(table: CsvTable) -> tuple[CsvTable, list[str]]:
     ]
     notes = _notes_on_silence(table, dict.fromkeys(rows, "of names of columns"))
     return table.without_rows(rows), notes
-
-
-def read_table(path: Path) -> CsvTable:
-    """Reads a table of a CSV file, or of a list or lines of JSON objects."""
-    if path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
-        return _read_json(path)
-    return CsvTable.read(path)
-
-
-def _read_json(path: Path) -> CsvTable:
-    try:
-        text = text_of(path.read_bytes())
-        if path.suffix.lower() == ".json":
-            records = json.loads(text)
-            if isinstance(records, dict):
-                lists = [value for value in records.values() if _is_records(value)]
-                records = lists[0] if len(lists) == 1 else records
-        else:
-            records = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as error:
-        raise FeedbackError(f"{path} cannot be read: {error}") from error
-    if not _is_records(records):
-        raise FeedbackError(
-            f"{path} has no list of objects, one for each answer; give one, or a table"
-        )
-    header = [*dict.fromkeys(name.strip() for record in records for name in record)]
-    rows = [[_text_of_value(record.get(name)) for name in header] for record in records]
-    return CsvTable(path, ",", header, [*range(1, len(rows) + 1)], rows)
-
-
-def _is_records(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(record, dict) for record in value)
-    )
-
-
-def _text_of_value(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _rating_table(ratings: Ratings) -> DataFrame:
@@ -291,23 +291,13 @@ def _notes_on_silence(table: CsvTable, silent: dict[int, str]) -> list[str]:
     """Returns sentences on rows that say nothing."""
     by_reason: dict[str, list[int]] = {}
     for row, reason in sorted(silent.items()):
-        by_reason.setdefault(reason, []).append(row)
-    return [
-        f"Left out: {len(rows):,} row{'s' * (len(rows) > 1)} {reason} "
-        f"({_lines(table, rows)})."
-        for reason, rows in by_reason.items()
-    ]
-
-
-def _lines(table: CsvTable, rows: list[int]) -> str:
-    lines = [str(table.lines[row]) for row in rows[:5]]
-    ellipsis = ", ..." if len(rows) > len(lines) else ""
-    return f"line{'s' * (len(rows) > 1)} {', '.join(lines)}{ellipsis}"
+        by_reason.setdefault(reason, []).append(table.lines[row])
+    return notes_on_lines(by_reason)
 
 
 def _read_counts(table: CsvTable, column: str) -> list[int]:
     """Returns how often each answer was given; once where a cell is empty."""
-    cells = table.texts(column, may_be_empty=True)
+    cells = table.cells(column)
     numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
     share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
     message = "is no number of answers: count whole ones"
@@ -329,7 +319,7 @@ def _read_counts(table: CsvTable, column: str) -> list[int]:
 
 def _read_home(table: CsvTable, column: str, answers: Answers) -> list[str | None]:
     """Returns who of each answer was at home; None on neutral ground."""
-    cells = table.texts(column, may_be_empty=True)
+    cells = table.cells(column)
     faults, home = [], []
     for row, a, b in zip(answers.row, answers.winner, answers.loser, strict=True):
         name = cells[row]
@@ -346,74 +336,3 @@ def _read_control(table: CsvTable, control: Control, answers: Answers) -> list[f
     more = control.differences(table)
     signs = zip(answers.row, answers.sign, strict=True)
     return [sign * more[row] for row, sign in signs]
-
-
-# --- PrefLib
-
-_PREFLIB = {".soc", ".soi", ".toc", ".toi"}
-_NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
-
-
-def _read_preflib(path: Path) -> AnswerFile:
-    """Reads orders of numbered alternatives, ``count: 3,{1,2},4``, as PrefLib's.
-
-    The names are in the comments above. Alternatives that an order lacks are not
-    compared (https://preflib.github.io/PrefLib-Jekyll/format).
-    """
-    try:
-        lines = text_of(path.read_bytes()).splitlines()
-    except ValueError as error:
-        raise FeedbackError(f"{path} cannot be read: {error}") from error
-    names, answers, faults = dict[str, str](), Answers(), list[Fault]()
-    orders, header = 0, _older_header(lines)
-    for number, line in enumerate(lines, 1):
-        if number <= header:
-            if match := _OLDER_NAME.match(line):
-                names[match[1]] = match[2].strip() or match[1]
-        elif match := _NAME.match(line):
-            names[match[1]] = match[2].strip() or match[1]
-        elif line.strip() and not line.startswith("#"):
-            try:
-                # Files of before 2022 have a comma behind the count.
-                text = line.replace(",", ":", 1) if header else line
-                count, places = _order_of(text, names)
-            except ValueError as error:
-                faults.append(Fault(number, "", f"{error}: correct it"))
-                continue
-            orders += count
-            answers.add_ranking(number, places, count)
-    if faults:
-        raise TableFaults(path, faults)
-    if not answers.winner:
-        raise FeedbackError(
-            f"{path} has no orders of two alternatives; give lines such as 3: 1,{{2,4}}"
-        )
-    description = f"Read as: {orders:,} orders of PrefLib's, best first"
-    return AnswerFile(merged_answers(_columns(answers, None)), [], [f"{description}."])
-
-
-_OLDER_NAME = re.compile(r"\s*(\d+)\s*,\s*(.*)")
-
-
-def _older_header(lines: list[str]) -> int:
-    """Counts the lines of a head as PrefLib had it: a number, names, and sums."""
-    if not lines or not re.fullmatch(r"\s*\d+\s*", lines[0]):
-        return 0
-    return int(lines[0]) + 2
-
-
-def _order_of(line: str, names: dict[str, str]) -> tuple[int, list[list[str]]]:
-    """Returns how often an order was given, and its places."""
-    count, mark, order = line.partition(":")
-    if not mark or not re.fullmatch(r"\s*[1-9]\d*\s*", count):
-        raise ValueError(f"{line!r} does not begin with how often the order was given")
-    groups = re.findall(r"\{([^{}]*)\}|(\d+)", order)
-    places = [re.findall(r"\d+", several or single) for several, single in groups]
-    places = [place for place in places if place]
-    numbers = [item for place in places for item in place]
-    remainder = re.sub(r"[\d\s,{}]", "", order)
-    if remainder or len({*numbers}) < len(numbers):
-        raise ValueError(f"{line!r} is no order of numbers, each there once")
-    if unknown := [item for item in numbers if item not in names]:
-        raise ValueError(f"there is no ALTERNATIVE NAME {unknown[0]} above")
-    return int(count), [[names[item] for item in place] for place in places]

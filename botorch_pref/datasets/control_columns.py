@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from botorch_pref.datasets.layout_words import (
     Reading,
-    numbers_of,
     side_columns,
     words_of,
 )
@@ -63,7 +62,7 @@ class Control:
 
 def _numbers(table: CsvTable, column: str) -> list[float]:
     """Returns the numbers of a column without gaps."""
-    numbers = numbers_of(table, column)
+    numbers = table.numbers(column)
     missing = (row for row, number in enumerate(numbers) if number is None)
     message = "has nothing: write a number, or leave the row out"
     table.refuse(column, ((row, message) for row in missing))

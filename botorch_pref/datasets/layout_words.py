@@ -2,69 +2,81 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import takewhile
 from string import ascii_lowercase
 
-from botorch_pref.datasets.tables import CsvTable, decimal_point, number_of
-
-MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-"}
-"""Texts that R, pandas, spreadsheets and databases write where nothing is."""
+from botorch_pref.datasets.tables import MISSING, CsvTable
 
 FIRST, SECOND, EQUAL, BOTH_BAD, SILENT = "first", "second", "tie", "both_bad", ""
 """Outcomes of an answer about two items; SILENT is no answer."""
 
 EQUAL_WORDS = {"tie", "tied", "draw", "drawn", "equal", "same", "0.5"}
-EQUAL_WORDS |= {"no preference", "no difference"}
+EQUAL_WORDS |= {"no preference", "no difference", "both", "neither", "both good"}
+EQUAL_WORDS |= {"[[c]]"}
 BAD_WORDS = {"tie (bothbad)", "tie(bothbad)", "bothbad", "both_bad", "both bad"}
-ABSTAINED_WORDS = {
-    "ignore",
-    "skip",
-    "skipped",
-    "invalid",
-    "error",
-    "abstain",
+ABSTAINED_WORDS = {"ignore", "skip", "skipped", "invalid", "error", "abstain"}
+ABSTAINED_WORDS |= {
+    "abstained",
     "unknown",
+    "undecided",
+    "unclear",
+    "not sure",
+    "no contest",
 }
+UNPLACED_WORDS = {"nc", "dnf", "dns", "dnq", "dq", "dsq", "wd", "ret"}
+"""Texts for who has no place: not classified, did not finish and so on."""
 
 SIDES = (
     *(("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y")),
     *(("home", "away"), ("white", "black"), ("one", "two"), ("i", "j"), ("0", "1")),
     *(("row", "column"), ("host", "guest"), ("reference", "candidate")),
-    *(("home", "visitor"), ("attacker", "defender")),
+    *(("home", "visitor"), ("attacker", "defender"), ("red", "blue"), ("r", "b")),
 )
 """Words by which the names of two columns differ that are about two items."""
 
 DECIDED = (
     *(("winner", "loser"), ("won", "lost"), ("better", "worse"), ("win", "lose")),
     *(("chosen", "rejected"), ("preferred", "rejected"), ("preferred", "other")),
+    ("w", "l"),
 )
 """The same, where they say who won."""
+
+UNSURE_SIDES = {("r", "b"), ("w", "l"), ("red", "blue")}
+"""Sides that name no items by themselves: numbers of wins and losses are W and L."""
 
 ITEM_WORDS = (
     *("name", "model", "item", "team", "player", "option", "product", "system"),
     *("stimulus", "candidate", "method", "alternative", "generator", "condition"),
-    *("image", "driver", "object", "sample", "treatment", "movie", "film", "song"),
-    *("book", "title", "entry", "id"),
+    *("image", "driver", "fighter", "object", "sample", "treatment", "movie", "film"),
+    *("song", "book", "title", "entry", "project", "provider", "uri", "id"),
 )
 """Words of columns that name items, the likeliest first."""
+
+TEXT_WORDS = (
+    *("response", "output", "answer", "completion", "generation"),
+    *("responses", "outputs", "answers", "completions", "generations"),
+)
+"""Words of columns with what items wrote, of which two may be compared."""
 
 OUTCOME_WORDS = (
     *("winner", "preferred", "preference", "better", "chosen", "choice", "outcome"),
     *("result", "win", "vote", "selected", "label", "judgment", "judgement"),
-    *("verdict", "answer", "pref", "decision", "ftr"),
+    *("verdict", "answer", "pref", "decision", "selection", "ftr"),
 )
 SCORE_WORDS = ("score", "goals", "points", "pts", "ft", "rating", "result", "runs")
 COUNT_WORDS = ("count", "n", "freq", "frequency", "weight", "value", "times", "votes")
 WIN_WORDS = {"win", "wins", "won"}
 RANK_WORDS = ("rank", "ranking", "position", "place", "pos", "placing")
-SESSION_WORDS = (
+PERSON_WORDS = (
     *("assessor", "judge", "rater", "panelist", "subject", "participant"),
     *("respondent", "user", "voter", "worker", "annotator", "juror", "consumer"),
-    *("session", "race", "trial", "set", "question", "block", "ballot"),
+)
+SESSION_WORDS = (
+    *PERSON_WORDS,
+    *("session", "race", "trial", "set", "question", "block", "ballot", "voting"),
 )
 """Words of columns that say something, the likeliest first."""
 
@@ -82,6 +94,7 @@ class NamedColumns:
         rater: Who answered, or the category of a question.
         order: Of ranks, 1 for the best.
         rating: Of ratings, larger ones being better.
+        first_won: The cell of ``winner`` where the first of two items won; no column.
     """
 
     first: str | None = None
@@ -92,13 +105,18 @@ class NamedColumns:
     rater: str | None = None
     order: str | None = None
     rating: str | None = None
+    first_won: str | None = None
+
+    def columns(self) -> list[str]:
+        """Returns the columns that are named."""
+        options = (option.name for option in fields(self))
+        names = (getattr(self, name) for name in options if name != "first_won")
+        return [name for name in names if name is not None]
 
     def check(self, table: CsvTable) -> None:
         """Checks that a table has the columns."""
-        for option in fields(self):
-            name = getattr(self, option.name)
-            if name is not None:
-                table.texts(name, may_be_empty=True)
+        for name in self.columns():
+            table.cells(name)
 
 
 @dataclass
@@ -143,21 +161,29 @@ class Answers:
 
     def add_ranking(
         self, row: int, places: Sequence[Sequence[str]], count: int = 1
-    ) -> None:
+    ) -> bool:
         """Adds a ranking, best first, whose places may have several items.
 
         As Plackett and Luce have it, each item is chosen from itself and all behind;
         items of one place are each chosen from all of the place and all behind
-        (Breslow 1974). Nothing is said about the order of the last place.
+        (Breslow 1974). Nothing is said about the order of the last place. Two items
+        that share the only place are equal.
+
+        Returns:
+            Whether the ranking compares items.
         """
         behind = [item for place in places for item in place]
+        if len(places) == 1 and len(behind) == 2:
+            self.add(row, *behind, outcome=EQUAL, count=count)
+            return True
         for place in places[:-1]:
             for item in place:
                 beaten = [loser for loser in behind if loser != item]
-                name = f"{row} {item}" if len(beaten) > 1 else None
+                name = f"{len(self.row)} {item}" if len(beaten) > 1 else None
                 for loser in beaten:
                     self.add(row, item, loser, count=count, choice=name)
             behind = behind[len(place) :]
+        return len(places) > 1
 
 
 @dataclass
@@ -198,14 +224,30 @@ class Reading:
     sides: tuple[tuple[str, str], ...] = ()
 
 
+def notes_on_lines(by_reason: dict[str, list[int]]) -> list[str]:
+    """Returns sentences on lines that were left out, each for a reason."""
+    notes = []
+    for reason, lines in by_reason.items():
+        places = ", ".join(map(str, lines[:5])) + ", ..." * (len(lines) > 5)
+        about = f"row{'s' * (len(lines) > 1)} {reason}"
+        place = f"line{'s' * (len(lines) > 1)} {places}"
+        notes += [f"Left out: {len(lines):,} {about} ({place})."] if lines else []
+    return notes
+
+
 ITSELF = "in which an item meets itself"
 EMPTY = "without an item or a winner"
 
 
 def words_of(name: str) -> tuple[str, ...]:
     """Lists the words of a column's name: ``model_a``, ``ModelA`` and so on alike."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    return tuple(re.findall(r"[^\W\d_]+|\d+", parted.lower()))
+    return tuple(re.findall(r"[^\W\d_]+|\d+", _PARTS.sub("_", name).lower()))
+
+
+_PARTS = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?!(?<=I)D)(?=[A-Z][a-z])|(?<=ID)(?=[a-z])"
+)
+"""Places between words of capitals: ``TeamID|winner``, ``W|Team``."""
 
 
 def names_items(column: str) -> bool | None:
@@ -225,7 +267,7 @@ def option_columns(header: Sequence[str]) -> list[str]:
     families: dict[tuple[str, ...], dict[str, str]] = {}
     for name in header:
         *stem, mark = words_of(name) or ("",)
-        if stem and {*stem} <= {*ITEM_WORDS}:
+        if stem and {*stem} <= {*ITEM_WORDS, *TEXT_WORDS}:
             families.setdefault(tuple(stem), {})[mark] = name
     for family in families.values():
         for marks in (map(str, range(1, len(family) + 1)), ascii_lowercase):
@@ -233,6 +275,18 @@ def option_columns(header: Sequence[str]) -> list[str]:
             if len(columns) > 2:
                 return columns
     return []
+
+
+def numbered_columns(header: Sequence[str]) -> dict[tuple[str, ...], dict[int, str]]:
+    """Returns columns that differ by one number, by their words with ``#`` for it."""
+    families: dict[tuple[str, ...], dict[int, str]] = {}
+    for name in header:
+        words = words_of(name)
+        numbers = [word for word in words if word.isdigit()]
+        if len(numbers) == 1 and len(words) > 1:
+            family = tuple("#" if word.isdigit() else word for word in words)
+            families.setdefault(family, {}).setdefault(int(numbers[0]), name)
+    return families
 
 
 def columns_with(header: Iterable[str], words: Sequence[str]) -> Iterator[str]:
@@ -263,52 +317,13 @@ def item_columns(
     table: CsvTable, sides: Sequence[tuple[str, str]]
 ) -> tuple[str, str, tuple[str, str]] | None:
     """Returns the two columns that name items, and the words by which they differ."""
-    candidates = []
+    candidates, of_items = [], (*ITEM_WORDS, *TEXT_WORDS)
     for words, first, second, side in side_columns(table.header, sides):
-        if {*words} <= {*ITEM_WORDS}:
-            likeliness = [ITEM_WORDS.index(word) for word in words] or [-1]
+        if {*words} <= {*of_items} and (words or side not in UNSURE_SIDES):
+            likeliness = [of_items.index(word) for word in words] or [-1]
             candidates.append((max(likeliness), first, second, side))
     # The first of those that are as likely.
     return min(candidates, key=lambda c: c[0])[1:] if candidates else None
-
-
-def cells_of(table: CsvTable, column: str) -> list[str]:
-    """Returns the texts of a column, some of them empty."""
-    return table.texts(column, may_be_empty=True)
-
-
-def is_missing(cell: str) -> bool:
-    """Says whether a cell stands for nothing."""
-    return cell.casefold() in MISSING
-
-
-def _number(table: CsvTable, cell: str) -> float | None:
-    return number_of(decimal_point(cell, table.separator))
-
-
-def _is_finite(number: float | None) -> bool:
-    return number is not None and math.isfinite(number)
-
-
-def numbers_of(table: CsvTable, column: str) -> list[float | None]:
-    """Returns a column of finite numbers, None where nothing is; refuses all else."""
-    cells = cells_of(table, column)
-    numbers = [None if is_missing(c) else _number(table, c) for c in cells]
-    table.refuse(
-        column,
-        (
-            (row, f"{cells[row]!r} is no finite number: correct it, or empty it")
-            for row, number in enumerate(numbers)
-            if not (is_missing(cells[row]) or _is_finite(number))
-        ),
-    )
-    return numbers
-
-
-def are_numbers(table: CsvTable, column: str) -> bool:
-    """Tells whether a column has nothing but numbers and gaps, and some number."""
-    cells = [cell for cell in cells_of(table, column) if not is_missing(cell)]
-    return bool(cells) and all(_number(table, cell) is not None for cell in cells)
 
 
 def silent_rows(
@@ -330,16 +345,14 @@ def silent_rows(
     """
     silences = any if needs_all else all
     silent = dict[int, str]()
-    sides = zip(cells_of(table, first), cells_of(table, second), strict=True)
+    sides = zip(table.cells(first), table.cells(second), strict=True)
     for row, (a, b) in enumerate(sides):
         if not a or not b:
             silent[row] = EMPTY
         elif a == b:
             silent[row] = ITSELF
     if outcomes:
-        outcome_cells = zip(
-            *(cells_of(table, column) for column in outcomes), strict=True
-        )
+        outcome_cells = zip(*(table.cells(column) for column in outcomes), strict=True)
         for row, cells in enumerate(outcome_cells):
             if silences(c.casefold() in MISSING | ABSTAINED_WORDS for c in cells):
                 silent[row] = EMPTY

@@ -6,14 +6,18 @@ from collections.abc import Callable
 
 from botorch_pref.datasets.layout_words import NamedColumns, Reading
 from botorch_pref.datasets.pair_layouts import two_items, winner_and_loser
+from botorch_pref.datasets.ranking_layouts import (
+    ranks_of_judges,
+    ranks_of_sessions,
+    scored_sets,
+    wide_rankings,
+)
 from botorch_pref.datasets.rating_layouts import long_ratings, wide_ratings
 from botorch_pref.datasets.set_layouts import (
     best_and_worst,
     choice_of_set,
-    ranks_of_sessions,
     square_matrix,
     wide_pairs,
-    wide_rankings,
 )
 from botorch_pref.datasets.tables import CsvTable
 from botorch_pref.errors import FeedbackError
@@ -22,7 +26,8 @@ Layout = Callable[[CsvTable, NamedColumns], Reading | None]
 
 LAYOUTS: tuple[Layout, ...] = (
     *(best_and_worst, square_matrix, wide_pairs, winner_and_loser, choice_of_set),
-    *(two_items, ranks_of_sessions, wide_rankings, long_ratings, wide_ratings),
+    *(scored_sets, two_items, ranks_of_judges, ranks_of_sessions, wide_rankings),
+    *(long_ratings, wide_ratings),
 )
 """Layouts in the order in which they are tried: the first that fits reads a table."""
 
@@ -33,14 +38,16 @@ def read_layout(table: CsvTable, named: NamedColumns) -> Reading:
     Raises:
         FeedbackError: No layout fits.
     """
-    # Only ratings have a column of them.
-    for layout in (long_ratings,) if named.rating else LAYOUTS:
+    layouts = LAYOUTS
+    if named.rating or named.first_won:
+        layouts = (long_ratings,) if named.rating else (two_items,)
+    for layout in layouts:
         if (reading := layout(table, named)) is not None:
             return reading
     raise FeedbackError(
         f"{table.path} has no columns that say who won: winner and loser; or two "
         "columns of items, such as model_a and model_b, and winner, which names one of "
-        "them; or ranks, or ratings. Name them by --first, --second, --winner, --tie, "
-        "--count, --rater, --order and --rating; the header is "
-        f"{', '.join(table.header) or 'empty'}"
+        "them; or ranks, or ratings. Name them, or number them if the first line is an "
+        "answer, by --first, --second, --winner, --tie, --count, --rater, --order and "
+        f"--rating; the header is {', '.join(table.header) or 'empty'}"
     )

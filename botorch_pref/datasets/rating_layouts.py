@@ -8,20 +8,18 @@ from botorch_pref.datasets.layout_words import (
     COUNT_WORDS,
     DECIDED,
     ITEM_WORDS,
+    PERSON_WORDS,
+    RANK_WORDS,
     SESSION_WORDS,
     SIDES,
     NamedColumns,
     Ratings,
     Reading,
-    are_numbers,
-    cells_of,
     columns_with,
-    is_missing,
     item_columns,
-    numbers_of,
     words_of,
 )
-from botorch_pref.datasets.tables import CsvTable
+from botorch_pref.datasets.tables import CsvTable, is_missing
 
 RATING_WORDS = (
     *("score", "rating", "stars", "mos", "opinion", "grade", "mark", "likert"),
@@ -32,8 +30,12 @@ RATING_WORDS = (
 MOST_RATED = 100
 """The largest rating of a scale whose columns no name tells."""
 
+SUMMARIES = {"mos", "dmos", "ci", "mean", "median", "average", "sd", "std", "total"}
+"""Words of columns of numbers that sum up the others, and rate nothing."""
+
 ABOUT_RATERS = {"age", "year", "time", "date", "id", "index", "no", "nr", "zip"}
 ABOUT_RATERS |= {"rownames", "votes", *COUNT_WORDS} - {*RATING_WORDS}
+ABOUT_RATERS |= {"wins", "losses", "draws", "played"}
 """Words of columns of numbers that rate nothing."""
 
 
@@ -43,7 +45,7 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
     if named.winner or named.second or named.order or is_about_pairs:
         return None
     rating = named.rating or next(
-        (n for n in columns_with(table.header, RATING_WORDS) if are_numbers(table, n)),
+        (n for n in columns_with(table.header, RATING_WORDS) if table.is_numeric(n)),
         None,
     )
     item = named.first or next(
@@ -59,17 +61,17 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
     sessions = _sessions(table, named, (rating, item))
 
     def read(table: CsvTable) -> Ratings:
-        keys = zip(*(cells_of(table, column) for column in sessions), strict=True)
+        keys = zip(*map(table.cells, sessions), strict=True)
         raters = [" ".join(key).strip() for key in keys] if sessions else None
         if raters:
             message = "has no rater: write who rated, or leave the row out"
             nameless = (row for row, name in enumerate(raters) if not name)
             table.refuse(sessions[0], ((row, message) for row in nameless))
-        values = [value or 0.0 for value in numbers_of(table, rating)]
+        values = [value or 0.0 for value in table.numbers(rating)]
         rows = [*range(len(values))]
-        return Ratings(cells_of(table, item), values, raters, rows)
+        return Ratings(table.cells(item), values, raters, rows)
 
-    cells = zip(cells_of(table, rating), cells_of(table, item), strict=True)
+    cells = zip(table.cells(rating), table.cells(item), strict=True)
     silent = {
         row: "without an item or a rating"
         for row, (value, name) in enumerate(cells)
@@ -84,7 +86,7 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
     """Gives a row for each rater and a column for each item, or the other way round."""
     if named != NamedColumns(rater=named.rater, first=named.first):
         return None
-    labels = [n for n in table.header if n and not are_numbers(table, n)]
+    labels = [n for n in table.header if n and not table.is_numeric(n)]
     items = named.first or next(
         (n for n in columns_with(labels, ITEM_WORDS) if _are_distinct(table, n)), None
     )
@@ -92,13 +94,15 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
     raters = named.rater or next((n for n in sessions if _are_distinct(table, n)), None)
     key = items or raters
     columns = [n for n in table.header if n and n != key and _rates(table, n)]
+    of_people = [n for n in columns if not {*words_of(n)} & SUMMARIES]
+    columns = of_people if len(of_people) > 1 else columns
     if key is None or len(columns) < 2 or not _share_a_scale(table, columns):
         return None
 
     def read(table: CsvTable) -> Ratings:
-        keys, ratings = cells_of(table, key), Ratings([], [], [], [])
+        keys, ratings = table.cells(key), Ratings([], [], [], [])
         for column in columns:
-            for row, value in enumerate(numbers_of(table, column)):
+            for row, value in enumerate(table.numbers(column)):
                 if value is not None:
                     ends = (keys[row], column) if items else (column, keys[row])
                     ratings.add(row, *ends, value)
@@ -119,24 +123,29 @@ def _sessions(
     """Returns columns that part ratings which share a rater's habits."""
     if named.rater:
         return (named.rater,)
-    columns = columns_with(table.header, SESSION_WORDS)
-    columns = (n for n in columns if n not in used and any(cells_of(table, n)))
-    return tuple(dict.fromkeys(columns))
+    names = dict.fromkeys(columns_with(table.header, SESSION_WORDS))
+    columns = tuple(n for n in names if n not in used and any(table.cells(n)))
+    if any({*words_of(name)} & {*PERSON_WORDS} for name in columns):
+        return columns
+    # Images that each are in one set do not tell how strict its people were.
+    items = table.cells(used[-1])
+    pairs = {*zip(items, *map(table.cells, columns), strict=True)}
+    return columns if len(pairs) > len({*items}) else ()
 
 
 def _are_distinct(table: CsvTable, column: str) -> bool:
-    cells = cells_of(table, column)
+    cells = table.cells(column)
     return len({*cells}) == len(cells)
 
 
 def _rates(table: CsvTable, column: str) -> bool:
     """Tells whether a column has numbers, and a name that raters' data do not have."""
     words = {*words_of(column)}
-    is_about_rater = words & (ABOUT_RATERS | {*SESSION_WORDS})
-    return not is_about_rater and are_numbers(table, column)
+    is_none = words & (ABOUT_RATERS | {*SESSION_WORDS, *RANK_WORDS})
+    return not is_none and table.is_numeric(column)
 
 
 def _share_a_scale(table: CsvTable, columns: Sequence[str]) -> bool:
     """Tells whether columns have ratings of at most 100, as scales of people do."""
-    cells = (value for name in columns for value in numbers_of(table, name))
+    cells = (value for name in columns for value in table.numbers(name))
     return all(value is None or abs(value) <= MOST_RATED for value in cells)

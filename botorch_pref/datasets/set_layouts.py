@@ -1,4 +1,4 @@
-"""Layouts of rankings, matrices, and sets of more than two items."""
+"""Layouts of sets of more than two items, of matrices, and of a column each pair."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from botorch_pref.datasets.layout_words import (
     EQUAL,
     FIRST,
     ITEM_WORDS,
-    MISSING,
     OUTCOME_WORDS,
-    RANK_WORDS,
     SECOND,
-    SESSION_WORDS,
     Answers,
     NamedColumns,
     Reading,
-    are_numbers,
-    cells_of,
     columns_with,
-    is_missing,
     names_items,
-    numbers_of,
     option_columns,
     words_of,
 )
-from botorch_pref.datasets.tables import CsvTable, Fault, TableFaults, number_of
+from botorch_pref.datasets.tables import (
+    MISSING,
+    CsvTable,
+    Fault,
+    TableFaults,
+    is_missing,
+    number_of,
+)
 
 
 def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
@@ -60,7 +60,7 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
     if len(options) < 2:
         return None
     named_in_row = (best, worst, *options)
-    ends = zip(cells_of(table, best), cells_of(table, worst), strict=True)
+    ends = zip(table.cells(best), table.cells(worst), strict=True)
     # Half of an answer is one: the best of a set, or the worst.
     silent = {row: EMPTY for row, end in enumerate(ends) if all(map(is_missing, end))}
     mentions = _mentions(table, (best, worst), options, silent)
@@ -75,7 +75,7 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     def read(table: CsvTable) -> Answers:
         answers = Answers()
-        columns = [cells_of(table, column) for column in named_in_row]
+        columns = [table.cells(column) for column in named_in_row]
         for row, (top, bottom, *items) in enumerate(zip(*columns, strict=True)):
             if by_place:
                 top, bottom = _at_place(top, items), _at_place(bottom, items)
@@ -106,7 +106,7 @@ def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
     )
     for choice in choices:
         silent = dict[int, str]()
-        columns = (cells_of(table, column) for column in (choice, *options))
+        columns = (table.cells(column) for column in (choice, *options))
         for row, (cell, *items) in enumerate(zip(*columns, strict=True)):
             if cell not in items and cell.casefold() in MISSING | ABSTAINED_WORDS:
                 silent[row] = EMPTY
@@ -127,7 +127,7 @@ def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     def read(table: CsvTable) -> Answers:
         answers = Answers()
-        columns = [cells_of(table, column) for column in (choice, *options)]
+        columns = [table.cells(column) for column in (choice, *options)]
         for row, (item, *items) in enumerate(zip(*columns, strict=True)):
             winner = _at_place(item, items) if by_place else item
             beaten = [i for i in dict.fromkeys(items) if i and i != winner]
@@ -156,11 +156,11 @@ def _mentions(
     options: Sequence[str],
     silent: Collection[int],
 ) -> list[_Mention]:
-    sets = [*zip(*(cells_of(table, column) for column in options), strict=True)]
+    sets = [*zip(*(table.cells(column) for column in options), strict=True)]
     return [
         _Mention(row, column, cell, [*sets[row]])
         for column in columns
-        for row, cell in enumerate(cells_of(table, column))
+        for row, cell in enumerate(table.cells(column))
         if row not in silent
     ]
 
@@ -250,140 +250,10 @@ def _kind(cell: str) -> str:
     return "letter" if re.fullmatch("[A-Za-z]", cell) else "word"
 
 
-def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Returns a row for each item of a session, with its rank there."""
-    order = named.order or next(columns_with(table.header, RANK_WORDS), None)
-    item = named.first or next(
-        (
-            n
-            for n in columns_with(table.header, ITEM_WORDS)
-            if n != order and "id" not in words_of(n)[:-1]
-        ),
-        None,
-    )
-    sessions = [
-        n for n in columns_with(table.header, SESSION_WORDS) if n not in (order, item)
-    ]
-    sessions = [*dict.fromkeys([*sessions, *([named.rater] if named.rater else [])])]
-    if order is None or item is None or not sessions:
-        return None
-    if not named.order and not are_numbers(table, order):
-        return None
-
-    def read(table: CsvTable) -> Answers:
-        keys = [*zip(*(cells_of(table, column) for column in sessions), strict=True)]
-        ranks, items = numbers_of(table, order), cells_of(table, item)
-        rankings: dict[tuple[str, ...], list[int]] = {}
-        for row, key in enumerate(keys):
-            rankings.setdefault(key, []).append(row)
-        answers = Answers()
-        for rows in rankings.values():
-            _check_named_once(table, item, rows, items)
-            places: dict[float, list[str]] = {}
-            for row in rows:
-                places.setdefault(ranks[row] or 0.0, []).append(items[row])
-            answers.add_ranking(rows[0], [places[rank] for rank in sorted(places)])
-        return answers
-
-    cells = zip(cells_of(table, order), cells_of(table, item), strict=True)
-    silent = {
-        row: "without an item or a rank"
-        for row, (rank, name) in enumerate(cells)
-        if is_missing(rank) or not name
-    }
-    description = f"{order} of each {item}, by {', '.join(sessions)}"
-    return Reading(description, (order, item, *sessions), read, silent)
-
-
-def _check_named_once(
-    table: CsvTable, column: str, rows: Sequence[int], items: Sequence[str]
-) -> None:
-    names: set[str] = set()
-    for row in rows:
-        if items[row] in names:
-            message = (
-                f"{items[row]!r} is there twice in one ranking: remove a row, or name"
-            )
-            table.refuse(column, [(row, f"{message} what parts rankings by --rater")])
-        names.add(items[row])
-
-
-def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds rankings in a row each: items in order of columns, or ranks of items."""
-    places = _place_columns(table.header)
-    if len(places) >= 3 and not all(are_numbers(table, column) for column in places):
-        return _items_in_order(table, places)
-    items = [
-        n
-        for n in table.header
-        if n and not {*words_of(n)} & {*SESSION_WORDS, "id"} and are_numbers(table, n)
-    ]
-    if not 3 <= len(items) <= _MOST_COLUMNS:
-        return None
-    ranks = zip(*(numbers_of(table, column) for column in items), strict=True)
-    if not all(_are_ranks([r for r in row if r is not None]) for row in ranks):
-        return None
-
-    def read(table: CsvTable) -> Answers:
-        answers, columns = Answers(), [numbers_of(table, column) for column in items]
-        for row, numbers in enumerate(zip(*columns, strict=True)):
-            ranked = [(r, n) for r, n in zip(numbers, items, strict=True) if r]
-            answers.add_ranking(row, [[item] for _, item in sorted(ranked)])
-        return answers
-
-    return Reading(f"a rank for each of {', '.join(items)}", tuple(items), read)
-
-
-def _are_ranks(numbers: Sequence[float]) -> bool:
-    """Tells whether numbers are the places from 1 on, each once."""
-    return sorted(numbers) == [float(i) for i in range(1, len(numbers) + 1)]
-
-
-_MOST_COLUMNS = 200
-"""Items that have a column each."""
-
-
-def _items_in_order(table: CsvTable, places: Sequence[str]) -> Reading:
-    """Returns rankings whose items are in the order of columns, the best first."""
-
-    def read(table: CsvTable) -> Answers:
-        answers, columns = Answers(), [cells_of(table, column) for column in places]
-        for row, cells in enumerate(zip(*columns, strict=True)):
-            order = [item for item in cells if not is_missing(item)]
-            if len({*order}) < len(order):
-                message = "an item is there twice in one ranking: correct the row"
-                table.refuse(places[0], [(row, message)])
-            answers.add_ranking(row, [[item] for item in order])
-        return answers
-
-    cells = zip(*(cells_of(table, column) for column in places), strict=True)
-    silent = {
-        row: "of less than two items"
-        for row, items in enumerate(cells)
-        if sum(not is_missing(item) for item in items) < 2
-    }
-    return Reading(f"{', '.join(places)}, the best first", tuple(places), read, silent)
-
-
-def _place_columns(header: Sequence[str]) -> list[str]:
-    """Returns columns of the first, the second and so on."""
-    for pattern in (
-        r"(?:rank|place|choice|position|pos|preference) ?(\d+)",
-        r"(\d+) ?(?:st|nd|rd|th)(?: choice| place)?",
-    ):
-        numbered = {}
-        for name in header:
-            if match := re.fullmatch(pattern, " ".join(words_of(name))):
-                numbered[int(match[1])] = name
-        if [*sorted(numbered)] == [*range(1, len(numbered) + 1)] and len(numbered) > 2:
-            return [numbered[i] for i in sorted(numbered)]
-    return []
-
-
 def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
     """Counts of wins of the item of a row over that of a column."""
     names = table.header[1:]
-    if len(names) < 2 or len(table.rows) != len(names) or "" in names:
+    if named.first or len(names) < 2 or len(table.rows) != len(names) or "" in names:
         return None
     rows = [row[0].strip() for row in table.rows]
     if {*rows} != {*names} or len({*names}) < len(names):
@@ -417,7 +287,7 @@ def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
             items
         ) * (len(items) - 1):
             continue
-        codes: dict[str, list[float | None]] = {n: numbers_of(table, n) for n in pairs}
+        codes: dict[str, list[float | None]] = {n: table.numbers(n) for n in pairs}
         values = {v for column in codes.values() for v in column if v is not None}
         if values <= {1.0, 0.0, -1.0}:
             second = -1.0
@@ -435,7 +305,7 @@ def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
         ) -> Answers:
             answers = Answers()
             for name, pair in pairs.items():
-                for row, value in enumerate(numbers_of(table, name)):
+                for row, value in enumerate(table.numbers(name)):
                     if value is not None:
                         lost = SECOND if value == second else EQUAL
                         answers.add(row, *pair, outcome=FIRST if value == 1.0 else lost)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,13 +33,14 @@ TRUTHS |= dict.fromkeys(("", "false", "no", "f", "0", "0.0"), False)
 
 
 def text_of(content: bytes) -> str:
-    """Returns the text of a file in UTF-8, perhaps with a byte order mark.
+    """Returns the text of a file in UTF-8, or in UTF-16 whose byte order mark says it.
 
     Raises:
         ValueError: It is of another encoding.
     """
+    is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{error}; save it as text in UTF-8") from error
     if "\0" in text:
@@ -108,6 +110,15 @@ AMBIGUOUS = "may be in thousands or have decimals: write it without a mark of th
 """Message on a cell that `grouped` finds."""
 
 
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-"}
+"""Texts that R, pandas, spreadsheets and databases write where nothing is."""
+
+
+def is_missing(cell: str) -> bool:
+    """Says whether a cell stands for nothing."""
+    return cell.casefold() in MISSING
+
+
 def number_of(cell: str) -> float | None:
     """Reads the number of a text; None if it says none, as 1_0 to all but Python."""
     try:
@@ -174,12 +185,32 @@ def read_together(*readings: Callable[[], T]) -> list[T]:
     return results
 
 
+LINE = "line"
+"""Column of the numbers of lines, where a table is named by them."""
+
+
+def _rows(
+    text: str, separator: str, quoting: Any = csv.QUOTE_MINIMAL
+) -> tuple[list[tuple[int, list[str]]], csv.Error | None]:
+    """Returns rows of a CSV file after their lines, and an error that ended them."""
+    # Not strict, a quote that nobody closes makes one cell of all that follows.
+    reader = csv.reader(
+        StringIO(text, newline=""), delimiter=separator, strict=True, quoting=quoting
+    )
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        rows.extend((reader.line_num, row) for row in reader)
+    except csv.Error as error:
+        return rows, error
+    return rows, None
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A CSV file with a header; errors name the file, the lines and the columns.
 
     The names in the header have no white space around them. ``lines`` has the line of
-    each row in the file.
+    each row in the file, and ``header_line`` that of the header.
     """
 
     path: Path
@@ -187,13 +218,15 @@ class CsvTable:
     header: list[str]
     lines: list[int]
     rows: list[list[str]]
+    header_line: int = 1
 
     @classmethod
     def read(cls, path: Path) -> CsvTable:
         """Reads a file in UTF-8, separated as its header is: see `separator_of`.
 
         Lines before the header that begin with ``#`` are comments; there and above the
-        header, lines without a cell are skipped.
+        header, lines without a cell are skipped. Quotes around cells hide separators
+        and ends of lines; between tabs, which need none, they may be characters.
         """
         try:
             text = text_of(path.read_bytes())
@@ -206,19 +239,16 @@ class CsvTable:
         while _ABOVE_HEADER.match(text):
             comments, text = comments + 1, text.partition("\n")[2]
         separator = separator_of(text)
-        # Not strict, a quote that nobody closes makes one cell of all that follows.
-        reader = csv.reader(
-            StringIO(text, newline=""), delimiter=separator, strict=True
-        )
-        read: list[tuple[int, list[str]]] = []
-        try:
-            read.extend((comments + reader.line_num, row) for row in reader)
-        except csv.Error as error:
-            first = read[-1][0] + 1 if read else comments + 1
+        read, flaw = _rows(text, separator)
+        if flaw is not None and separator == "\t":
+            read, flaw = _rows(text, separator, quoting=csv.QUOTE_NONE)
+        if flaw is not None:
+            first = comments + (read[-1][0] if read else 0) + 1
             raise FeedbackError(
-                f"{path} cannot be read from line {first} on: {error}; quote a whole "
+                f"{path} cannot be read from line {first} on: {flaw}; quote a whole "
                 "cell or none of it, and write a quote inside of it twice"
-            ) from error
+            )
+        read = [(comments + line, row) for line, row in read]
         if SEPARATOR_LINE.match(text):
             read = [*dropwhile(lambda row: not any(row[1]), read[1:])]
         header = [name.strip() for _, names in read[:1] for name in names]
@@ -236,7 +266,21 @@ class CsvTable:
                 ],
             )
         lines = [line for line, _ in rows]
-        return cls(path, separator, header, lines, [row for _, row in rows])
+        header_line = read[0][0] if read else 1
+        cells = [row for _, row in rows]
+        return cls(path, separator, header, lines, cells, header_line)
+
+    def without_header(self) -> CsvTable:
+        """Returns the table whose first line is a row, and its columns are 1, 2, ..."""
+        header = [*map(str, range(1, len(self.header) + 1))]
+        lines, rows = [self.header_line, *self.lines], [self.header, *self.rows]
+        return replace(self, header=header, lines=lines, rows=rows)
+
+    def with_lines(self) -> CsvTable:
+        """Returns the table with ``line``, the numbers of lines, before its columns."""
+        pairs = zip(self.lines, self.rows, strict=True)
+        rows = [[str(line), *row] for line, row in pairs]
+        return replace(self, header=[LINE, *self.header], rows=rows)
 
     def without_rows(self, rows: Collection[int]) -> CsvTable:
         """Returns the table without some rows, by their places."""
@@ -245,6 +289,13 @@ class CsvTable:
         places = [row for row in range(len(self.rows)) if row not in rows]
         lines = [self.lines[row] for row in places]
         return replace(self, lines=lines, rows=[self.rows[row] for row in places])
+
+    def with_column(self, column: str, cells: Sequence[str]) -> CsvTable:
+        """Returns the table with other cells in a column."""
+        place = self.header.index(column)
+        pairs = zip(self.rows, cells, strict=True)
+        rows = [[*row[:place], cell, *row[place + 1 :]] for row, cell in pairs]
+        return replace(self, rows=rows)
 
     def refuse(self, column: str, wrong: Iterable[tuple[int, str]]) -> None:
         """Raises `TableFaults` where a row of a column has something wrong."""
@@ -279,9 +330,41 @@ class CsvTable:
             )
         return texts
 
+    def cells(self, column: str) -> list[str]:
+        """Returns the texts of a column, some of them empty."""
+        return self.texts(column, may_be_empty=True)
+
+    def numbers(self, column: str) -> list[float | None]:
+        """Returns a column of finite numbers, None where nothing is; refuses others."""
+        cells = self.cells(column)
+        numbers = [None if is_missing(cell) else self._number(cell) for cell in cells]
+        self.refuse(
+            column,
+            (
+                (row, f"{cells[row]!r} is no finite number: correct it, or empty it")
+                for row, number in enumerate(numbers)
+                if not is_missing(cells[row])
+                and (number is None or not math.isfinite(number))
+            ),
+        )
+        return numbers
+
+    def is_numeric(self, column: str) -> bool:
+        """Tells whether a column has nothing but numbers and gaps, and some number.
+
+        Of two columns of one name none has: which is meant the name does not say.
+        """
+        if self.header.count(column) > 1:
+            return False
+        cells = [cell for cell in self.cells(column) if not is_missing(cell)]
+        return bool(cells) and all(self._number(cell) is not None for cell in cells)
+
+    def _number(self, cell: str) -> float | None:
+        return number_of(decimal_point(cell, self.separator))
+
     def truths(self, column: str) -> list[bool]:
         """Returns a column of true and false, or yes and no; an empty cell is false."""
-        cells = self.texts(column, may_be_empty=True)
+        cells = self.cells(column)
         values = [TRUTHS.get(cell.lower()) for cell in cells]
         advice = "is neither true nor false, yes nor no: write one of these"
         wrong = [row for row, value in enumerate(values) if value is None]

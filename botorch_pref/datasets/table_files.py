@@ -1,0 +1,102 @@
+"""Tables of files of CSV, of JSON, and of games of chess in PGN."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from botorch_pref.datasets.tables import CsvTable, text_of
+from botorch_pref.errors import FeedbackError
+
+
+def read_table(path: Path) -> CsvTable:
+    """Reads a table of CSV, JSON, lines of JSON or PGN, as the name of a file says."""
+    suffix = path.suffix.lower()
+    if suffix not in (".json", ".jsonl", ".ndjson", ".pgn"):
+        return CsvTable.read(path)
+    try:
+        text = text_of(path.read_bytes())
+        if suffix == ".pgn":
+            records = _games(text)
+        elif suffix == ".json":
+            records = _records(json.loads(text))
+        else:
+            lines = [*enumerate(text.splitlines(), 1)]
+            records = [(n, json.loads(line)) for n, line in lines if line.strip()]
+    except ValueError as error:
+        raise FeedbackError(f"{path} cannot be read: {error}") from error
+    if not records or not all(isinstance(record, dict) for _, record in records):
+        raise FeedbackError(
+            f"{path} has no list of objects, one for each answer; give one, or a table"
+        )
+    cells = [dict(_cells(record)) for _, record in records]
+    header = [*dict.fromkeys(name for row in cells for name in row)]
+    rows = [[row.get(name, "") for name in header] for row in cells]
+    return CsvTable(path, ",", header, [number for number, _ in records], rows)
+
+
+def _records(value: object) -> list[tuple[int, Any]]:
+    """Returns the longest list of objects in a value, counted from 1.
+
+    Tables of pandas and of experiment trackers have their names of columns apart, as
+    ``{"columns": [...], "data": [[...], ...]}``.
+    """
+    if isinstance(value, dict) and {"columns", "data"} <= value.keys():
+        pairs = (zip(value["columns"], row, strict=True) for row in value["data"])
+        return [*enumerate(map(dict, pairs), 1)]
+    lists = sorted(_lists(value), key=len)
+    return [*enumerate(lists[-1] if lists else [], 1)]
+
+
+def _lists(value: object) -> Iterator[list[Any]]:
+    """Returns the lists of objects in a value and its parts."""
+    if isinstance(value, list) and all(isinstance(part, dict) for part in value):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _lists(part)
+
+
+MOST_LISTED = 20
+"""The longest list in an answer that has a column for each of its values."""
+
+
+def _cells(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Returns the names and texts of the parts of a value: ``score.ft.1`` and so on."""
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, list) and len(value) <= MOST_LISTED:
+        is_flat = not any(isinstance(part, dict | list) for part in value)
+        parts = [*enumerate(value, 1)] if is_flat else ()
+    if parts:
+        for key, part in parts:
+            yield from _cells(part, ".".join(filter(None, (name, str(key).strip()))))
+    elif value is not None:
+        yield name, value if isinstance(value, str) else json.dumps(value)
+
+
+_TAG = re.compile(r'\[(\w+)\s+"((?:[^"\\]|\\.)*)"\]\s*')
+
+
+def _games(text: str) -> list[tuple[int, dict[str, str]]]:
+    """Returns the tags of games of chess, after the lines in which they begin.
+
+    What is not known, ``?``, and the result of a game that goes on, ``*``, are empty
+    (https://www.saremba.de/chessgml/standards/pgn/pgn-complete.htm).
+    """
+    games: list[tuple[int, dict[str, str]]] = []
+    is_head = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _TAG.fullmatch(line):
+            if not is_head:
+                games.append((number, {}))
+            cell = re.sub(r"\\(.)", r"\1", match[2])
+            games[-1][1][match[1]] = "" if cell in ("?", "*") else cell
+            is_head = True
+        elif line.strip():
+            is_head = False
+    return games
