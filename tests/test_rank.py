@@ -484,10 +484,10 @@ def test_raters_who_answer_at_random_are_listed(
     assert raters["answers"].to_dict() == dict.fromkeys(raters.index, 72)
     assert raters.index[raters["outlier"]].tolist() == ["zed"]
     assert raters["noise"].idxmax() == "zed"
-    listed = rf"\nzed +72 +{raters['noise']['zed']:.2f} .*True\n"
+    listed = rf"\nzed +72 +{raters['noise']['zed']:.2f} .*True "
     assert re.search(listed, capsys.readouterr().out)
     page = (tmp_path / "out" / "leaderboard.html").read_text().partition('id="raters"')
-    assert f"<td>{raters['noise']['zed']:.2f}</td><td>zed</td>" in page[2]
+    assert f"<td>72</td><td>zed</td><td>{raters['noise']['zed']:.2f}</td>" in page[2]
     assert page[2].count("<td>yes</td>") == 1
     command = ["rank", str(tmp_path / "answers.csv"), "--reliability"]
     assert main(command) == 2
@@ -748,9 +748,11 @@ def test_raters_who_contradict_each_other_or_themselves_are_told(
     assert (
         "'contrary' answers against the others: with most of them in 0 of 12" in output
     )
-    # Of four answers about each of six pairs, two of the six pairs of answers agree.
-    assert "'coin' answers as a coin does: of 36 pairs" in output
-    assert "12 are alike" in output
+    # Of four answers about each of six pairs, four of the six pairs of answers differ.
+    assert "'coin' answers as a coin does: of 36 such pairs 24 contradict" in output
+    # Those of the others, who gave each answer twice, are six each.
+    assert "Of 60 pairs of answers of one rater about the same two items, 24 " in output
+    assert "a coin 30." in output
     assert "'x' answers" not in output
     run(tmp_path, "winner,loser,who\na,b,x\nb,a,y\nb,c,x\n", "--rater", "who")
     assert "The two raters agree on 0 of 1 answers" in capsys.readouterr().out

@@ -6,7 +6,7 @@ import base64
 import html
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ PRINTED = 20
 BOARD_FILE, RATERS_FILE = "leaderboard.csv", "raters.csv"
 """Names of the tables that are written."""
 
-_HEAD_OF_RATERS = b"rater,answers,noise,lower,upper,"
+_HEAD_OF_RATERS = b"rater,answers"
 """The head of the second one, by which it is told from a file of somebody else's."""
 
 Boards = dict[str | None, "DataFrame"]
@@ -39,7 +39,7 @@ class Ranking:
     """Boards that are printed and written, and notes on the answers.
 
     ``home`` is what being at home or shown first adds, if that was told; ``raters`` is
-    the table of :func:`.rater_reliability`, if that is wanted.
+    a table of the raters, if these are named.
     """
 
     boards: Boards
@@ -125,7 +125,7 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
 
     Returns the files: `leaderboard.csv` and `leaderboard.html`, the figure as
     `leaderboard.png`, `leaderboard.svg` and `leaderboard.pdf`, and `raters.csv` where
-    there is the noise of raters. They replace those of before, which stay where they
+    raters are named. They replace those of before, which stay where they
     cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -231,8 +231,8 @@ def _page(ranking: Ranking, title: str, figure: Path) -> str:
     if len(ranking.boards) > 1:
         tables.append(("side-by-side", "Side by side", _side_by_side(ranking.boards)))
     if ranking.raters is not None:
-        noises = _texts_of_raters(ranking.raters)
-        tables.append(("raters", "Noise of raters, 1 for the typical one", noises))
+        head, texts = head_of_raters(ranking.raters), _texts_of_raters(ranking.raters)
+        tables.append(("raters", head, texts))
     places = [*((place, head) for place, head, _ in tables), ("figure", "Figure")]
     return PAGE.format(
         title=html.escape(title),
@@ -313,15 +313,40 @@ def _side_by_side(boards: Boards) -> Texts:
     return [[groups[0], "item", *groups[1:]], *rows]
 
 
+def head_of_raters(raters: DataFrame) -> str:
+    """Says what a table of raters has."""
+    parts = []
+    if "noise" in raters.columns:
+        parts.append("noise of answers, 1 for the typical rater")
+    if "bias" in raters.columns:
+        parts.append("what being first adds")
+    if "repeated" in raters.columns:
+        parts.append("answers repeated and contradicted, by the rater and as expected")
+    return f"Raters: {'; '.join(parts) or 'answers'}"
+
+
 def _texts_of_raters(raters: DataFrame) -> Texts:
-    heads = ["noise", "rater", "95 %", "answers", "outlier"]
-    return [heads] + [
-        [
-            f"{row['noise']:.2f}",
-            str(name),
-            f"{row['lower']:.2f} to {row['upper']:.2f}",
-            f"{row['answers']:,}",
-            "yes" if row["outlier"] else "",
-        ]
-        for name, row in raters.iterrows()
+    """Returns the cells of a table of raters, those of intervals in one."""
+    rows = [
+        ["answers", "rater"],
+        *([f"{n:,}", str(r)] for r, n in raters["answers"].items()),
     ]
+
+    def add(head: str, cells: Iterable[str]) -> None:
+        for row, cell in zip(rows, [head, *cells], strict=True):
+            row.append(cell)
+
+    for name, ends in (
+        ("noise", ["lower", "upper"]),
+        ("bias", ["bias_lower", "bias_upper"]),
+    ):
+        if name in raters.columns:
+            add(name, (f"{value:z.2f}" for value in raters[name]))
+            low_high = raters[ends].itertuples(index=False)
+            add("95 %", (f"{low:z.2f} to {high:z.2f}" for low, high in low_high))
+    if "outlier" in raters.columns:
+        add("outlier", ("yes" if is_one else "" for is_one in raters["outlier"]))
+    for name in ("repeated", "contradicted", "expected"):
+        if name in raters.columns:
+            add(name, (f"{number:,.0f}" for number in raters[name]))
+    return rows

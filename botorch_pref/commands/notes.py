@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from botorch_pref.datasets.items import (
     CHOICE,
     COUNT,
+    HOME,
     LOSER,
     RATER,
     TIE,
@@ -24,7 +25,7 @@ from botorch_pref.evaluation import ItemRanking, ManyItemRanking, RatingRanking
 from botorch_pref.evaluation.answer_effects import PositionBias
 from botorch_pref.evaluation.item_ranking import RankedItems
 from botorch_pref.evaluation.many_ranking import answer_groups
-from botorch_pref.evaluation.rater_tables import rater_consistency
+from botorch_pref.evaluation.rater_consistency import rater_consistency
 from botorch_pref.plotting.drawing import readable_fonts
 
 if TYPE_CHECKING:
@@ -135,8 +136,8 @@ def _notes_on_duels(
     names = {"items": [*map(str, ranking.names)]}
     if RATER in answers.columns:
         names["groups"] = answers[RATER].unique().tolist()
-        if not of_categories:
-            notes += notes_on_raters(answers)
+        if not of_categories and isinstance(ranking, ItemRanking):
+            notes += notes_on_raters(answers, ranking.contradictions())
     return notes + _one_sided(answers) + _doubtful_names(names) + _single_names(answers)
 
 
@@ -148,32 +149,74 @@ FEWEST_REPEATED = 10
 """Pairs of answers about the same two items from which a rater is named."""
 
 
-def notes_on_raters(answers: DataFrame) -> list[str]:
-    """Returns sentences about raters who contradict the others, or themselves."""
+def notes_on_raters(answers: DataFrame, contradictions: DataFrame) -> list[str]:
+    """Returns sentences about raters who contradict the others, or themselves.
+
+    Args:
+        answers: That were ranked.
+        contradictions: The table of `ItemRanking.contradictions`.
+    """
+    notes = _notes_on_contradictions(contradictions, HOME in answers.columns)
     table = rater_consistency(answers)
     if len(table) == 2:
-        shared, agreeing = table[["shared", "with_others"]].min()
+        shared, agreeing = table.min()
         if 2 * agreeing < shared:
             agreement = (
                 f"agree on {agreeing} of {shared} answers about the same two items"
             )
-            return [f"The two raters {agreement}: nothing says who of them errs."]
+            return [
+                f"The two raters {agreement}: nothing says who of them errs.",
+                *notes,
+            ]
     limit = MOST_RANDOM / max(len(table), 1)
-    notes = []
+    against = [
+        f"{name!r} answers against the others: with most of them in {opposed} of "
+        f"{number} answers."
+        for name, number, opposed in table.itertuples()
+        if number and binomtest(opposed, number, alternative="less").pvalue < limit
+    ]
+    return against + notes
+
+
+def _notes_on_contradictions(table: DataFrame, in_one_order: bool) -> list[str]:
+    """Returns sentences about raters who answer the same question both ways."""
+    repeated, contradicted, expected = table.sum()
+    if not repeated:
+        return []
+    order = " in one order" if in_one_order else ""
+    notes = [
+        (
+            f"Of {repeated:,.0f} pairs of answers of one rater about the same two items"
+            f"{order}, {contradicted:,.0f} contradict each other: the noise of the "
+            f"board makes {expected:,.0f}, a coin {repeated / 2:,.0f}."
+        )
+    ]
     for name, row in table.iterrows():
-        opposed, number = row["with_others"], row["shared"]
-        if number and binomtest(opposed, number, alternative="less").pvalue < limit:
+        number, both = int(row["repeated"]), int(row["contradicted"])
+        if number >= FEWEST_REPEATED and 2 * both >= number:
             notes.append(
-                f"{name!r} answers against the others: with most of them in {opposed} "
-                f"of {number} answers."
-            )
-        alike, number = row["alike"], row["repeated"]
-        if number >= FEWEST_REPEATED and 2 * alike <= number:
-            notes.append(
-                f"{name!r} answers as a coin does: of {number} pairs of answers about "
-                f"the same two items {alike} are alike."
+                f"{name!r} answers as a coin does: of {number} such pairs {both} "
+                f"contradict each other, where the board expects {row['expected']:.0f}."
             )
     return notes
+
+
+def sentence_of_biases(biases: DataFrame) -> str:
+    """Says with whom being first adds most and least.
+
+    Args:
+        biases: The table of `ItemRanking.rater_biases`.
+    """
+    most, least = biases["utility"].idxmax(), biases["utility"].idxmin()
+    texts = [
+        f"with {name!r}, {row['utility']:+z.2f} (95 %: {row['lower']:+z.2f} to "
+        f"{row['upper']:+z.2f})"
+        for name, row in biases.loc[[most, least]].iterrows()
+    ]
+    sentence = f"It adds most {texts[0]}, and least {texts[1]}"
+    if biases.loc[least, "upper"] < biases.loc[most, "lower"]:
+        return f"{sentence}."
+    return f"{sentence}: the answers leave open whether raters differ in it."
 
 
 def sentence_of_moves(before: DataFrame, after: DataFrame, items: Sequence[str]) -> str:

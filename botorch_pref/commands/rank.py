@@ -19,6 +19,7 @@ from botorch_pref.commands.boards import (
     RATERS_FILE,
     Boards,
     Ranking,
+    head_of_raters,
     print_boards,
     write_boards,
 )
@@ -26,12 +27,14 @@ from botorch_pref.commands.item_file import read_items
 from botorch_pref.commands.notes import (
     notes_on_answers,
     remainder_of,
+    sentence_of_biases,
     sentence_of_home,
     sentence_of_moves,
     sentences_of_controls,
 )
 from botorch_pref.datasets.answer_files import read_answers
 from botorch_pref.datasets.items import (
+    CHOICE,
     COUNT,
     ITEM,
     LOSER,
@@ -109,8 +112,11 @@ def rank(argv: Sequence[str]) -> None:
     if top is not None:
         notes.append(_sentence_of_top(ranking, boards[None], top))
     raters = None
-    if arguments.reliability and isinstance(ranking, ItemRanking):
-        raters = ranking.reliability()
+    if arguments.rater and isinstance(ranking, ItemRanking):
+        biases = ranking.rater_biases()
+        if len(biases):
+            notes.append(sentence_of_biases(biases))
+        raters = _rater_table(ranking, biases, arguments.reliability)
     next_lines = []
     if arguments.next and not isinstance(ranking, RatingRanking):
         next_lines = _next_pairs(ranking, boards[None], arguments.next, top)
@@ -196,6 +202,26 @@ def _boards(
     return boards
 
 
+def _rater_table(
+    ranking: ItemRanking, biases: DataFrame, reliability: bool
+) -> DataFrame:
+    """Returns what is known of each rater: noise, bias, and contradictions."""
+    answers = ranking.answers
+    if CHOICE in answers.columns:
+        # The rows of a choice from several are one answer.
+        again = answers[CHOICE].notna() & answers.duplicated([RATER, WINNER, CHOICE])
+        answers = answers[~again]
+    number = answers.groupby(RATER)[COUNT].sum().reindex([*ranking.raters])
+    table = number.to_frame("answers")
+    if reliability:
+        table = ranking.reliability()
+    columns = {"utility": "bias", "lower": "bias_lower", "upper": "bias_upper"}
+    if len(biases):
+        table = table.join(biases[[*columns]].rename(columns=columns))
+    repeated = ranking.contradictions()
+    return table.join(repeated) if repeated["repeated"].any() else table
+
+
 def _print(ranking: Ranking, unread: Sequence[str]) -> None:
     """Prints notes, the columns that were not read, and the tables."""
     for note in ranking.notes:
@@ -204,8 +230,8 @@ def _print(ranking: Ranking, unread: Sequence[str]) -> None:
         remainder = remainder_of(unread, 10)
         print(f"Columns that were not read: {', '.join(unread[:10])}{remainder}.")
     print_boards(ranking.boards)
-    if ranking.raters is not None:
-        print("Noise of each rater, 1 for the typical one, with a 95 % interval:")
+    if ranking.raters is not None and len(ranking.raters.columns) > 1:
+        print(f"{head_of_raters(ranking.raters)}:")
         print(ranking.raters.round(2).to_string())
 
 

@@ -30,6 +30,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.answer_effects import (
     PositionBias,
     effect_table,
+    share_of_equals,
     standardised,
     typical_controls,
     win_probability,
@@ -42,6 +43,8 @@ from botorch_pref.evaluation.many_ranking import (
     rank_many_items,
 )
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.evaluation.rater_biases import bias_moments, with_rater_biases
+from botorch_pref.evaluation.rater_consistency import contradictions, decided_duels
 from botorch_pref.evaluation.rater_tables import rater_reliability
 from botorch_pref.evaluation.rating_board import RatingRanking, rank_ratings
 from botorch_pref.evaluation.scores import fit_by_evidence
@@ -60,6 +63,7 @@ from botorch_pref.models import (
     ReliabilityKernel,
 )
 from botorch_pref.models.kernels import default_covar_module
+from botorch_pref.models.raters import RaterWeights
 from botorch_pref.numerics.argument_checks import check_kind
 
 if TYPE_CHECKING:
@@ -244,6 +248,49 @@ class ItemRanking:
         """
         return rater_reliability(self.evidence_model, self.raters)
 
+    def rater_biases(self, level: float = LEVEL) -> DataFrame:
+        """What being at home or shown first adds with each rater, see `effect_table`.
+
+        Raters with few answers are taken for the typical one, as far as the others are
+        alike, see :class:`.RaterWeights`. The table is empty of fewer than two raters,
+        or where no answer says who was at home.
+        """
+        model = self.evidence_model
+        if not isinstance(model.covariate_module, RaterWeights):
+            return self._effects([], torch.zeros(0, 0), level)
+        mean, deviation = bias_moments(model)
+        half = _half_width(level) * deviation
+        return effect_table(self.raters, mean, half, win_probability(model))
+
+    def contradictions(self) -> DataFrame:
+        """How often each rater answers the same question both ways.
+
+        The table of :func:`.contradictions`, in which ``expected`` is what the model
+        expects at the means of utilities and weights. A coin contradicts itself in half
+        of the ``repeated`` pairs.
+        """
+        scaled, _ = standardised(self.answers)
+        points, feedback = _biased_feedback(self.items, scaled)[:2]
+        chances = torch.zeros(0)
+        for block in feedback:
+            if isinstance(block, Comparisons) and block.pairs is not None:
+                chances = self._chances(points, block.pairs, block.pair_covariates)
+        table = contradictions(decided_duels(scaled), chances.numpy())
+        return table.reindex([*self.raters], fill_value=0)
+
+    @torch.no_grad()
+    def _chances(
+        self, points: Tensor, pairs: Tensor, covariates: Tensor | None
+    ) -> Tensor:
+        """Probabilities that winners win, ties left out, at the means, ``m``."""
+        posterior: Any = self.model.posterior(points)
+        utilities = posterior.mean.squeeze(-1)[pairs]
+        ahead = utilities[:, 0] - utilities[:, 1]
+        if covariates is not None:
+            posterior = self.model.covariate_posterior()
+            ahead = ahead + covariates @ posterior.mean.squeeze(-1)
+        return share_of_equals(ahead, win_probability(self.model))
+
 
 RankedItems = ItemRanking | ManyItemRanking | RatingRanking
 """What `rank_items` returns, by the answers and how many items there are."""
@@ -267,12 +314,13 @@ def rank_items(
     than 30,000 different answers would make the fit slow. The scales are those of
     Laplace's evidence, the posterior is that of expectation propagation. With the
     column ``home`` there is one weight of being there, and the ranks are those of
-    neutral ground; with columns such as ``control length``, which have how much more
-    the winner has than the loser, one of each, and the ranks are those of items that
-    have the same; what an item has of them by and large then is a feature of it, see
-    `typical_controls`. More than 1,500 items without features or raters are ranked by
-    Laplace's approximation alone, with a sparse precision and one threshold of ties:
-    see :class:`.ManyItemRanking`. Ratings are :func:`.rank_ratings`'.
+    neutral ground, beside one of how far each rater's differs from it; with columns
+    such as ``control length``, which have how much more the winner has than the loser,
+    one of each, and the ranks are those of items that have the same: what an item has
+    of them by and large is then a feature of it, see `typical_controls`. More than
+    1,500 items without features or raters are ranked by Laplace's approximation alone,
+    with a sparse precision and one threshold of ties: see :class:`.ManyItemRanking`.
+    Ratings are :func:`.rank_ratings`'.
 
     Args:
         answers: A row each, with the columns ``winner`` and ``loser`` and perhaps
@@ -315,23 +363,17 @@ def rank_items(
     merged = _merged(answers)
     scaled, control_scales = standardised(merged)
     items = _with_typical_controls(items, scaled, control_scales)
-    kernel: Kernel = _item_kernel(num_features, items.points.shape[-1])
-    column = (items.points.shape[-1],)
-    points, feedback, raters = items.feedback(scaled)
-    if raters:
-        kernel = ProductKernel(kernel, AgreementKernel(active_dims=column))
-    if reliability:
-        if len(raters) < 2:
-            raise FeedbackError(
-                f"reliability compares raters, and the answers name {len(raters)}; "
-                "give a column rater with two or more, or leave reliability out."
-            )
-        noises = ReliabilityKernel(torch.arange(len(raters)), active_dims=column)
-        kernel = ProductKernel(*kernel.kernels, noises)
-    likelihoods = _likelihoods(points[:, : items.points.shape[-1]], feedback)
+    width = items.points.shape[-1]
+    points, feedback, raters = _biased_feedback(items, scaled)
+    kernel: Kernel = _item_kernel(num_features, width)
+    if raters or reliability:
+        kernel = _rater_kernel(kernel, width, len(raters), reliability)
+    likelihoods = _likelihoods(points[:, :width], feedback)
     options: dict[str, Any] = {"likelihood": likelihoods, "covar_module": kernel}
     # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
     quick = LaplacePreferenceGP(points, feedback=feedback, **options)
+    if _are_biased(scaled, raters):
+        quick.covariate_module = RaterWeights(1 + len(control_scales), len(raters))
     fit_by_evidence(quick)
     model: EPPreferenceGP | LaplacePreferenceGP = quick.eval()
     if Choices not in likelihoods:
@@ -359,6 +401,22 @@ def _merged(answers: DataFrame) -> DataFrame:
     return merged.sort_values(
         columns, ignore_index=True, key=lambda column: column.astype(str)
     )
+
+
+def _are_biased(answers: DataFrame, raters: Sequence[Hashable]) -> bool:
+    """Whether answers say what being first adds with each of several raters."""
+    has_home = HOME in answers.columns and bool(answers[HOME].notna().any())
+    return has_home and len(raters) > 1
+
+
+def _biased_feedback(
+    items: ItemTable, answers: DataFrame
+) -> tuple[Tensor, tuple[Feedback, ...], tuple[Hashable, ...]]:
+    """`ItemTable.feedback` with covariates of each rater, where there are some."""
+    points, feedback, raters = items.feedback(answers)
+    if _are_biased(answers, raters):
+        feedback = with_rater_biases(points, feedback, len(raters))
+    return points, feedback, raters
 
 
 def _with_typical_controls(
@@ -393,6 +451,32 @@ def _item_kernel(num_features: int, num_columns: int) -> Kernel:
     kernel.active_dims = torch.arange(num_features)
     # In the other order a sum with a product of two matrices is decomposed for nothing.
     return ids + kernel
+
+
+def _rater_kernel(
+    kernel: Kernel, column: int, num_raters: int, reliability: bool
+) -> Kernel:
+    """Kernel of what raters share, and of what each has, whose noise may differ.
+
+    Args:
+        kernel: Of the items.
+        column: Of the numbers of raters.
+        num_raters: How many there are.
+        reliability: Whether each has a noise.
+
+    Raises:
+        FeedbackError: Noises are wanted of fewer than two raters.
+    """
+    kernels = [kernel, AgreementKernel(active_dims=(column,))]
+    if reliability:
+        if num_raters < 2:
+            raise FeedbackError(
+                f"reliability compares raters, and the answers name {num_raters}; "
+                "give a column rater with two or more, or leave reliability out."
+            )
+        numbers = torch.arange(num_raters)
+        kernels.append(ReliabilityKernel(numbers, active_dims=(column,)))
+    return ProductKernel(*kernels)
 
 
 def _likelihoods(

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.special import ndtri
 
-from botorch_pref.datasets.items import CHOICE, COUNT, LOSER, RATER, TIE, WINNER
 from botorch_pref.errors import BotorchPrefError, UnsupportedFeedbackError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import checked_names, table_of
@@ -464,45 +463,6 @@ def _agreements_of_pairs(
         weight = log_evidence.softmax(0) / per_node
         weights.append(weight.repeat_interleave(per_node))
     return torch.stack(draws), torch.stack(weights)
-
-
-def rater_consistency(answers: DataFrame) -> DataFrame:
-    """Table of raters: how often each one agrees with himself and with the others.
-
-    Ties and choices from three or more are left out.
-
-    Args:
-        answers: The columns ``winner``, ``loser``, ``tie``, ``count`` and ``rater``,
-            see :func:`.rank_items`.
-
-    Returns:
-        A row for each rater: of the ``repeated`` pairs of own answers about the same
-        two items, how many are ``alike``; and of the ``shared`` answers about two items
-        of which most of the others prefer one, how many are ``with_others``.
-    """
-    table = answers[~answers[TIE].astype(bool)]
-    if CHOICE in table.columns:
-        table = table[table[CHOICE].isna()]
-    is_first = table[WINNER].astype(str) < table[LOSER].astype(str)
-    pair = {
-        "first": table[WINNER].where(is_first, table[LOSER]),
-        "second": table[LOSER].where(is_first, table[WINNER]),
-        "won": table[COUNT].where(is_first, 0),
-        "lost": table[COUNT].where(~is_first, 0),
-    }
-    counts = table[[RATER]].assign(**pair).groupby([RATER, "first", "second"]).sum()
-    won, lost = counts["won"], counts["lost"]
-    number = won + lost
-    pairs = counts.groupby(["first", "second"])
-    lead = pairs["won"].transform("sum") - pairs["lost"].transform("sum") - won + lost
-    columns = {
-        "repeated": number * (number - 1) // 2,
-        "alike": (won * (won - 1) + lost * (lost - 1)) // 2,
-        "shared": number.where(lead != 0, 0),
-        "with_others": won.where(lead > 0, lost).where(lead != 0, 0),
-    }
-    sums = counts.assign(**columns)[[*columns]].groupby(RATER).sum()
-    return sums.reindex(answers[RATER].unique(), fill_value=0)
 
 
 def in_circles(pairs: DataFrame) -> list[int]:

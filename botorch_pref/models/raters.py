@@ -11,7 +11,7 @@ from botorch.posteriors.posterior import Posterior
 from botorch.utils.transforms import is_ensemble
 from gpytorch.constraints import Interval, Positive
 from gpytorch.kernels import Kernel, ProductKernel
-from gpytorch.priors import NormalPrior
+from gpytorch.priors import GammaPrior, NormalPrior
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 from torch.special import ndtr
@@ -21,11 +21,12 @@ from botorch_pref.inference.gaussian_solution import GaussianSolution, GaussianT
 from botorch_pref.likelihoods.protocol import (
     PositiveParameter,
     in_spreads,
+    register_positive,
     register_prior,
 )
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
-from botorch_pref.models.kernels import default_covar_module
+from botorch_pref.models.kernels import CovariateWeights, default_covar_module
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.utility_model import DerivedModel, check_one_to_one, duel_pairs
 from botorch_pref.numerics.argument_checks import (
@@ -176,6 +177,41 @@ class ReliabilityKernel(Kernel):
         if diag:
             return first * second
         return first.unsqueeze(-1) * second.unsqueeze(-2)
+
+
+class RaterWeights(CovariateWeights):
+    r"""Weights of covariates, and how far each rater's differs in the first of them.
+
+    .. math:: w_r \sim N(0, \tau^2), \qquad \tau \sim \mathrm{Gamma}(2, 4),
+
+    so that raters with few answers are taken for the typical one, as far as the others
+    are alike. The density of the spread :math:`\tau` rises from 0: the most probable
+    one of few raters is no zero, under which all would be surely alike (Chung,
+    Rabe-Hesketh, Dorie, Gelman and Liu 2013).
+
+    Args:
+        num_covariates: ``p``, without those of raters.
+        num_raters: ``R``.
+    """
+
+    spread = PositiveParameter()
+
+    def __init__(self, num_covariates: int, num_raters: int) -> None:
+        super().__init__(num_covariates, torch.Size())
+        self.num_raters = num_raters
+        start = torch.tensor(0.5, dtype=torch.float64)
+        register_positive(self, "spread", start, GammaPrior(2.0, 4.0))
+
+    @property
+    def num_covariates(self) -> int:
+        """``p + R``."""
+        return super().num_covariates + self.num_raters
+
+    @property
+    def covariance(self) -> Tensor:
+        """The diagonal one, ``(p + R) x (p + R)``."""
+        spreads = self.spread.expand(self.num_raters)
+        return torch.cat([self.scale, spreads]).square().diag()
 
 
 def reliability_kernel(model: PreferenceGP) -> ReliabilityKernel | None:

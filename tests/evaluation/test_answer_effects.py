@@ -11,7 +11,12 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from botorch_pref.errors import FeedbackError
-from botorch_pref.evaluation import ManyItemRanking, item_ranking, rank_items
+from botorch_pref.evaluation import (
+    ItemRanking,
+    ManyItemRanking,
+    item_ranking,
+    rank_items,
+)
 from botorch_pref.evaluation.answer_effects import standardised, typical_controls
 from botorch_pref.evaluation.many_items import SparsePosterior
 
@@ -130,11 +135,11 @@ def test_counts_stand_for_rows_of_a_control() -> None:
     _, answers = duels_of_texts(5, 30, 1.0, seed=3)
     counts = np.random.default_rng(4).integers(1, 4, len(answers))
     repeated = answers.loc[answers.index.repeat(counts)].reset_index(drop=True)
-    one, other = (
+    scale, same_scale = (
         standardised(table)[1]["length"]
         for table in (answers.assign(count=counts), repeated.assign(count=1))
     )
-    assert one == pytest.approx(other)
+    assert scale == pytest.approx(same_scale)
     boards = [rank_items(t).board() for t in (answers.assign(count=counts), repeated)]
     pd.testing.assert_frame_equal(*boards)
 
@@ -189,3 +194,73 @@ def test_zeros_leave_the_board_as_it_is_without_controls() -> None:
     assert torch.tensor(ranking.board()["utility"].to_numpy())[1] == pytest.approx(
         0.0, abs=1e-6
     )
+
+
+def judged(
+    raters: int, answers: int, spread: float, seed: int
+) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+    """True biases for what is first, true utilities, and the duels of judges."""
+    rng = np.random.default_rng(seed)
+    utility = rng.normal(size=8)
+    bias = 0.4 + spread * rng.normal(size=raters)
+    rater = np.repeat(np.arange(raters), answers)
+    first = rng.integers(0, 8, len(rater))
+    second = (first + rng.integers(1, 8, len(rater))) % 8
+    lead = (
+        utility[first] - utility[second] + bias[rater] + rng.logistic(size=len(rater))
+    )
+    winner = np.where(lead > 0, first, second)
+    table = {"winner": winner, "loser": first + second - winner, "home": first}
+    return bias, utility, pd.DataFrame(table | {"rater": rater})
+
+
+def ranked(answers: pd.DataFrame) -> ItemRanking:
+    ranking = rank_items(answers)
+    assert isinstance(ranking, ItemRanking)
+    return ranking
+
+
+def test_biases_of_many_answers_are_those_of_each_judge_alone() -> None:
+    _, _, answers = judged(4, 1500, 0.8, seed=0)
+    biases = ranked(answers).rater_biases()
+    assert [*biases.index] == [0, 1, 2, 3]
+    for rater, answers_of in answers.groupby("rater"):
+        sign = np.where(answers_of["home"] == answers_of["winner"], 1.0, -1.0)
+        best, covariance = most_likely(answers_of.assign(**{"control length": sign}))
+        deviation = math.sqrt(covariance[-1, -1])
+        row = biases.loc[rater]
+        # Beside the others' 4,500 answers about the items, his say a little less.
+        assert row["utility"] == pytest.approx(best[-1], abs=deviation)
+        half = (row["upper"] - row["lower"]) / 2
+        assert 0.85 < half / (1.96 * deviation) < 1.0
+
+
+@pytest.mark.parametrize(("raters", "answers", "spread"), [(5, 40, 0.4), (12, 50, 0.0)])
+def test_intervals_of_biases_hold_the_truth(
+    raters: int, answers: int, spread: float
+) -> None:
+    held, total = 0, 0
+    for seed in range(60 // raters):
+        bias, _, table = judged(raters, answers, spread, seed)
+        board = ranked(table).rater_biases()
+        held += ((board["lower"] <= bias) & (bias <= board["upper"])).sum()
+        total += raters
+    # Those of one crowd depend on each other: thrice the error of twenty.
+    assert held / total > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 20)
+    if spread == 0.0:
+        # Raters alike in truth borrow from each other: alone each has this deviation.
+        alone = 1 / math.sqrt(0.2 * answers)
+        half = (board["upper"] - board["lower"]).mean() / 2
+        assert half < 0.85 * 1.96 * alone
+
+
+def test_judges_contradict_themselves_as_often_as_the_board_expects() -> None:
+    totals = np.zeros(3)
+    for seed in range(4):
+        _, _, table = judged(6, 150, 0.5, seed + 10)
+        totals += ranked(table).contradictions().sum().to_numpy()
+    repeated, contradicted, expected = totals
+    # Pairs that share an answer depend on each other: of 2.7 answers to a question 1.7.
+    error = math.sqrt(1.7 * expected * (1 - expected / repeated))
+    assert contradicted == pytest.approx(expected, abs=3 * error)
+    assert expected < 0.45 * repeated

@@ -28,6 +28,10 @@ from botorch_pref import (
 )
 from botorch_pref.evaluation import rater_agreement, rater_reliability
 from botorch_pref.evaluation import rater_tables as module
+from botorch_pref.evaluation.rater_consistency import (
+    contradictions,
+    rater_consistency,
+)
 from botorch_pref.models import PreferenceGP, ReliabilityKernel, rater_covar_module
 from botorch_pref.models.raters import at_raters
 
@@ -318,7 +322,7 @@ def test_what_tells_nothing_of_noise_is_refused() -> None:
         rater_agreement(model, three, torch.arange(2), num_samples=0)
 
 
-def test_raters_agree_with_themselves_and_the_others_as_often_as_counted() -> None:
+def test_raters_agree_with_the_others_as_often_as_counted() -> None:
     rng = np.random.default_rng(0)
     rows = [
         (*rng.choice([*"abcd"], 2, replace=False), rng.choice([*"xyz"]))
@@ -327,23 +331,48 @@ def test_raters_agree_with_themselves_and_the_others_as_often_as_counted() -> No
     answers = pd.DataFrame(rows, columns=["winner", "loser", "rater"])
     answers = answers.assign(tie=False, count=1)
     merged = answers.groupby(["winner", "loser", "rater", "tie"])
-    table = module.rater_consistency(merged["count"].sum().reset_index())
+    table = rater_consistency(merged["count"].sum().reset_index())
     for rater in "xyz":
-        own = [row for row in rows if row[2] == rater]
-        pairs = [*itertools.combinations(own, 2)]
-        repeated = [(p, q) for p, q in pairs if {*p[:2]} == {*q[:2]}]
-        alike = sum(p[0] == q[0] for p, q in repeated)
-        assert table.loc[rater, ["repeated", "alike"]].tolist() == [
-            len(repeated),
-            alike,
-        ]
         shared = agreeing = 0
-        for first, second, _ in own:
+        for first, second, _ in (row for row in rows if row[2] == rater):
             others = [r for r in rows if r[2] != rater and {*r[:2]} == {first, second}]
             lead = sum(1 if r[0] == first else -1 for r in others)
             shared += lead != 0
             agreeing += lead > 0
-        assert table.loc[rater, ["shared", "with_others"]].tolist() == [
-            shared,
-            agreeing,
-        ]
+        assert table.loc[rater].to_dict() == {"shared": shared, "with_others": agreeing}
+
+
+@pytest.mark.parametrize("has_order", [True, False])
+def test_raters_contradict_themselves_as_often_as_counted(has_order: bool) -> None:
+    rng = np.random.default_rng(1)
+    rows = []
+    for _ in range(90):
+        winner, loser = rng.choice([*"abc"], 2, replace=False)
+        first = rng.choice([winner, loser])
+        rows.append((winner, loser, rng.choice([*"xy"]), first, 1))
+    columns = ["winner", "loser", "rater", "home", "count"]
+    answers = pd.DataFrame(rows, columns=columns)
+    if not has_order:
+        answers = answers.drop(columns="home")
+    chances = rng.uniform(size=90)
+    table = contradictions(answers, chances)
+    for rater in "xy":
+        repeated = clashes = expected = 0.0
+        places = [k for k, row in enumerate(rows) if row[2] == rater]
+        for i, j in itertools.combinations(places, 2):
+            first, second = rows[i], rows[j]
+            if {*first[:2]} != {*second[:2]} or (has_order and first[3] != second[3]):
+                continue
+            repeated += 1
+            clashes += first[0] != second[0]
+            # That the second answer has the winner of the first.
+            p = chances[j] if first[0] == second[0] else 1 - chances[j]
+            expected += chances[i] * (1 - p) + (1 - chances[i]) * p
+        row = table.loc[rater]
+        assert row[["repeated", "contradicted"]].tolist() == [repeated, clashes]
+        assert row["expected"] == pytest.approx(expected)
+    # An answer with a count stands for as many.
+    twice = answers.loc[answers.index.repeat(2)]
+    expected = contradictions(twice, np.repeat(chances, 2))
+    counted = contradictions(answers.assign(count=2), chances)
+    pd.testing.assert_frame_equal(counted, expected)
