@@ -26,7 +26,12 @@ from botorch_pref.ax.answer_kinds import INVALID, POSITION, TIE, stop_place
 from botorch_pref.ax.answers import CIRCUMSTANCES, checked_parts, checked_rater
 from botorch_pref.ax.settings import SHARE, Settings, checked_space, new_experiment
 from botorch_pref.ax.space.constraints import in_steps
-from botorch_pref.ax.space.context import Context, check_one_context, context_of
+from botorch_pref.ax.space.context import (
+    NO_CONTEXT,
+    Context,
+    check_one_context,
+    context_of,
+)
 from botorch_pref.ax.space.lines import Line
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError, StorageError
@@ -492,6 +497,16 @@ class Log:
     def context_of(self, question: LoggedQuestion) -> Context:
         """Returns the values that all options of a question have in common."""
         return context_of(question.options[0].parameters, self.settings.context)
+
+    @property
+    def last_context(self) -> Context:
+        """The context of the last answer; none where there is no answer."""
+        last = self.last_answer(None)
+        return (
+            NO_CONTEXT
+            if last is None
+            else self.context_of(self.questions[last.question])
+        )
 
     @property
     def num_compared(self) -> int:

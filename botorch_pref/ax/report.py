@@ -44,7 +44,7 @@ from botorch_pref.ax.rater_report import (
 )
 from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.space.constraints import equalities
-from botorch_pref.ax.space.context import NO_CONTEXT, Context, context_text
+from botorch_pref.ax.space.context import Context, context_text
 from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.ax.space.options import in_smallest_differences
 from botorch_pref.datasets.items import names_alike
@@ -228,8 +228,7 @@ def guesses(model: Any) -> dict[str, float]:
 def preference_report(projection: Projection, context: Context | None = None) -> Report:
     """Makes the report on the answers so far, in a context or that of the last one."""
     log = projection.log
-    contexts = [log.context_of(log.questions[e.question]) for e in log.answers()]
-    context = next(iter(contexts), NO_CONTEXT) if context is None else context
+    context = log.last_context if context is None else context
     adapter = fitted_adapter(projection, context=context)
     arms = _judged_arms(projection, adapter)
     joins = [*adapter.feedback, *_stops_and_ends(log, arms), *_copies(arms)]
@@ -248,7 +247,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         **({"context": context_text(context)} if context else {}),
         "recommended of those shown": _design_text(log, best_option),
         "recommended of all": _design_text(log, anywhere),
-        **_other_contexts(log, adapter, contexts),
+        **_other_contexts(log, adapter),
         **_baseline_rows(log, designs, best_option),
         **_progress(projection, adapter, anywhere),
         "explanations of the answers": adapter.explanations,
@@ -345,10 +344,9 @@ _MOST_CONTEXTS = 8
 """Contexts of which a summary names the best option, at most."""
 
 
-def _other_contexts(
-    log: Log, adapter: PreferenceAdapter, contexts: Sequence[Context]
-) -> dict[str, str]:
+def _other_contexts(log: Log, adapter: PreferenceAdapter) -> dict[str, str]:
     """Makes the rows of the summary on the best options in other contexts."""
+    contexts = [log.context_of(q) for q in log.questions if q.standing is not None]
     distinct = {context_text(context): context for context in contexts}
     distinct.pop(context_text(adapter.context), None)
     if len(distinct) > _MOST_CONTEXTS:

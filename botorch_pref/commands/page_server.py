@@ -161,6 +161,7 @@ def _experiment(
                 storage=Path(folder, "trial.db"),
                 parameters=parameters,
                 position_bias=arguments.position_bias,
+                context=arguments.context,
             )
             make_app(trial, **options)
             return trial.copy(storage=arguments.storage)
@@ -172,11 +173,16 @@ def _experiment(
     experiment = PreferenceExperiment.resume(
         name, storage=arguments.storage, parameters=parameters or None
     )
-    if arguments.position_bias and not experiment.settings.position_bias:
-        raise ExperimentError(
-            f"The experiment {name!r} was created without --position-bias: leave it "
-            "out, or give --name of a new experiment."
-        )
+    settings = experiment.settings
+    for option, is_other in (
+        ("--position-bias", arguments.position_bias > settings.position_bias),
+        ("--context", arguments.context not in ([], settings.context)),
+    ):
+        if is_other:
+            raise ExperimentError(
+                f"The experiment {name!r} was created without {option}, or with "
+                "another one: leave it out, or give --name of a new experiment."
+            )
     make_app(experiment, **options)
     return experiment
 

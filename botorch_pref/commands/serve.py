@@ -61,6 +61,13 @@ def _add_experiment(add: Callable[..., Any]) -> None:
         "choice",
     )
     add(
+        "--context",
+        **repeated,
+        metavar="NAME",
+        help="a parameter of a new experiment that is measured and not chosen, as the "
+        "room, once for each: people say what it is before they are asked",
+    )
+    add(
         "--size",
         type=int,
         help="options of a question; default: 4, or 2 where --kinds has neither best "

@@ -21,7 +21,7 @@ _UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
 """Categories of Unicode that are in no name: control characters, halves of others, and
 what ends lines. Joiners and blanks of all kinds are in names."""
 
-_CALL_KEYS = ("question", "rater", "token", "experiment")
+_CALL_KEYS = ("question", "rater", "token", "experiment", "context")
 EXTRA_KEYS = ("note", "seconds")
 _KEYWORDS = (*(part.name for part in fields(Answer)), *EXTRA_KEYS)
 
@@ -73,6 +73,19 @@ def patience_seconds(arguments: Mapping[str, Any]) -> float:
         raise ExperimentError("patience is no number; give seconds.") from error
     # NaN is not less than anything.
     return patience if patience < PATIENCE else PATIENCE
+
+
+def context_object(arguments: Mapping[str, Any]) -> JSON | None:
+    """Returns the context of a call, which an address has as JSON; None without one."""
+    context = arguments.get("context")
+    if isinstance(context, str):
+        context = json_object(context.encode(errors="replace"))
+    if not isinstance(context, dict | None):
+        raise rendering.AskError(
+            "context is no JSON object; give a value for each of its parameters.",
+            needs="context",
+        )
+    return context
 
 
 def answer_keywords(arguments: Mapping[str, Any]) -> JSON:

@@ -36,6 +36,9 @@ def nullable(schema: JSON) -> JSON:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+CONTEXT: JSON = DESIGN | {
+    "description": "A value for each parameter that is measured and not chosen."
+}
 RATER: JSON = TEXT | {"description": "The name of who answers; without one, nobody's."}
 NUMBER_OF_QUESTION: JSON = INTEGER | {"description": "The number of the question."}
 QUESTION: JSON = {
@@ -52,6 +55,7 @@ QUESTION: JSON = {
         "kinds": listed(TEXT),
         "levels": nullable(INTEGER),
         "rater": nullable(TEXT),
+        "context": CONTEXT,
         "last": nullable(NUMBER_OF_QUESTION),
     },
     "required": ["question"],
@@ -82,11 +86,11 @@ def answer_properties() -> JSON:
 
 
 SENT: Mapping[str, JSON] = {
-    "question": {"rater": RATER, "patience": NUMBER},
+    "question": {"rater": RATER, "patience": NUMBER, "context": CONTEXT},
     "progress": {"rater": RATER},
     "history": {"rater": RATER},
     "form": {},
-    "findings": {},
+    "findings": {"context": CONTEXT},
     "answer": {
         "question": NUMBER_OF_QUESTION,
         "rater": nullable(RATER),
@@ -96,8 +100,12 @@ SENT: Mapping[str, JSON] = {
     },
     "skip": {"question": NUMBER_OF_QUESTION, "rater": nullable(RATER)},
     "undo": {"question": NUMBER_OF_QUESTION, "rater": nullable(RATER)},
-    "own": {"options": listed(DESIGN), "rater": nullable(RATER)},
-    "claim": {"rater": RATER},
+    "own": {
+        "options": listed(DESIGN),
+        "rater": nullable(RATER),
+        "context": CONTEXT,
+    },
+    "claim": {"rater": RATER, "context": CONTEXT},
 }
 """What each call sends, by its name."""
 
@@ -149,7 +157,7 @@ def operation(name: str) -> JSON:
         }
     else:
         told["parameters"] = [
-            {"name": key, "in": "query", "schema": schema}
+            {"name": key, "in": "query", **_in_query(schema)}
             for key, schema in SENT[name].items()
         ]
     question = {"$ref": "#/components/schemas/Question"}
@@ -165,6 +173,13 @@ def operation(name: str) -> JSON:
     if name in ASKING:
         told["responses"]["202"] = _response("It is still being chosen.", question)
     return told
+
+
+def _in_query(schema: JSON) -> JSON:
+    """Returns how an address has a value: of an object the text of its JSON."""
+    if schema["type"] != "object":
+        return {"schema": schema}
+    return {"content": {"application/json": {"schema": schema}}}
 
 
 def _response(description: str, schema: JSON) -> JSON:

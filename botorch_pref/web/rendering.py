@@ -155,17 +155,19 @@ def number_tables(
     units: Mapping[str, str],
     words: Mapping[str, str] = _TRUTHS,
     side_by_side: bool = True,
+    without: Collection[str] = (),
 ) -> list[Contents]:
     """Returns the table of each option of a question, a row for each parameter.
 
     Beside what is written: whether the options differ; ``place``, how far along its
     range the value lies; ``rank``, of options side by side 1 for the largest and -1 for
-    the smallest one. ``words`` has what is written for ``yes`` and ``no``.
+    the smallest one. ``words`` has what is written for ``yes`` and ``no``. Parameters
+    ``without`` a row are left out.
     """
     tables: list[list[JSON]] = [[] for _ in options]
     digits = _further_digits(space, options)
     for parameter in space.parameters.values():
-        if isinstance(parameter, FixedParameter):
+        if isinstance(parameter, FixedParameter) or parameter.name in without:
             continue
         name, unit = named_unit(parameter.name)
         values = [option[parameter.name] for option in options]
@@ -267,6 +269,7 @@ class Presenter:
         show: Show | NumberTable | None,
         address: MediaAddress,
         words: Mapping[str, str] = _TRUTHS,
+        measured: Collection[str] = (),
     ) -> None:
         show = NumberTable() if show is None else show
         units = show.units if isinstance(show, NumberTable) else {}
@@ -278,7 +281,8 @@ class Presenter:
         if not isinstance(show, NumberTable) and not callable(show):
             raise ExperimentError(f"show is {show!r}; give a function of an option.")
         self._space, self._show, self._address = space, show, address
-        self._words = words
+        # What all options of a question have alike stands above them.
+        self._words, self._measured = words, measured
         # Whether two options of a question ever were drawn differently.
         self._tells_apart = False
         self._drawings: OrderedDict[int, Future[list[Contents]]] = OrderedDict()
@@ -368,6 +372,7 @@ class Presenter:
                 self._show.units,
                 self._words,
                 not question.is_line,
+                self._measured,
             )
         contents: list[Contents] = []
         try:

@@ -18,10 +18,12 @@ from typing import Any
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import POSITION, stop_place
+from botorch_pref.ax.generation.question_choice import has_designs_to_choose
 from botorch_pref.ax.log import PERSON, Event
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
-from botorch_pref.ax.space.options import has_designs, own_options
+from botorch_pref.ax.space.context import Context, checked_context
+from botorch_pref.ax.space.options import own_options
 from botorch_pref.ax.user_values import checked_integer
 from botorch_pref.errors import BotorchPrefError, ExperimentError
 from botorch_pref.web import rendering
@@ -31,6 +33,7 @@ from botorch_pref.web.call_arguments import (
     AnswerConflictError,
     OtherExperimentError,
     answer_keywords,
+    context_object,
     patience_seconds,
     rater_name,
 )
@@ -88,6 +91,8 @@ class RaterPlace:
     waiting_since: float | None = None
     # Why the last question could not be asked.
     error: Exception | None = None
+    # What was measured and not chosen, and holds for all that is asked here.
+    context: Context = field(default_factory=dict)
     # The place that took this one over.
     heir: RaterPlace | None = None
 
@@ -136,27 +141,28 @@ class PreferenceService:
             size = experiment.default_size if of_many else 2
         asks_lines = kinds is not None and POSITION.field in kinds
         size = checked_integer("size", size, 2, MOST_OPTIONS)
-        log, smallest_difference = (
-            experiment.log,
-            experiment.settings.smallest_difference,
-        )
-        if not has_designs(log.space, log.catalogue, smallest_difference, size):
+        log = experiment.log
+        if not has_designs_to_choose(log, size):
             raise ExperimentError(
                 f"size is {size}, and there are fewer designs that a person can tell "
                 "apart; give a smaller size."
             )
-        space = experiment.experiment.search_space
+        space, measured = log.space, experiment.settings.context
         units = show.units if isinstance(show, rendering.NumberTable) else {}
         self.experiment, self.name = experiment, experiment.log.name
         self._texts = texts or PageTexts()
         # One that was made anew under this name has other questions.
         self._mark = f"{self.name} of {log.definition.created}"
-        self._form = rendering.design_form(space, units)
+        fields = rendering.design_form(space, units)
+        self._form = [field for field in fields if field["name"] not in measured]
+        self._context_form = [field for field in fields if field["name"] in measured]
         # Questions of a person's own may show another number of options.
         self._wanted = None if kinds is None else [*kinds]
         offered = rendering.offered_kinds(experiment, size, kinds)
         self._kinds = {(size, asks_lines): offered}
-        self._presenter = rendering.Presenter(space, show, address, self._texts.table)
+        self._presenter = rendering.Presenter(
+            space, show, address, self._texts.table, measured
+        )
         self._worker = ModelWorker(experiment, size, apart, asks_lines)
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
         # Questions of nobody in particular: the first who comes gets them.
@@ -168,6 +174,7 @@ class PreferenceService:
         # Pages that are open since before have the first ones on display.
         for place in self._places.values():
             place.displayed = place.questions[0].index
+            place.context = place.questions[0].context
         self._changed = Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
@@ -230,10 +237,13 @@ class PreferenceService:
         with self._changed:
             place, nameless = self._place(rater), self._places.pop(None, None)
             if nameless is not None:
+                place.context = nameless.context
                 place.questions.extendleft(reversed(nameless.questions))
                 place.skipped.extend(nameless.skipped)
                 place.displayed = nameless.displayed
                 nameless.heir = place
+        self._be_in_context(rater, arguments)
+        with self._changed:
             self._ask_ahead()
         return self._question_reply(rater, self._next_question(rater, patience=0.0))
 
@@ -283,7 +293,8 @@ class PreferenceService:
         with self._changed:
             place = self._place(rater)
         log = self.experiment.log
-        designs = own_options(log.space, log.catalogue, arguments.get("options"))
+        options = arguments.get("options")
+        designs = own_options(log.space, log.catalogue, options, place.context)
         rendering.check_looks(log.space, designs)
         question = again_if_refused(ask_once, self.experiment, rater, designs)
         self._display(place, question)
@@ -300,7 +311,7 @@ class PreferenceService:
             "yours": num_answers_of(experiment.log, rater),
             "pending": len(experiment.pending),
             "initial": experiment.settings.initial,
-            "enough": self._shown_end(),
+            "enough": self._shown_end(rater),
             "raters": sorted(
                 {answer.rater for answer in answers if answer.rater is not None}
             ),
@@ -319,8 +330,8 @@ class PreferenceService:
         return {"answers": [*islice(entries, 50)]}
 
     def form(self, arguments: Mapping[str, Any]) -> JSON:
-        """Returns the form for a design of one's own."""
-        return {"fields": self._form}
+        """Returns the forms for a design of one's own, and for the context."""
+        return {"fields": self._form, "context": self._context_form}
 
     def findings(self, arguments: Mapping[str, Any]) -> JSON:
         """Returns findings from the answers, for the person who runs the experiment.
@@ -328,7 +339,9 @@ class PreferenceService:
         The recommended option is ``shown`` as questions show it; without it where the
         user's function fails, which its questions say.
         """
-        findings = self._worker.findings()
+        stated = context_object(arguments)
+        context = None if stated is None else self._checked_context(stated)
+        findings = self._worker.findings(context)
         recommended = findings["recommended"]
         question = self.experiment.question(recommended["question"])
         with suppress(ExperimentError):
@@ -386,11 +399,42 @@ class PreferenceService:
     # What is replied.
 
     def _asker(self, arguments: Mapping[str, Any]) -> str | None:
-        """Returns the name of the rater who asks for a question."""
+        """Returns the name of the rater who asks for a question, in a context."""
         rater = rater_name(arguments)
         if rater is None and self.experiment.settings.raters == SHARE:
             raise rendering.AskError("Everybody is asked under a name.", needs="name")
+        self._be_in_context(rater, arguments)
         return rater
+
+    def _checked_context(self, context: JSON) -> Context:
+        log = self.experiment.log
+        try:
+            return checked_context(log.space, log.settings.context, context)
+        except ExperimentError as error:
+            raise rendering.AskError(str(error), needs="context") from error
+
+    def _be_in_context(self, rater: str | None, arguments: Mapping[str, Any]) -> None:
+        """Takes the context of a call for what a rater is asked from now on.
+
+        Questions that wait in another one are withdrawn.
+        """
+        stated = context_object(arguments)
+        context = None if stated is None else self._checked_context(stated)
+        with self._changed:
+            place = self._place(rater)
+            if context is not None and context != place.context:
+                place.context, place.error = context, None
+            if len(place.context) < len(self._context_form):
+                names = ", ".join(self.experiment.settings.context)
+                raise rendering.AskError(
+                    f"Say what {names} is: it is measured, and not chosen.",
+                    needs="context",
+                )
+            moved = [q for q in place.questions if q.context != place.context]
+            for question in moved:
+                place.questions = _without(place.questions, question.index)
+        for question in moved:
+            again_if_refused(withdraw_unanswered, self.experiment, question.index)
 
     def _next_reply(self, rater: str | None) -> JSON | None:
         """Returns the next question if it is there at once; else None."""
@@ -436,6 +480,7 @@ class PreferenceService:
             "kinds": self._kinds_of(question),
             "levels": self.experiment.num_levels,
             "rater": rater,
+            "context": dict(question.context),
             "last": self._last_question(rater),
         }
 
@@ -589,9 +634,11 @@ class PreferenceService:
             if not needy:
                 self._check_end()
                 continue
-            raters = [rater for rater, _ in needy]
+            raters, context = [rater for rater, _ in needy], needy[0][1].context
             try:
-                questions = again_if_refused(self._worker.ask, raters, num_raters)
+                questions = again_if_refused(
+                    self._worker.ask, raters, num_raters, context
+                )
                 for question in questions:
                     self._presenter.prepare(question)
             # The rater who waits is told the reason; nobody waits for this thread.
@@ -605,8 +652,11 @@ class PreferenceService:
             with self._changed:
                 # The worker may have asked the first raters alone.
                 for (_, place), question in zip(needy, questions, strict=False):
-                    place.present.questions.append(question)
-                    place.present.waiting_since = None
+                    if place.present.context == context:
+                        place.present.questions.append(question)
+                        place.present.waiting_since = None
+                    else:
+                        self._unowned.append(question)
                 self._changed.notify_all()
 
     # When it is enough.
@@ -631,11 +681,13 @@ class PreferenceService:
         if dict(findings["summary"]).get("stop") is True:
             best = findings["recommended"]
             row = next(r for r in findings["options"] if r["name"] == best["name"])
-            self._enough = {**best, "answers": answers, "chance": row["best"]}
+            found = {"answers": answers, "context": findings["context"]}
+            self._enough = {**best, **found, "chance": row["best"]}
 
-    def _shown_end(self) -> JSON | None:
+    def _shown_end(self, rater: str | None) -> JSON | None:
         """Returns what was found as the page shows it, or None while it asks on."""
-        if (enough := self._enough) is None:
+        enough, here = self._enough, self._places.get(rater, RaterPlace()).context
+        if enough is None or enough["context"] != here:
             return None
         question = self.experiment.question(enough["question"])
         with suppress(ExperimentError):
@@ -655,8 +707,10 @@ class PreferenceService:
 
     def _give_unowned(self, place: RaterPlace) -> None:
         """Gives a place that has no question one that is for whoever comes first."""
-        if not place.questions and self._unowned:
-            place.questions.append(self._unowned.popleft())
+        here = (q for q in self._unowned if q.context == place.context)
+        if not place.questions and (question := next(here, None)) is not None:
+            self._unowned = _without(self._unowned, question.index)
+            place.questions.append(question)
 
     def _ask_ahead(self) -> None:
         """Sets the thread to work, if there is work."""
@@ -667,11 +721,14 @@ class PreferenceService:
             self._thread.submit(self._ask)
 
     def _needy_places(self) -> list[tuple[str | None, RaterPlace]]:
-        """Raters with too few questions, up to `BATCH`, by how long they wait."""
+        """Raters with too few questions, up to `BATCH`, by how long they wait.
+
+        All are in the context of the first one.
+        """
 
         def turn(entry: tuple[str | None, RaterPlace]) -> tuple[int, float]:
             return len(entry[1].questions), entry[1].waiting_since or 0.0
 
-        return sorted((p for p in self._places.items() if p[1].in_need), key=turn)[
-            :BATCH
-        ]
+        needy = sorted((p for p in self._places.items() if p[1].in_need), key=turn)
+        alike = [p for p in needy if p[1].context == needy[0][1].context]
+        return alike[:BATCH]

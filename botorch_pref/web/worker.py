@@ -38,6 +38,7 @@ from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import preference_report
 from botorch_pref.ax.report_page import rater_sentences
+from botorch_pref.ax.space.context import NO_CONTEXT, Context
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.ax.stored_log import one_at_a_time
 from botorch_pref.errors import BotorchPrefError, ExperimentError
@@ -52,10 +53,12 @@ LOGGER = logging.getLogger("botorch_pref.web")
 # --- Findings
 
 
-def findings_of(state: bytes) -> JSON:
+def findings_of(state: bytes, context: Context | None = None) -> JSON:
     """Reports on an experiment with one answer at least, as JSON."""
     projection: Projection = pickle.loads(state)
-    report, log = preference_report(projection), projection.log
+    log = projection.log
+    context = log.last_context if context is None else context
+    report = preference_report(projection, context)
     options, parameters = distinct_options(report.options), log.space.parameters
     stands_for = representatives(report.options).to_dict()
     best = options.index[options["best"].notna()][0]
@@ -75,6 +78,7 @@ def findings_of(state: bytes) -> JSON:
             {"name": str(name)} | {str(k): _plain(v) for k, v in row.items()}
             for name, row in options.round(DECIMALS).to_dict(orient="index").items()
         ],
+        "context": dict(context),
         "reference": report.reference,
         "recommended": recommended,
         "advice": report.advice,
@@ -162,14 +166,16 @@ def packed_state(experiment: PreferenceExperiment) -> bytes:
     return pickle.dumps(experiment._stored.projection)
 
 
-def packed_choices(state: bytes, size: int, raters: Sequence[str | None]) -> bytes:
+def packed_choices(
+    state: bytes, size: int, raters: Sequence[str | None], context: Context
+) -> bytes:
     """Choices of the next questions: of one rater that of ``ask`` in the same state."""
-    return pickle.dumps(chosen_questions(pickle.loads(state), size, raters))
+    return pickle.dumps(chosen_questions(pickle.loads(state), size, raters, context))
 
 
-def packed_line(state: bytes, rater: str | None) -> bytes:
+def packed_line(state: bytes, rater: str | None, context: Context) -> bytes:
     """Choices of the next question about a line, one, as `packed_choices` has them."""
-    return pickle.dumps([chosen_line(pickle.loads(state), rater)])
+    return pickle.dumps([chosen_line(pickle.loads(state), rater, context)])
 
 
 @one_at_a_time
@@ -348,35 +354,45 @@ class ModelWorker:
         if answers + num_raters + _LEAD >= self._initial:
             self.start()
 
-    def ask(self, raters: Sequence[str | None], num_raters: int) -> list[Question]:
+    def ask(
+        self,
+        raters: Sequence[str | None],
+        num_raters: int,
+        context: Context = NO_CONTEXT,
+    ) -> list[Question]:
         """Asks questions of raters who need one, of the first of them at least.
+
+        All are in one context.
 
         Those of the spread come from here, those of the model from the process.
         """
         self.prepare(num_raters)
+        # Another process reads no proxies of dictionaries.
+        context = dict(context)
         if self.experiment.num_answers >= self._initial:
             with suppress(EOFError):
                 if self._asks_lines:
-                    choices = self.run_in_process(packed_line, raters[0])
+                    choices = self.run_in_process(packed_line, raters[0], context)
                 else:
-                    choices = self.run_in_process(packed_choices, self._size, raters)
+                    of_all = (self._size, raters, context)
+                    choices = self.run_in_process(packed_choices, *of_all)
                 return ask_chosen(self.experiment, choices, raters)
         if self._closed:
             raise ExperimentError("No more questions are asked: this is being closed.")
         question = self.run_here(
             lambda: self.experiment.ask(
-                self._size, rater=raters[0], line=self._asks_lines
+                self._size, rater=raters[0], line=self._asks_lines, context=context
             )
         )
         return [question]
 
-    def findings(self) -> JSON:
+    def findings(self, context: Context | None = None) -> JSON:
         """Returns findings from the answers so far, and `warnings` since the start."""
         # Calls at the same time get the same.
         with self._findings_turn:
-            now = self.experiment.version
+            now = f"{self.experiment.version}, {context}"
             if self._findings is None or self._findings[0] != now:
-                self._findings = (now, self._new_findings())
+                self._findings = (now, self._new_findings(context))
             return {**self._findings[1], "warnings": self.warnings()}
 
     def warnings(self) -> list[JSON]:
@@ -434,15 +450,16 @@ class ModelWorker:
         finally:
             self._note(notes)
 
-    def _new_findings(self) -> JSON:
+    def _new_findings(self, context: Context | None) -> JSON:
         if not any(question.compared for question in self.experiment.log.questions):
             raise ExperimentError(
                 "Nobody has compared or judged options yet: there are findings from "
                 "the first such answer on."
             )
         with suppress(EOFError):
-            return self.run_in_process(findings_of)
-        return self.run_here(lambda: findings_of(packed_state(self.experiment)))
+            return self.run_in_process(findings_of, context)
+        state = packed_state(self.experiment)
+        return self.run_here(lambda: findings_of(state, context))
 
     def _replace(self, process: ModelProcess) -> None:
         """Lets the next `start` replace a process that has ended, if there were few.

@@ -503,6 +503,7 @@ def test_the_page_is_told_when_it_is_enough_and_what_was_found(
         looks.append(worker.experiment.num_answers)
         return {
             "summary": [["stop", len(looks) != 2]],
+            "context": {},
             "options": [{"name": "1 B", "best": 0.8}, {"name": "1 A", "best": 0.2}],
             "recommended": {"name": "1 B", "question": 0, "place": 1},
         }
@@ -603,7 +604,9 @@ def test_those_who_need_a_question_get_theirs_from_one_choice(
     """Thirty people waited for thirty fits."""
     begun, free, calls = Event(), Event(), []
 
-    def ask(worker: ModelWorker, raters: list[str], num_raters: int) -> Any:
+    def ask(
+        worker: ModelWorker, raters: list[str], num_raters: int, context: Any
+    ) -> Any:
         calls.append(raters)
         begun.set()
         free.wait(60)

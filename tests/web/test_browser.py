@@ -845,7 +845,7 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         ],
         "warnings": [],
     }
-    monkeypatch.setattr(ModelWorker, "findings", lambda worker: sizes)
+    monkeypatch.setattr(ModelWorker, "findings", lambda *_: sizes)
     visitor = visit(window=(390, 844))
     visitor.driver.get(f"{visitor.address}/report")
     until(lambda: visitor.all(".bp-raters"))

@@ -45,7 +45,7 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
     told("tea.db")
     twin = stored(tmp_path / "tea.db")
     (chosen,) = ask_chosen(
-        twin, packed_choices(packed_state(twin), 2, ["ann"]), ["ann"]
+        twin, packed_choices(packed_state(twin), 2, ["ann"], {}), ["ann"]
     )
     assert chosen.rater == "ann"
     assert [question.options for question in twin.pending] == [chosen.options]
@@ -109,7 +109,7 @@ def test_findings_of_the_same_answers_are_computed_once(
 ) -> None:
     worker, calls = ModelWorker(create(tmp_path / "tea.db"), 2), []
     monkeypatch.setattr(
-        worker, "_new_findings", lambda: {"found": calls.append(0) or len(calls)}
+        worker, "_new_findings", lambda _: {"found": calls.append(0) or len(calls)}
     )
     assert [worker.findings()["found"] for _ in range(3)] == [1, 1, 1]
     worker.experiment.record(OWN, winner=0)
@@ -133,12 +133,12 @@ def test_a_process_chooses_finds_refuses_and_is_started_again(
     for cups in (1, 2, 3, 4, 1, 2):
         experiment.record([OWN[0], {**OWN[1], "cups": cups}], winner=cups % 2)
     state, notes = packed_state(experiment), []
-    packed = process.run(notes, packed_choices, state, 2, [None])
-    assert pickle.loads(packed) == pickle.loads(packed_choices(state, 2, [None]))
+    packed = process.run(notes, packed_choices, state, 2, [None], {})
+    assert pickle.loads(packed) == pickle.loads(packed_choices(state, 2, [None], {}))
     assert repr(worker.findings()) == repr({**findings_of(state), "warnings": []})
     with pytest.raises(ExperimentError, match="options"):
         process.run(
-            notes, packed_choices, packed_state(few(tmp_path / "few.db")), 3, [None]
+            notes, packed_choices, packed_state(few(tmp_path / "few.db")), 3, [None], {}
         )
     with pytest.raises(RuntimeError, match="JSONDecodeError"):
         process.run(notes, json.loads, "{")

@@ -88,6 +88,13 @@ def test_parameters_make_an_experiment_and_find_it_again(
     assert len(served) == 2
 
 
+def test_a_context_is_of_a_new_experiment(tmp_path: Path, served: list[Any]) -> None:
+    of_parameters = ("--parameter=cups=1:4", "--parameter=room=a,b,c")
+    assert serve(tmp_path / "tea.db", *of_parameters, "--context=room") == 0
+    assert stored(tmp_path / "tea.db").settings.context == ["room"]
+    assert serve(tmp_path / "tea.db", "--context=room") == 0
+
+
 def test_position_bias_is_of_a_new_experiment(
     tmp_path: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +105,8 @@ def test_position_bias_is_of_a_new_experiment(
     create(tmp_path / "plain.db")
     assert serve(tmp_path / "plain.db", "--position-bias") == 2
     assert "created without --position-bias" in capsys.readouterr().err
+    assert serve(place, "--context=cups") == 2
+    assert "created without --context" in capsys.readouterr().err
     assert serve(place, "--size=2", "--kinds=strength") == 2
     assert "position_bias adds to" in capsys.readouterr().err
     assert len(served) == 3

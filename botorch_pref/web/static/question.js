@@ -58,6 +58,8 @@ class CallError extends Error {
   }
 }
 
+/** Calls that get a question, which is asked in a context. */
+const ASKING = new Set(["question", "own", "claim"]);
 const WRITES = new Set(["answer", "skip", "undo", "own", "claim"]);
 
 class HttpTransport {
@@ -76,7 +78,7 @@ class HttpTransport {
       request.method = "POST";
       request.headers["Content-Type"] = "application/json";
       request.body = JSON.stringify(Object.fromEntries(known));
-    } else if (known.length) url += `?${new URLSearchParams(known)}`;
+    } else if (known.length) url += `?${new URLSearchParams(known.map(([k, v]) => [k, typeof v === "object" ? JSON.stringify(v) : v]))}`;
     let reply, found;
     try {
       reply = await fetch(url, request);
@@ -358,6 +360,8 @@ class QuestionView {
     this.outbox = new Outbox(page ? `botorch_pref answers ${this.place}` : null);
     this.loads = 0;
     this.rater = this.#knownRater();
+    // What is measured and not chosen, by name; null while nothing was said of it.
+    this.context = this.#knownContext();
     // The names that answered in this browser, the latest first; "" for no name.
     this.names = this.#kept("names", []);
     this.#build();
@@ -387,6 +391,26 @@ class QuestionView {
   #knownRater() {
     if (!this.page) return null;
     return new URLSearchParams(location.search).get("rater") || this.#kept("rater", null);
+  }
+
+  /** The context of the address, as of a code that hangs in each room, or the last one. */
+  #knownContext() {
+    try {
+      return JSON.parse(new URLSearchParams(this.page ? location.search : "").get("context")) ?? this.#kept("context", null);
+    } catch {
+      return null;
+    }
+  }
+
+  #setContext(context) {
+    this.context = context;
+    this.#keep("context", context);
+    if (this.page) {
+      const url = new URL(location.href);
+      url.searchParams.delete("context");
+      history.replaceState(null, "", url);
+    }
+    return this.load();
   }
 
   /** What this browser keeps of the page, over a reload too. */
@@ -434,7 +458,8 @@ class QuestionView {
     const silence = () => this.#warn(this.texts.say("noReply"));
     const timer = this.page ? null : setTimeout(silence, 1000 * REPLY_SECONDS);
     try {
-      return await this.transport.call(name, { rater: this.rater, ...given });
+      const context = ASKING.has(name) ? this.context : null;
+      return await this.transport.call(name, { rater: this.rater, context, ...given });
     } finally {
       clearTimeout(timer);
     }
@@ -448,6 +473,9 @@ class QuestionView {
     this.title = make("h1", { class: "bp-title" });
     this.counts = make("p", { class: "bp-counts" });
     this.chip = make("button", { type: "button", class: "bp-chip", hidden: true, onclick: () => this.#askName() });
+    this.contextChip = make("button", { type: "button", class: "bp-chip", hidden: true, onclick: async () => {
+      const dialog = this.#dialog(this.texts.say("contextNow"), await this.#contextForm(() => dialog.close()));
+    } });
     this.menuButton = make("button", {
       type: "button", class: "bp-icon", "aria-label": this.texts.say("menu"), "aria-haspopup": "menu",
       "aria-expanded": "false", onclick: () => this.#menu(this.menu.hidden),
@@ -467,7 +495,7 @@ class QuestionView {
     this.root.replaceChildren(
       make("div", { class: this.page ? "bp" : "bp bp-widget", lang: this.texts.table.lang, dir: this.texts.table.dir, tabindex: this.page ? null : "-1" },
         make("header", { class: "bp-head" },
-          make("div", { class: "bp-names" }, this.title, this.counts), this.chip, this.menuButton, this.menu),
+          make("div", { class: "bp-names" }, this.title, this.counts), this.contextChip, this.chip, this.menuButton, this.menu),
         this.message, this.alert, this.main, this.live),
     );
     this.frame = this.root.firstChild;
@@ -630,6 +658,10 @@ class QuestionView {
     this.order = this.tapped === "ranking" ? [] : null;
     // What compares options: of use while two of them can be judged.
     this.compares = [];
+    const measured = Object.entries(asked.context ?? {}).map(([name, value]) => `${name.replaceAll("_", " ")}: ${value}`).join(", ");
+    this.contextChip.textContent = measured;
+    this.contextChip.setAttribute("aria-label", this.texts.say("contextChange", { values: measured }));
+    this.contextChip.hidden = !measured;
     this.watch.restart();
     this.#counts();
     this.#settle();
@@ -1109,13 +1141,36 @@ class QuestionView {
   }
 
   /** Says why there is no question, and what can be done about it. */
+  /** Asks what is the case now, before the first question. */
+  async #askContext() {
+    const form = await this.#contextForm(() => {});
+    this.main.replaceChildren(make("div", { class: "bp-empty" }, form));
+  }
+
+  /** The form of what is measured and not chosen, which loads a question when it is sent. */
+  async #contextForm(sent) {
+    const { context } = await this.call("form");
+    const inputs = context.map((field) => [field, this.#field(field)]);
+    for (const [field, { name, set, between }] of inputs) {
+      const value = this.context?.[name] ?? field.values?.[0];
+      if (value === undefined) between(field.lower, field.upper);
+      else set(value);
+    }
+    return make("form", { class: "bp-form", novalidate: true, onsubmit: (event) => {
+      event.preventDefault();
+      sent();
+      this.#setContext(Object.fromEntries(inputs.map(([, { name, get }]) => [name, get()])));
+    } }, make("p", {}, this.texts.say("contextUse")), ...inputs.map(([, { element }]) => element), make("button", { class: "bp-save" }, this.texts.say("save")));
+  }
+
   #complain({ message, question, needs }) {
+    if (needs === "context" && this.context === null) return this.#askContext();
     this.busy = false;
     this.asked = null;
     this.main.setAttribute("aria-busy", "false");
     const button = (text, act) => make("button", { type: "button", class: "bp-save", onclick: act }, text);
     const skip = question === null ? null : button(this.texts.say("skipQuestion"), () => this.#act("skip", { question }, this.texts.say("skipped")));
-    const name = needs === "name" ? button(this.texts.say("enterName"), () => this.#askName()) : null;
+    const name = needs === "context" ? button(this.texts.say("contextNow"), () => this.#askContext()) : needs === "name" ? button(this.texts.say("enterName"), () => this.#askName()) : null;
     this.main.replaceChildren(make("div", { class: "bp-empty" },
       make("p", { role: "alert" }, needs === "name" && !this.rater ? this.texts.say("needsName") : message), name ?? button(this.texts.say("tryAgain"), () => this.start()), ...(skip ? [skip] : [])));
   }
