@@ -62,7 +62,7 @@ def _add_experiment(add: Callable[..., Any]) -> None:
     )
     add(
         "--context",
-        **repeated,
+        **_REPEATED,
         metavar="NAME",
         help="a parameter of a new experiment that is measured and not chosen, as the "
         "room, once for each: people say what it is before they are asked",
