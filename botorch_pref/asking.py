@@ -70,6 +70,7 @@ from botorch_pref.numerics.argument_checks import (
     check_points,
     checked_arguments,
 )
+from botorch_pref.posteriors.gaussian import mean_at
 
 __all__ = ["LineQuestion", "Question", "default_model", "next_question"]
 
@@ -437,7 +438,7 @@ def next_question(
             seen = torch.cat([observed, waiting.flatten(0, 1)])
             return _spread_question(space, size, there, answers, seen, seed)
         if len(there):
-            best = there[_mean(model, there).argmax()].unsqueeze(0)
+            best = there[mean_at(model, there).argmax()].unsqueeze(0)
         elif best is None:
             best = best_design(model, space, of_draw)
         return _chosen_question(
@@ -544,15 +545,7 @@ def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     if not len(designs):
         rows = space.rows
         designs = space.features(space.draw(_DESIGNS, seed)) if rows is None else rows
-    return designs[_mean(model, designs).argmax()].unsqueeze(0)
-
-
-def _mean(model: Model, X: Tensor) -> Tensor:
-    """Posterior means at points ``n x d``, ``n``; of an ensemble those of all."""
-    with torch.no_grad():
-        posterior: Any = model.posterior(X)
-    mean: Tensor = posterior.mean.squeeze(-1)
-    return mean.reshape(-1, len(X)).mean(0)
+    return designs[mean_at(model, designs).argmax()].unsqueeze(0)
 
 
 def _chosen_question(
@@ -582,7 +575,7 @@ def _chosen_question(
     value: AcquisitionFunction = make(model)
     if feasibility_model is not None:
         # What cannot be judged leaves the best as it is.
-        failure = float(_mean(model, best)) if of_new else 0.0
+        failure = float(mean_at(model, best)) if of_new else 0.0
         value = FeasibilityWeighted(value, feasibility_model, failure)
     # Answers say little where all is flat, and joint options there would be the same.
     acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)

@@ -65,7 +65,7 @@ PARTS = (
         "asking",
         "the model and the question that the library recommends",
         (
-            *("numerics", "feedback", "likelihoods", "models"),
+            *("numerics", "feedback", "posteriors", "likelihoods", "models"),
             "acquisition",
         ),
     ),

@@ -24,7 +24,7 @@ from botorch_pref.models.answer_likelihoods import (
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.numerics.argument_checks import check_count
 from botorch_pref.posteriors import Moments, gaussian_posterior
-from botorch_pref.posteriors.gaussian import duel_mixtures, moments_of
+from botorch_pref.posteriors.gaussian import duel_mixtures, mean_at, moments_of
 
 _WINDOW = 1024
 """Items of which a joint covariance is made at once; of so many, all pairs compete."""
@@ -215,12 +215,8 @@ def _information_after(
 
 def _mean(model: Model, items: Tensor) -> Tensor:
     """Posterior means of items, without their covariance."""
-    parts = []
-    for part in items.split(_WINDOW):
-        posterior: Any = model.posterior(part.unsqueeze(-2))
-        # Members of an ensemble are a batch behind that of the items.
-        parts.append(posterior.mean.reshape(len(part), -1).mean(-1))
-    return torch.cat(parts)
+    parts = items.unsqueeze(-2).split(_WINDOW)
+    return torch.cat([mean_at(model, part).squeeze(-1) for part in parts])
 
 
 def _spanning_tree(pairs: Tensor, information: Tensor, count: int) -> Tensor:

@@ -40,6 +40,7 @@ from botorch_pref.numerics.argument_checks import (
 from botorch_pref.posteriors.gaussian import (
     difference_mixture,
     duel_mixtures,
+    mean_at,
     resolved_variance,
     shared_covariance_mixture,
 )
@@ -142,9 +143,7 @@ def champion_index(model: Model) -> Tensor:
         model: See `champion`, also for errors.
     """
     points = observed_points(model)
-    with torch.no_grad():
-        mean = model.posterior(points).mean.squeeze(-1)  # type: ignore[attr-defined]
-    mean = mean.mean(-2) if is_ensemble(model) else mean
+    mean = mean_at(model, points)
     return mean.masked_fill(~shown_points(model, points), -torch.inf).argmax(-1)
 
 

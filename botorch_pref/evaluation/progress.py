@@ -25,6 +25,7 @@ from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
 from botorch_pref.models.plausible import utility_unit
 from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import check_count, check_points
+from botorch_pref.posteriors.gaussian import mean_at
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
@@ -425,7 +426,9 @@ def stopping_advice(
     check_count("num_samples", num_samples, at_least=2)
     _check_compared(candidates, recommended, shown)
     check_unbatched(model)
-    best = _best_mean(model, candidates) if recommended is None else recommended
+    best = recommended
+    if best is None:
+        best = candidates[mean_at(model, candidates).argmax()].unsqueeze(0)
     if bounds is not None:
         _check_searched(model, bounds, torch.cat([best, candidates]))
     observed = candidates if shown is None else shown
@@ -526,11 +529,3 @@ def _gains(
     of_seen = utilities[..., -len(observed) :]
     extent = of_seen.amax(-1) - of_seen.amin(-1)
     return largest - utilities[..., 0], extent
-
-
-def _best_mean(model: Model, candidates: Tensor) -> Tensor:
-    with torch.no_grad():
-        posterior = cast("TorchPosterior", model.posterior(candidates))
-        mean = posterior.mean.squeeze(-1)
-    best = mean.reshape(-1, len(candidates)).mean(0).argmax()
-    return candidates[best].unsqueeze(0)

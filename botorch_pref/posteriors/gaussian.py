@@ -14,9 +14,11 @@ from botorch.acquisition.objective import (
     ScalarizedPosteriorTransform,
 )
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
 from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.utils.transforms import is_ensemble
 from gpytorch.distributions import MultivariateNormal
 from torch import Generator, Tensor
 
@@ -408,6 +410,17 @@ def mean_of(posterior: Any) -> Tensor:
     """Mean of a posterior, ``batch_shape x q``; of a mixture that of its members'."""
     mean: Tensor = getattr(posterior, "mixture_mean", posterior.mean)
     return mean.squeeze(-1)
+
+
+def mean_at(model: Model, X: Tensor) -> Tensor:
+    """Posterior means of a model at points, without gradients, ``batch_shape x q``.
+
+    Of an ensemble they are the means of its members', which are its last batch.
+    """
+    with torch.no_grad():
+        posterior: Any = model.posterior(X)
+    mean: Tensor = posterior.mean.squeeze(-1)
+    return mean.mean(-2) if is_ensemble(model) else mean
 
 
 def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -44,7 +44,7 @@ from botorch_pref.evaluation import (
 from botorch_pref.evaluation.progress import NEAR, near_points, path_maxima
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import LogitLink, ProbitLink
-from botorch_pref.models import SkewPreferenceGP
+from botorch_pref.models import AveragedUtility, SkewPreferenceGP
 
 
 class Linear(Model):
@@ -483,12 +483,10 @@ def test_the_advice_searches_the_whole_box(model: EPPreferenceGP) -> None:
     assert alone.expected_gain < 0.8 * gain.mean()
 
 
-def test_an_ensemble_is_refused(
-    monkeypatch: pytest.MonkeyPatch, model: EPPreferenceGP
-) -> None:
-    monkeypatch.setattr(type(model), "_is_ensemble", True)
+def test_an_ensemble_is_refused(model: EPPreferenceGP) -> None:
+    ensemble = AveragedUtility(model, [model, model])
     with pytest.raises(BotorchPrefError, match="bounds are given for an ensemble"):
-        stopping_advice(model, column(0.4), bounds=BOX)
+        stopping_advice(ensemble, column(0.4), bounds=BOX)
 
 
 BOUNDS = torch.tensor([[-1.0, 0.0, 10.0], [1.0, 5.0, 20.0]], dtype=torch.double)
