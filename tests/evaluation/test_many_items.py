@@ -266,6 +266,32 @@ def test_what_home_adds_to_many_items(monkeypatch) -> None:
     assert bias.share[0] == pytest.approx(expit(added))
 
 
+@pytest.mark.parametrize("number", [10**3, 10**8])
+def test_counts_of_millions_leave_intervals_of_the_inverse(number: int) -> None:
+    rng = np.random.default_rng(9)
+    count, pairs = 40, 200
+    utility = rng.normal(size=count)
+    first = rng.integers(0, count, pairs)
+    second = (first + rng.integers(1, count, pairs)) % count
+    won = np.rint(number * expit(utility[first] - utility[second])).astype(int)
+    ends = (first, second, won), (second, first, number - won)
+    tables = [pd.DataFrame({"winner": w, "loser": o, "count": c}) for w, o, c in ends]
+    answers = pd.concat(tables, ignore_index=True).assign(tie=False)
+    answers = answers[answers["count"] > 0]
+    ranking = rank_many_items(answers)
+    board = ranking.board().loc[[*ranking.names]]
+    covariance = np.linalg.inv(ranking.posterior.precision.toarray())
+    centred = np.eye(count) - 1 / count
+    deviation = np.sqrt((centred @ covariance @ centred).diagonal())
+    half = (board["upper"] - board["lower"]).to_numpy() / 2
+    # Of 256 draws, and of the part that other items cause.
+    assert half == pytest.approx(1.959964 * deviation, rel=4 / math.sqrt(2 * 256))
+    truth = utility[[*ranking.names]] - utility.mean()
+    # Shares are those of the truth, and the prior moves utilities less than answers do.
+    error = np.abs(board["utility"].to_numpy() - truth)
+    assert (error < 0.3 * deviation + 1 / number).all()
+
+
 def test_the_pair_that_says_most_is_the_one_that_is_open(monkeypatch) -> None:
     monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
     rows = [("a", "b")] * 40 + [("b", "a")] * 40 + [("b", "c")] * 60 + [("d", "c")]
