@@ -246,6 +246,19 @@ def hide_values(app: Sphinx, doctree: nodes.document) -> None:
             told.parent.remove(told)
 
 
+SETTING = re.compile(r"docs/logbook/.*-\d[\d.]*")
+
+
+def leave_settings_to_their_study(app: Sphinx, doctree: nodes.document) -> None:
+    """Leaves the tables of single settings out of the search: their study links them.
+
+    There are dozens, and their titles have words such as "ties".
+    """
+    page = app.env.docname
+    if SETTING.fullmatch(page):
+        app.env.metadata[page]["no-search"] = ""
+
+
 IMAGE = re.compile(r"<img(?![^>]*\bloading=)")
 NARROW = re.compile(r"<(t[dh]|dt|h1)\b.*?</\1>", re.DOTALL)
 NAMES = re.compile(r'(?<=<span class="pre">)[^<]+|(?<=<h1>)botorch_pref[^<]+')
@@ -299,6 +312,7 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-bases", name_public_bases)
     app.connect("autodoc-process-signature", write_defaults)
     app.connect("doctree-read", hide_values)
+    app.connect("doctree-read", leave_settings_to_their_study)
     app.connect("html-page-context", let_names_break)
     app.add_html_math_renderer(
         "mathml",

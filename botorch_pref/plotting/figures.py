@@ -235,24 +235,10 @@ def plot_curves(
     axes = drawing.own_axes(ax)
     named = any(isinstance(value, str) for value in values)
     for number, (name, curve) in enumerate(curves.items()):
-        parts = [*(curve if isinstance(curve, tuple) else (curve,))]
-        shapes = {tuple(part.shape) for part in parts}
-        if shapes != {(len(values),)}:
-            raise BotorchPrefError(
-                f"The curve {name!r} has shapes {sorted(shapes)}, and x has "
-                f"{len(values)} places; give one value for each."
-            )
-        style, places = drawing.STYLES[number], values
-        if named:
-            shift = 0.6 * ((number + 0.5) / len(curves) - 0.5)
-            places = [place + shift for place in range(len(values))]
-        parts = [part.detach().cpu() for part in parts]
-        if len(parts) == 3:
-            drawing.draw_intervals(axes, places, *parts, style, name, apart=named)
-        else:
-            colour, dashes, mark = style
-            look = {"linestyle": "", "marker": mark} if named else {"linestyle": dashes}
-            axes.plot(places, parts[0].tolist(), color=colour, label=name, **look)
+        shift = 0.6 * ((number + 0.5) / len(curves) - 0.5)
+        places = [place + shift for place in range(len(values))] if named else values
+        parts = _checked_curve(name, curve, len(values))
+        _draw_curve(axes, places, parts, drawing.STYLES[number], name, named)
     if named:
         drawing.name_ticks(axes.xaxis, [*map(drawing.short_name, values)])
     elif all(isinstance(value, int) for value in values):
@@ -260,6 +246,38 @@ def plot_curves(
     if len(curves) > 1:
         drawing.add_legend(axes)
     return axes
+
+
+def _checked_curve(
+    name: str, curve: Tensor | tuple[Tensor, Tensor, Tensor], length: int
+) -> list[Tensor]:
+    """Values, or means with both ends of intervals, each of this length."""
+    parts = [*curve] if isinstance(curve, tuple) else [curve]
+    shapes = [tuple(part.shape) for part in parts]
+    if len(parts) not in (1, 3) or {*shapes} != {(length,)}:
+        raise BotorchPrefError(
+            f"The curve {name!r} has tensors of shapes {shapes}; give one, or three "
+            f"with the ends of intervals, of {length} numbers as x has."
+        )
+    return [part.detach().cpu() for part in parts]
+
+
+def _draw_curve(
+    axes: Axes,
+    places: Sequence[float],
+    parts: list[Tensor],
+    style: tuple[str, Any, str],
+    name: str,
+    apart: bool,
+) -> None:
+    """Draws a curve with its intervals, if it has some; ``apart`` as marks."""
+    colour, dashes, mark = style
+    if len(parts) == 3:
+        mean, lower, upper = parts
+        drawing.draw_intervals(axes, places, mean, lower, upper, style, name, apart)
+        return
+    look = {"linestyle": "", "marker": mark} if apart else {"linestyle": dashes}
+    axes.plot(places, parts[0].tolist(), color=colour, label=name, **look)
 
 
 def plot_calibration(
@@ -452,7 +470,7 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     drawing.draw_intervals(axes, x, mean[best], lower[best], upper[best])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("question")
-    axes.set_ylabel(f"utility beside the best option's, {100 * level:g} % interval")
+    axes.set_ylabel(f"utility beside the best option's,\n{100 * level:g} % interval")
 
 
 def _draw_regret(axes: Axes, regrets: Sequence[float]) -> None:

@@ -297,7 +297,7 @@ def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
         torch.stack([place[ends], height.unsqueeze(-1).expand_as(ends)], dim=-1)
         for ends, height in zip((pairs.won, pairs.tied), rows, strict=True)
     )
-    style = {"transform": axes.get_xaxis_transform()}
+    style: dict[str, Any] = {"transform": axes.get_xaxis_transform()}
     width = min(1.2, 30 / max(number, 1))
     lines = {"colors": "0.45", "linewidths": width, **style}
     _draw_duels(

@@ -575,7 +575,8 @@ def test_what_cannot_be_drawn_is_named() -> None:
         ("no questions", lambda: plot_progress([])),
         ("There are 0 curves", lambda: plot_curves([1.0], {})),
         ("6 curves", lambda: plot_curves([1], dict.fromkeys("abcdef", X[0, :1]))),
-        (r"'a' has shapes \[\(5, 2\)\]", lambda: plot_curves([*range(5)], {"a": X})),
+        (r"shapes \[\(5, 2\)\]; give", lambda: plot_curves([*range(5)], {"a": X})),
+        ("of 5 numbers", lambda: plot_curves([*range(5)], {"a": (X[:, 0], X[:, 1])})),
         ("give three or more", lambda: plot_agreement(model, X[:2], torch.arange(2))),
     ]
     for message, call in wrong:
