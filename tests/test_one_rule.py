@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from benchmarks.suite.runs.library import PlayerOfLibrary
 from botorch_pref import DuelingMUC, asking, default_model, next_question
 from botorch_pref.__main__ import main
 from botorch_pref.acquisition.registration import registered_acquisitions
+from botorch_pref.feedback import Comparisons, Feedback, Rankings
 from botorch_pref.simulation import make_problem
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +48,20 @@ def another_rule(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return asked
 
 
+@pytest.fixture
+def fitted(monkeypatch: pytest.MonkeyPatch) -> list[type]:
+    """The kinds of answers of models whose likelihoods were the recommended ones."""
+    kinds: list[type] = []
+    recommended = asking.likelihoods_of_people
+
+    def recorded(feedback: Sequence[Feedback], *options: Any) -> Any:
+        kinds.extend(map(type, feedback))
+        return recommended(feedback, *options)
+
+    monkeypatch.setattr(asking, "likelihoods_of_people", recorded)
+    return kinds
+
+
 POINTS = torch.rand(12, 2, generator=torch.Generator().manual_seed(0)).double()
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
 
@@ -60,15 +77,29 @@ def test_no_door_names_an_acquisition_function() -> None:
         assert not named, f"{path.relative_to(ROOT)} decides by itself: {named}"
 
 
-def test_a_loop_asks_by_it(another_rule: Asked) -> None:
+def test_no_page_teaches_another_likelihood_of_duels() -> None:
+    """What a person's duels need is in `default_model`, and is no first line."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    pages += (ROOT / "tutorials").glob("*.ipynb")
+    pages += (ROOT / "botorch_pref").rglob("*.py")
+    for path in pages:
+        teaches = "LapsingProbitLikelihood.default_for(None)" in path.read_text("utf-8")
+        assert not teaches, f"{path.relative_to(ROOT)} has it"
+
+
+def test_a_loop_asks_by_it(another_rule: Asked, fitted: list[type]) -> None:
     model = default_model(POINTS, torch.arange(12).view(6, 2))
     for size in (2, 3, 4):
         assert next_question(model, CUBE, size).acquisition == "DuelingMUC"
     assert another_rule == [(2, 2), (3, 2), (4, 2)]
+    assert fitted == [Comparisons]
 
 
 def test_the_main_command_asks_by_it(
-    another_rule: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    another_rule: Asked,
+    fitted: list[type],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("botorch_pref.evaluation.progress.NUM_PATHS", 8)
     command = "--problem branin --questions 6 --out"
@@ -76,17 +107,21 @@ def test_the_main_command_asks_by_it(
     *_, last = (tmp_path / "run.jsonl").read_text("utf-8").splitlines()
     assert json.loads(last)["acquisition"] == "DuelingMUC"
     assert another_rule == [(4, 2)]
+    assert set(fitted) == {Rankings}
 
 
-def test_the_suite_asks_by_it(another_rule: Asked) -> None:
+def test_the_suite_asks_by_it(another_rule: Asked, fitted: list[type]) -> None:
     source = torch.Generator().manual_seed(0)
     player = PlayerOfLibrary(LIBRARY[1], make_problem("branin"), False, [source])
     player.learn(POINTS.view(1, 6, 2, 2))
     player.ask()
     assert another_rule == [(2, 2)]
+    assert set(fitted) == {Comparisons}
 
 
-def test_the_sampler_of_optuna_asks_by_it(another_rule: Asked) -> None:
+def test_the_sampler_of_optuna_asks_by_it(
+    another_rule: Asked, fitted: list[type]
+) -> None:
     pytest.importorskip("optuna", reason="the host is not installed")
     dashboard = pytest.importorskip("optuna_dashboard.preferential")
     from botorch_pref.optuna import PreferenceSampler
@@ -101,13 +136,19 @@ def test_the_sampler_of_optuna_asks_by_it(another_rule: Asked) -> None:
     study.ask().suggest_float("x", 0.0, 1.0)
     # The one that has never lost is shown beside the new one.
     assert another_rule == [(2, 2)]
+    assert set(fitted) == {Comparisons}
 
 
 @pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")
-def test_experiments_ask_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiments_ask_by_it(
+    tmp_path: Path, fitted: list[type], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And so does their page, which asks what `ask` returns."""
     configs = pytest.importorskip("ax.api.configs", reason="the host is not installed")
-    from botorch_pref.ax import PreferenceExperiment, settings
+    from botorch_pref.ax import PreferenceExperiment, naming, settings
+
+    recorded = asking.likelihoods_of_people
+    monkeypatch.setattr(naming, "likelihoods_of_people", recorded)
 
     asked: Asked = []
     made: list[object] = []
@@ -137,3 +178,4 @@ def test_experiments_ask_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     experiment.ask(2)
     assert (2, 2) in asked
     assert made
+    assert set(fitted) == {Comparisons}

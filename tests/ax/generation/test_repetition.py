@@ -156,7 +156,7 @@ def test_a_search_is_told_which_questions_were_ties(tmp_path) -> None:
         experiment.tell(question, **answer)
     experiment.ask(2)
     adapter = experiment.fitted_adapter()
-    smallest_differences = adapter._search_arguments(2)["distinctness"]
+    smallest_differences = adapter._search_arguments(2, {})["distinctness"]
     assert len(smallest_differences.questions) == 5
     assert torch.equal(
         smallest_differences.tied, smallest_differences.questions[[1, 3]]
