@@ -78,11 +78,6 @@ def _guarded(run: Callable[[T], None], given: T) -> int:
 
 
 def _run(given: dict[str, Any]) -> None:
-    import torch
-
-    # The matrices are small: a second thread mostly waits for the first, and for other
-    # programs where they use the cores.
-    torch.set_num_threads(1)
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
     from botorch_pref.commands.optimise import optimise

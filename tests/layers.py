@@ -32,6 +32,7 @@ class Part:
 
 PARTS = (
     Part("errors", "errors and warnings"),
+    Part("threads", "one thread for small matrices"),
     Part("class_table", "likelihoods, models, acquisition functions by name"),
     Part("numerics", "densities, quadrature, mixtures of normals"),
     Part("linalg", "sparse designs, Cholesky factors, roots"),
@@ -110,7 +111,7 @@ PARTS = (
     Part(
         "web",
         "the page and the widget that ask a person",
-        ("ax",),
+        ("threads", "ax"),
         frozenset({"anywidget", "ax", "pandas", "starlette", "traitlets"}),
     ),
     Part(
@@ -131,7 +132,7 @@ PARTS = (
         "commands",
         "what `python -m botorch_pref` does",
         (
-            *("posteriors", "likelihoods", "models", "acquisition"),
+            *("threads", "posteriors", "likelihoods", "models", "acquisition"),
             *("datasets", "evaluation", "ax", "web", "plotting", "simulation"),
         ),
         frozenset({"ax", "dask", "pandas", "segno", "uvicorn"}),

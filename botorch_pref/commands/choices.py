@@ -27,6 +27,7 @@ from botorch_pref.models import PlackettLuceRegression, PreferenceGP
 from botorch_pref.models.answer_likelihoods import model_link, registered_models
 from botorch_pref.plotting import draw_drivers
 from botorch_pref.posteriors.gaussian import difference_mixture
+from botorch_pref.threads import one_thread
 
 NUM_FOLDS, FEW, MAX_LEARN = 5, 150, 500
 """Folds; comparisons that `PairwiseGP` learns from, as 1,000 take it minutes a fit;
@@ -41,6 +42,7 @@ COIN, LINEAR, PAIRWISE = "coin", "Bradley-Terry", "PairwiseGP"
 Fit = Callable[[ComparisonData], Model]
 
 
+@one_thread()
 def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     """Scores models on held-out choices; prints the scores, draws the drivers.
 

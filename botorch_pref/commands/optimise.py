@@ -24,11 +24,13 @@ from botorch_pref.simulation.question_loop import (
     question_line,
     settings_line,
 )
+from botorch_pref.threads import one_thread
 
 LOG_NAME = "run.jsonl"
 FIGURE_NAME = "run.png"
 
 
+@one_thread()
 def optimise(settings: RunSettings, out: Path) -> None:
     """Asks a simulated judge; prints each question, writes the log and the figure."""
     problem = make_problem(settings.problem)

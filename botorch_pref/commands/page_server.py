@@ -24,12 +24,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import segno
-import torch
 import uvicorn
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import BotorchPrefError, ExperimentError, StorageError
+from botorch_pref.threads import one_thread
 from botorch_pref.web import NumberTable, make_app
 from botorch_pref.web.worker import LOGGER
 
@@ -40,9 +40,9 @@ HERE = ("127.0.0.1", "localhost", "::1")
 """Hosts that only this machine reaches."""
 
 
+@one_thread()
 def serve_page(arguments: argparse.Namespace, listening: socket.socket) -> None:
     """Serves a page until it is stopped; prints its address."""
-    torch.set_num_threads(1)
     hosts = [arguments.host, *arguments.allow_host]
     if arguments.host in EVERYWHERE:
         name = socket.gethostname()

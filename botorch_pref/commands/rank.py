@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-import torch
 from joblib import Parallel, delayed, parallel_config
 
 from botorch_pref.acquisition import informative_pairs
@@ -54,15 +53,16 @@ from botorch_pref.evaluation import (
 )
 from botorch_pref.evaluation.item_ranking import RankedItems, ranking_size
 from botorch_pref.evaluation.many_ranking import LEVEL
+from botorch_pref.threads import one_thread
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 
+@one_thread()
 def rank(argv: Sequence[str]) -> None:
     """Ranks the items of a table; prints a board and writes all of them."""
     arguments = _make_parser().parse_args(argv)
-    torch.set_num_threads(1)
     table: Path = arguments.table
     grouping = arguments.rater or arguments.category
     for option, noun in (("next", "pairs"), ("top", "items")):

@@ -42,6 +42,7 @@ from botorch_pref.ax.space.context import NO_CONTEXT, Context
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.ax.stored_log import one_at_a_time
 from botorch_pref.errors import BotorchPrefError, ExperimentError
+from botorch_pref.threads import one_thread
 
 T = TypeVar("T")
 JSON = dict[str, Any]
@@ -263,11 +264,8 @@ def work_for_ever() -> None:
     # What libraries print must not mix with the replies.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    import torch
-
-    torch.set_num_threads(1)
     # The process that started this one may end at any time, and so does this one then.
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, BrokenPipeError), one_thread():
         while True:
             job, args = pickle.load(sys.stdin.buffer)
             replies.write(pickle.dumps(_run_job(job, args)))

@@ -26,6 +26,7 @@ from benchmarks.suite.runs.play import Outcome, Report, play
 from benchmarks.suite.runs.rivals import RivalOfMany
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.problems import make_problem
+from botorch_pref.threads import one_thread
 
 
 class Player(Protocol):
@@ -113,18 +114,14 @@ def play_batch(
     Returns:
         An outcome for each cell; what goes wrong is part of all of them.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             reports = _reports(cells, make_player, caught)
             return [Outcome(report.cell, tuple(report.rows)) for report in reports]
     except Exception:
         error = traceback.format_exc()
         return [Outcome(cell, error=error) for cell in cells]
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _reports(

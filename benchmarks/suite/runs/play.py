@@ -25,6 +25,7 @@ from botorch_pref.simulation.duel_loop import Proposal, Propose, run_duels
 from botorch_pref.simulation.judges import Judge
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.problems import make_problem
+from botorch_pref.threads import one_thread
 
 SAME = 1e-3
 """Questions whose points are this near, in the unit cube, are the same question."""
@@ -87,16 +88,12 @@ class Outcome:
 
 def play(cell: Cell) -> Outcome:
     """Runs one cell on one thread; what goes wrong is part of the outcome."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             return Outcome(cell, tuple(_rows(cell, caught)))
     except Exception:
         return Outcome(cell, error=traceback.format_exc())
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _rows(cell: Cell, caught: list[Any]) -> list[tuple[str, ...]]:
