@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,18 @@ def test_what_home_adds_does_not_stretch_the_axis_of_utilities(
     boards.write_boards(boards.Ranking({None: table}, [], home), "", tmp_path)
     # The sixtieth item, the last that is drawn, is far above what home adds.
     assert drawn[0].get_xlim()[0] > table["lower"][59] - 0.1 > 2
-    assert "first: +0.30 (95 %: +0.20 to +0.40)" in drawn[0].get_xlabel()
+    below = drawn[0].figure.get_supxlabel()
+    assert "first: +0.30 (95 %: +0.20 to +0.40)" in below
+
+
+def test_a_caption_stands_below_the_figure(tmp_path: Path) -> None:
+    caption = "Trees <of> Europe, " + "rated " * 40
+    run(tmp_path, PLAIN, "--caption", caption)
+    page = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert f"<figcaption>{escape(caption)}</figcaption>" in page
+    # Texts are paths, which matplotlib names in comments.
+    drawn = (tmp_path / "out" / "leaderboard.svg").read_text()
+    assert "Europe, rated rated" in drawn
 
 
 def test_a_full_disk_leaves_the_files_of_before(

@@ -16,7 +16,8 @@ from unicodedata import category, east_asian_width
 import botorch_pref
 from botorch_pref.datasets.layout_words import BOTH_BAD
 from botorch_pref.evaluation.answer_effects import PositionBias
-from botorch_pref.plotting import plot_leaderboard
+from botorch_pref.plotting import plot_boards, plot_leaderboard
+from botorch_pref.plotting.board_figures import add_caption
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -120,8 +121,10 @@ def _win_rate_or_rating(row: Series[float]) -> str:
     return f"{row['rating']:z.2f}"
 
 
-def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
-    """Writes all boards as a table and a page, and the first one as a figure.
+def write_boards(
+    ranking: Ranking, title: str, out: Path, caption: str = ""
+) -> list[Path]:
+    """Writes boards as a table, a page and a figure, those of categories side by side.
 
     Returns the files: `leaderboard.csv` and `leaderboard.html`, the figure as
     `leaderboard.png`, `leaderboard.svg` and `leaderboard.pdf`, and `raters.csv` where
@@ -131,7 +134,7 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     # A full disk leaves no part of a file.
     with TemporaryDirectory(dir=out) as beside:
-        written = _write_files(ranking, title, Path(beside))
+        written = _write_files(ranking, title, Path(beside), caption)
         paths = [path.replace(out / path.name) for path in written]
     before = out / RATERS_FILE
     is_stale = ranking.raters is None and before.is_file()
@@ -141,35 +144,61 @@ def write_boards(ranking: Ranking, title: str, out: Path) -> list[Path]:
     return paths
 
 
-def _write_files(ranking: Ranking, title: str, out: Path) -> list[Path]:
+def _write_files(ranking: Ranking, title: str, out: Path, caption: str) -> list[Path]:
     from pandas import concat
 
-    boards = ranking.boards
     kinds = ("csv", "png", "html", "svg", "pdf")
     paths = [out / f"leaderboard.{kind}" for kind in kinds]
-    table, everybody = boards[None], "all"
-    if len(boards) > 1:
-        while everybody in boards:
-            everybody += " answers"
-        names = [everybody if group is None else group for group in boards]
-        table = concat([*boards.values()], keys=names, names=["board", "item"])
-    table.to_csv(paths[0], index_label=None if len(boards) > 1 else "item")
-    axes: Any = plot_leaderboard(boards[None], title)
-    if ranking.home is not None:
-        # A bar among the utilities would stretch their axis where few items are drawn.
-        added, low, high = ranking.home.utility
-        bias = f"at home or first: {added:+z.2f} (95 %: {low:+z.2f} to {high:+z.2f})"
-        axes.set_xlabel(f"{axes.get_xlabel()}\n{bias}")
+    boards = _named_boards(ranking.boards)
+    if len(boards) == 1:
+        ranking.boards[None].to_csv(paths[0], index_label="item")
+    else:
+        names = ["board", "item"]
+        concat([*boards.values()], keys=[*boards], names=names).to_csv(paths[0])
+    figure = _figure(boards, title, ranking.home, caption)
     with warnings.catch_warnings():
         # The notes tell of characters that no font has.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         for path in (paths[1], *paths[3:]):
-            axes.figure.savefig(path, dpi=150)
-    paths[2].write_text(_page(ranking, title, paths[1]), encoding="utf-8")
+            figure.savefig(path, dpi=150)
+    paths[2].write_text(_page(ranking, title, paths[1], caption), encoding="utf-8")
     if ranking.raters is not None:
         paths.append(out / RATERS_FILE)
         ranking.raters.to_csv(paths[-1], index_label="rater")
     return paths
+
+
+def _named_boards(boards: Boards) -> dict[str, DataFrame]:
+    """Returns boards by their names, of which that of everybody is no category's."""
+    everybody = "all"
+    while everybody in boards:
+        everybody += " answers"
+    names = (everybody if group is None else group for group in boards)
+    return dict(zip(names, boards.values(), strict=True))
+
+
+def _figure(
+    boards: dict[str, DataFrame], title: str, home: PositionBias | None, caption: str
+) -> Any:
+    """Draws one board, or several side by side, with what being first adds below."""
+    if len(boards) == 1:
+        (board,) = boards.values()
+        axes = plot_leaderboard(board, title)
+        figure: Any = axes.figure
+        figure.supxlabel(axes.get_xlabel(), fontsize=9)
+        axes.set_xlabel("")
+    else:
+        figure = plot_boards(boards, title)
+    if home is not None:
+        # A bar among the utilities would stretch their axis where few items are drawn.
+        added, low, high = home.utility
+        add_caption(
+            figure,
+            f"at home or first: {added:+z.2f} (95 %: {low:+z.2f} to {high:+z.2f})",
+        )
+    if caption:
+        add_caption(figure, caption)
+    return figure
 
 
 PAGE = """<!doctype html>
@@ -182,6 +211,7 @@ PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 66rem;
   padding: 0 1rem; color: #222; background: #fff }}
 div {{ overflow-x: auto }}
+figure {{ margin: 0 }}
 @property --hidden {{ syntax: "<length>"; inherits: false; initial-value: 0px }}
 @keyframes scrolled {{ from, 90% {{ --hidden: 2rem }} to {{ --hidden: 0px }} }}
 @supports (animation-timeline: scroll(self inline)) {{
@@ -214,15 +244,16 @@ the share that an item would win against a random other one, half of a tie count
 <b>best</b> is the probability that it is the best of all.</p>
 {tables}
 <h2 id="figure">Figure</h2>
-<div><img alt="Utilities of the items with intervals"
-  src="data:image/png;base64,{figure}"></div>
+<figure><img alt="Utilities of the items with intervals"
+  src="data:image/png;base64,{figure}">
+<figcaption>{caption}</figcaption></figure>
 <p>{citation}</p>
 </body>
 </html>
 """
 
 
-def _page(ranking: Ranking, title: str, figure: Path) -> str:
+def _page(ranking: Ranking, title: str, figure: Path, caption: str) -> str:
     """Returns a page that needs no other file and no other host."""
     tables = [
         (f"board-{number}", "All answers" if group is None else group, _texts(board))
@@ -236,6 +267,7 @@ def _page(ranking: Ranking, title: str, figure: Path) -> str:
     places = [*((place, head) for place, head, _ in tables), ("figure", "Figure")]
     return PAGE.format(
         title=html.escape(title),
+        caption=html.escape(caption),
         notes="\n".join(f"<p>{html.escape(note)}</p>" for note in ranking.notes),
         links=" · ".join(
             f'<a href="#{place}">{html.escape(head)}</a>' for place, head in places

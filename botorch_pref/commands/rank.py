@@ -128,7 +128,7 @@ def rank(argv: Sequence[str]) -> None:
     finally:
         # Also where nobody reads what is printed any more, as behind "| head".
         title = arguments.title or f"Ranks of the items of {table.name}"
-        paths = write_boards(board, title, out)
+        paths = write_boards(board, title, out, arguments.caption)
     for path in paths:
         print(f"written: {path}")
 
@@ -393,6 +393,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "repeated",
     )
     add("--title", metavar="TEXT", help="of the page and the figure")
+    add("--caption", default="", metavar="TEXT", help="below the figure")
     add(
         "--top",
         type=int,

@@ -9,13 +9,13 @@ except ImportError as error:
         "figures need matplotlib: pip install 'botorch-pref[plot]'"
     ) from error
 
+from botorch_pref.plotting.board_figures import plot_boards, plot_leaderboard
 from botorch_pref.plotting.figures import (
     draw_run,
     plot_agreement,
     plot_calibration,
     plot_comparisons,
     plot_curves,
-    plot_leaderboard,
     plot_probabilities,
     plot_progress,
 )
@@ -25,6 +25,7 @@ __all__ = [
     "draw_drivers",
     "draw_run",
     "plot_agreement",
+    "plot_boards",
     "plot_calibration",
     "plot_comparisons",
     "plot_curves",

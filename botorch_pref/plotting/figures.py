@@ -38,52 +38,6 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 """Probability of the intervals."""
 
-MOST_ITEMS = 60
-"""Items that one figure can show."""
-
-_OF_INDEX = ("board", "item")
-"""Names of the index of a leaderboard that `rank` writes."""
-
-
-def plot_leaderboard(
-    table: DataFrame, title: str = "", *, ax: Axes | None = None
-) -> Axes:
-    """Draws a leaderboard: utilities with intervals, ranks beside the names.
-
-    Args:
-        table: See :func:`.leaderboard`; the first 60 items are drawn.
-        title: Of the figure.
-        ax: Where to draw; by default in a new figure, as high as there are items.
-
-    Raises:
-        BotorchPrefError: The names of items stand in a column, not in the index.
-    """
-    columns = map(str, table.columns)
-    if names := [n for n in columns if n in _OF_INDEX or n.startswith("Unnamed: ")]:
-        raise BotorchPrefError(
-            f"The table has the column {names[0]!r}, which belongs to the index: read "
-            f"a file with pandas.read_csv(path, index_col={names!r}), and draw one "
-            "board of several, as table.loc[name]."
-        )
-    head = table.head(MOST_ITEMS)
-    axes = drawing.own_axes(ax, 7, 1.2 + 0.22 * len(head))
-    drawing.draw_rows(axes, head, "utility")
-    ranks = zip(head.index, head["rank_lower"], head["rank_upper"], strict=True)
-    labels = [
-        f"{drawing.short_name(name)}  {low:.0f}"
-        + ("" if low == high else f" to {high:.0f}")
-        for name, low, high in ranks
-    ]
-    drawing.name_ticks(axes.yaxis, labels, fontsize=8)
-    axes.invert_yaxis()
-    axes.margins(y=0.5 / len(head))
-    axes.grid(axis="x", color="0.9")
-    axes.set_axisbelow(True)
-    axes.set_xlabel("utility; ranks beside the names")
-    remark = "" if len(table) == len(head) else f" (the first {len(head)})"
-    axes.set_title(title + remark, fontsize=10, **drawing.text_style([title]))
-    return axes
-
 
 def plot_probabilities(
     model: Model,

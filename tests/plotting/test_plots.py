@@ -39,6 +39,7 @@ from botorch_pref.evaluation.explanation import Dimension
 from botorch_pref.models import rater_covar_module
 from botorch_pref.plotting import (
     plot_agreement,
+    plot_boards,
     plot_calibration,
     plot_comparisons,
     plot_curves,
@@ -48,6 +49,7 @@ from botorch_pref.plotting import (
     plot_progress,
     plot_utility,
 )
+from botorch_pref.plotting.board_figures import add_caption
 from botorch_pref.plotting.drawing import answered_pairs
 from botorch_pref.plotting.utility import show_on
 from botorch_pref.simulation import RankedQuestion
@@ -394,6 +396,35 @@ def test_a_leaderboard_has_its_utilities_and_ranks() -> None:
     label = axes.get_yticklabels()[0].get_text()
     assert label.startswith(f"{table.index[0]}  {first['rank_lower']:.0f}")
     assert axes.get_title() == "Items"
+
+
+def test_boards_side_by_side_have_the_order_of_the_first() -> None:
+    first = leaderboard(model_of("ep"), names=list("abcde"), num_samples=64)
+    other = first.iloc[::-1].copy()
+    other["utility"] = range(5)
+    boards = {"all": first} | {f"kind {i}": other for i in range(13)}
+    figure = plot_boards(boards, "Kinds")
+    panels = [axes for axes in figure.axes if axes.axison]
+    titles = ["all", *(f"kind {i}" for i in range(11))]
+    assert [axes.get_title() for axes in panels] == titles
+    assert figure.get_suptitle() == "Kinds (the first 12 boards)"
+    labels = [label.get_text() for label in panels[0].get_yticklabels()]
+    assert labels == [*first.index]
+    for axes, board in ((panels[0], first), (panels[1], other)):
+        mean, place = axes.lines[0].get_data()
+        assert [*mean] == board["utility"].loc[first.index].tolist()
+        assert [*place] == [*range(5)]
+        # The first item is at the top, and its ranks are beside it.
+        assert axes.get_ylim() == (4.5, -0.5)
+        row = board.loc[first.index[0]]
+        ranks = axes.texts[0].get_text().split(" to ")
+        assert {*map(float, ranks)} == {row["rank_lower"], row["rank_upper"]}
+    add_caption(figure, "Of " + "many " * 100)
+    figure.draw_without_rendering()
+    below = figure.get_supxlabel()
+    assert below.startswith("utility; ranks to the right\nOf many")
+    (caption,) = [text for text in figure.texts if text.get_text() == below]
+    assert caption.get_window_extent().width <= figure.bbox.width
 
 
 ODD_NAMES = ["$\\frac$", "two $ of $ them", 300 * "long ", "d", "e"]
