@@ -68,8 +68,12 @@ def test_copies_keep_answers_and_predictions(engine, cell) -> None:
     expected = moments(model)
     priors = [name for name, *_ in model.named_priors()]
     for tested in (*fresh, *(clone(model) for clone in CLONES)):
-        assert same_answers(tested.feedback[0], cell.feedback)
-        assert [name for name, *_ in tested.named_priors()] == priors
+        assert same_answers(tested.feedback[0], cell.feedback), (
+            "a copy of a model has other answers"
+        )
+        assert [name for name, *_ in tested.named_priors()] == priors, (
+            f"a copy of a model has other priors than {priors}"
+        )
         torch.testing.assert_close(tested.datapoints, POINTS)
         torch.testing.assert_close(moments(tested), expected, rtol=0, atol=1e-6)
 
@@ -84,7 +88,9 @@ def test_the_state_dict_carries_every_parameter(engine, cell) -> None:
     stale = loaded.log_evidence()
     loaded.load_state_dict(model.state_dict())
     assert_same_model(engine, loaded, model)
-    assert abs(float((loaded.log_evidence() - stale).detach())) > 1e-3
+    assert abs(float((loaded.log_evidence() - stale).detach())) > 1e-3, (
+        "the state that was loaded changed no evidence"
+    )
 
 
 @each_part
@@ -93,13 +99,19 @@ def test_single_precision_and_back(engine, cell) -> None:
     expected, evidence = moments(model), model.log_evidence().detach()
     model.to(torch.float32)
     floats = [v for v in tensors(model.feedback[0]).values() if v.is_floating_point()]
-    assert all(v.dtype == torch.float32 for v in floats)
+    assert all(v.dtype == torch.float32 for v in floats), (
+        "after model.to(float32) some numbers of the answers are in another precision"
+    )
     single = tuple(part.double() for part in moments(model, NEW.float()))
-    assert model.posterior(NEW.float()).mean.dtype == torch.float32
+    assert model.posterior(NEW.float()).mean.dtype == torch.float32, (
+        "a model in single precision predicts in another one"
+    )
     # The square root of single precision, which is where engines stop.
     assert_same_moments(engine, single, expected, 3e-3)
     low = model.log_evidence()
-    assert low.dtype == torch.float32
+    assert low.dtype == torch.float32, (
+        f"the evidence of a model in single precision is in {low.dtype}"
+    )
     torch.testing.assert_close(low.detach().double(), evidence, rtol=1e-4, atol=1e-4)
     model.to(torch.float64)
     # What single precision has rounded stays rounded.
@@ -119,7 +131,9 @@ def test_answers_without_a_likelihood_are_refused_at_once(engine, cell) -> None:
         UnsupportedFeedbackError, match=f"no likelihood for {kind.__name__}"
     ):
         model.set_train_data(feedback=[other_answers])
-    assert same_answers(model.feedback[0], cell.feedback)
+    assert same_answers(model.feedback[0], cell.feedback), (
+        "a refusal of other answers changed those of before"
+    )
     assert_same_moments(engine, moments(model), before)
 
 
@@ -134,7 +148,9 @@ def test_batches_equal_their_elements(engine, cell) -> None:
     first = made(engine, cell)
     for data in (POINTS, points):
         model = made(engine, batched, data)
-        assert model.batch_shape == (2,)
+        assert model.batch_shape == (2,), (
+            f"two stacked elements have the batch shape {tuple(model.batch_shape)}"
+        )
         mean, covariance = moments(model)
         evidence = model.log_evidence()
         second = made(engine, second_answers, data.expand_as(points)[1])
@@ -209,7 +225,9 @@ def test_neither_order_nor_copies_matter(engine, cell, seed, n) -> None:
     twice = points.repeat(2, 1)
     assert_same_model(engine, made(engine, copied, twice), expected)
     batch = made(engine, copied, twice.expand(2, -1, -1))
-    assert batch._distinct is None
+    assert batch._distinct is None, (
+        "copies in a batch were counted once, which nothing tests then"
+    )
     alone = tuple(part[1] for part in moments(batch))
     assert_same_moments(engine, alone, moments(expected))
 

@@ -36,7 +36,9 @@ def test_a_batch_of_models_is_each_of_them(
 
     for reference in [(X_REF,), ()] if kind.pairs else [(X_REF,)]:
         together = value(batch, X.unsqueeze(-3), *reference)
-        assert together.shape == (5, 2)
+        assert together.shape == (5, 2), (
+            f"values of 5 points under 2 models have the shape {tuple(together.shape)}"
+        )
         for i in range(2):
             alone = EPPreferenceGP(
                 datapoints[i], PAIRS[i], likelihood=PairwiseProbitLikelihood(noise[i])
@@ -55,7 +57,9 @@ def test_single_precision(kind: Acquisition) -> None:
     X = points(6, 1)
     points_given = {k: v.float() for k, v in kind.options.items() if torch.is_tensor(v)}
     value = kind(single, X_REF.float(), **points_given).float()(X.float())
-    assert value.dtype == torch.float32
+    assert value.dtype == torch.float32, (
+        f"a model in single precision gives values in {value.dtype}"
+    )
     expected = kind(double, X_REF)(X)
     torch.testing.assert_close(value.double(), expected, rtol=0.0, atol=1e-4)
 

@@ -40,5 +40,10 @@ def test_copies_of_points_have_finite_values_and_gradients(
         X = X_REF.expand(1, 2, 2).clone().requires_grad_()
         value = acquisition(X)
         (gradient,) = torch.autograd.grad(value.sum(), X)
-        assert bool(value.isfinite().all())
-        assert bool(gradient.isfinite().all())
+        assert bool(value.isfinite().all()), (
+            f"the value of copies of a point, {pending} pending, is {value.tolist()}"
+        )
+        assert bool(gradient.isfinite().all()), (
+            f"the gradient at copies of a point, {pending} pending, is "
+            f"{gradient.tolist()}"
+        )

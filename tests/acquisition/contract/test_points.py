@@ -85,9 +85,13 @@ def test_points_in_single_precision_are_taken_in_double(
 ) -> None:
     single = X.float()
     acquisition = kind(skew_model, single)
-    assert torch.equal(acquisition.X_ref, single.double())
+    assert torch.equal(acquisition.X_ref, single.double()), (
+        "X_ref in single precision is not what was given, in double"
+    )
     x = (single + 0.25).unsqueeze(0)
     assert torch.equal(acquisition(x), acquisition(x.double()))
     acquisition.set_X_pending(single - 0.25)
-    assert torch.equal(acquisition.X_pending, (single - 0.25).double())
+    assert torch.equal(acquisition.X_pending, (single - 0.25).double()), (
+        "X_pending in single precision is not what was given, in double"
+    )
     assert torch.equal(acquisition(x), acquisition(x.double()))

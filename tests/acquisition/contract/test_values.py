@@ -44,12 +44,15 @@ def test_against_quadrature(
     values = kind(model, X[:, 1:])(X[:, :1])
     for pair, value in zip(X, values, strict=True):
         truth, error = kind.value(win, centers, scale, pair)
-        assert float(value) == pytest.approx(truth, abs=error)
+        assert float(value) == pytest.approx(truth, abs=error), (
+            f"the value of the duel {pair.tolist()} under the {link} link is "
+            f"{float(value)}, by quadrature {truth} +- {error}"
+        )
     if kind.pairs:
         level = X[:, 1] @ centers.mean(0) if kind.level else 0.0
         torch.testing.assert_close(kind(model)(X) - level, values, rtol=0, atol=1e-7)
     if scale >= 0.3:
-        assert float(values.abs().max()) > 1e-3
+        assert float(values.abs().max()) > 1e-3, f"nothing to compare in {values}"
 
 
 @each()
@@ -74,7 +77,9 @@ def test_a_point_against_itself(kind: Acquisition, model: Model) -> None:
     X = X_REF.clone().unsqueeze(0).requires_grad_()
     value = kind(model, X_REF)(X)
     (gradient,) = torch.autograd.grad(value.sum(), X)
-    assert bool(gradient.isfinite().all())
+    assert bool(gradient.isfinite().all()), (
+        f"the gradient of a point against itself is {gradient.tolist()}"
+    )
     expected = kind.itself
     if "choices" in kind.options:
         # The point may be better than they are.
@@ -84,7 +89,10 @@ def test_a_point_against_itself(kind: Acquisition, model: Model) -> None:
     # PairwiseGP adds 1e-6 output scales to its diagonal: bits gain as much, and
     # utilities the deviation of it, twice.
     allowed = 2e-2 if kind.power else 1e-5
-    assert float(value.detach()) == pytest.approx(expected, abs=allowed)
+    assert float(value.detach()) == pytest.approx(expected, abs=allowed), (
+        f"a point against itself is worth {float(value.detach())}, not {expected} +- "
+        f"{allowed}"
+    )
 
 
 @each(linked=True)
@@ -106,7 +114,9 @@ def test_an_unknown_likelihood_needs_a_link(kind: Acquisition) -> None:
     with pytest.raises(UnsupportedFeedbackError, match="a ProbitLink or LogitLink"):
         kind(model, X_REF)
     value = kind(model, X_REF, link=ProbitLink(0.1))(points(4, 1))
-    assert bool(value.isfinite().all())
+    assert bool(value.isfinite().all()), (
+        f"with a link of its own the value is {value.tolist()}"
+    )
 
 
 @each(pairs=True)
@@ -129,6 +139,10 @@ def test_nothing_is_sampled(kind: Acquisition, model: Model) -> None:
         cases.append((kind(model), points(6, 2)))
     for acquisition, X in cases:
         value, state = acquisition(X), torch.get_rng_state()
-        assert torch.equal(acquisition(X), value)
-        assert torch.equal(torch.get_rng_state(), state)
+        assert torch.equal(acquisition(X), value), (
+            "the same points have another value the second time"
+        )
+        assert torch.equal(torch.get_rng_state(), state), (
+            "a value has drawn from torch's global generator"
+        )
         torch.testing.assert_close(acquisition(X[2:4]), value[2:4])

@@ -19,8 +19,12 @@ from truths.answer_probabilities import number, tilted_moments
 @each_entry
 def test_entries_name_what_the_likelihood_takes(case) -> None:
     likelihood = case.build()
-    assert likelihood.explains[type(case.feedback)] is case.factors
-    assert type(likelihood.factors(case.feedback, 3)) is case.factors
+    assert likelihood.explains[type(case.feedback)] is case.factors, (
+        f"{type(likelihood).__name__}.explains names other factors than the registry"
+    )
+    assert type(likelihood.factors(case.feedback, 3)) is case.factors, (
+        f"{type(likelihood).__name__}.factors makes other factors than it names"
+    )
 
 
 @each_entry
@@ -28,7 +32,9 @@ def test_rows_are_the_latent_that_the_answer_sees(case) -> None:
     utilities = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
     row = torch.tensor(case.row, dtype=torch.float64)
     rows = case.build().factors(case.feedback, 3).rows
-    assert rows.apply(utilities).tolist() == [float(row @ utilities)]
+    assert rows.apply(utilities).tolist() == [float(row @ utilities)], (
+        f"the row of utilities 1, 10, 100 is not {case.row}"
+    )
 
 
 def log_derivatives(case, z, **changes):

@@ -92,21 +92,31 @@ def test_parameters_are_set_read_and_kept_positive(case, name) -> None:
 def test_priors_see_the_natural_value_and_make_it_learned(case, name) -> None:
     prior = GammaPrior(2.0, 3.0)
     likelihood = case.build(**{f"{name}_prior": prior})
-    assert getattr(likelihood, f"raw_{name}").requires_grad
+    assert getattr(likelihood, f"raw_{name}").requires_grad, (
+        f"{name} has a prior and is not learned"
+    )
     # Others may have a prior by default.
     entries = [entry for entry in likelihood.named_priors() if entry[2] is prior]
     ((_, module, _, closure, setting),) = entries
-    assert torch.equal(closure(module), getattr(likelihood, name))
+    assert torch.equal(closure(module), getattr(likelihood, name)), (
+        f"the prior of {name} does not see its natural value"
+    )
     setting(module, torch.tensor(0.4))
     assert number(getattr(likelihood, name)) == pytest.approx(0.4, rel=1e-6)
 
 
 def test_what_is_learned_by_default() -> None:
     probit = PairwiseProbitLikelihood(tie_threshold=0.1)
-    assert not probit.raw_noise.requires_grad
-    assert probit.raw_tie_threshold.requires_grad
-    assert not AffineProbitLikelihood().raw_noise.requires_grad
-    assert not list(PairwiseLogitLikelihood().parameters())
+    assert not probit.raw_noise.requires_grad, (
+        "the noise of a probit is learned by default"
+    )
+    assert probit.raw_tie_threshold.requires_grad, (
+        "a tie threshold is not learned by default"
+    )
+    assert not AffineProbitLikelihood().raw_noise.requires_grad, (
+        "the noise of validity is learned by default"
+    )
+    assert not list(PairwiseLogitLikelihood().parameters()), "a logit has parameters"
 
 
 def test_thresholds_that_cannot_mean_anything_are_refused() -> None:

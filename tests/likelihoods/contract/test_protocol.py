@@ -49,7 +49,9 @@ def test_links_are_their_own_quadrature(likelihood) -> None:
         likelihood = deepcopy(likelihood)
         likelihood.tie_threshold = 1e-12
     link, by_default = likelihood.link, PreferenceLikelihood.link.fget(likelihood)
-    assert isinstance(link, DuelLink)
+    assert isinstance(link, DuelLink), (
+        f"{type(likelihood).__name__}.link is a {type(link).__name__}, no DuelLink"
+    )
     entropy_error = 4e-6 if isinstance(link, LapsingLink) else 1e-7
     for method in ("win_probability", "expected_entropy", "win_slope", "win_variance"):
         torch.testing.assert_close(
@@ -101,11 +103,16 @@ def test_partitions_are_their_own_quadrature(case) -> None:
 @each_likelihood
 def test_the_noise_of_an_item_is_positive_where_it_is_known(likelihood) -> None:
     variance = likelihood.observation_variance
-    assert bool((variance > 0).all())
+    assert bool((variance > 0).all()), (
+        f"the variance of an item's noise is {variance.tolist()}"
+    )
     if has_duels(likelihood) or Validity in likelihood.explains:
         by_default = PreferenceLikelihood.observation_variance.fget(likelihood)
         # The same for Gaussian noise, and near it for Gumbel's, whose tails are longer.
-        assert float(by_default / variance) == pytest.approx(0.9, abs=0.1 + 1e-8)
+        assert float(by_default / variance) == pytest.approx(0.9, abs=0.1 + 1e-8), (
+            f"observation_variance is {float(variance)}, and by quartiles of wins "
+            f"{float(by_default)}"
+        )
 
 
 @each_of_sets

@@ -98,10 +98,18 @@ def assert_same_posterior(
     truth = expected if isinstance(expected, tuple) else moments(expected)
     tolerance = deviations + engine.sampling_error
     sd = truth[1].diagonal(dim1=-2, dim2=-1).sqrt()
-    assert pair[0].shape == truth[0].shape
-    assert pair[1].shape == truth[1].shape
+    assert pair[0].shape == truth[0].shape, (
+        f"means have the shape {tuple(pair[0].shape)}, not {tuple(truth[0].shape)}"
+    )
+    assert pair[1].shape == truth[1].shape, (
+        f"covariances have the shape {tuple(pair[1].shape)}, not "
+        f"{tuple(truth[1].shape)}"
+    )
     error = (pair[0] - truth[0]) / sd
-    assert error.abs().max().item() < tolerance
+    assert error.abs().max().item() < tolerance, (
+        f"means differ by {error.abs().max():.2g} posterior deviations, above "
+        f"{tolerance:.2g}"
+    )
     scale = sd.unsqueeze(-1) * sd.unsqueeze(-2)
     # The standard error of a variance is sqrt(2) times that of a mean.
     assert ((pair[1] - truth[1]) / scale).abs().max().item() < 1.5 * tolerance

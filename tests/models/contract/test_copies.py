@@ -67,7 +67,9 @@ def test_a_change_in_eval_mode_is_seen(entry: Engine, name: str) -> None:
     fresh.train()
     fresh.set_train_data(POINTS)
     assert_same_posterior(engine, after, fresh.posterior(NEW))
-    assert (after[0] - before).abs().max().item() > 0.02
+    assert (after[0] - before).abs().max().item() > 0.02, (
+        f"the change of {name} changed no prediction"
+    )
 
 
 def test_a_change_of_precision_in_eval_mode_keeps_the_transform(
@@ -81,7 +83,9 @@ def test_a_change_of_precision_in_eval_mode_keeps_the_transform(
     actual = mean.double(), covariance.double()
     assert_same_posterior(engine, actual, expected, 2e-3)
     model.train()
-    assert model.train_inputs[0].dtype == torch.float32
+    assert model.train_inputs[0].dtype == torch.float32, (
+        f"training inputs are in {model.train_inputs[0].dtype} after model.to(float32)"
+    )
     torch.testing.assert_close(model.train_inputs[0], RAW.float())
 
 
@@ -93,14 +97,22 @@ def test_moving_to_where_it_is_computes_nothing_anew(engine: Engine) -> None:
     torch.testing.assert_close(model.to(NEW).posterior(NEW).mean, expected)
     model.posterior(NEW.expand(6, 4, 2))
     model.duel_probability(NEW[:1], NEW[1:])
-    assert model.solution() is solution
-    assert model.to(torch.float32).solution() is not solution
+    assert model.solution() is solution, (
+        "moving a model to where it is, or asking it, solved anew"
+    )
+    assert model.to(torch.float32).solution() is not solution, (
+        "a model in another precision keeps the solution of before"
+    )
 
 
 def test_construction_in_single_precision(engine: Engine) -> None:
     model = engine(POINTS.float(), PAIRS)
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
-    assert model.posterior(NEW.float()).mean.dtype == torch.float32
+    assert {p.dtype for p in model.parameters()} == {torch.float32}, (
+        "of datapoints in single precision some parameters are in another one"
+    )
+    assert model.posterior(NEW.float()).mean.dtype == torch.float32, (
+        "a model in single precision predicts in another one"
+    )
 
 
 def test_another_engine_has_another_solution(engine: Engine) -> None:
@@ -116,7 +128,9 @@ def test_another_engine_has_another_solution(engine: Engine) -> None:
     hyperparameters.pop("inducing_points", None)
     anew.load_state_dict(hyperparameters)
     torch.testing.assert_close(model.posterior(NEW).mean, anew.posterior(NEW).mean)
-    assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6)
+    assert not torch.allclose(model.posterior(NEW).mean, before, rtol=1e-6), (
+        f"{type(replacement).__name__} predicts as the engine of before did"
+    )
 
 
 @pytest.mark.parametrize("inner", [False, True], ids=["outer", "inner"])
@@ -132,7 +146,9 @@ def test_another_kernel_with_equal_parameters_has_another_solution(
         model.covar_module = rough
     expected = engine(POINTS, PAIRS, covar_module=rough).posterior(NEW).mean
     torch.testing.assert_close(model.posterior(NEW).mean, expected)
-    assert not torch.allclose(expected, before, rtol=1e-2)
+    assert not torch.allclose(expected, before, rtol=1e-2), (
+        "the two kernels predict the same, so that nothing was told apart"
+    )
 
 
 # --- Fitted models, and what goes through a file
@@ -178,7 +194,9 @@ def test_a_copy_of_a_fitted_model_predicts_the_same_to_the_bit(
     exact = {"rtol": 0, "atol": 0}
     torch.testing.assert_close(moments(copied.posterior(ASKED)), expected, **exact)
     torch.testing.assert_close(copied.datapoints, RAW, **exact)
-    assert torch.equal(copied.comparisons, model.comparisons)
+    assert torch.equal(copied.comparisons, model.comparisons), (
+        "a copy has other comparisons than its model"
+    )
     # And goes on as the other does, until it is changed.
     pair = torch.tensor([[0, 1]])
     fantasies = [m.condition_on_observations(ASKED[:2], pair) for m in (model, copied)]
@@ -250,7 +268,9 @@ def test_a_state_is_loaded_after_a_question_too(
     before, _ = moments(model.posterior(ASKED))
     model.load_state_dict(generic_model.state_dict())
     expected = moments(generic_model.posterior(ASKED))
-    assert (expected[0] - before).abs().max() > 0.01
+    assert (expected[0] - before).abs().max() > 0.01, (
+        "both states predict the same, so that loading one shows nothing"
+    )
     # Engines that start elsewhere stop within this.
     torch.testing.assert_close(
         moments(model.posterior(ASKED)), expected, rtol=0, atol=1e-5
@@ -284,8 +304,8 @@ def test_seeds_are_the_only_source_of_draws() -> None:
         normalised(ENGINES[SkewPreferenceGP], seed=seed).posterior(ASKED).mean
         for seed in (3, 3, 4)
     )
-    assert torch.equal(draw, repeated)
-    assert not torch.equal(draw, reseeded)
+    assert torch.equal(draw, repeated), "equal seeds give other draws"
+    assert not torch.equal(draw, reseeded), "another seed gives the same draws"
 
 
 def used(model: PreferenceGP) -> list[Tensor]:
@@ -311,7 +331,9 @@ def test_global_random_numbers_are_neither_used_nor_touched(engine: Engine) -> N
         torch.manual_seed(1)
         before = global_states()
         first = used(fitted(engine))
-        assert global_states() == before
+        assert global_states() == before, (
+            "fitting, asking or copying drew from a global random generator"
+        )
         torch.manual_seed(2)
         second = used(fitted(engine))
     torch.testing.assert_close(first, second, rtol=0, atol=0)

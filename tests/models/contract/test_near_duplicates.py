@@ -64,7 +64,9 @@ def test_one_of_the_two_wins(engine: Engine, dtype: torch.dtype) -> None:
     model = engine(POINTS.to(dtype), PAIRS)
     for noisy in (False, True):
         win, loss = probabilities(model, away(DISTANCES).to(dtype), noisy)
-        assert bool(win.isfinite().all())
+        assert bool(win.isfinite().all()), (
+            f"probabilities of near duplicates are {win.tolist()}"
+        )
         exact = 16 * torch.finfo(dtype).eps
         torch.testing.assert_close(win + loss, torch.ones_like(win), rtol=0, atol=exact)
 
@@ -80,12 +82,17 @@ def test_precise_answers_go_to_a_half_smoothly() -> None:
 def check_smooth(model: PreferenceGP) -> None:
     grid = torch.logspace(-1, -12, 441, dtype=DOUBLE)
     win, _ = probabilities(model, away(grid))
-    assert abs(float(win[0]) - 0.5) > 0.05
+    assert abs(float(win[0]) - 0.5) > 0.05, (
+        f"at a distance of 0.1 a win has {float(win[0])}: there is nothing to fade"
+    )
     torch.testing.assert_close(
         win[-1], win.new_tensor(0.5), rtol=0, atol=1e-3, check_dtype=False
     )
     # A fortieth of a decade; a coin's toss between 0 and 1 without resolution.
-    assert float(win.diff().abs().max()) < 0.02
+    assert float(win.diff().abs().max()) < 0.02, (
+        f"the probability of a win jumps by {float(win.diff().abs().max()):.3f} on the "
+        "way to a half"
+    )
 
 
 @pytest.mark.parametrize("distance", [1e-4, 1e-12])
@@ -124,9 +131,13 @@ def test_equal_points_win_half_to_the_last_digit(n: int) -> None:
     model.likelihood.noise = 1e-4
     x = points.clone().requires_grad_()
     half = model.duel_probability(x, points)
-    assert bool((half == 0.5).all())
+    assert bool((half == 0.5).all()), (
+        f"equal points win {half.tolist()}, not a half to the last digit"
+    )
     (gradient,) = torch.autograd.grad(half.sum(), x)
-    assert bool((gradient != 0).any())
+    assert bool((gradient != 0).any()), (
+        "the probability of equal points has no gradient"
+    )
 
 
 @pytest.mark.parametrize("noisy", [False, True])
@@ -146,7 +157,9 @@ def test_a_linear_utility_is_right_where_it_is_resolved(noisy: bool) -> None:
         )
         # What is added for rounding, beside the variance itself.
         doubt = 64 * torch.finfo(DOUBLE).eps / distance**2
-        assert float(win) == pytest.approx(float(truth), rel=1e-9 + doubt)
+        assert float(win) == pytest.approx(float(truth), rel=1e-9 + doubt), (
+            f"at a distance of {distance:g} a win has {float(win)}, not {float(truth)}"
+        )
 
 
 @pytest.mark.parametrize("inference", ["variational", "laplace"])
@@ -164,7 +177,10 @@ def test_a_regression_is_right_down_to_the_rounding_of_features(
     torch.testing.assert_close(win[:8], truth.expand(8), rtol=0, atol=1e-7)
     # A shift by less than a feature's rounding.
     win, _ = probabilities(model, X * (1 + 1e-16 * ALONG))
-    assert abs(float(win) - 0.5) < 0.25 * abs(float(truth) - 0.5)
+    assert abs(float(win) - 0.5) < 0.25 * abs(float(truth) - 0.5), (
+        f"a shift below rounding wins {float(win)}, nearer to {float(truth)} than to a "
+        "half"
+    )
 
 
 class _Duplicates(EPPreferenceGP):

@@ -110,7 +110,9 @@ def test_a_changed_noise_makes_the_factors_anew(engine: Engine) -> None:
     engine.needs_boxes()
     model = engine(POINTS, PAIRS, likelihood=PairwiseProbitLikelihood(1.0))
     before = model.factors()
-    assert model.factors() is before
+    assert model.factors() is before, (
+        "factors of an unchanged likelihood were made anew"
+    )
     model.likelihood.noise = 2.0
     expected = engine(POINTS, PAIRS, likelihood=PairwiseProbitLikelihood(2.0))
     torch.testing.assert_close(model.log_evidence(), expected.log_evidence())
@@ -122,7 +124,9 @@ def test_a_changed_noise_makes_the_factors_anew(engine: Engine) -> None:
 def test_the_objective_of_model_batches_equals_loops(engine: Engine) -> None:
     points = torch.stack([POINTS, POINTS.flip(0), uniform(7, 2, seed=3)])
     value = objective(engine(points, PAIRS))
-    assert value.shape == (3,)
+    assert value.shape == (3,), (
+        f"the objective of three models has the shape {tuple(value.shape)}"
+    )
     singles = torch.stack([objective(engine(points[i], PAIRS)) for i in range(3)])
     torch.testing.assert_close(value, singles, rtol=1e-6, atol=1e-6)
     # Batches of data under one kernel: its prior counts in each.
@@ -141,24 +145,33 @@ def test_fitting_climbs_to_a_stationary_point(engine: Engine) -> None:
     before = objective(model.train()).item()
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll)
-    assert not model.training
+    assert not model.training, "after a fit the model is in training mode"
     model.train()
     after = objective(model)
-    assert after.item() > before + 0.1
+    assert after.item() > before + 0.1, (
+        f"the fit took the objective from {before:.4f} to {after.item():.4f} only"
+    )
     parameters = [p for p in model.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(after, parameters)
     # L-BFGS stops at a relative change of the objective of 1e-9 or so.
-    assert max(g.abs().max().item() for g in gradients) < 0.05
-    assert model.diagnostics()["converged"]
+    assert max(g.abs().max().item() for g in gradients) < 0.05, (
+        "after a fit the objective still has the slopes "
+        f"{[g.tolist() for g in gradients]}"
+    )
+    assert model.diagnostics()["converged"], (
+        "the solution at the fitted hyper-parameters did not converge"
+    )
 
 
 def test_fitting_a_model_of_validity_alone(engine: Engine) -> None:
     engine.needs_boxes()
     model = engine(POINTS, feedback=[VALID])
-    assert model.train_targets is None
+    assert model.train_targets is None, "a model of validity alone has train_targets"
     before = objective(model.train()).item()
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    assert objective(model.train()).item() > before
+    assert objective(model.train()).item() > before, (
+        "fitting a model of validity alone did not raise its objective"
+    )
 
 
 def test_fitting_model_batches() -> None:

@@ -126,10 +126,16 @@ def test_double_points_of_further_answers_about_a_single_model(engine: Engine) -
 def test_single_points_of_further_answers_about_a_double_model(engine: Engine) -> None:
     model, single = engine(POINTS, PAIRS), NEW.float()
     fantasy = model.condition_on_observations(single, PAIR)
-    assert torch.equal(fantasy.datapoints[len(POINTS) :], single.double())
+    assert torch.equal(fantasy.datapoints[len(POINTS) :], single.double()), (
+        "further points in single precision are not taken in the model's double"
+    )
     model.set_train_data(POINTS.float())
-    assert torch.equal(model.datapoints, POINTS.float().double())
-    assert model.posterior(NEW).mean.dtype == torch.float64
+    assert torch.equal(model.datapoints, POINTS.float().double()), (
+        "new datapoints in single precision are not taken in the model's double"
+    )
+    assert model.posterior(NEW).mean.dtype == torch.float64, (
+        "a model in double predicts in another precision after set_train_data"
+    )
 
 
 def test_a_model_of_nothing_takes_the_precision_of_its_first_data(
@@ -150,7 +156,9 @@ def test_single_points_of_a_double_model(engine: Engine) -> None:
     first_moments, expected = (
         moments(model.posterior(x)) for x in (single, single.double())
     )
-    assert all(torch.equal(a, b) for a, b in zip(first_moments, expected, strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(first_moments, expected, strict=True)
+    ), "points in single precision are not predicted as the same ones in double"
     for points in (NEW[:1], NEW[:1].float()):
         win = model.duel_probability(single, points)
         assert torch.equal(
@@ -164,10 +172,16 @@ def test_batches_broadcast_and_points_are_not_read(engine: Engine) -> None:
         3,
         1,
     )
-    assert model.duel_probability(NEW.expand(3, 4, 2), NEW[:1]).shape == (3, 4)
+    assert model.duel_probability(NEW.expand(3, 4, 2), NEW[:1]).shape == (3, 4), (
+        "a t-batch of duels against one point does not broadcast to 3 x 4"
+    )
     x = NEW.clone().requires_grad_()
-    assert torch.autograd.grad(model.posterior(x).mean.sum(), x)[0].isfinite().all()
-    assert model.posterior(NEW[:0]).mean.shape == (0, 1)
+    assert torch.autograd.grad(model.posterior(x).mean.sum(), x)[0].isfinite().all(), (
+        "the gradient of means in points is not finite"
+    )
+    assert model.posterior(NEW[:0]).mean.shape == (0, 1), (
+        "no points at all have no empty posterior"
+    )
 
 
 def test_a_model_of_nothing_takes_any_precision(engine: Engine) -> None:

@@ -63,7 +63,9 @@ def test_t_batches_equal_loops(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
     x = uniform(3, 2, 4, 2, seed=2)
     mean, covariance = moments(model.posterior(x))
-    assert mean.shape == (3, 2, 4)
+    assert mean.shape == (3, 2, 4), (
+        f"means of 3 x 2 batches of 4 points have the shape {tuple(mean.shape)}"
+    )
     for i in range(3):
         for j in range(2):
             moments_of_point = moments(model.posterior(x[i, j]))
@@ -128,7 +130,9 @@ def test_noise_of_model_batches(engine: Engine) -> None:
             x[:, 0, :1], x[:, 0, 1:], observation_noise=True
         )
         error = (win[:, i] - expected).detach().abs().max()
-        assert error.item() < 1e-5 + 0.5 * engine.sampling_error
+        assert error.item() < 1e-5 + 0.5 * engine.sampling_error, (
+            f"noisy probabilities of model {i} in a batch are off by {error.item():.2g}"
+        )
 
 
 class _Recorder(PosteriorTransform):
@@ -147,7 +151,7 @@ def test_posterior_transform_sees_the_posterior_and_untransformed_inputs(
     model = engine(POINTS, PAIRS, input_transform=Normalize(2))
     posterior, x = model.posterior(NEW, posterior_transform=_Recorder())
     torch.testing.assert_close(moments(posterior), moments(model.posterior(NEW)))
-    assert x is NEW
+    assert x is NEW, "a posterior transform is not given the untransformed inputs"
 
 
 def test_a_scaled_posterior_is_of_the_same_kind(engine: Engine) -> None:
@@ -157,7 +161,9 @@ def test_a_scaled_posterior_is_of_the_same_kind(engine: Engine) -> None:
     weight = torch.tensor([-2.0], dtype=DOUBLE)
     transform = ScalarizedPosteriorTransform(weight, offset=0.7)
     posterior = model.posterior(NEW, posterior_transform=transform)
-    assert type(posterior) is type(plain)
+    assert type(posterior) is type(plain), (
+        f"a scaled {type(plain).__name__} is a {type(posterior).__name__}"
+    )
     scaled = moments(posterior)
     torch.testing.assert_close(scaled[0], 0.7 - 2 * mean)
     torch.testing.assert_close(scaled[1], 4 * covariance)
@@ -213,7 +219,9 @@ def test_a_point_differs_from_itself_by_nothing(engine: Engine) -> None:
     torch.testing.assert_close(noisy, half)
     duel = model.duel_posterior(NEW, NEW[1:2])
     samples = duel.rsample(torch.Size([3]))
-    assert samples[:, 1].abs().max().item() < 1e-7
+    assert samples[:, 1].abs().max().item() < 1e-7, (
+        f"samples of a point less itself are {samples[:, 1].flatten().tolist()}"
+    )
     joint_samples = model.posterior(NEW[[0, 1, 0]]).rsample(torch.Size([3]))
     torch.testing.assert_close(joint_samples[:, 0], joint_samples[:, 2])
 
@@ -240,7 +248,10 @@ def test_duel_probabilities_are_those_of_samples(engine: Engine, logit: bool) ->
         loss = model.duel_probability(second, first, observation_noise=noise)
         torch.testing.assert_close(win + loss, torch.ones_like(win))
         standard_error = per_sample.std(0) / count**0.5
-        assert bool(((win - per_sample.mean(0)).abs() < 5 * standard_error).all())
+        assert bool(((win - per_sample.mean(0)).abs() < 5 * standard_error).all()), (
+            f"wins {win.tolist()} are not within 5 standard errors of "
+            f"{per_sample.mean(0).tolist()}, those of samples"
+        )
     # The batch of all pairs, and a single reference.
     grid = model.duel_probability(NEW.unsqueeze(1), NEW)
     torch.testing.assert_close(grid + grid.T, torch.ones_like(grid))
@@ -280,7 +291,9 @@ def test_without_answers_it_predicts_the_prior(
     prior = kernel()(x).to_dense().expand(3, 4, 4)
     torch.testing.assert_close(posterior.covariance_matrix, prior)
     torch.testing.assert_close(posterior.mean, torch.zeros(3, 4, 1, dtype=DOUBLE))
-    assert model.diagnostics()["converged"]
+    assert model.diagnostics()["converged"], (
+        "a model without answers says that it did not converge"
+    )
     with pytest.raises(BotorchPrefError, match="no feedback"):
         model.train().log_evidence()
 

@@ -48,9 +48,16 @@ def test_a_model_that_did_not_converge_says_so(engine: Engine) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InferenceWarning)
         diagnostics = model.diagnostics()
-    assert diagnostics["converged"] is False
-    assert diagnostics["iterations"] <= 2
-    assert diagnostics["residual"] > 1e-3
+    assert diagnostics["converged"] is False, (
+        "an engine that was stopped after one iteration says that it converged"
+    )
+    assert diagnostics["iterations"] <= 2, (
+        f"an engine that is allowed one iteration took {diagnostics['iterations']}"
+    )
+    assert diagnostics["residual"] > 1e-3, (
+        f"one iteration left a residual of {diagnostics['residual']} only: the case is "
+        "too easy"
+    )
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -70,11 +77,12 @@ def test_digits_that_are_gone_are_warned_of_once_for_the_same_parameters() -> No
             model.posterior(x[:2])
         return sum("digits are gone" in str(w.message) for w in caught)
 
-    assert (warned(), warned()) == (1, 0)
+    assert warned() == 1, "warnings of the first solutions"
+    assert warned() == 0, "warnings where nothing has changed"
     model.covar_module.outputscale = 120.0
-    assert warned() == 1
+    assert warned() == 1, "warnings of another output scale"
     model.set_train_data(x.flip(0))
-    assert warned() == 1
+    assert warned() == 1, "warnings of other data"
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
@@ -105,16 +113,25 @@ def test_what_is_no_number_is_never_called_converged(
 def test_diagnostics_of_a_converged_model(engine: Engine) -> None:
     model = engine(POINTS, PAIRS)
     diagnostics = model.diagnostics()
-    assert diagnostics["converged"] is True
+    assert diagnostics["converged"] is True, (
+        "an easy model says that it did not converge"
+    )
     assert diagnostics["iterations"] >= 1
-    assert 0 <= diagnostics["residual"] < 1e-5
+    assert 0 <= diagnostics["residual"] < 1e-5, (
+        f"the residual of a converged model is {diagnostics['residual']}"
+    )
     torch.testing.assert_close(
         diagnostics["log_evidence"], engine(POINTS, PAIRS).log_evidence().detach()
     )
     if engine.num_draws is not None:
         assert diagnostics["num_draws"] == engine.num_draws
-        assert diagnostics["effective_sample_size"] >= engine.num_draws
-        assert diagnostics["r_hat"] < 1.05
+        assert diagnostics["effective_sample_size"] >= engine.num_draws, (
+            f"{engine.num_draws} draws count for "
+            f"{diagnostics['effective_sample_size']} only"
+        )
+        assert diagnostics["r_hat"] < 1.05, (
+            f"chains have an R-hat of {diagnostics['r_hat']}"
+        )
 
 
 def test_sampling_that_did_not_converge_says_so(
@@ -125,16 +142,20 @@ def test_sampling_that_did_not_converge_says_so(
     model = SkewPreferenceGP(POINTS, PAIRS, num_draws=64)
     with pytest.warns(InferenceWarning, match=r"R-hat is \d.* effective .* of 64"):
         model.posterior(NEW)
-    assert model.diagnostics()["converged"] is False
+    assert model.diagnostics()["converged"] is False, (
+        "sampling that did not converge says that it did"
+    )
 
 
 def test_ties_have_a_threshold_that_is_learned_by_default(engine: Engine) -> None:
     engine.needs_boxes()
     model = engine(POINTS, Comparisons(PAIRS, ties=PAIRS[:1]))
     (raw,) = [p for n, p in model.named_parameters() if "tie_threshold" in n]
-    assert raw.requires_grad
+    assert raw.requires_grad, "a tie threshold is not learned by default"
     (gradient,) = torch.autograd.grad(model.log_evidence(), raw)
-    assert float(gradient) != 0
+    assert float(gradient) != 0, (
+        "the evidence has no slope in a tie threshold that is learned"
+    )
     with pytest.raises(FeedbackError, match="no tie threshold; pass"):
         engine(
             POINTS,
@@ -157,7 +178,10 @@ def test_likelihoods_of_botorch_stand_for_ours(engine: Engine, logit: bool) -> N
     for likelihood in (theirs(), {Comparisons: theirs()}):
         model = engine(POINTS, PAIRS, likelihood=likelihood)
         torch.testing.assert_close(moments(model.posterior(NEW)), expected)
-        assert type(model.likelihood) is ours
+        assert type(model.likelihood) is ours, (
+            f"BoTorch's likelihood became a {type(model.likelihood).__name__}, not "
+            f"{ours.__name__}"
+        )
 
 
 class _OtherLikelihood(botorch_pairwise.PairwiseProbitLikelihood):
@@ -198,7 +222,9 @@ def test_answers_of_an_iterator_are_all_heard() -> None:
     torch.testing.assert_close(moments(model.posterior(NEW)), expected)
     model.set_train_data(feedback=iter([]))
     model.set_train_data(POINTS, PAIRS)
-    assert len(model.feedback) == 1
+    assert len(model.feedback) == 1, (
+        f"an iterator of one block left {len(model.feedback)} of them"
+    )
     blocks = map(copy, [Comparisons(PAIRS)])
     assert len(model.condition_on_observations(POINTS, blocks).comparisons) == 12
 
@@ -237,16 +263,22 @@ def test_what_changes_later_in_place_changes_no_prediction(engine: Engine) -> No
     pairs.copy_(pairs.flip(-1))
     ties.copy_(torch.tensor([[2, 3]]))
     torch.testing.assert_close(moments(model.posterior(NEW)), expected)
-    assert torch.equal(answers.pairs, PAIRS)
+    assert torch.equal(answers.pairs, PAIRS), (
+        "answers changed with the tensor that they were made of"
+    )
 
 
 def test_datapoints_keep_their_graph(engine: Engine) -> None:
     points = POINTS.clone().requires_grad_()
     with torch.no_grad():
         model = engine.cls(points, PAIRS, **engine.options)
-    assert deepcopy(model).datapoints.requires_grad
+    assert deepcopy(model).datapoints.requires_grad, (
+        "a copy of a model has lost the graph of its datapoints"
+    )
     (gradient,) = torch.autograd.grad(model.posterior(NEW).mean.sum(), points)
-    assert gradient.abs().max().item() > 0
+    assert gradient.abs().max().item() > 0, (
+        "predictions have no gradient in datapoints that require one"
+    )
 
 
 def test_an_evidence_that_is_no_number_is_not_converged(engine: Engine) -> None:
@@ -258,7 +290,9 @@ def test_an_evidence_that_is_no_number_is_not_converged(engine: Engine) -> None:
     assert gaussian.converged
     if solution is not gaussian:
         broken = replace(solution, ep_solution=broken)
-    assert broken.diagnostics()["converged"] is False
+    assert broken.diagnostics()["converged"] is False, (
+        "an evidence that is no number is called converged"
+    )
     with pytest.warns(InferenceWarning, match=r"log evidence is \[nan\], not finite"):
         broken.warn("It")
 
