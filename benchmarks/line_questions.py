@@ -1,35 +1,56 @@
-"""What a stop on a line is worth beside duels and four ranked options.
+"""What a stop on a line is worth beside duels, four ranked options and planes.
 
     python -m benchmarks.line_questions --starts 12 --record FILE
     python -m benchmarks.line_questions --read benchmarks/records/line_questions.csv
+    python -m benchmarks.line_questions --page docs/logbook/lines.md
 
-A simulated person answers questions of one kind: stops on lines that the library asks
-for, stops on the best lines in any direction, duels, or four options to rank. She never
-errs, or errs in one of three ways (`ERRORS`): what she hears has noise, which on a line
-is correlated over a quarter of it, as `LineProbitLikelihood` has it; her hand misses
-where she wants to stop; or she goes on past it until she hears the loss.
+A simulated person answers questions of one kind (`KINDS`). She never errs, or errs in
+one of three ways (`ERRORS`): what she hears has noise, which on a line is correlated
+over a quarter of it, as `LineProbitLikelihood` has it; her hand misses where she wants
+to stop; or she goes on past it until she hears the loss.
 
-The first table has the regret of the best design so far after 15 and 30 questions, as
-mean ± standard error (and median). The second has it after nine minutes of her time, of
-which 4 seconds go into each look at a design, 2 into a decision, and 8 into a hand that
-moves from end to end: `SECONDS`. With ``--record`` every run is added to a file, and
-those that the file has are not played again.
+The table has the regret of the best design so far after 15 and 30 questions, as
+mean ± standard error (and median), and in five minutes of her time (`PersonTime`).
+Duels and rankings of many starts are those of the suite's study `default`. With
+``--record`` every run is added to a file, and those that the file has are not played
+again.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations, product
 from pathlib import Path
 
 import torch
+from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.models.model import Model
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import manual_seed
+from pandas import DataFrame
 from torch import Generator, Tensor
 
+from benchmarks.line_stops import (
+    CORRELATION_LENGTH,
+    POSITIONS,
+    WIDTHS,
+    width_rows,
+)
 from benchmarks.report import print_table, start
-from botorch_pref import LineChoices, default_model, incumbent, next_question
+from benchmarks.suite.cell import LIBRARY, Rule
+from benchmarks.suite.pages.tables import markdown
+from benchmarks.suite.runs.store import read_record
+from botorch_pref import (
+    Choices,
+    LineChoices,
+    default_model,
+    incumbent,
+    next_question,
+)
+from botorch_pref.acquisition import DuelingJointEUBO
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
@@ -40,21 +61,9 @@ from botorch_pref.simulation.question_loop import (
     run_questions,
 )
 
-LOOK, DECISION, SWEEP = 4, 2, 8
-SECONDS = {
-    # To the other end, a look at either side of where it is best, and the stop.
-    "line": SWEEP + 2 * LOOK + DECISION,
-    "oblique line": SWEEP + 2 * LOOK + DECISION,
-    "duel": 2 * LOOK + DECISION,
-    # Each is put where it belongs.
-    "four ranked": 4 * (LOOK + DECISION),
-}
-NINE_MINUTES = 540
-POSITIONS = 201
-CORRELATION_LENGTH = 0.25
 CHECKPOINTS = (15, 30)
 
-DEVIATIONS = {"hartmann6": 0.3, "sixhumpcamel-narrow": 0.2, "bump": 0.2}
+DEVIATIONS = {"hartmann6": 0.3, "sixhumpcamel-narrow": 0.2, "hartmann3-dead": 0.3}
 """Standard deviation of what is heard, where that has noise: as in the suite."""
 
 HAND = 0.05
@@ -64,8 +73,55 @@ ERRORS = ("none", "hears", "hand", "overshoot")
 """Never errs; noise; a hand that misses; a stop that is worse by half a deviation of
 `DEVIATIONS`, on the far side of the best, or at the end of the line."""
 
+OF_SUITE = {
+    "duel of the suite": Rule("ep-lapses", "eubo-pair"),
+    "four ranked of the suite": Rule("ep", "joint-kg", 4, "order"),
+    "duel of next_question": LIBRARY[1],
+    "four ranked of next_question": LIBRARY[0],
+}
+"""Rules of the suite's study `default`, which has the same problems and errors."""
+
+RECORD = Path("benchmarks/records/line_questions.csv")
+
 FIELDS = ("problem", "errors", "kind", "start", "question", "regret")
 Run = tuple[str, str, str, int]
+
+
+@dataclass(frozen=True)
+class PersonTime:
+    """A model of what an answer takes of a person, in seconds.
+
+    Attributes:
+        look: At a design.
+        decision: That one design is better than another, or is the best.
+        sweep: Of a hand that moves from end to end of a line.
+        available: For all answers.
+    """
+
+    look: float = 4.0
+    decision: float = 2.0
+    sweep: float = 8.0
+    available: float = 300.0
+
+    def seconds(self, kind: str) -> float:
+        """Time of an answer.
+
+        Args:
+            kind: Of `KINDS`.
+        """
+        if kind.endswith("line"):
+            # To the other end, a look at either side of where it is best, and the stop.
+            return self.sweep + 2 * self.look + self.decision
+        if "duel" in kind:
+            return 2 * self.look + self.decision
+        if kind == "plane":
+            return 9 * self.look + self.decision
+        # Each of four is put where it belongs.
+        return 4 * (self.look + self.decision)
+
+    def num_answers(self, kind: str) -> int:
+        """Number of answers of a kind in the time that is available."""
+        return int(self.available / self.seconds(kind))
 
 
 def stop(problem: Problem, path: Tensor, errors: str, generator: Generator) -> int:
@@ -131,8 +187,33 @@ def oblique_ends(model: Model, bounds: Tensor) -> Tensor:
     return line_ends(space, best, toward).squeeze(0)
 
 
+def search_ends(model: Model, bounds: Tensor) -> Tensor:
+    """The line of Sequential Line Search (Koyama et al. 2017), ``2 x d``.
+
+    Through the best design so far and that of the largest expected improvement, and
+    from edge to edge: the latter is often so near that the piece between them is short.
+    """
+    best = incumbent(model)
+    with torch.no_grad():
+        improvement = LogExpectedImprovement(model, model.posterior(best).mean.max())
+    with manual_seed(len(model.datapoints)):
+        toward, _ = optimize_acqf(
+            improvement, bounds, 1, num_restarts=8, raw_samples=128
+        )
+    return line_ends(DesignSpace.from_bounds(bounds), best, toward).squeeze(0)
+
+
+OTHER_LINES = {"oblique line": oblique_ends, "search line": search_ends}
+"""Lines of other rules than the library's."""
+
+KINDS = ("line", *OTHER_LINES, "plane", "duel", "four ranked")
+"""Stops on the lines of the library, which move one input, on the best lines in any
+direction, and on those of Sequential Line Search; the best of nine designs of a plane
+(Koyama et al. 2020); duels, and rankings of four."""
+
+
 def line_regrets(
-    problem: Problem, errors: str, questions: int, seed: int, oblique: bool = False
+    problem: Problem, errors: str, questions: int, seed: int, kind: str = "line"
 ) -> Iterator[float]:
     """Regret after each of a run of stops on lines.
 
@@ -141,18 +222,18 @@ def line_regrets(
         errors: Of `ERRORS`.
         questions: Number of stops.
         seed: Of the lines and of the person.
-        oblique: Whether lines of a model move all inputs together.
+        kind: Of `KINDS`, a line.
     """
     generator = Generator().manual_seed(seed)
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, problem.dim)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).repeat(1, problem.dim)
     X, stops = bounds[:0], []
     model: Model | None = None
     share = torch.linspace(0, 1, POSITIONS, dtype=torch.double)
     for _ in range(questions):
         question = next_question(model, bounds, seed=seed, kind="line")
         ends = question.options
-        if oblique and question.acquisition == LineEUBO.__name__:
-            ends = oblique_ends(model, bounds)
+        if kind in OTHER_LINES and question.acquisition == LineEUBO.__name__:
+            ends = OTHER_LINES[kind](model, bounds)
         path = torch.lerp(ends[0], ends[1], share.unsqueeze(-1))
         place = stop(problem, path, errors, generator)
         X = torch.cat([X, ends])
@@ -160,6 +241,51 @@ def line_regrets(
         lines = torch.arange(len(X)).view(-1, 2)
         answers = LineChoices(lines, torch.tensor(stops, dtype=torch.double))
         model = default_model(X, answers)
+        yield float(problem.regret(incumbent(model).flatten()))
+
+
+def plane_designs(model: Model, bounds: Tensor) -> Tensor:
+    """The best grid of three by three designs around the best one, ``9 x d``.
+
+    Two inputs move, by all of their range or by a quarter of it.
+    """
+    best, dim = incumbent(model), bounds.shape[-1]
+    steps = torch.linspace(-0.5, 0.5, 3, dtype=torch.double)
+    grid = torch.cartesian_prod(steps, steps)
+    planes = []
+    for (i, j), width in product(combinations(range(dim), 2), (1.0, 0.25)):
+        # Within the cube, so that nine designs are nine.
+        centre = best.clamp(0.5 * width, 1 - 0.5 * width)
+        plane = best.repeat(len(grid), 1)
+        plane[:, [i, j]] = centre[:, [i, j]] + width * grid
+        planes.append(plane)
+    generator = Generator().manual_seed(len(model.datapoints))
+    candidates = torch.stack(planes)
+    with torch.no_grad():
+        values = DuelingJointEUBO(model, best, generator)(candidates)
+    return candidates[values.argmax()]
+
+
+def plane_regrets(
+    problem: Problem, errors: str, questions: int, seed: int
+) -> Iterator[float]:
+    """Regret after each of a run of planes, of which the best design is named."""
+    generator = Generator().manual_seed(seed)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).repeat(1, problem.dim)
+    X, chosen = bounds[:0], []
+    deviation = DEVIATIONS[problem.name] if errors == "hears" else 0.0
+    model: Model | None = None
+    for number in range(questions):
+        if model is None or number < 3:
+            options = next_question(model, bounds, 9, seed=seed).options
+        else:
+            options = plane_designs(model, bounds)
+        noise = torch.randn(9, generator=generator, dtype=torch.double)
+        heard = problem.utility(options) + deviation * noise
+        chosen.append(len(X) + int(heard.argmax()))
+        X = torch.cat([X, options])
+        sets = torch.arange(len(X)).view(-1, 9)
+        model = default_model(X, Choices(sets, torch.tensor(chosen)))
         yield float(problem.regret(incumbent(model).flatten()))
 
 
@@ -178,15 +304,11 @@ def regrets(run: Run, questions: int) -> list[float]:
     name, errors, kind, seed = run
     problem = make_problem(name)
     if kind.endswith("line"):
-        oblique = kind.startswith("oblique")
-        return [*line_regrets(problem, errors, questions, seed, oblique)]
+        return [*line_regrets(problem, errors, questions, seed, kind)]
+    if kind == "plane":
+        return [*plane_regrets(problem, errors, questions, seed)]
     size = {"duel": 2, "four ranked": 4}[kind]
     return [*option_regrets(problem, errors, size, questions, seed)]
-
-
-def num_questions(kind: str, questions: int) -> int:
-    """Questions of a run: as many as are asked for, and those of nine minutes."""
-    return max(questions, questions * NINE_MINUTES // (30 * SECONDS[kind]))
 
 
 def recorded(path: Path) -> dict[Run, list[float]]:
@@ -210,54 +332,156 @@ def add_record(path: Path, run: Run, values: Iterable[float]) -> None:
 
 
 def summary(values: Tensor) -> str:
-    """Mean ± standard error (median) of some numbers."""
-    error = (
-        values.std() / len(values) ** 0.5 if len(values) > 1 else values.new_zeros(())
-    )
+    """Mean ± standard error (median) of some numbers; one by itself."""
+    if len(values) == 1:
+        return f"{float(values):.4f}"
+    error = values.std() / len(values) ** 0.5
     return f"{values.mean():.4f} ± {error:.4f} ({values.median():.4f})"
 
 
-def print_summaries(runs: dict[Run, list[float]], questions: int) -> None:
-    """Prints regrets by questions and by a person's seconds."""
-    marks = [m for m in CHECKPOINTS if m <= questions] or [questions]
-    cells: dict[tuple[str, str, str], list[list[float]]] = {}
-    for (name, errors, kind, _), values in runs.items():
-        cells.setdefault((name, errors, kind), []).append(values)
+def by_rule(runs: Mapping[Run, list[float]]) -> dict[tuple[str, str, str], Tensor]:
+    """Regrets of all runs of a problem, errors and kind, `starts x questions`."""
+    rows: dict[tuple[str, str, str], list[list[float]]] = {}
+    for (name, errors, kind, _), values in sorted(runs.items()):
+        rows.setdefault((name, errors, kind), []).append(values)
+    return {rule: torch.tensor(values) for rule, values in rows.items()}
+
+
+def suite_regrets(records: Path) -> dict[tuple[str, str, str], Tensor]:
+    """Regrets of rules of the suite's study of the same problems and errors."""
+    table = read_record("default", records)
+    rows: dict[tuple[str, str, str], Tensor] = {}
+    for name, judge, kind in product(DEVIATIONS, ("exact", "probit"), OF_SUITE):
+        names = {"problem": name, "judge": judge, **asdict(OF_SUITE[kind])}
+        runs = table[(table[[*names]] == [*names.values()]).all(axis=1)]
+        if len(runs):
+            by_start = runs.pivot(
+                index="seed", columns="duel", values="regret_recommended"
+            )
+            errors = "none" if judge == "exact" else "hears"
+            rows[name, errors, kind] = torch.tensor(by_start.to_numpy())
+    return rows
+
+
+REGRETS = (
+    *("problem", "errors", "kind", "runs"),
+    *(f"after {mark}" for mark in CHECKPOINTS),
+    "in five minutes (answers)",
+)
+
+
+def regret_rows(
+    regrets: Mapping[tuple[str, str, str], Tensor], person: PersonTime
+) -> list[list[str]]:
+    """Rows of `REGRETS`: regret by questions, and in a person's time."""
+    kinds = [*KINDS, *OF_SUITE]
+
+    def place(rule: tuple[str, str, str]) -> tuple[int, ...]:
+        name, errors, kind = rule
+        return [*DEVIATIONS].index(name), ERRORS.index(errors), kinds.index(kind)
+
     rows = []
-    for (name, errors, kind), values in cells.items():
-        seconds = SECONDS[kind]
-        in_time = questions * NINE_MINUTES // (30 * seconds)
-        columns = [
-            summary(torch.tensor([run[mark - 1] for run in values]))
-            for mark in (*marks, in_time)
+    for rule in sorted(regrets, key=place):
+        values, in_time = regrets[rule], person.num_answers(rule[2])
+        marks = (*CHECKPOINTS, in_time)
+        cells = [
+            summary(values[:, mark - 1]) if mark <= values.shape[-1] else "-"
+            for mark in marks
         ]
-        rows.append([name, errors, kind, len(values), *columns])
-    after = (f"after {mark}" for mark in marks)
-    print_table(["problem", "errors", "kind", "runs", *after, "in nine minutes"], rows)
+        rows.append([*rule, str(len(values)), *cells[:-1], f"{cells[-1]}, {in_time}"])
+    return rows
+
+
+PAGE = """# Questions on a line
+
+What is a stop on a line worth beside duels, rankings of four, and the best of nine
+designs of a plane? Simulated people answer; regret is of the best design so far, the
+mean with its standard error (and the median). A *line* is what the library asks: it
+moves one input of the best design. An *oblique line* is the best one in any direction,
+and a *search line* that of Sequential Line Search (Koyama et al. 2017), through the
+best design so far and the one of the largest expected improvement. A *plane* has three
+by three designs, two inputs of the best one moved (after Koyama et al. 2020). Rows *of
+the suite* and *of next_question* are those of its study [default](default.md): duels of
+two new points under learned noise and lapses, and four that are chosen by the knowledge
+gradient, with a stationary kernel; and what the library asks today.
+
+People never err (*none*); *hear* each design with noise, along a line correlated over a
+quarter of it; have a *hand* that misses by a twentieth of the line; or *overshoot*:
+they go on until the design is worse by half the noise's deviation. In five minutes
+there is time for so many answers where a look takes {look:g} s, a decision
+{decision:g} s and a sweep of the hand {sweep:g} s (`PersonTime`).
+
+{regrets}
+
+## How exactly people stop
+
+A prior predictive check of `LineProbitLikelihood`, whose noise has a deviation of 1. Of
+utilities with a squared exponential kernel, where the best design is within the line:
+how far from it people stop, in lengths of the line; the loss that 95 % do not exceed;
+how often the loss is one that is noticed, 0.95 deviations or more; and how far from the
+best is who goes on until that, every time.
+
+{widths}
+
+Who goes on until she notices does each time what the likelihood expects of {least:.0f}
+to {most:.0f} % of stops: it covers her now and then, and not always.
+
+_`python -m benchmarks.line_questions --page docs/logbook/lines.md` made this page._
+"""
+
+
+def page(record: Path, person: PersonTime) -> str:
+    """The page of the logbook.
+
+    Args:
+        record: A file of runs.
+        person: What answers take of her time.
+    """
+    regrets = by_rule(recorded(record)) | suite_regrets(record.parent)
+    widths = width_rows()
+    noticed = [100 * row[WIDTHS.index("a loss that is noticed")] for row in widths]
+    return PAGE.format(
+        regrets=markdown(DataFrame(regret_rows(regrets, person), columns=REGRETS)),
+        widths=markdown(DataFrame(widths, columns=WIDTHS)),
+        least=min(noticed),
+        most=max(noticed),
+        **asdict(person),
+    )
 
 
 def main() -> None:
-    """Plays every kind of question from the same starts, and prints the table."""
+    """Plays every kind of question from the same starts, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problem", action="append")
     parser.add_argument("--errors", action="append", choices=ERRORS)
-    parser.add_argument("--kind", action="append", choices=SECONDS)
+    parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--starts", type=int, default=6)
     parser.add_argument("--questions", type=int, default=CHECKPOINTS[-1])
     parser.add_argument("--record", type=Path, help="a file to add runs to")
     parser.add_argument("--read", type=Path, help="a file to print, and play nothing")
+    parser.add_argument("--page", type=Path, help="a page to write of the record")
     options = parser.parse_args()
-    start("regret by kind of question")
-    if options.read is not None:
-        print_summaries(recorded(options.read), options.questions)
+    if options.page is not None:
+        options.page.write_text(page(RECORD, PersonTime()), encoding="utf-8")
         return
+    start("regret by kind of question")
+    if options.read is None:
+        runs = played(options)
+        regrets = by_rule(runs)
+    else:
+        regrets = by_rule(recorded(options.read)) | suite_regrets(RECORD.parent)
+    print_table(REGRETS, regret_rows(regrets, PersonTime()))
+
+
+def played(options: argparse.Namespace) -> dict[Run, list[float]]:
+    """Plays the runs that are asked for, without those of the record."""
     record = options.record
     runs = {} if record is None or not record.exists() else recorded(record)
     for seed, name, errors, kind in product(
         range(options.starts),
         options.problem or DEVIATIONS,
         options.errors or ERRORS,
-        options.kind or SECONDS,
+        options.kind or KINDS,
     ):
         # Who ranks has no hand to miss with.
         if errors in ("hand", "overshoot") and not kind.endswith("line"):
@@ -265,10 +489,10 @@ def main() -> None:
         run = name, errors, kind, seed
         if run in runs:
             continue
-        runs[run] = regrets(run, num_questions(kind, options.questions))
+        runs[run] = regrets(run, options.questions)
         if record is not None:
             add_record(record, run, runs[run])
-    print_summaries(runs, options.questions)
+    return runs
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import torch
 from torch import Generator
 
 from benchmarks import line_questions
+from botorch_pref import default_model
 from botorch_pref.simulation import make_problem
 
-PROBLEM = make_problem("bump")
-LINE = torch.full((line_questions.POSITIONS, PROBLEM.dim), 0.4, dtype=torch.double)
-LINE[:, 0] = torch.linspace(0, 1, len(LINE), dtype=torch.double)
+PROBLEM = make_problem("hartmann3-dead")
+LINE = torch.full((line_questions.POSITIONS, PROBLEM.dim), 0.7, dtype=torch.double)
+# The second input that does something.
+LINE[:, 2] = torch.linspace(0, 1, len(LINE), dtype=torch.double)
 BEST = int(PROBLEM.utility(LINE).argmax())
 
 
@@ -35,7 +37,7 @@ def test_a_hand_misses_by_what_is_stated() -> None:
 
 def test_who_overshoots_stops_as_soon_as_she_hears_the_loss() -> None:
     utilities = PROBLEM.utility(LINE)
-    least = utilities[BEST] - line_questions.DEVIATIONS["bump"] / 2
+    least = utilities[BEST] - line_questions.DEVIATIONS[PROBLEM.name] / 2
     places = stops("overshoot", 20).unique()
     # On one side or the other.
     assert len(places) == 2
@@ -53,3 +55,37 @@ def test_runs_of_a_file_are_read_as_they_were_played(tmp_path: Path) -> None:
     for run, regrets in runs.items():
         line_questions.add_record(record, run, regrets)
     assert line_questions.recorded(record) == runs
+
+
+def test_a_table_has_the_regret_when_the_time_is_over() -> None:
+    person = line_questions.PersonTime(look=1, decision=2, sweep=6, available=50)
+    # To the end, two looks and a decision; two looks and one; four of both.
+    answers = {
+        kind: person.num_answers(kind) for kind in ("line", "duel", "four ranked")
+    }
+    assert answers == {"line": 5, "duel": 12, "four ranked": 4}
+    steps = torch.arange(1.0, 31.0)
+    regrets = {
+        ("hartmann6", "none", kind): torch.stack([100 + steps, 200 + steps])
+        for kind in answers
+    }
+    rows = line_questions.regret_rows(regrets, person)
+    for *rule, runs, after_15, after_30, in_time in rows:
+        assert (runs, rule[2] in answers) == ("2", True)
+        assert after_15.startswith("165.0000 ± 50.0000")
+        assert after_30.startswith("180.0000 ± 50.0000")
+        number = answers[rule[2]]
+        assert in_time.startswith(f"{150 + number}.0000 ± 50.0000")
+        assert in_time.endswith(f", {number}")
+
+
+def test_planes_are_nine_designs_that_move_two_inputs() -> None:
+    bounds = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
+    X = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.6, 0.4]], dtype=torch.double)
+    model = default_model(X, torch.tensor([[0, 1]]))
+    plane = line_questions.plane_designs(model, bounds)
+    assert len(plane.unique(dim=0)) == 9
+    assert bool(((plane >= 0) & (plane <= 1)).all())
+    moved = (plane - plane[0]).abs().amax(0) > 0
+    assert int(moved.sum()) == 2
+    assert torch.equal(plane[:, ~moved], X[:1, ~moved].expand(9, 1))

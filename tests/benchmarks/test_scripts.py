@@ -201,7 +201,10 @@ TINY = {
         **dict.fromkeys(("GIBBS", "HAMILTONIAN", "BOTORCH"), (2, 10, (2,))),
     ),
     "calibration": tiny("--task choices --persons 1 --answers 3 --answers 6"),
-    "line_questions": tiny("--starts 1 --questions 4 --problem bump --errors hears"),
+    "line_questions": tiny(
+        "--starts 1 --questions 4 --problem hartmann3-dead --errors hears",
+    ),
+    "line_stops": tiny(DRAWS=50, ANSWERS=(1,), POSITIONS=21),
     "rank_uniformity": tiny("--runs 2 --engine ep"),
 }
 ELSEWHERE = {"botorch_suite", "truth"}
