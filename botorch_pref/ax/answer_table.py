@@ -28,6 +28,7 @@ from botorch_pref.ax.user_values import (
     quoted,
 )
 from botorch_pref.datasets.answer_files import read_duels
+from botorch_pref.datasets.table_files import OBJECTS
 from botorch_pref.datasets.tables import (
     AMBIGUOUS,
     SEPARATOR_LINE,
@@ -36,6 +37,7 @@ from botorch_pref.datasets.tables import (
     grouped,
     number_of,
     separator_of,
+    split_above_header,
     text_of,
 )
 from botorch_pref.errors import ExperimentError, FeedbackError, warn_caller
@@ -116,8 +118,10 @@ def record_table(
 
 def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
     """Reads the table of a file; of items by name in any layout, the duels."""
-    text = text_of(file_content(path))
-    table = None if path.suffix.lower() in (".json", ".jsonl") else csv_table(text)
+    num_above, text = split_above_header(text_of(file_content(path)))
+    table = None
+    if path.suffix.lower() not in OBJECTS:
+        table = csv_table(text, num_above)
     by_name = items is not None or log.catalogue is not None
     if table is not None and (
         not by_name
@@ -306,12 +310,12 @@ def _check_items(items: object) -> None:
         )
 
 
-def csv_table(text: str) -> DataFrame:
+def csv_table(text: str, num_above: int = 0) -> DataFrame:
     """Reads a CSV file: all cells are texts, and the first row has names.
 
-    The index has the numbers of rows as a spreadsheet shows them. Rows in which every
-    cell is empty, as spreadsheets leave them at the end, are left out. Cells are
-    separated as `separator_of` says.
+    The index has the numbers of rows as a spreadsheet shows them, of which
+    ``num_above`` are above the text. Rows in which every cell is empty, as spreadsheets
+    leave them at the end, are left out. Cells are separated as `separator_of` says.
     """
     above = 1 if SEPARATOR_LINE.match(text) else 0
     header = StringIO(text, newline=None).readlines()[above : above + 1]
@@ -329,7 +333,8 @@ def csv_table(text: str) -> DataFrame:
         skiprows=above,
     )
     names, *rows = table.to_numpy().tolist()
-    filled = {number: row for number, row in enumerate(rows, 2 + above) if any(row)}
+    numbered = enumerate(rows, 2 + above + num_above)
+    filled = {number: row for number, row in numbered if any(row)}
     return DataFrame([*filled.values()], index=[*filled], columns=names, dtype=object)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from botorch_pref.datasets.control_columns import Control, control_of
 from botorch_pref.datasets.items import (
@@ -43,7 +45,7 @@ from botorch_pref.datasets.tables import (
 from botorch_pref.errors import FeedbackError
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def read_answers(
             raise FeedbackError(f"{path} has ratings: leave out --home and --count")
         columns_read = {*reading.columns, named.rater}
         names = [name for name in table.header if name and name not in columns_read]
-        return AnswerFile(_rating_table(answers), names, notes)
+        ratings = _rating_table(answers)
+        notes += _notes_on_names({name: ratings[name] for name in ratings})
+        return AnswerFile(ratings, names, notes)
     if not answers.winner:
         raise _no_answer(table, notes[1:])
     columns = _columns(answers, count_readings[0] if is_counted else None)
@@ -139,6 +143,7 @@ def read_answers(
     read = {*reading.columns, count, named.rater, home}
     read |= {name for control in chosen for name in control.columns}
     unread = dict.fromkeys(name for name in table.header if name and name not in read)
+    notes += _notes_on_names(columns)
     return AnswerFile(merged_answers(columns), [*unread], notes)
 
 
@@ -163,12 +168,7 @@ def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
             )
         return table
     numbered = table.without_header()
-    below = numbered.without_rows([0])
-    has_names = any(
-        number_of(name) is None and below.is_numeric(str(place))
-        for place, name in enumerate(table.header, 1)
-    )
-    if table.rows and (has_names or _is_readable(table)):
+    if table.rows and _has_names(table, numbered.without_rows([0])):
         raise FeedbackError(
             f"{table.path} has names of columns, {', '.join(table.header[:3])}: give "
             f"them, not {', '.join(names)}"
@@ -176,13 +176,21 @@ def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
     return numbered.with_lines() if LINE in names else numbered
 
 
-def _is_readable(table: CsvTable) -> bool:
-    """Tells whether the names of the columns of a table say how to read it."""
+def _has_names(table: CsvTable, numbered: CsvTable) -> bool:
+    """Tells whether the first line of a table is above numbers, or says what is what.
+
+    Args:
+        table: The rows below that line.
+        numbered: The same with numbers for names.
+    """
+    words = [i for i, name in enumerate(table.header, 1) if number_of(name) is None]
+    if any(numbered.is_numeric(str(place)) for place in words):
+        return True
     try:
         read_layout(table, NamedColumns())
     except FeedbackError:
         return False
-    return True
+    return bool(words)
 
 
 def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
@@ -257,9 +265,22 @@ def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
     from pandas import DataFrame
 
     answers = DataFrame(columns)
+    if CHOICE in answers:
+        answers[CHOICE] = _choices_by_content(answers)
     keys = [name for name in answers.columns if name != COUNT]
     merged = answers.groupby(keys, sort=False, dropna=False)[COUNT].sum().reset_index()
     return merged.sort_values(keys, ignore_index=True)
+
+
+def _choices_by_content(answers: DataFrame) -> Series[Any]:
+    """Returns names of choices: one for all of the same option from the same others."""
+    from pandas import concat
+
+    sets = answers.groupby(CHOICE)[LOSER].agg(lambda losers: repr(sorted(losers)))
+    others = [n for n in answers.columns if n not in (LOSER, COUNT, CHOICE)]
+    contents = concat([answers[others], answers[CHOICE].map(sets)], axis=1)
+    names = contents.groupby([*others, CHOICE], dropna=False).ngroup()
+    return names.astype(str).where(answers[CHOICE].notna(), None)
 
 
 def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]:
@@ -278,6 +299,31 @@ def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]
     if any(answers.both_bad):
         columns[BOTH_BAD] = answers.both_bad
     return columns
+
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+
+
+def _bare(name: str) -> str:
+    """Returns a name without what a reader does not see, nor the case of letters."""
+    bare = _INVISIBLE.sub("", normalize("NFKC", name)).casefold()
+    return re.sub(r"^(\d+)\.0+$", r"\1", " ".join(bare.split()))
+
+
+def _notes_on_names(columns: Mapping[str, Iterable[Any]]) -> list[str]:
+    """Returns sentences on names that look alike, of items and of raters."""
+    ends = (name for end in (WINNER, LOSER, ITEM) for name in columns.get(end, ()))
+    notes = []
+    for noun, names in (("items", ends), ("raters", columns.get(RATER, ()))):
+        alike: dict[str, list[str]] = {}
+        for name in sorted({*names}):
+            alike.setdefault(_bare(name), []).append(ascii(name))
+        several = [" and ".join(spelt) for spelt in alike.values() if len(spelt) > 1]
+        if several:
+            remainder = f", and {len(several) - 5:,} more" * (len(several) > 5)
+            listing = ", ".join(several[:5]) + remainder
+            notes.append(f"Different {noun} whose names look alike: {listing}.")
+    return notes
 
 
 def _no_answer(table: CsvTable, notes: list[str]) -> FeedbackError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from itertools import takewhile
 from string import ascii_lowercase
 
-from botorch_pref.datasets.tables import MISSING, CsvTable
+from botorch_pref.datasets.tables import MISSING, UNNAMED, CsvTable
 
 FIRST, SECOND, EQUAL, BOTH_BAD, SILENT = "first", "second", "tie", "both_bad", ""
 """Outcomes of an answer about two items; SILENT is no answer."""
@@ -347,7 +347,7 @@ def silent_rows(
     silent = dict[int, str]()
     sides = zip(table.cells(first), table.cells(second), strict=True)
     for row, (a, b) in enumerate(sides):
-        if not a or not b:
+        if {a, b} & UNNAMED:
             silent[row] = EMPTY
         elif a == b:
             silent[row] = ITSELF

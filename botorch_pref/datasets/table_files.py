@@ -11,11 +11,14 @@ from typing import Any
 from botorch_pref.datasets.tables import CsvTable, text_of
 from botorch_pref.errors import FeedbackError
 
+OBJECTS = {".json", ".jsonl", ".ndjson", ".pgn"}
+"""Ends of names of files that have objects, not lines of cells."""
+
 
 def read_table(path: Path) -> CsvTable:
     """Reads a table of CSV, JSON, lines of JSON or PGN, as the name of a file says."""
     suffix = path.suffix.lower()
-    if suffix not in (".json", ".jsonl", ".ndjson", ".pgn"):
+    if suffix not in OBJECTS:
         return CsvTable.read(path)
     try:
         text = text_of(path.read_bytes())
@@ -24,8 +27,8 @@ def read_table(path: Path) -> CsvTable:
         elif suffix == ".json":
             records = _records(json.loads(text))
         else:
-            lines = [*enumerate(text.splitlines(), 1)]
-            records = [(n, json.loads(line)) for n, line in lines if line.strip()]
+            lines = enumerate(text.splitlines(), 1)
+            records = [(n, _object(n, line)) for n, line in lines if line.strip()]
     except ValueError as error:
         raise FeedbackError(f"{path} cannot be read: {error}") from error
     if not records or not all(isinstance(record, dict) for _, record in records):
@@ -38,8 +41,18 @@ def read_table(path: Path) -> CsvTable:
     return CsvTable(path, ",", header, [number for number, _ in records], rows)
 
 
+def _object(number: int, line: str) -> Any:
+    """Returns the object of a line of JSON."""
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} is no object of JSON, {error}") from error
+
+
 def _records(value: object) -> list[tuple[int, Any]]:
     """Returns the longest list of objects in a value, counted from 1.
+
+    Of lists of one length it is the one whose objects have most names.
 
     Tables of pandas and of experiment trackers have their names of columns apart, as
     ``{"columns": [...], "data": [[...], ...]}``.
@@ -47,7 +60,7 @@ def _records(value: object) -> list[tuple[int, Any]]:
     if isinstance(value, dict) and {"columns", "data"} <= value.keys():
         pairs = (zip(value["columns"], row, strict=True) for row in value["data"])
         return [*enumerate(map(dict, pairs), 1)]
-    lists = sorted(_lists(value), key=len)
+    lists = sorted(_lists(value), key=lambda rows: (len(rows), *map(len, rows)))
     return [*enumerate(lists[-1] if lists else [], 1)]
 
 

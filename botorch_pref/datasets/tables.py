@@ -8,7 +8,7 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from io import StringIO
 from itertools import dropwhile
 from pathlib import Path
@@ -33,15 +33,26 @@ TRUTHS |= dict.fromkeys(("", "false", "no", "f", "0", "0.0"), False)
 
 
 def text_of(content: bytes) -> str:
-    """Returns the text of a file in UTF-8, or in UTF-16 whose byte order mark says it.
+    """Returns the text of a file in UTF-8, or in the encoding that it says itself.
+
+    UTF-16 has its byte order mark, others a comment in front: ``# coding: latin-1``.
 
     Raises:
         ValueError: It is of another encoding.
     """
-    is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    encoding = "utf-8-sig"
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif match := _CODING.match(content):
+        encoding = match[1].decode()
     try:
-        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
+        text = content.decode(encoding)
     except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{error}, in line {line}; save it as text in UTF-8"
+        ) from error
+    except LookupError as error:
         raise ValueError(f"{error}; save it as text in UTF-8") from error
     if "\0" in text:
         raise ValueError(
@@ -50,12 +61,30 @@ def text_of(content: bytes) -> str:
     return text
 
 
+_CODING = re.compile(rb"#[^\n]*coding[:=] *([-\w.]+)")
+
 SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?\n', re.IGNORECASE)
 """Line that Excel writes above the header, to name the separator."""
 
 
 _ABOVE_HEADER = re.compile(r"#|[ ,;\t]*\r?\n")
 """The start of a comment, and a line in which every cell is empty."""
+
+
+def split_above_header(text: str) -> tuple[int, str]:
+    """Returns the number of lines above the header of a CSV file, and the text below.
+
+    Above it are comments, empty lines and titles: one cell, where the next line has
+    several.
+    """
+    num_lines = 0
+    while True:
+        lines = f"{text}\n".split("\n", 2)[:2]
+        line, below = (re.sub('"[^"]*"', "", line) for line in lines)
+        is_title = not {*line} & {*",;\t"} and bool({*below} & {*",;\t"})
+        if not (is_title or _ABOVE_HEADER.match(text)):
+            return num_lines, text
+        num_lines, text = num_lines + 1, text.partition("\n")[2]
 
 
 def separator_of(text: str) -> str:
@@ -112,6 +141,10 @@ AMBIGUOUS = "may be in thousands or have decimals: write it without a mark of th
 
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-"}
 """Texts that R, pandas, spreadsheets and databases write where nothing is."""
+
+
+UNNAMED = {"", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NULL", "null"}
+"""Cells without the name of an item; None and - may be names."""
 
 
 def is_missing(cell: str) -> bool:
@@ -205,6 +238,10 @@ def _rows(
     return rows, None
 
 
+def _num_filled(row: Sequence[str]) -> int:
+    return sum(map(bool, row))
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A CSV file with a header; errors name the file, the lines and the columns.
@@ -220,13 +257,22 @@ class CsvTable:
     rows: list[list[str]]
     header_line: int = 1
 
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Places of each column: a file may have thousands, and two of one name."""
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(self.header):
+            places.setdefault(name, []).append(place)
+        return places
+
     @classmethod
     def read(cls, path: Path) -> CsvTable:
         """Reads a file in UTF-8, separated as its header is: see `separator_of`.
 
         Lines before the header that begin with ``#`` are comments; there and above the
-        header, lines without a cell are skipped. Quotes around cells hide separators
-        and ends of lines; between tabs, which need none, they may be characters.
+        header, lines without a cell or with one, as titles, are skipped. Quotes around
+        cells hide separators and ends of lines; between tabs, which need none, they may
+        be characters.
         """
         try:
             text = text_of(path.read_bytes())
@@ -235,9 +281,7 @@ class CsvTable:
                 f"{path} cannot be read: {error}, with commas, semicolons or tabs "
                 "between the cells"
             ) from error
-        comments = 0
-        while _ABOVE_HEADER.match(text):
-            comments, text = comments + 1, text.partition("\n")[2]
+        comments, text = split_above_header(text)
         separator = separator_of(text)
         read, flaw = _rows(text, separator)
         if flaw is not None and separator == "\t":
@@ -250,7 +294,9 @@ class CsvTable:
             )
         read = [(comments + line, row) for line, row in read]
         if SEPARATOR_LINE.match(text):
-            read = [*dropwhile(lambda row: not any(row[1]), read[1:])]
+            read = read[1:]
+        if any(_num_filled(row) > 1 for _, row in read):
+            read = [*dropwhile(lambda row: _num_filled(row[1]) < 2, read)]
         header = [name.strip() for _, names in read[:1] for name in names]
         # Spreadsheets leave rows at the end in which every cell is empty.
         rows = [(line, row) for line, row in read[1:] if any(row)]
@@ -307,7 +353,8 @@ class CsvTable:
     def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
         """Returns a column as texts, without white space around them."""
         message = ""
-        if column not in self.header:
+        places = self._places.get(column, [])
+        if not places:
             alike = [h for h in self.header if h.casefold() == column.casefold()]
             suggestion = alike[0] if alike else "one"
             message = (
@@ -315,13 +362,13 @@ class CsvTable:
                 f"header is {', '.join(self.header) or 'empty'}"
             )
         # Of columns that nobody reads there may be several.
-        elif self.header.count(column) > 1:
+        elif len(places) > 1:
             message = f"has the column {column} twice: remove one"
         elif not self.rows:
             message = "has no rows below its header: add some"
         if message:
             raise TableFaults(self.path, [Fault(0, "", message)])
-        place = self.header.index(column)
+        place = places[0]
         texts = [row[place].strip() if place < len(row) else "" for row in self.rows]
         if not may_be_empty:
             message = "empty cell: fill it in"
@@ -354,7 +401,7 @@ class CsvTable:
 
         Of two columns of one name none has: which is meant the name does not say.
         """
-        if self.header.count(column) > 1:
+        if len(self._places[column]) > 1:
             return False
         cells = [cell for cell in self.cells(column) if not is_missing(cell)]
         return bool(cells) and all(self._number(cell) is not None for cell in cells)

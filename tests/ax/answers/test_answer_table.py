@@ -72,10 +72,13 @@ def test_rows_without_any_cell_say_nothing(experiment) -> None:
         "left,right,winner,rater\nx,y,left,ann\nz,y,right,bob\nx,y,skip,bob\n",
         "model_a,model_b,winner,rater\ny,x,x,ann\nz,y,y,bob\nx,x,x,bob\n",
         "home,home_score,away,away_score,rater\nx,2,y,1,ann\nz,0,y,3,bob\nx,,y,,bob\n",
+        "a,b,is_a_better,rater\nx,y,1,ann\nz,y,0,bob\nz,y,,bob\n",
+        "May\nmodel_a,model_b,verdict,rater\nx,y,A,ann\nz,y,[[B]],bob\nx,y,error,bob\n",
+        "# of May\nWinner,Loser,rater\nx,y,ann\ny,z,bob\n,z,bob\n",
     ],
 )
 def test_a_file_of_two_items_may_have_any_layout(text, tmp_path) -> None:
-    experiment = triangle(tmp_path / f"{text.partition(',')[0]}.db")
+    experiment = triangle(tmp_path / f"{text.encode().hex()[:40]}.db")
     file = tmp_path / "answers.csv"
     file.write_text(text, encoding="utf-8")
     with pytest.warns(InputDataWarning, match="Read as: .* Left out: 1 row"):
