@@ -213,7 +213,8 @@ def test_an_equality_has_designs_for_each_listed_value() -> None:
     torch.testing.assert_close(drawn.sum(-1), torch.full((60,), 0.6, dtype=D))
     assert bool(space.allows(drawn).all())
     steps, counts = drawn[:, 0].unique(return_counts=True)
-    assert (steps.tolist(), counts.tolist()) == ([0.0, 0.25, 0.5], [20] * 3)
+    assert steps.tolist() == [0.0, 0.25, 0.5]
+    assert counts.tolist() == [20] * 3
     assert len(drawn.unique(dim=0)) == 60
     # Shares of what a step leaves are uniform: five deviations of a mean of 20.
     share = drawn[:, 1] / (0.6 - drawn[:, 0])

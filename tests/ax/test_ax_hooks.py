@@ -78,7 +78,8 @@ def test_arms_are_those_of_ax(tmp_path) -> None:
         assert arm != Arm(design, name="another")
         assert arm != Arm({"a": 0.5, "b": 1.0}, name=arm.name)
         assert arm != design
-        assert (arm.signature, hash(arm)) == (plain.signature, hash(plain))
+        assert arm.signature == plain.signature
+        assert hash(arm) == hash(plain)
         assert arm.clone(clear_name=True).signature == plain.signature
         stored = through_json(arm)
         assert type(stored) is Arm

@@ -265,11 +265,13 @@ def test_a_design_is_a_dictionary(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db")
     tell(experiment, [A, B], winner=1)
     best = experiment.recommend()
-    assert (best, best.id) == ({"a": B[0], "b": B[1]}, None)
+    assert best == {"a": B[0], "b": B[1]}
+    assert best.id is None
     assert repr(best) == repr(dict(best))
     design = Design({"x": 1}, "one")
     for copied in (design.copy(), pickle.loads(pickle.dumps(design))):
-        assert (copied, copied.id) == (design, "one")
+        assert copied == design
+        assert copied.id == "one"
 
 
 def test_all_rows_of_a_small_table_are_asked_without_a_warning(

@@ -165,7 +165,8 @@ def test_names_by_kinds_of_answers() -> None:
     assert float(duels.tie_threshold.detach()) == pytest.approx(0.5)
     prior = duels.tie_threshold_prior
     assert isinstance(prior, GammaPrior)
-    assert (float(prior.concentration), float(prior.rate)) == (3, 2)
+    assert float(prior.concentration) == 3
+    assert float(prior.rate) == 2
 
 
 def test_lists_of_numbers_are_tensors() -> None:

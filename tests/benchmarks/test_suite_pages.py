@@ -57,13 +57,17 @@ def test_the_figures_of_a_table() -> None:
     assert list(table.index) == ["ucb", "random"]
     ucb = table.loc["ucb"]
     assert ucb["runs"] == 3
-    assert (ucb["median"], ucb["mean"]) == (2.0, 2.0)
+    assert ucb["median"] == 2.0
+    assert ucb["mean"] == 2.0
     assert ucb["error"] == pytest.approx(1 / 3**0.5)
     # Differences of -2, 1 and -5.
     assert ucb["against reference"] == -2.0
     assert ucb["its error"] == pytest.approx(np.std([-2, 1, -5], ddof=1) / 3**0.5)
-    assert (ucb["better in"], ucb["pairs"], ucb["wrong optimum"]) == (2, 3, 2)
-    assert (ucb["anywhere median"], ucb["anywhere mean"]) == (0.75, 0.75)
+    assert ucb["better in"] == 2
+    assert ucb["pairs"] == 3
+    assert ucb["wrong optimum"] == 2
+    assert ucb["anywhere median"] == 0.75
+    assert ucb["anywhere mean"] == 0.75
     assert of_the_cube(table.reset_index()) == ["0.75, 0.75 ± 0.29", ""]
     # 9 duels were chosen, of which 6 were before the last third.
     assert ucb["near copies %"] == pytest.approx(100 * 2 / 9)
@@ -292,7 +296,8 @@ def test_judges_of_one_start_are_no_more_starts() -> None:
     )
     runs = runs[(runs["noise"] == 0.0) | (runs["seed"] == 0)]
     (claim,) = table_of_claims([Claim("?", UCB, RANDOM)], runs).to_dict("records")
-    assert (claim["pairs"], claim["starts"]) == (4, 2)
+    assert claim["pairs"] == 4
+    assert claim["starts"] == 2
     # Three of six, with two won and two lost added to one of two.
     error = 100 * 2 * (0.5 * 0.5 / 6) ** 0.5
     assert claim["better in %"] == f"50 ({50 - error:.0f} to {50 + error:.0f})"
@@ -311,7 +316,8 @@ def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None
     runs = pd.DataFrame(rows)
     (summary,) = after_thirty(runs).to_dict("records")
     assert summary["to reach"] == "0.001, 0.005, none"
-    assert (summary["reached"], summary["runs"]) == ("2, 3, 2", "3")
+    assert summary["reached"] == "2, 3, 2"
+    assert summary["runs"] == "3"
     # The third run of the rival has no pair; differences are -3 and -5.
     assert summary["optuna-dashboard"] == "5.5: -4 ± 1 (2)"
     assert summary["chance"] == ""
@@ -323,8 +329,10 @@ def test_figures_to_reach_stand_beside_those_reached_and_paired_rivals() -> None
     long.loc[runs["model"] == "optuna", "acquisition"] = OPTUNA.acquisition
     long.loc[long["seed"] == 1, "regret_recommended"] += 6.0 * (long["model"] == "ep")
     (summary,) = after_many([long]).to_dict("records")
-    assert (summary["optuna-dashboard"], summary["reached"]) == (5.5, 4.5)
-    assert (summary["anywhere"], summary["less in"]) == (0.5, "1 of 2")
+    assert summary["optuna-dashboard"] == 5.5
+    assert summary["reached"] == 4.5
+    assert summary["anywhere"] == 0.5
+    assert summary["less in"] == "1 of 2"
     # Differences are -3 and 1.
     assert summary["means"] == "5.5: -1 ± 2 (2)"
     held = pd.DataFrame({"so it": ["holds", "is not decided", "is level"]})

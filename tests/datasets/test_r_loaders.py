@@ -32,7 +32,8 @@ def test_cars_are_the_best_of_six() -> None:
         for name in ("price", "acc", "type_van", "fuel_cng", "fuel_gasoline")
     )
     assert price == pytest.approx(4.175345, abs=5e-7)
-    assert (acceleration, kinds) == (4.0, [1.0, 1.0, 0.0])
+    assert acceleration == 4.0
+    assert kinds == [1.0, 1.0, 0.0]
     place = (data.feedback.sets == data.feedback.chosen[:, None]).long().argmax(-1)
     assert place.bincount().tolist() == [887, 269, 1345, 349, 1499, 305]
     # One type and one fuel each, and three fuels in a set.
@@ -101,7 +102,8 @@ def test_students_judge_how_likely_a_sale_is() -> None:
     assert int((items[:, 0] == 0).sum()) == 78
     assert items[2].tolist() == [1.0, 3.70]
     assert data.feedback.ratings[:4].tolist() == [0.25, 0.25, 0.80, 0.50]
-    assert (data.feedback.ratings.min(), data.feedback.ratings.max()) == (0.1, 0.999)
+    assert data.feedback.ratings.min() == 0.1
+    assert data.feedback.ratings.max() == 0.999
 
 
 def test_children_read() -> None:

@@ -360,4 +360,5 @@ def test_a_line_by_which_excel_names_the_separator_is_no_header(tmp_path: Path) 
     path.write_text("sep=;\r\nwinner;loser, if any\r\nA;B\r\n", encoding="utf-8")
     table = CsvTable.read(path)
     assert table.header == ["winner", "loser, if any"]
-    assert (table.lines, table.rows) == ([3], [["A", "B"]])
+    assert table.lines == [3]
+    assert table.rows == [["A", "B"]]

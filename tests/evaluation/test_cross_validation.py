@@ -39,7 +39,9 @@ def test_each_answer_left_out_is_predicted_as_by_hand(fits) -> None:
         win = torch.special.ndtr((mean[0] - mean[1]) / (2 + variance).sqrt())
         losses.append(-math.log(win))
         right.append(float(win > 0.5))
-    assert (row.Index, row.answers, row.scored) == ("duels", 4, 4)
+    assert row.Index == "duels"
+    assert row.answers == 4
+    assert row.scored == 4
     assert row.log_loss == pytest.approx(np.mean(losses), rel=1e-5)
     assert row.standard_error == pytest.approx(np.std(losses, ddof=1) / 2, rel=1e-4)
     assert row.accuracy == np.mean(right)

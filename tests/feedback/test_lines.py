@@ -16,7 +16,9 @@ STOPS = torch.tensor([0.4, 1.0], dtype=torch.float64)
 def test_the_stop_is_compared_on_either_side() -> None:
     stop, *others, first, last = line_positions(STOPS)[0].tolist()
     assert others == pytest.approx([0.3, 0.1, 0.5, 0.7])
-    assert (stop, first, last) == (0.4, 0.0, 1.0)
+    assert stop == 0.4
+    assert first == 0.0
+    assert last == 1.0
     # What would lie beyond an end is moved there.
     near_ends = line_positions(torch.tensor([0.05, 0.8], dtype=torch.float64))
     expected = [[0.05, 0, 0, 0.15, 0.35, 0, 1], [0.8, 0.7, 0.5, 0.9, 1, 0, 1]]

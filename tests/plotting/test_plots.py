@@ -181,8 +181,10 @@ def test_contours_have_the_box_and_the_star() -> None:
     own_axes = Figure().subplots()
     axes = plot_utility(model, "b", "a", bounds=BOX, names=["a", "b"], ax=own_axes)
     assert axes is own_axes
-    assert (axes.get_xlim(), axes.get_ylim()) == ((0, 2), (0, 1))
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("b", "a")
+    assert axes.get_xlim() == (0, 2)
+    assert axes.get_ylim() == (0, 1)
+    assert axes.get_xlabel() == "b"
+    assert axes.get_ylabel() == "a"
     star = next(line for line in axes.lines if line.get_marker() == "*")
     place = [float(star.get_xdata()[0]), float(star.get_ydata()[0])]
     assert place == incumbent(model)[0].flip(0).tolist()

@@ -138,7 +138,8 @@ def test_kinds_that_are_not_wanted_are_neither_offered_nor_taken(
         "ranking": [*range(size)],
     }
     question = page.ask()
-    assert (question["kinds"], len(question["options"])) == (kinds, size)
+    assert question["kinds"] == kinds
+    assert len(question["options"]) == size
     other_kinds = says.keys() - {*kinds}
     for kind in other_kinds:
         keywords = {"question": question["question"], kind: says[kind]}
@@ -207,7 +208,8 @@ def test_raters_have_questions_of_their_own(page: Page, tmp_path: Path) -> None:
         ("told", ann, {"winner": 0, "rater": "ann"}),
     ]
     progress = page.get("progress", rater="ann")
-    assert (progress["yours"], progress["raters"]) == (1, ["ann", "bob"])
+    assert progress["yours"] == 1
+    assert progress["raters"] == ["ann", "bob"]
 
 
 def test_names_that_are_made_up_are_not_asked_for_ever(
@@ -219,7 +221,8 @@ def test_names_that_are_made_up_are_not_asked_for_ever(
     for call in ("skip", "claim", "answer", "undo"):
         keywords = {"question": first["question"], "winner": 0, "rater": "bob"}
         assert "1 people" in page.post(call, 400, **keywords)["error"]
-    assert (page.ask("ann"), page.log) == (first, [])
+    assert page.ask("ann") == first
+    assert page.log == []
 
 
 def test_a_restart_goes_on_with_the_same_questions(
@@ -270,7 +273,8 @@ def test_a_question_that_was_never_asked_is_refused(page: Page, call: str) -> No
     for index in (99, -1, 10**400):
         reply = page.post(call, 400, question=index, winner=0)
         assert reply["error"].startswith("There is no question ")
-    assert (page.ask(), page.log) == (question, [])
+    assert page.ask() == question
+    assert page.log == []
 
 
 def test_an_answer_about_another_experiment_is_refused(page: Page) -> None:
@@ -468,12 +472,16 @@ def test_history_and_form_say_what_there_is(page: Page) -> None:
     questions[1] = page.ask()
     page.answer(tie=True, seconds=2.5)
     (last, first) = page.get("history")["answers"]
-    assert (last["question"], last["said"]) == (questions[1]["question"], {"tie": True})
-    assert (first["options"], first["said"]) == (questions[0]["options"], {"winner": 1})
+    assert last["question"] == questions[1]["question"]
+    assert last["said"] == {"tie": True}
+    assert first["options"] == questions[0]["options"]
+    assert first["said"] == {"winner": 1}
     fields = {f["name"]: f for f in page.get("form")["fields"]}
     assert list(fields) == ["leaf (g)", "minutes", "cups", "kind"]
-    assert (fields["leaf (g)"]["label"], fields["leaf (g)"]["unit"]) == ("leaf", "g")
-    assert (fields["cups"]["lower"], fields["cups"]["upper"]) == (1, 4)
+    assert fields["leaf (g)"]["label"] == "leaf"
+    assert fields["leaf (g)"]["unit"] == "g"
+    assert fields["cups"]["lower"] == 1
+    assert fields["cups"]["upper"] == 4
     assert set(fields["kind"]["values"]) == {"oolong", "green"}
     told_events = [e for e in page.experiment.log.events if e.kind == "told"]
     assert [event.what.get("seconds") for event in told_events] == [None, 2.5]
@@ -525,7 +533,9 @@ def test_the_page_is_told_when_it_is_enough_and_what_was_found(
             lambda wanted=enough: (page.get("progress")["enough"] is not None) is wanted
         )
     found = page.get("progress")["enough"]
-    assert (found["name"], found["answers"], found["chance"]) == ("1 B", 16_000, 0.8)
+    assert found["name"] == "1 B"
+    assert found["answers"] == 16_000
+    assert found["chance"] == 0.8
     assert found["shown"] == contents[1]
 
 
@@ -558,7 +568,8 @@ def test_findings_are_those_of_the_report(
     assert effects == rows.to_dict()
     # The first option of the first question, as questions show it.
     recommended = findings["recommended"]
-    assert (recommended["question"], recommended["place"]) == (0, 0)
+    assert recommended["question"] == 0
+    assert recommended["place"] == 0
     answer = page.get("history", rater="ann")["answers"][0]
     assert recommended["shown"] == answer["shown"][0]
     best = findings["options"][0]["name"]
@@ -572,7 +583,8 @@ def test_findings_are_those_of_the_report(
         "noise"
     ].to_dict()
     (pair,) = findings["agreement"]
-    assert (pair["first"], pair["second"]) == ("ann", "bob")
+    assert pair["first"] == "ann"
+    assert pair["second"] == "bob"
     assert pair["upper"] == float(report.agreement["upper"].iloc[0])
 
 
@@ -666,11 +678,13 @@ def test_the_page_has_texts_of_whoever_runs_the_experiment(
     experiment: PreferenceExperiment, served: Serve
 ) -> None:
     plain = served(experiment)
-    assert (plain.get("progress")["name"], plain.ask()["prompt"]) == ("tea", None)
+    assert plain.get("progress")["name"] == "tea"
+    assert plain.ask()["prompt"] is None
     texts = {"title": "Tea", "question": "Which is tastier?", "introduction": "Sip."}
     page = served(experiment, **texts)
     progress = page.get("progress")
-    assert (progress["name"], progress["introduction"]) == ("Tea", "Sip.")
+    assert progress["name"] == "Tea"
+    assert progress["introduction"] == "Sip."
     assert page.ask()["prompt"] == "Which is tastier?"
     # An answer that waits is about the experiment, whatever the page is called.
     page.answer()

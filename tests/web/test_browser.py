@@ -145,10 +145,8 @@ def test_a_phone_answers_twelve_questions_by_clicks(visit: Open, place: Path) ->
     assert all(event.what["seconds"] > 0 for event in told_events)
     # The parameters that were typed in are those of the option that won.
     options = experiment.question(clicked[-2][1]).options
-    assert (options[own_question]["cups"], options[own_question]["leaf (g)"]) == (
-        4,
-        8.75,
-    )
+    assert options[own_question]["cups"] == 4
+    assert options[own_question]["leaf (g)"] == 8.75
 
 
 def own_design(visitor: Visitor) -> int:
@@ -1148,10 +1146,8 @@ def test_a_page_says_what_it_asks_and_introduces_itself_once(visit: Open) -> Non
 def test_a_page_in_german_says_nothing_in_english(visit: Open, place: Path) -> None:
     visitor = visit(create(place, initial=1_000), size=None, language="de")
     element = visitor.driver.find_element(By.TAG_NAME, "html")
-    assert (element.get_attribute("lang"), element.get_attribute("dir")) == (
-        "de",
-        "ltr",
-    )
+    assert element.get_attribute("lang") == "de"
+    assert element.get_attribute("dir") == "ltr"
     assert "Was ist am besten?" in visitor.text()
     best = visitor.answer("D am besten")
     until(lambda: "Gespeichert: D am besten." in visitor.text())

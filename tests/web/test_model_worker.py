@@ -223,7 +223,8 @@ def test_what_is_being_chosen_when_all_is_closed_is_not_chosen_here_instead(
     monkeypatch.setattr(worker, "_process", Dying(worker.close))
     with pytest.raises(ExperimentError, match="closed"):
         worker.ask([None], num_raters=1)
-    assert (worker.experiment.pending, worker.warnings()) == ([], [])
+    assert worker.experiment.pending == []
+    assert worker.warnings() == []
 
 
 @pytest.mark.slow

@@ -72,7 +72,8 @@ def test_a_script_hears_whether_an_answer_can_be_sent_again(
 
     monkeypatch.setattr(widget._service.experiment, "tell", full)
     reply = script.call("answer", question=number, winner=0)
-    assert (reply["status"], reply["error"]) == (503, "the disk is full")
+    assert reply["status"] == 503
+    assert reply["error"] == "the disk is full"
 
 
 def test_a_widget_shows_four_options(

@@ -167,10 +167,8 @@ def test_media_come_from_addresses_of_their_own(
         text, keywords, file = content
         assert text == {"type": "text", "text": "text"}
         reply = client.get(f"/{keywords['src']}")
-        assert (keywords["type"], reply.headers["content-type"]) == (
-            "image",
-            "image/gif",
-        )
+        assert keywords["type"] == "image"
+        assert reply.headers["content-type"] == "image/gif"
         assert reply.content == f"GIF89a {option['cups']};".encode()
         assert client.get(f"/{file['src']}").content == b"GIF89a of a file;"
         assert client.get("/" + keywords["src"].partition("?")[0]).status_code == 403
@@ -226,7 +224,8 @@ def test_a_function_that_takes_long_holds_up_no_answer_and_is_called_once_ahead(
     page.get("question", 202, patience=0)
     free.set()
     second = page.ask()
-    assert (first["question"], second["question"]) == (0, 1)
+    assert first["question"] == 0
+    assert second["question"] == 1
     assert [option for option in calls if option in second["options"]] == list(
         second["options"]
     )

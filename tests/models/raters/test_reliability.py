@@ -184,7 +184,8 @@ def test_a_new_rater_has_the_noise_of_the_median() -> None:
     # The log noise over its spread is a standard normal variable.
     raw = torch.tensor([math.log(4) / 0.5, math.log(0.25) / 0.5], dtype=DOUBLE)
     torch.testing.assert_close(closure(kernel), raw)
-    assert (prior.loc, prior.scale) == (0, 1)
+    assert prior.loc == 0
+    assert prior.scale == 1
     wrong = [torch.empty(0), torch.tensor([1, 1]), torch.ones(2, 1)]
     for raters in (*wrong, torch.tensor([0, math.nan]), torch.tensor([math.inf])):
         with pytest.raises(FeedbackError, match="number of each rater"):
