@@ -120,6 +120,18 @@ def test_a_person_is_played_and_asked_after_each_checkpoint() -> None:
         assert counts[answers, "rank"] == counts[answers, "difference"] + 1
 
 
+def test_rankings_are_those_of_the_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one who does not err, whatever the order in which options are shown."""
+    monkeypatch.setattr(calibration, "LAPSES", 0.0)
+    source = torch.Generator().manual_seed(3)
+    person = calibration.Person(calibration.make_problem("bump"), 1e-9, source)
+    played = calibration.play_rankings(person, (1, 3), 4)
+    for (points, answers), questions in zip(played, (1, 3), strict=True):
+        assert len(answers.orders) == questions
+        utilities = person.problem.utility(points)[answers.orders]
+        assert bool((utilities.diff(dim=-1) < 0).all())
+
+
 def test_the_best_pair_is_that_of_the_largest_expected_maximum() -> None:
     """Beside draws, of all pairs of a pool."""
     problem = calibration.make_problem("bump")
