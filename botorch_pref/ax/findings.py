@@ -8,12 +8,10 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
+from botorch_pref.models.guesses import GUESSED
+
 LEVEL = 0.95
 """Probability of the intervals."""
-
-GUESSED = 0.9
-"""The probability of a coin above which a report says that answers look like guesses.
-Without answers it is 0.5; after a few right ones it can be larger."""
 
 NOT_KNOWN = "not known from these answers"
 """The text for a parameter of which every interval of an effect holds 0."""

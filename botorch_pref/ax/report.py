@@ -55,12 +55,7 @@ from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.evaluation.progress import NUM_CANDIDATES
 from botorch_pref.evaluation.scores import table_of
 from botorch_pref.feedback import Comparisons
-from botorch_pref.models import (
-    EPPreferenceGP,
-    GroupUtility,
-    guessing_probability,
-)
-from botorch_pref.models.plausible import MOST_ANSWERS
+from botorch_pref.models import AveragedUtility, GroupUtility
 from botorch_pref.models.raters import agreement_kernel
 from botorch_pref.posteriors.gaussian import central_interval
 
@@ -208,20 +203,10 @@ class Report:
     _repr_markdown_ = to_markdown
 
 
-def guesses(model: Any) -> dict[str, float]:
-    """Makes the row of the summary on guesses, where duels look more like them."""
-    source = model.rater_model if isinstance(model, GroupUtility) else model
-    if not isinstance(source, EPPreferenceGP):
-        return {}
-    answers = sum(int(block.answer_counts.sum()) for block in source.feedback)
-    kinds = {type(block) for block in source.feedback}
-    if answers > MOST_ANSWERS or kinds != {Comparisons}:
-        return {}
-    try:
-        probability = guessing_probability(source)
-    except BotorchPrefError:
-        # Noise that is fixed, or has a prior of the user's, says nothing of guesses.
-        return {}
+def guesses(utility: Any) -> dict[str, float]:
+    """Makes the row of the summary on guesses, where answers look more like them."""
+    averaged = isinstance(utility, AveragedUtility)
+    probability = utility.guesses if averaged else 0.0
     return {"guessed": probability} if probability > 0.5 else {}
 
 
@@ -251,7 +236,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         **_baseline_rows(log, designs, best_option),
         **_progress(projection, adapter, anywhere),
         "explanations of the answers": adapter.explanations,
-        **guesses(adapter.botorch_model),
+        **guesses(adapter.utility),
         **_learned_rows(log, adapter),
         **rater_row,
         **_answer_rows(adapter, titles, part),

@@ -16,10 +16,10 @@ from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
 )
+from botorch_pref.models.guesses import average_noise
 from botorch_pref.models.kernels import DuelKernel, RelevanceKernel
 from botorch_pref.models.plausible import (
     AveragedUtility,
-    average_noise,
     averaged_utility,
     guessing_probability,
     plausible_models,

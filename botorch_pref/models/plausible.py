@@ -7,28 +7,24 @@ tens of answers hardly say which parameters matter, and how fast the utility cha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.priors import LogNormalPrior
-from threadpoolctl import threadpool_limits
 from torch import Generator, Tensor
-from torch.distributions import Normal
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.feedback import Comparisons
-from botorch_pref.inference.engine import WarmStart
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
 from botorch_pref.models.engines import EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref.models.fully_bayesian import (
     HyperparameterDensity,
     parameters_without_prior,
 )
+from botorch_pref.models.guesses import GUESSED, GUESSING, guessing_model
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.models.utility_model import DerivedModel
@@ -48,7 +44,6 @@ together; what differences say below that is rounding, or a density with another
 which the weights mend."""
 
 
-@torch.enable_grad()
 def plausible_models(
     model: PreferenceGP, count: int = NUM_MODELS, seed: int = 0
 ) -> list[PreferenceGP]:
@@ -63,7 +58,8 @@ def plausible_models(
 
     (sampling-importance resampling, Rubin 1988), so that the models count alike. It
     takes a gradient of the evidence for each hyper-parameter, and an evidence for each
-    draw.
+    draw. Where answers are guesses almost surely, with a `guessing_probability` above
+    0.9, so many of the models are of a person who guesses.
 
     Args:
         model: Fitted, without batches. It stays as it is, and so do in each of them the
@@ -77,153 +73,87 @@ def plausible_models(
     Raises:
         BotorchPrefError: A count below 1, or what `HyperparameterDensity` says.
     """
+    return _plausible(model, count, seed).models
+
+
+def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
+    r"""The probability that all answers are guesses, where before them it was 1/2.
+
+    Beside the evidence of a coin, that of the person's prior is the mean of
+
+    .. math:: p(D, u_i) / q(u_i)
+
+    over the draws of `plausible_models`. Answers that random utilities explain worse
+    than a coin make it large, and answers of a person with a taste make it 0. It says
+    nothing of ties: people who guess are expected to call none.
+
+    Args:
+        model: Fitted, without batches. It stays as it is.
+        seed: Of the draws.
+
+    Returns:
+        0 where other answers than duels, choices and rankings are among them, or where
+        neither their noise nor the output scale have a log-normal prior.
+
+    Raises:
+        BotorchPrefError: What `HyperparameterDensity` says.
+    """
+    return _plausible(model, NUM_MODELS, seed).guesses
+
+
+class _Plausible(NamedTuple):
+    """Models that count alike, and the probability of guesses."""
+
+    models: list[PreferenceGP]
+    guesses: float
+
+
+@torch.enable_grad()
+def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
+    """See `plausible_models` and `guessing_probability`."""
     check_count("count", count, at_least=1)
     learned = deepcopy(model).train()
     for name in parameters_without_prior(learned):
         learned.get_parameter(name).requires_grad_(False)
     density = HyperparameterDensity(learned)
+    generator = torch.Generator().manual_seed(seed)
+    vectors, log_weights = _draws(density, _PROPOSALS * count, generator)
+    weights, guesses = log_weights.softmax(0), 0.0
+    guesser = guessing_model(model)
+    if guesser is not None:
+        log_evidence = log_weights.logsumexp(0) - math.log(len(vectors))
+        before = math.log(GUESSING / (1 - GUESSING))
+        with torch.no_grad():
+            log_odds = before + guesser.log_evidence() - log_evidence
+        guesses = float(log_odds.sigmoid())
+    share = guesses if guesses > GUESSED else 0.0
+    weights = torch.cat([(1 - share) * weights, weights.new_tensor([share])])
+    chosen = _systematic(weights, count, generator)
+    models = [
+        guesser
+        if guesser is not None and place == len(vectors)
+        else _with_parameters(model, density, vectors[place])
+        for place in chosen
+    ]
+    return _Plausible(models, guesses)
+
+
+def _draws(
+    density: HyperparameterDensity, number: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
+    """Draws free vectors, ``number x p``, and ``log p(D, u) - log q(u)`` of each."""
     start = density.start.detach()
     gradient, hessian = _derivatives(density, start)
     curvature, directions = torch.linalg.eigh(-hessian)
     deviations = curvature.clamp_min(_FLATTEST).rsqrt()
     # The fitted values have the largest density of themselves, not of their logarithms.
     centre = start + directions @ (deviations.square() * (directions.mT @ gradient))
-    generator = torch.Generator().manual_seed(seed)
-    shape = _PROPOSALS * count, len(start)
+    shape = number, len(start)
     z = torch.randn(shape, generator=generator, dtype=torch.float64).to(start)
     vectors = centre + (z * deviations) @ directions.mT
     heights = torch.stack([density.evaluate(vector)[0] for vector in vectors])
-    weights = (heights + 0.5 * z.square().sum(-1)).softmax(0)
-    chosen = _systematic(weights, count, generator)
-    return [_with_parameters(model, density, vectors[i]) for i in chosen]
-
-
-def average_noise(model: PreferenceGP) -> None:
-    r"""Sets the noise of duels to the mean of its logarithm, given the answers.
-
-    A few tens of answers leave open how precise a person is, and the most probable
-    noise trusts them too much: who overrates a person foresees her answers worse than
-    who underrates her by as much. Before any answer she guesses with the probability
-    :math:`\pi = 1/2`, so that her noise is :math:`e^8`, and else has a noise of the
-    likelihood's prior. With the other hyper-parameters :math:`\theta` as they are, the
-    noise becomes
-
-    .. math:: \exp E[\log \sigma^2 \mid D, \theta], \qquad
-        p(\log \sigma^2 \mid D, \theta) \propto p(D \mid \sigma^2, \theta) \,
-        \big((1 - \pi) \, N(\log \sigma^2; \mu, \tau^2)
-        + \pi \, \delta(\log \sigma^2 - 8)\big),
-
-    a sum over steps of :math:`\tau`, or of parts of it where the posterior is narrow.
-
-    Args:
-        model: Fitted, without batches. Of its hyper-parameters only the noise changes.
-
-    Raises:
-        BotorchPrefError: The noise of duels has no log-normal prior.
-    """
-    # Where an evidence fails, the model keeps the noise that it has.
-    logs, weights = _noises(deepcopy(model))
-    model.likelihood_of(Comparisons).noise = math.exp(float(weights @ logs))
-
-
-def guessing_probability(model: PreferenceGP) -> float:
-    """The probability that all duels are guesses, where before them it was 1/2.
-
-    See `average_noise`. Answers that random utilities explain worse than a coin make it
-    large, and answers of a person with a taste make it 0. It says nothing of ties:
-    people who guess are expected to call none.
-
-    Args:
-        model: Fitted, without batches. It stays as it is.
-
-    Raises:
-        BotorchPrefError: The noise of duels has no log-normal prior.
-    """
-    return float(_noises(deepcopy(model))[1][-1])
-
-
-_GUESSING, _GUESSED = 0.5, 8.0
-"""The probability that a person guesses before any answer, and the logarithm of the
-noise of one who does: beside an output scale of ten her answers are those of a coin."""
-
-_NEGLIGIBLE, _FINE = 8.0, 0.6
-"""Nats below the most probable noise: what is less probable changes no mean; and the
-least deviation in steps."""
-
-
-# The matrices are small, so that threads of SciPy's BLAS wait for each other, and long
-# where other programs use the cores. BoTorch's own fits have one thread as well.
-@threadpool_limits.wrap(limits=1, user_api="blas")
-def _noises(model: PreferenceGP) -> tuple[Tensor, Tensor]:
-    """Logarithms of noises, and their posterior probabilities; guesses come last.
-
-    They lie around the present noise, as far as any probability is left. The model is
-    left with one of them.
-    """
-    likelihood = model.likelihood_of(Comparisons)
-    prior = getattr(likelihood, "noise_prior", None)
-    if not isinstance(prior, LogNormalPrior):
-        raise BotorchPrefError(
-            f"The noise of the {type(likelihood).__name__} has the prior {prior}; only "
-            "one with a log-normal prior is averaged."
-        )
-    of_logs = Normal(prior.loc, prior.scale)
-    with torch.no_grad():
-        present, evidence = float(likelihood.noise.log()), _evidence(model, likelihood)
-        guessed = evidence(_GUESSED) + math.log(_GUESSING)
-        logs, heights, step = _integrated(
-            lambda log: evidence(log) + float(of_logs.log_prob(torch.tensor(log))),
-            present,
-            float(prior.scale),
-        )
-    attentive = heights + math.log((1 - _GUESSING) * step)
-    logs = torch.cat([logs, logs.new_tensor([_GUESSED])])
-    return logs, torch.cat([attentive, logs.new_tensor([guessed])]).softmax(0)
-
-
-def _integrated(
-    log_density: Callable[[float], float], start: float, step: float
-) -> tuple[Tensor, Tensor, float]:
-    r"""Places at equal steps, log densities there, and the step, for sums over steps.
-
-    From the start they go in both directions to where hardly any probability is left.
-    Steps are halved until the trapezoidal rule is right within a thousandth: it errs by
-    about :math:`e^{-2 \pi^2 s^2 / h^2}` where a deviation ``s`` has steps ``h``.
-    """
-    heights = {start: log_density(start)}
-    for direction in (-step, step):
-        place = start
-        while heights[place] > max(heights.values()) - _NEGLIGIBLE:
-            place += direction
-            heights[place] = log_density(place)
-    while True:
-        places = torch.tensor(sorted(heights), dtype=torch.float64)
-        values = places.new_tensor([heights[place] for place in places.tolist()])
-        weights = values.softmax(0)
-        if weights @ (places - weights @ places).square() >= (_FINE * step) ** 2:
-            return places, values, step
-        step /= 2
-        likely = places[values > values.max() - _NEGLIGIBLE].tolist()
-        for place in {p + side for p in likely for side in (-step, step)} - {*heights}:
-            heights[place] = log_density(place)
-
-
-def _evidence(model: PreferenceGP, likelihood: Any) -> Callable[[float], float]:
-    """The log evidence by the logarithm of a noise, which the model has then.
-
-    The prior is the same for all, and each solution starts where the last one ended.
-    """
-    prior, engine = model.prior(), model.engine.of_evidence
-    start: WarmStart | None = None
-
-    def evidence(log_noise: float) -> float:
-        nonlocal start
-        likelihood.noise = math.exp(log_noise)
-        solution = engine.solve(prior, model.factors(), start)
-        start = solution.warm_start()
-        return float(solution.log_evidence)
-
-    return evidence
+    volume = deviations.log().sum() + 0.5 * len(start) * math.log(2 * math.pi)
+    return vectors, heights + 0.5 * z.square().sum(-1) + volume
 
 
 def _derivatives(
@@ -272,14 +202,18 @@ class AveragedUtility(DerivedModel):
     Args:
         model: Fitted, with Gaussian posteriors.
         members: Models of the same answers, see `plausible_models`.
+        guesses: The probability that all answers are guesses, see
+            `guessing_probability`.
     """
 
     members: Any
     """A module list, so that they move with this."""
 
-    def __init__(self, model: Any, members: Sequence[Any]) -> None:
+    def __init__(
+        self, model: Any, members: Sequence[Any], guesses: float = 0.0
+    ) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.guesses = model, guesses
         self.members = torch.nn.ModuleList(members)
 
     @property
@@ -386,9 +320,10 @@ def averaged_utility(model: Model) -> tuple[Model, int | str]:
     if answers > MOST_ANSWERS:
         return model, 1
     try:
-        members: list[Any] = plausible_models(source)
+        plausible = _plausible(source, NUM_MODELS, seed=0)
     except BotorchPrefError as error:
         return model, f"1: {error}"
+    members: list[Any] = [*plausible.models]
     if isinstance(model, GroupUtility):
         members = [GroupUtility(member, model.raters) for member in members]
-    return AveragedUtility(model, members), len(members)
+    return AveragedUtility(model, members, plausible.guesses), len(members)
