@@ -201,6 +201,7 @@ TINY = {
         **dict.fromkeys(("GIBBS", "HAMILTONIAN", "BOTORCH"), (2, 10, (2,))),
     ),
     "calibration": tiny("--task choices --persons 1 --answers 3 --answers 6"),
+    "coin_answers": tiny("--starts 2 --options 4", CHECKPOINTS={4: (1, 2)}, PAIRS=4),
     "line_questions": tiny(
         "--starts 1 --questions 4 --problem hartmann3-dead --errors hears",
     ),
