@@ -565,7 +565,7 @@ def _climbed(acquisition: AcquisitionFunction, begin: Tensor, search: Search) ->
         value = found.detach()
         better = value > highest
         best[better], highest[better] = now[better], value[better]
-        slope = torch.nan_to_num(slope).view(flat.shape)
+        slope = torch.nan_to_num(slope).reshape(flat.shape)
         return (
             -value.flatten()[batch_indices].numpy(),
             -slope[batch_indices].numpy(),

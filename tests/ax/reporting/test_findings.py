@@ -3,6 +3,7 @@
 import pytest
 import torch
 from draws import uniform
+from gpytorch.kernels import RBFKernel
 from pandas import DataFrame
 from showing import A, B, C, short_report, tell, triangle
 
@@ -17,6 +18,7 @@ from botorch_pref.ax.findings import (
 )
 from botorch_pref.ax.report import guesses
 from botorch_pref.evaluation.scores import fit_by_evidence
+from botorch_pref.models import averaged_utility
 from botorch_pref.web.worker import findings_of, packed_state
 
 OPTIONS = DataFrame(
@@ -133,12 +135,16 @@ def test_the_answers_of_a_coin_are_guesses_and_those_of_a_person_are_not() -> No
         kernel = DuelKernel(2)
         model = EPPreferenceGP(X, duels, covar_module=kernel, likelihood=law(None))
         fit_by_evidence(model)
-        return guesses(model)
+        return guesses(averaged_utility(model)[0])
 
     assert guessed(pairs).get("guessed", 0.0) > 0.6
     assert guessed(by_first) == {}
-    # A fixed noise does not tell.
-    assert guesses(EPPreferenceGP(X, pairs)) == {}
+    # A fixed noise beside a fixed output scale does not tell.
+    kernel = RBFKernel().double()
+    assert (
+        guesses(averaged_utility(EPPreferenceGP(X, pairs, covar_module=kernel))[0])
+        == {}
+    )
 
 
 def test_it_is_said_who_parts_from_the_others() -> None:
