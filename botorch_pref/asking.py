@@ -59,7 +59,6 @@ from botorch_pref.models import (
     GroupUtility,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
-    average_noise,
     rater_covar_module,
 )
 from botorch_pref.models.answer_likelihoods import check_unbatched, knows_duels
@@ -141,9 +140,10 @@ def default_model(
     """Fits the model that the library recommends for a person's answers.
 
     Expectation propagation under a `DuelKernel`, which expects that few inputs matter
-    and mostly by themselves. Of duels alone it learns how precise the person is
-    (`average_noise`), and allows for lapses (`LapsingProbitLikelihood`). Questions and
-    findings take it alike.
+    and mostly by themselves. Of duels alone it learns how precise the person is, and
+    allows for lapses (`LapsingProbitLikelihood`). Questions take it as it is; findings
+    average over all hyper-parameters that explain the answers (`plausible_models`),
+    because the most probable ones are surer than the answers are.
 
     Args:
         X: ``n x d`` designs that were shown, in the units of the user.
@@ -193,8 +193,6 @@ def default_model(
         input_transform=transform,
     )
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    if isinstance(model.likelihood_of(Comparisons), LapsingProbitLikelihood):
-        average_noise(model)
     if raters is None:
         return model.eval()
     return GroupUtility(model.eval(), points[:, -1].unique())

@@ -8,7 +8,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from botorch_pref.models.guesses import GUESSED
+from botorch_pref.models.plausible import GUESSED
 
 LEVEL = 0.95
 """Probability of the intervals."""

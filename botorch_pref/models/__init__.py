@@ -16,7 +16,6 @@ from botorch_pref.models.fully_bayesian import (
     FullyBayesianEPPreferenceGP,
     FullyBayesianLaplacePreferenceGP,
 )
-from botorch_pref.models.guesses import average_noise
 from botorch_pref.models.kernels import DuelKernel, RelevanceKernel
 from botorch_pref.models.plausible import (
     AveragedUtility,
@@ -56,7 +55,6 @@ __all__ = [
     "TasteKernel",
     "UtilityModel",
     "VariationalPreferenceGP",
-    "average_noise",
     "averaged_utility",
     "choice_probability",
     "engine_table",

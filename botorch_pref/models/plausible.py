@@ -9,22 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.models.model import Model
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.priors import LogNormalPrior
 from torch import Generator, Tensor
 
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
 from botorch_pref.models.engines import EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref.models.fully_bayesian import (
     HyperparameterDensity,
     parameters_without_prior,
 )
-from botorch_pref.models.guesses import GUESSED, GUESSING, guessing_model
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.models.utility_model import DerivedModel
@@ -106,6 +107,38 @@ class _Plausible(NamedTuple):
 
     models: list[PreferenceGP]
     guesses: float
+
+
+GUESSING, GUESSED = 0.5, 0.9
+"""The probability that a person guesses before any answer, and that above which her
+answers are taken for guesses. Below it models of a coin among the others would make
+statements about people too narrow: half of those who answered thirty chosen duels have
+about a half."""
+
+_LOG_NOISE = 8.0
+"""Logarithm of the noise of one who guesses: beside an output scale of ten her answers
+are those of a coin."""
+
+
+def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
+    """A copy of a model for a person who guesses all duels, choices and rankings.
+
+    Her noise of duels is :math:`e^8`, or where that is fixed, the output scale of her
+    utilities is :math:`e^{-8}`. None where other answers are among hers, or where
+    neither of both has a log-normal prior.
+    """
+    kinds = {type(block) for block in model.feedback}
+    if not kinds or not kinds <= {Comparisons, Choices, Rankings}:
+        return None
+    guesser: Any = deepcopy(model)
+    likelihood, kernel = guesser.likelihood_of(Comparisons), guesser.covar_module
+    if isinstance(getattr(likelihood, "noise_prior", None), LogNormalPrior):
+        likelihood.noise = math.exp(_LOG_NOISE)
+    elif isinstance(getattr(kernel, "outputscale_prior", None), LogNormalPrior):
+        kernel.outputscale = math.exp(-_LOG_NOISE)
+    else:
+        return None
+    return cast("PreferenceGP", guesser.eval())
 
 
 @torch.enable_grad()
