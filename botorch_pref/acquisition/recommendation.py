@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -14,17 +15,23 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_pref.acquisition.design_space import Constraint
+from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import (
     better_probability,
     champion,
     incumbent,
     observed_points,
 )
+from botorch_pref.acquisition.option_search import (
+    Climb,
+    climbed_options,
+    in_portions,
+)
 from botorch_pref.acquisition.space_arguments import (
     checked_bounds,
     checked_constraints,
     checked_fixed_features,
+    space_of,
 )
 from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.models.answer_likelihoods import check_unbatched
@@ -55,17 +62,21 @@ def recommend(
     fixed_features: Mapping[int, float] | None = None,
     inequality_constraints: Sequence[Constraint] | None = None,
     equality_constraints: Sequence[Constraint] | None = None,
+    discrete: Tensor | None = None,
+    discrete_dims: Mapping[int, Sequence[float]] | None = None,
+    categorical: Sequence[Sequence[int]] | None = None,
     num_restarts: int = 8,
     raw_samples: int = 512,
     seed: int = 0,
 ) -> Recommendation:
-    r"""The point of a box with the largest posterior mean of the utility.
+    r"""The point of a space with the largest posterior mean of the utility.
 
     .. math:: x^* = \arg\max_{x \in B} E[f(x) \mid D],
 
-    found by BoTorch's ``optimize_acqf`` on its ``PosteriorMean``. One of the starts is
-    the `champion`, if it is in the box and within the constraints, so that no observed
-    point there has a larger mean.
+    found by BoTorch's ``optimize_acqf`` on its ``PosteriorMean``; where designs are
+    rows, or columns have some values only, by the search of `next_question`. One of
+    the starts is the `champion`, if it is in the space, so that no observed point there
+    has a larger mean.
 
     Args:
         model: Any BoTorch model with training inputs and one output: without batches,
@@ -76,6 +87,9 @@ def recommend(
         inequality_constraints: Tuples ``(indices, coefficients, rhs)``, each for
             ``sum(coefficients * x[indices]) >= rhs``.
         equality_constraints: The same with ``=``.
+        discrete: ``N x d``, the designs that there are, see `next_question`.
+        discrete_dims: The values that a column may have, by its index from 0.
+        categorical: The columns of each unordered choice, coded as zeros and a one.
         num_restarts: How many starts are led uphill.
         raw_samples: How many points the starts are chosen from.
         seed: Of these points. The global random state stays as it is.
@@ -85,7 +99,8 @@ def recommend(
 
     Raises:
         BotorchPrefError: The model is a batch, or bounds that are none of its points.
-        FeedbackError: The model has no training inputs, or no answers.
+        FeedbackError: The model has no training inputs, or no answers; or no design
+            satisfies the arguments.
 
     Warns:
         InputDataWarning: Every observed point is beyond the bounds of some column, as
@@ -102,29 +117,75 @@ def recommend(
     _warn_of_other_units(bounds, observed_points(model))
     equalities = checked_constraints("equality_constraints", equality_constraints)
     inequalities = checked_constraints("inequality_constraints", inequality_constraints)
+    search: Callable[[], Tensor]
+    if discrete is None and discrete_dims is None and categorical is None:
+        limits = inequalities, equalities
+        numbers = num_restarts, raw_samples, seed
+        search = partial(
+            _best_of_box, model, best_point, bounds, fixed_features, *limits, *numbers
+        )
+    else:
+        # Two inequalities make an equality.
+        opposite = [(i, -weights, -rhs) for i, weights, rhs in equalities]
+        all_limits = [*inequalities, *equalities, *opposite]
+        space = space_of(
+            bounds, all_limits, discrete, discrete_dims, categorical, fixed_features
+        )
+        climb = Climb(num_restarts, raw_samples)
+        search = partial(_best_of_space, model, best_point, space, climb, seed)
+    with manual_seed(seed):
+        point = search()
+    with torch.no_grad():
+        mean = PosteriorMean(model)(point)
+        chance = better_probability(model, point, incumbent(model))
+    return Recommendation(point, float(mean), float(chance))
+
+
+def _best_of_box(
+    model: Model,
+    best_point: Tensor,
+    bounds: Tensor,
+    fixed_features: Mapping[int, float] | None,
+    inequalities: list[Constraint],
+    equalities: list[Constraint],
+    num_restarts: int,
+    raw_samples: int,
+    seed: int,
+) -> Tensor:
+    """Climbs to the largest mean of a box, from the best observed point too."""
     fixed = checked_fixed_features(fixed_features, best_point.shape[-1])
     start = best_point.clone()
     for column, value in fixed.items():
         start[..., column] = value
     feasible = bool(((start >= bounds[0]) & (start <= bounds[1])).all())
     feasible &= bool(evaluate_feasibility(start, inequalities, equalities))
-    with manual_seed(seed):
-        point, _ = optimize_acqf(
-            PosteriorMean(model),
-            bounds,
-            q=1,
-            num_restarts=num_restarts,
-            raw_samples=raw_samples,
-            options={"seed": seed},
-            inequality_constraints=inequalities or None,
-            equality_constraints=equalities or None,
-            fixed_features=fixed_features,
-            batch_initial_conditions=start.unsqueeze(0) if feasible else None,
-        )
-    with torch.no_grad():
-        mean = PosteriorMean(model)(point)
-        chance = better_probability(model, point, incumbent(model))
-    return Recommendation(point, float(mean), float(chance))
+    point, _ = optimize_acqf(
+        PosteriorMean(model),
+        bounds,
+        q=1,
+        num_restarts=num_restarts,
+        raw_samples=raw_samples,
+        options={"seed": seed},
+        inequality_constraints=inequalities or None,
+        equality_constraints=equalities or None,
+        fixed_features=fixed_features,
+        batch_initial_conditions=start.unsqueeze(0) if feasible else None,
+    )
+    return point
+
+
+def _best_of_space(
+    model: Model, best_point: Tensor, space: DesignSpace, climb: Climb, seed: int
+) -> Tensor:
+    """Finds the design of the largest mean: of all, or where a search has climbed."""
+    value, designs = PosteriorMean(model), space.designs()
+    start = space.projected(best_point)
+    start = start[space.allows(start)]
+    if designs is None:
+        found = climbed_options(value, space, 1, start, seed=seed, climb=climb)
+        designs = torch.cat([start, found])
+    means = in_portions(lambda part: value(part.unsqueeze(-2)), designs)
+    return designs[means.argmax()].unsqueeze(0)
 
 
 def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:

@@ -254,7 +254,10 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         kinds = ", ".join(config.__name__ for config in _CONFIGS)
         raise argument_error(
-            "parameters", parameters, f"a list of {kinds} of ax.api.configs"
+            "parameters",
+            parameters,
+            f"a list of {kinds} of ax.api.configs; or bring an experiment of Ax's by "
+            "PreferenceExperiment.from_ax",
         )
     listed = isinstance(parameter_constraints, Sequence)
     if not listed or isinstance(parameter_constraints, str):

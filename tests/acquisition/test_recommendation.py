@@ -18,6 +18,7 @@ from botorch_pref import (
     FeedbackError,
     SkewPreferenceGP,
     champion,
+    default_model,
     incumbent,
     recommend,
 )
@@ -52,6 +53,69 @@ def pairs_of(model: type[EPPreferenceGP], dtype: torch.dtype) -> EPPreferenceGP:
     X = uniform(8, 2, seed=3)
     order = (X - TOP).square().sum(-1).argsort()
     return model(X.to(dtype), torch.stack([order[:-1], order[1:]], dim=-1)).eval()
+
+
+KINDS = [[2, 3, 4]]
+MIXED = torch.tensor([[14.0, 3, 0, 0, 0], [22, 9, 1, 1, 1]], dtype=torch.double)
+
+
+def mixed_model() -> EPPreferenceGP:
+    """Thirty duels in a number, a whole number and a choice of three, in units."""
+    source = torch.Generator().manual_seed(5)
+    shares = torch.rand(60, 2, generator=source, dtype=torch.double)
+    kind = torch.randint(3, (60,), generator=source)
+    X = torch.cat([14 + 8 * shares[:, :1], 3 + (6 * shares[:, 1:]).round()], -1)
+    X = torch.cat([X, torch.nn.functional.one_hot(kind, 3).double()], -1)
+    utility = -(((X[:, 0] - 18) / 4) ** 2) - ((X[:, 1] - 6) / 3) ** 2 + (kind == 1)
+    order = utility.view(30, 2).argsort(descending=True)
+    pairs = 2 * torch.arange(30).unsqueeze(-1) + order
+    return default_model(X, pairs, bounds=MIXED, categorical=KINDS)
+
+
+def all_mixed(model: EPPreferenceGP, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """All designs of a grid, one by one, and their means."""
+    rows = [
+        [x, y, *(float(k == kind) for k in range(3))]
+        for x in numbers.tolist()
+        for y in range(3, 10)
+        for kind in range(3)
+    ]
+    X = torch.tensor(rows, dtype=torch.double)
+    with torch.no_grad():
+        return X, model.posterior(X).mean.squeeze(-1)
+
+
+def test_whole_numbers_and_choices_are_recommended_as_they_are() -> None:
+    """At least as good as the best of a fine grid, and no design between choices."""
+    model = mixed_model()
+    steps = {1: [*range(3, 10)]}
+    point, mean, _ = recommend(model, MIXED, discrete_dims=steps, categorical=KINDS)
+    X, means = all_mixed(model, torch.linspace(14, 22, 161))
+    assert mean >= float(means.max()) - 1e-6
+    nearest = X[(X[:, 1:] == point[:, 1:]).all(-1)]
+    assert len(nearest) == 161, f"{point.tolist()} is none of the designs"
+    within = recommend(
+        model,
+        MIXED,
+        discrete_dims=steps,
+        categorical=KINDS,
+        fixed_features={2: 1.0, 3: 0.0, 4: 0.0},
+        inequality_constraints=[
+            (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]).double(), -20.0)
+        ],
+    )
+    allowed = (X[:, 2] == 1) & (X[:, 0] + X[:, 1] <= 20)
+    assert within.mean >= float(means[allowed].max()) - 1e-6
+    assert float(within.point[:, :2].sum()) <= 20 + 1e-6
+    assert within.point[:, 2:].tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_the_best_row_of_a_table_is_recommended() -> None:
+    model = mixed_model()
+    X, means = all_mixed(model, torch.linspace(14, 22, 5))
+    point, mean, _ = recommend(model, MIXED, discrete=X)
+    assert point.squeeze(0).equal(X[means.argmax()])
+    assert mean == pytest.approx(float(means.max()), abs=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
