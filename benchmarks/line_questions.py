@@ -9,7 +9,7 @@ one of three ways (`ERRORS`): what she hears has noise, which on a line is corre
 over a quarter of it, as `LineProbitLikelihood` has it; her hand misses where she wants
 to stop; or she goes on past it until she hears the loss.
 
-The table has the regret of the best design so far after 15 and 30 questions, as
+The table has the regret of the best design so far after 8, 15 and 30 questions, as
 mean ± standard error (and median), and in five minutes of her time (`PersonTime`).
 Duels and rankings of many starts are those of the suite's study `default`. With
 ``--record`` every run is added to a file, and those that the file has are not played
@@ -61,7 +61,7 @@ from botorch_pref.simulation.question_loop import (
     run_questions,
 )
 
-CHECKPOINTS = (15, 30)
+CHECKPOINTS = (8, 15, 30)
 
 DEVIATIONS = {"hartmann6": 0.3, "sixhumpcamel-narrow": 0.2, "hartmann3-dead": 0.3}
 """Standard deviation of what is heard, where that has noise: as in the suite."""
@@ -400,10 +400,11 @@ mean with its standard error (and the median). A *line* is what the library asks
 moves one input of the best design. An *oblique line* is the best one in any direction,
 and a *search line* that of Sequential Line Search (Koyama et al. 2017), through the
 best design so far and the one of the largest expected improvement. A *plane* has three
-by three designs, two inputs of the best one moved (after Koyama et al. 2020). Rows *of
-the suite* and *of next_question* are those of its study [default](default.md): duels of
-two new points under learned noise and lapses, and four that are chosen by the knowledge
-gradient, with a stationary kernel; and what the library asks today.
+by three designs, two inputs of the best one moved (after Koyama et al. 2020), and was
+asked about eight times. Rows *of the suite* and *of next_question* are those of its
+study [default](default.md): duels of two new points under learned noise and lapses, and
+four that are chosen by the knowledge gradient, with a stationary kernel; and what the
+library asks today.
 
 People never err (*none*); *hear* each design with noise, along a line correlated over a
 quarter of it; have a *hand* that misses by a twentieth of the line; or *overshoot*:

@@ -70,7 +70,7 @@ def test_a_table_has_the_regret_when_the_time_is_over() -> None:
         for kind in answers
     }
     rows = line_questions.regret_rows(regrets, person)
-    for *rule, runs, after_15, after_30, in_time in rows:
+    for *rule, runs, _, after_15, after_30, in_time in rows:
         assert (runs, rule[2] in answers) == ("2", True)
         assert after_15.startswith("165.0000 ± 50.0000")
         assert after_30.startswith("180.0000 ± 50.0000")
