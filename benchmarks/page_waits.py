@@ -25,7 +25,7 @@ import torch
 from ax.api.configs import RangeParameterConfig
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.web.service import BATCH, NUM_AHEAD
+from botorch_pref.web.rater_places import BATCH, NUM_AHEAD
 from botorch_pref.web.worker import ask_chosen, packed_choices, packed_state
 
 BEST = {"a": 0.3, "b": 0.7, "c": 0.5, "d": 0.2}

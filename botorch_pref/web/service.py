@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict, deque
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from threading import Condition
 from typing import Any
@@ -38,6 +36,7 @@ from botorch_pref.web.call_arguments import (
     rater_name,
 )
 from botorch_pref.web.media import Media
+from botorch_pref.web.rater_places import RaterPlace, RaterPlaces
 from botorch_pref.web.repeated_calls import (
     again_if_refused,
     answer_to_undo,
@@ -55,15 +54,6 @@ READS = ("question", "progress", "history", "form", "findings")
 WRITES = ("answer", "skip", "undo", "own", "claim")
 """What a page or a widget may call: methods of `PreferenceService`."""
 
-NUM_AHEAD = 1
-"""Questions asked for a rater beyond the one on display."""
-
-BATCH = 20
-"""Raters whose next questions are chosen at once, from one fit and one search."""
-
-MAX_RATERS = 500
-"""People who are asked: a name costs two questions, and anybody can make names up."""
-
 MAX_ALIKE = 10
 """Questions in a row that are chosen anew as two of their options look the same."""
 
@@ -75,43 +65,6 @@ _DRAW_SECONDS = 0.05
 """Seconds for which every call waits until the options are drawn."""
 
 _ANSWERED = "This question has an answer already, which is kept."
-
-
-@dataclass
-class RaterPlace:
-    """Place of one rater."""
-
-    # The one that is on display, and those that follow.
-    questions: deque[Question] = field(default_factory=deque)
-    # The number of the question that was handed out last.
-    displayed: int | None = None
-    # Since the last answer, the latest last.
-    skipped: list[Question] = field(default_factory=list)
-    # By a clock that never goes back; None while there is a question.
-    waiting_since: float | None = None
-    # Why the last question could not be asked.
-    error: Exception | None = None
-    # What was measured and not chosen, and holds for all that is asked here.
-    context: Context = field(default_factory=dict)
-    # The place that took this one over.
-    heir: RaterPlace | None = None
-
-    @property
-    def present(self) -> RaterPlace:
-        """The place that stands for this one now."""
-        return self if self.heir is None else self.heir.present
-
-    @property
-    def in_need(self) -> bool:
-        """Whether somebody is asked here, and there are too few questions."""
-        in_use = self.questions or self.waiting_since is not None
-        return (
-            self.error is None and len(self.questions) < 1 + NUM_AHEAD and bool(in_use)
-        )
-
-
-def _without(questions: deque[Question], index: int) -> deque[Question]:
-    return deque(question for question in questions if question.index != index)
 
 
 class PreferenceService:
@@ -164,17 +117,7 @@ class PreferenceService:
             space, show, address, self._texts.table, measured
         )
         self._worker = ModelWorker(experiment, size, apart, asks_lines)
-        self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
-        # Questions of nobody in particular: the first who comes gets them.
-        self._unowned: deque[Question] = deque()
-        for question in experiment.pending:
-            owned = question.rater is not None
-            queue = self._places[question.rater].questions if owned else self._unowned
-            queue.append(question)
-        # Pages that are open since before have the first ones on display.
-        for place in self._places.values():
-            place.displayed = place.questions[0].index
-            place.context = place.questions[0].context
+        self._places = RaterPlaces(experiment.pending)
         self._changed = Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
@@ -235,13 +178,7 @@ class PreferenceService:
         if rater is None:
             raise ExperimentError("rater is missing; give the name that was entered.")
         with self._changed:
-            place, nameless = self._place(rater), self._places.pop(None, None)
-            if nameless is not None:
-                place.context = nameless.context
-                place.questions.extendleft(reversed(nameless.questions))
-                place.skipped.extend(nameless.skipped)
-                place.displayed = nameless.displayed
-                nameless.heir = place
+            self._places.claim(rater)
         self._be_in_context(rater, arguments)
         with self._changed:
             self._ask_ahead()
@@ -255,7 +192,7 @@ class PreferenceService:
         place = self._place_of(rater, index)
         with self._changed:
             # A page that was open before a restart comes with its question first.
-            self._give_unowned(place)
+            self._places.give_unowned(place)
         skipped = again_if_refused(withdraw_unanswered, self.experiment, index)
         with self._changed:
             # Two taps at once skip it once.
@@ -276,7 +213,7 @@ class PreferenceService:
         rater = rater_name(arguments)
         index: Any = arguments.get("question")
         with self._changed:
-            place = self._place(rater)
+            place = self._places.of(rater)
         index = self._last_question(rater) if index is None else index
         if index is None:
             raise ExperimentError(
@@ -291,7 +228,7 @@ class PreferenceService:
         """Asks about designs of a rater's own, and puts the question on display."""
         rater = self._asker(arguments)
         with self._changed:
-            place = self._place(rater)
+            place = self._places.of(rater)
         log = self.experiment.log
         options = arguments.get("options")
         designs = own_options(log.space, log.catalogue, options, place.context)
@@ -421,7 +358,7 @@ class PreferenceService:
         stated = context_object(arguments)
         context = None if stated is None else self._checked_context(stated)
         with self._changed:
-            place = self._place(rater)
+            place = self._places.of(rater)
             if context is not None and context != place.context:
                 place.context, place.error = context, None
             if len(place.context) < len(self._context_form):
@@ -432,7 +369,7 @@ class PreferenceService:
                 )
             moved = [q for q in place.questions if q.context != place.context]
             for question in moved:
-                place.questions = _without(place.questions, question.index)
+                place.remove(question.index)
         for question in moved:
             again_if_refused(withdraw_unanswered, self.experiment, question.index)
 
@@ -462,7 +399,7 @@ class PreferenceService:
                 raise rendering.AskError(str(error), question=index) from error
         if question is None or contents is None:
             with self._changed:
-                since = self._place(rater).waiting_since
+                since = self._places.of(rater).waiting_since
             waited = 0.0 if since is None else time.monotonic() - since
             return {"question": None, "waited": round(waited, 1)}
         return {
@@ -548,7 +485,7 @@ class PreferenceService:
         for question in self._taken_outdated(rater):
             again_if_refused(withdraw_unanswered, self.experiment, question.index)
         with self._changed:
-            place = self._place(rater)
+            place = self._places.of(rater)
             if not place.questions and place.waiting_since is None:
                 place.waiting_since = time.monotonic()
             self._ask_ahead()
@@ -565,8 +502,8 @@ class PreferenceService:
         """Takes questions from a place that are too old to be displayed now."""
         experiment, outdated = self.experiment, list[Question]()
         with self._changed:
-            place = self._place(rater)
-            self._give_unowned(place)
+            place = self._places.of(rater)
+            self._places.give_unowned(place)
             while place.questions:
                 index = place.questions[0].index
                 if index == place.displayed or not is_outdated(experiment.log, index):
@@ -574,13 +511,13 @@ class PreferenceService:
                 if experiment.num_answers < experiment.settings.initial:
                     break
                 outdated.append(place.questions.popleft())
-                self._give_unowned(place)
+                self._places.give_unowned(place)
         return outdated
 
     def _last_question(self, rater: str | None) -> int | None:
         """Returns the number of what a rater answered or skipped last, or None."""
         with self._changed:
-            skipped = self._place(rater).skipped
+            skipped = self._places.of(rater).skipped
             if skipped:
                 return skipped[-1].index
         return answer_to_undo(self.experiment.log, rater)
@@ -589,35 +526,21 @@ class PreferenceService:
         """Returns the place of a rater, unless the question is somebody else's."""
         self.experiment.question(index)
         with self._changed:
-            place = self._place(rater)
-            displayed = [q for place in self._places.values() for q in place.questions]
-            # A question of nobody in particular is for the first who answers it.
-            if any(
-                q.index == index and q.rater not in (None, rater) for q in displayed
-            ):
+            place = self._places.of(rater)
+            if self._places.is_of_another(rater, index):
                 raise AnswerConflictError("This question was asked of somebody else.")
             return place
 
     def _display(self, place: RaterPlace, question: Question) -> None:
         """Puts a question without an answer on display."""
         with self._changed:
-            place, index = place.present, question.index
-            self._unowned = _without(self._unowned, index)
-            place.questions = _without(place.questions, index)
-            place.questions.appendleft(question)
-            place.skipped = [
-                skipped for skipped in place.skipped if skipped.index != index
-            ]
+            self._places.display(place, question)
             self._changed.notify_all()
 
     def _remove(self, index: int) -> None:
         """Removes a question from all places, and sees to it that others are asked."""
         with self._changed:
-            for place in self._places.values():
-                place.questions = _without(place.questions, index)
-                # A question that could not be asked beside this one may be now.
-                place.error = None
-            self._unowned = _without(self._unowned, index)
+            self._places.remove(index)
             self._num_removed += 1
             self._ask_ahead()
 
@@ -625,7 +548,7 @@ class PreferenceService:
         """Asks questions, in the thread, until every rater has enough of them."""
         while True:
             with self._changed:
-                needy = self._needy_places()
+                needy = self._places.needy()
                 is_due = self._check_is_due()
                 if self._closing or not (needy or is_due):
                     self._at_work = False
@@ -656,7 +579,7 @@ class PreferenceService:
                         place.present.questions.append(question)
                         place.present.waiting_since = None
                     else:
-                        self._unowned.append(question)
+                        self._places.unowned.append(question)
                 self._changed.notify_all()
 
     # When it is enough.
@@ -686,7 +609,7 @@ class PreferenceService:
 
     def _shown_end(self, rater: str | None) -> JSON | None:
         """Returns what was found as the page shows it, or None while it asks on."""
-        enough, here = self._enough, self._places.get(rater, RaterPlace()).context
+        enough, here = self._enough, self._places.context_of(rater)
         if enough is None or enough["context"] != here:
             return None
         question = self.experiment.question(enough["question"])
@@ -697,38 +620,10 @@ class PreferenceService:
                 return {**enough, "shown": contents[place]}
         return enough
 
-    # The lock is held by all that call what follows.
-
-    def _place(self, rater: str | None) -> RaterPlace:
-        """Returns the place of a rater, made if there is room."""
-        if rater not in self._places and len(self._places) >= MAX_RATERS:
-            raise ExperimentError(f"{MAX_RATERS} people answer already; serve it anew.")
-        return self._places[rater]
-
-    def _give_unowned(self, place: RaterPlace) -> None:
-        """Gives a place that has no question one that is for whoever comes first."""
-        here = (q for q in self._unowned if q.context == place.context)
-        if not place.questions and (question := next(here, None)) is not None:
-            self._unowned = _without(self._unowned, question.index)
-            place.questions.append(question)
-
     def _ask_ahead(self) -> None:
-        """Sets the thread to work, if there is work."""
+        """Sets the thread to work, if there is work; the caller holds the lock."""
         self._changed.notify_all()
         idle = not self._at_work and not self._closing
-        if idle and (self._needy_places() or self._check_is_due()):
+        if idle and (self._places.needy() or self._check_is_due()):
             self._at_work = True
             self._thread.submit(self._ask)
-
-    def _needy_places(self) -> list[tuple[str | None, RaterPlace]]:
-        """Raters with too few questions, up to `BATCH`, by how long they wait.
-
-        All are in the context of the first one.
-        """
-
-        def turn(entry: tuple[str | None, RaterPlace]) -> tuple[int, float]:
-            return len(entry[1].questions), entry[1].waiting_since or 0.0
-
-        needy = sorted((p for p in self._places.items() if p[1].in_need), key=turn)
-        alike = [p for p in needy if p[1].context == needy[0][1].context]
-        return alike[:BATCH]

@@ -14,7 +14,7 @@ from tea import OWN, create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.errors import ExperimentError
-from botorch_pref.web import repeated_calls, service
+from botorch_pref.web import rater_places, repeated_calls
 from botorch_pref.web.worker import ModelWorker
 
 Serve = Callable[..., Page]
@@ -215,7 +215,7 @@ def test_raters_have_questions_of_their_own(page: Page, tmp_path: Path) -> None:
 def test_names_that_are_made_up_are_not_asked_for_ever(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "MAX_RATERS", 1)
+    monkeypatch.setattr(rater_places, "MAX_RATERS", 1)
     first = page.ask("ann")
     assert "1 people" in page.get("question", 400, rater="bob")["error"]
     for call in ("skip", "claim", "answer", "undo"):
@@ -638,7 +638,7 @@ def test_those_who_need_a_question_get_theirs_from_one_choice(
     assert calls[:3] == [["ann"], [*others, "ann"], ["eve", "ann", "bob", "cid", "dan"]]
     until(lambda: len(page.experiment.pending) == 10)
     assert {question.rater for question in page.experiment.pending} == {"ann", *others}
-    monkeypatch.setattr(service, "BATCH", 2)
+    monkeypatch.setattr(rater_places, "BATCH", 2)
     for rater in others:
         page.answer(rater)
     until(lambda: len(page.experiment.pending) == 10)
