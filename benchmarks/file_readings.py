@@ -175,7 +175,13 @@ def _orders_of_preflib(path: Path) -> Iterable[tuple[Hashable, ...]]:
 
 def _ranks_of_columns(path: Path) -> Iterable[tuple[Hashable, ...]]:
     for row in _csv(path):
-        yield from ranking(by_rank((rank, item) for item, rank in row.items()))
+        ranks = [(r, n) for n, r in row.items() if not isinstance(r, str)]
+        yield from ranking(by_rank(ranks))
+
+
+def _ballots(path: Path) -> Iterable[tuple[Hashable, ...]]:
+    for row in _csv(path, sep=";"):
+        yield from ranking(by_rank((row[item], item) for item in "abcdefg"))
 
 
 def _ratings(
@@ -313,6 +319,12 @@ FILES: dict[str, PublicFile] = {
     ),
     "p910-sample.csv": PublicFile(
         "Netflix/sureal", "itut_p910_demo/sample_data.csv", _opinions, {"first": "line"}
+    ),
+    "kemeny.csv": PublicFile(
+        "MattWallace1/Kemeny-Optimal-Rankings", "preferences.csv", _ranks_of_columns
+    ),
+    "schulze.csv": PublicFile(
+        "Sasha-BabyBird/elections_schulze", "ballots.csv", _ballots
     ),
     "movielens-data.csv": PublicFile(
         "ConnorFieldUser/MovieLens-Database",

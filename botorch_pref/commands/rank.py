@@ -326,7 +326,8 @@ def _make_parser() -> argparse.ArgumentParser:
         description="Rank items by a file of answers, whose layout is recognised by "
         "its columns and told: winners and losers; two items and who won, by name, "
         "side, number or scores; matrices of wins; rankings, and the best and worst of "
-        "sets; ratings. CSV, JSON, lines of JSON, and PrefLib's soc, soi, toc and toi.",
+        "sets; ratings. CSV, JSON, lines of JSON, PGN, and PrefLib's soc, soi, toc and "
+        "toi. Columns without names have their numbers.",
     )
     add = parser.add_argument
     add("table", type=Path, metavar="FILE.csv", help="the answers")
@@ -412,11 +413,13 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 _COLUMNS = {
-    "first": "that names the first of two items, or the item of a row",
+    "first": "that names the first of two items, or the item of a row; line, where "
+    "each line without names of columns has ratings of an item",
     "second": "that names the second of two items",
     "winner": "that says who won: a name, a side or a number",
     "rating": "of ratings, larger ones being better; --first names that of items",
-    "order": "of ranks, 1 for the best; sessions are told apart by --rater",
+    "order": "of ranks, 1 for the best, with sessions told apart by --rater; or of the "
+    "best items of rankings, where columns with other numbers have the other places",
     "count": "that says how often an answer was given; default count",
 }
 """Options that name columns which a header does not tell by itself."""

@@ -186,26 +186,40 @@ def _are_ranks(numbers: Sequence[float]) -> bool:
 
 def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
     """Finds rankings in a row each: items in order of columns, or ranks of items."""
-    places = _place_columns(table.header, named.order)
-    if len(places) >= 3 and not all(map(table.is_numeric, places)):
-        return _items_in_order(table, places)
+    columns = _place_columns(table.header, named.order)
+    if len(columns) >= 3 and not all(map(table.is_numeric, columns)):
+        return _items_in_order(table, columns)
     items = [
         n
         for n in table.header
         if n and not {*words_of(n)} & {*SESSION_WORDS, "id"} and table.is_numeric(n)
     ]
+    items = items[1:] if items and _counts_rows(table, items[0]) else items
     if named.order or named.first or not 3 <= len(items) <= _MOST_COLUMNS:
         return None
-    ranks = zip(*map(table.numbers, items), strict=True)
-    if not all(_are_ranks([r for r in row if r is not None]) for row in ranks):
+    rows = [*zip(*map(table.numbers, items), strict=True)]
+    ranks = [[r for r in row if r is not None] for row in rows]
+    places = {*range(1, len(items) + 1)}
+    # Of many people some give two items one rank; ratings are hardly ever ranks.
+    num_strict, num_rows = sum(map(_are_ranks, ranks)), len(ranks)
+    are_most = num_strict >= max(6, 0.75 * num_rows)
+    if not (are_most or num_strict == num_rows) or any({*r} - places for r in ranks):
         return None
 
     def rankings(table: CsvTable) -> Rankings:
         for row, numbers in enumerate(zip(*map(table.numbers, items), strict=True)):
             ranked = [(r, n) for r, n in zip(numbers, items, strict=True) if r]
-            yield [row], [[item] for _, item in sorted(ranked)]
+            yield [row], _places(table, items[0], row, ranked)
 
     return _reading(table, f"a rank for each of {', '.join(items)}", items, rankings)
+
+
+def _counts_rows(table: CsvTable, column: str) -> bool:
+    """Tells whether a column has the numbers of many rows, one after the other."""
+    numbers = table.numbers(column)
+    first = numbers[0] or 0.0
+    counted = [first + row for row in range(len(numbers))]
+    return numbers == counted and counted[-1] >= len(table.header)
 
 
 _MOST_COLUMNS = 200

@@ -74,17 +74,21 @@ _ABOVE_HEADER = re.compile(r"#|[ ,;\t]*\r?\n")
 def split_above_header(text: str) -> tuple[int, str]:
     """Returns the number of lines above the header of a CSV file, and the text below.
 
-    Above it are comments, empty lines and titles: one cell, where the next line has
-    several.
+    Above it are comments, empty lines, and a title: one cell, where all lines below
+    have several.
     """
     num_lines = 0
-    while True:
-        lines = f"{text}\n".split("\n", 2)[:2]
-        line, below = (re.sub('"[^"]*"', "", line) for line in lines)
-        is_title = not {*line} & {*",;\t"} and bool({*below} & {*",;\t"})
-        if not (is_title or _ABOVE_HEADER.match(text)):
-            return num_lines, text
+    while _ABOVE_HEADER.match(text) or _has_title(text):
         num_lines, text = num_lines + 1, text.partition("\n")[2]
+    return num_lines, text
+
+
+def _has_title(text: str) -> bool:
+    lines = (re.sub('"[^"]*"', "", line) for line in text.splitlines())
+    if {*next(lines, "")} & {*",;\t"}:
+        return False
+    below = [bool({*line} & {*",;\t"}) for line in lines if line.strip()]
+    return bool(below) and all(below)
 
 
 def separator_of(text: str) -> str:
@@ -295,8 +299,11 @@ class CsvTable:
         read = [(comments + line, row) for line, row in read]
         if SEPARATOR_LINE.match(text):
             read = read[1:]
-        if any(_num_filled(row) > 1 for _, row in read):
-            read = [*dropwhile(lambda row: _num_filled(row[1]) < 2, read)]
+        read = [*dropwhile(lambda row: not any(row[1]), read)]
+        # A title between separators has one cell, and all rows below have several.
+        first, *below = [_num_filled(row) for _, row in read if any(row)] or [0]
+        if first == 1 and min(below, default=0) > 1:
+            read = read[1:]
         header = [name.strip() for _, names in read[:1] for name in names]
         # Spreadsheets leave rows at the end in which every cell is empty.
         rows = [(line, row) for line, row in read[1:] if any(row)]

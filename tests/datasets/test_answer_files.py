@@ -81,6 +81,7 @@ def test_every_ranking_compares_items_or_is_counted(path, rankings) -> None:
         ("winner\tloser\nü\ty\n".encode("utf-16"), "ü", "y"),
         ("# coding: latin-1\nwinner,loser\nü,y\n".encode("latin-1"), "ü", "y"),
         ("Tasting of May\nwinner;loser\nx;y\n", "x", "y"),
+        ('"Tasting; of May";;\nmodel_a;model_b;winner\nx;y;B\n', "y", "x"),
         (",Results,\nmodel_a,model_b,winner\nx,y,a\n", "x", "y"),
         (" Winner , LOSER \n x , y \n", "x", "y"),
         ('winner,loser\n"a, b","c ""d"""\n', "a, b", 'c "d"'),

@@ -69,6 +69,15 @@ def test_columns_of_ranks_are_not_ratings(tmp_path: Path) -> None:
     assert notes == [f"Read as: ranks of each skater, {about}."]
 
 
+def test_a_few_people_give_two_items_one_rank(tmp_path: Path) -> None:
+    strict = [f"{voter};1;2;3\n" for voter in range(9)]
+    duels, notes = reading(tmp_path, f"\ufeffN;a;b;c\n{''.join(strict)}9;1;1;2\n")
+    # Item a was chosen from all ten times, b from all once.
+    expected = [("a", ">", "bc", 10), ("b", ">", "ac", 1), ("b", ">", "c", 9)]
+    assert duels == expected
+    assert len(notes) == 1
+
+
 def test_places_that_everybody_shares_compare_nothing(tmp_path: Path) -> None:
     text = "judge,item,rank\n1,a,1\n1,b,1\n1,c,1\n2,a,1\n2,b,1\n3,a,1\n"
     duels, notes = reading(tmp_path, text)
