@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, delayed, parallel_config
 
@@ -51,6 +51,7 @@ from botorch_pref.evaluation import (
     RatingRanking,
     rank_items,
 )
+from botorch_pref.evaluation.answer_effects import PositionBias
 from botorch_pref.evaluation.item_ranking import RankedItems, ranking_size
 from botorch_pref.evaluation.many_ranking import LEVEL
 from botorch_pref.threads import one_thread
@@ -65,12 +66,7 @@ def rank(argv: Sequence[str]) -> None:
     arguments = _make_parser().parse_args(argv)
     table: Path = arguments.table
     grouping = arguments.rater or arguments.category
-    for option, noun in (("next", "pairs"), ("top", "items")):
-        number = getattr(arguments, option)
-        if number is not None and number < 1:
-            raise FeedbackError(f"--{option} is {number}: give 1 or more {noun}")
-    if arguments.reliability and arguments.rater is None:
-        raise FeedbackError("--reliability is of raters: name their column by --rater")
+    _check_arguments(arguments)
     named = {name: getattr(arguments, name) for name in _COLUMNS}
     columns = NamedColumns(
         **named, tie=arguments.tie, rater=grouping, first_won=arguments.first_won
@@ -103,14 +99,8 @@ def rank(argv: Sequence[str]) -> None:
     if arguments.without:
         before = rank_items(file.answers, items).board()
         notes.append(sentence_of_moves(before, boards[None], arguments.without))
-    home = ranking.position_bias()
-    if home is not None:
-        notes.append(sentence_of_home(home))
-    if not isinstance(ranking, RatingRanking):
-        notes += sentences_of_controls(ranking.controls())
-    top = arguments.top
-    if top is not None:
-        notes.append(_sentence_of_top(ranking, boards[None], top))
+    home, top = ranking.position_bias(), arguments.top
+    notes += _notes_on_ranking(ranking, boards[None], home, top)
     raters = None
     if arguments.rater and isinstance(ranking, ItemRanking):
         biases = ranking.rater_biases()
@@ -320,6 +310,28 @@ def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
         yield
 
 
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """Checks options by themselves, before a file is read."""
+    for option, noun in (("next", "pairs"), ("top", "items")):
+        number = getattr(arguments, option)
+        if number is not None and number < 1:
+            raise FeedbackError(f"--{option} is {number}: give 1 or more {noun}")
+    if arguments.reliability and arguments.rater is None:
+        raise FeedbackError("--reliability is of raters: name their column by --rater")
+
+
+def _notes_on_ranking(
+    ranking: RankedItems, board: DataFrame, home: PositionBias | None, top: int | None
+) -> list[str]:
+    """Writes what is said of being first, of controls and of the first items."""
+    notes = [] if home is None else [sentence_of_home(home)]
+    if not isinstance(ranking, RatingRanking):
+        notes += sentences_of_controls(ranking.controls())
+    if top is not None:
+        notes.append(_sentence_of_top(ranking, board, top))
+    return notes
+
+
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref rank",
@@ -329,7 +341,15 @@ def _make_parser() -> argparse.ArgumentParser:
         "sets; ratings. CSV, JSON, lines of JSON, PGN, and PrefLib's soc, soi, toc and "
         "toi. Columns without names have their numbers.",
     )
-    add = parser.add_argument
+    _add_columns(parser.add_argument)
+    _add_groups(parser)
+    _add_boards(parser.add_argument)
+    _add_workers(parser)
+    return parser
+
+
+def _add_columns(add: Callable[..., Any]) -> None:
+    """Adds options of the files and their columns."""
     add("table", type=Path, metavar="FILE.csv", help="the answers")
     add(
         "--items",
@@ -361,6 +381,10 @@ def _make_parser() -> argparse.ArgumentParser:
         "length_a and length_b, or a column of how much more the first one has: what "
         "it adds is estimated, and ranks are those of items that have the same",
     )
+
+
+def _add_groups(parser: argparse.ArgumentParser) -> None:
+    """Adds options of who answered, and of what."""
     groups = parser.add_mutually_exclusive_group()
     groups.add_argument(
         "--rater",
@@ -372,12 +396,16 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="COLUMN",
         help="that names the kind of question: a board for each beside that of all",
     )
-    add(
+    parser.add_argument(
         "--reliability",
         action="store_true",
         help="each rater of --rater has a noise, which is learned and listed, with "
         "those who stand out",
     )
+
+
+def _add_boards(add: Callable[..., Any]) -> None:
+    """Adds options of what is said of the items, and where it is written."""
     add(
         "--next",
         type=int,
@@ -408,8 +436,6 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="default: runs/ and the name of FILE; what was written there is replaced",
     )
-    _add_workers(parser)
-    return parser
 
 
 _COLUMNS = {
