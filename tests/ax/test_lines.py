@@ -100,6 +100,7 @@ def test_another_experiment_reads_the_same_stops(
     for position in (0.25, 0.0, 1.0):
         experiment.tell(experiment.ask(line=True), position=position)
     experiment.tell(experiment.ask(2), winner=0)
+    experiment.tell(experiment.ask(line=True), invalid=[0, 1])
     experiment.write_answers(tmp_path / "answers.csv")
     other = PreferenceExperiment.create(
         "other",
@@ -107,7 +108,7 @@ def test_another_experiment_reads_the_same_stops(
         storage=tmp_path / "other.db",
         seed=0,
     )
-    assert len(other.record_table(tmp_path / "answers.csv")) == 4
+    assert len(other.record_table(tmp_path / "answers.csv")) == 5
     # A second time nothing is new, neither here nor there.
     for known in (other, experiment):
         assert not known.record_table(tmp_path / "answers.csv")
