@@ -15,18 +15,36 @@ from benchmarks.suite.studies.own import (
     PEOPLE,
 )
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
+from benchmarks.suite.studies.rules import DUELS, FOUR, LIBRARY_BESIDE_PEERS
+from benchmarks.suite.studies.study import Study
 from benchmarks.suite.studies.tasks import (
     FAUVEL_CHALK,
     PEOPLE_JUDGES,
     PEOPLE_TASKS,
 )
 
-STUDIES = {
-    study.name: replace(
+
+def beside_library(study: Study) -> Study:
+    """A study with what the library asks among its rules, and what is claimed of it.
+
+    Claims about duels stand once in studies that share their runs.
+    """
+    rules = (*study.rules, *LIBRARY)
+    claims = [
+        claim
+        for claim in LIBRARY_BESIDE_PEERS
+        if claim.worse in rules and (claim.better == FOUR or not study.runs_of)
+    ]
+    return replace(
         study,
-        rules=(*study.rules, *LIBRARY),
-        without_ties=(*study.without_ties, LIBRARY[1]),
+        rules=rules,
+        without_ties=(*study.without_ties, DUELS),
+        claims=(*study.claims, *claims),
     )
+
+
+STUDIES = {
+    study.name: beside_library(study)
     for study in (
         OPTIONS,
         DEFAULTS,

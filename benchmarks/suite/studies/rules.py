@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from benchmarks.suite.cell import OPTUNA, Rule
+from benchmarks.suite.cell import GLISP, LIBRARY, OPTUNA, Rule
 from benchmarks.suite.studies.claim import Claim
 
 CHANCE = Rule("ep", "random")
@@ -37,6 +37,44 @@ BESIDE_PEERS = (
     ),
     BESIDE_CHANCE,
 )
+
+
+FOUR, DUELS = LIBRARY
+
+LIBRARY_BESIDE_PEERS = tuple(
+    Claim(
+        f"What the library asks, {kind}, is better than {name}.",
+        better,
+        worse,
+        leads=True,
+    )
+    for kind, better, name, worse in (
+        (
+            "four to rank",
+            FOUR,
+            "`PairwiseGP` with qEUBO of four",
+            Rule("pairwise-gp", "qeubo", 4),
+        ),
+        (
+            "four to rank",
+            FOUR,
+            "optuna-dashboard's four, the worst named",
+            Rule("optuna", "sampler", 4, "worst"),
+        ),
+        ("four to rank", FOUR, "as many of its duels", DUELS),
+        ("four to rank", FOUR, "as many duels of optuna-dashboard", OPTUNA),
+        ("four to rank", FOUR, "as many duels of GLISp", GLISP),
+        (
+            "duels",
+            DUELS,
+            "`PairwiseGP` with qEUBO",
+            Rule("pairwise-gp", "qeubo"),
+        ),
+        ("duels", DUELS, "optuna-dashboard's", OPTUNA),
+        ("duels", DUELS, "GLISp's", GLISP),
+    )
+)
+"""What people meet who call the library, beside what they would take instead."""
 
 
 def all_rules(
