@@ -15,7 +15,7 @@ from benchmarks.suite.studies.own import (
     PEOPLE,
 )
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
-from benchmarks.suite.studies.rules import DUELS, FOUR, LIBRARY_BESIDE_PEERS
+from benchmarks.suite.studies.rules import DUELS, LIBRARY_BESIDE_PEERS
 from benchmarks.suite.studies.study import Study
 from benchmarks.suite.studies.tasks import (
     FAUVEL_CHALK,
@@ -27,14 +27,11 @@ from benchmarks.suite.studies.tasks import (
 def beside_library(study: Study) -> Study:
     """A study with what the library asks among its rules, and what is claimed of it.
 
-    Claims about duels stand once in studies that share their runs.
+    Of studies that share their runs `OPTIONS` has these claims.
     """
     rules = (*study.rules, *LIBRARY)
-    claims = [
-        claim
-        for claim in LIBRARY_BESIDE_PEERS
-        if claim.worse in rules and (claim.better == FOUR or not study.runs_of)
-    ]
+    has_claims = study not in (DEFAULTS, INFERENCE)
+    claims = [c for c in LIBRARY_BESIDE_PEERS if has_claims and c.worse in rules]
     return replace(
         study,
         rules=rules,
