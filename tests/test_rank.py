@@ -414,12 +414,14 @@ def test_items_that_won_or_lost_all_are_told(
 def test_names_that_stand_for_nothing_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(tmp_path, "winner,loser,who\nNaN,b,NA\nb,NA,NA\nNaN,b,x\n", "--rater", "who")
+    rows = "a,b,NA\nNaN,b,NA\nb,NA,x\na,b,x\n"
+    run(tmp_path, f"winner,loser,who\n{rows}", "--rater", "who")
     output = capsys.readouterr().out
-    assert "'NA' and 'NaN' are among the items: where that stands for" in output
-    assert "'NA' is among the groups" in output
+    assert "Left out: 2 rows without an item or a winner (lines 3, 4)." in output
+    assert "2 answers about 2 items." in output
+    assert "'NA' is among the groups: where that stands for" in output
     run(tmp_path, "winner,loser\nNanna,b\n")
-    assert "among the items" not in capsys.readouterr().out
+    assert "Left out" not in capsys.readouterr().out
 
 
 def test_a_board_is_no_wider_than_the_terminal(
