@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scipy.stats import binomtest
 
 from botorch_pref.datasets.items import (
+    CATEGORY,
     CHOICE,
     COUNT,
     HOME,
@@ -65,20 +66,17 @@ def sentences_of_controls(controls: DataFrame) -> list[str]:
     return sentences
 
 
-def notes_on_answers(
-    ranking: RankedItems, answers: DataFrame, *, of_categories: bool = False
-) -> list[str]:
+def notes_on_answers(ranking: RankedItems, answers: DataFrame) -> list[str]:
     """Returns sentences on how many answers there are, and what is doubtful of them.
 
     Args:
         ranking: Of the answers.
         answers: That were ranked.
-        of_categories: Whether raters stand for kinds of questions.
     """
     if isinstance(ranking, RatingRanking):
         notes = _notes_on_ratings(ranking)
     else:
-        notes = _notes_on_duels(ranking, answers, of_categories)
+        notes = _notes_on_duels(ranking, answers)
     _, lacking = readable_fonts(map(str, ranking.names))
     if lacking:
         listing = f"{lacking[:10]!r}{remainder_of(lacking, 10)}"
@@ -105,7 +103,7 @@ def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
 
 
 def _notes_on_duels(
-    ranking: ItemRanking | ManyItemRanking, answers: DataFrame, of_categories: bool
+    ranking: ItemRanking | ManyItemRanking, answers: DataFrame
 ) -> list[str]:
     """Returns sentences on answers about two items or more."""
     # The rows of a choice from several are one answer.
@@ -134,10 +132,11 @@ def _notes_on_duels(
             "they are: the intervals are mostly the prior's."
         )
     names = {"items": [*map(str, ranking.names)]}
-    if RATER in answers.columns:
-        names["groups"] = answers[RATER].unique().tolist()
-        if not of_categories and isinstance(ranking, ItemRanking):
-            notes += notes_on_raters(answers, ranking.contradictions())
+    if CATEGORY in answers.columns:
+        names["categories"] = answers[CATEGORY].unique().tolist()
+    if RATER in answers.columns and isinstance(ranking, ItemRanking):
+        names["raters"] = answers[RATER].unique().tolist()
+        notes += notes_on_raters(answers, ranking.contradictions())
     return notes + _one_sided(answers) + _doubtful_names(names) + _single_names(answers)
 
 

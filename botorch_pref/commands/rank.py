@@ -33,6 +33,7 @@ from botorch_pref.commands.notes import (
 )
 from botorch_pref.datasets.answer_files import read_answers
 from botorch_pref.datasets.items import (
+    CATEGORY,
     CHOICE,
     COUNT,
     ITEM,
@@ -65,17 +66,22 @@ def rank(argv: Sequence[str]) -> None:
     """Ranks the items of a table; prints a board and writes all of them."""
     arguments = _make_parser().parse_args(argv)
     table: Path = arguments.table
-    grouping = arguments.rater or arguments.category
     _check_arguments(arguments)
     named = {name: getattr(arguments, name) for name in _COLUMNS}
     columns = NamedColumns(
-        **named, tie=arguments.tie, rater=grouping, first_won=arguments.first_won
+        **named, tie=arguments.tie, rater=arguments.rater, first_won=arguments.first_won
     )
     controls = arguments.control
-    file = read_answers(table, columns, home=arguments.home, controls=controls)
+    file = read_answers(
+        table,
+        columns,
+        home=arguments.home,
+        category=arguments.category,
+        controls=controls,
+    )
     if arguments.reliability and file.answers[RATER].nunique() < 2:
         raise FeedbackError(
-            f"--reliability compares raters, and the column {grouping} of "
+            f"--reliability compares raters, and the column {arguments.rater} of "
             f"{table.name} names one: leave it out"
         )
     is_rated = RATING in file.answers.columns
@@ -92,10 +98,8 @@ def rank(argv: Sequence[str]) -> None:
         with TemporaryFile(dir=out):
             pass
         ranking = rank_items(answers, items, reliability=arguments.reliability)
-        of_categories = arguments.category is not None
-        boards = _boards(ranking, answers, of_categories, arguments.top or 5)
-    notes = [*file.notes]
-    notes += notes_on_answers(ranking, answers, of_categories=of_categories)
+        boards = _boards(ranking, answers, arguments.top or 5)
+    notes = [*file.notes, *notes_on_answers(ranking, answers)]
     if arguments.without:
         before = rank_items(file.answers, items).board()
         notes.append(sentence_of_moves(before, boards[None], arguments.without))
@@ -172,21 +176,18 @@ def _check_folder(out: Path, read: Sequence[Path]) -> None:
             )
 
 
-def _boards(
-    ranking: RankedItems,
-    answers: DataFrame,
-    of_raters: bool,
-    top: int,
-) -> Boards:
-    """Returns the board of all, and perhaps those of raters or categories."""
-    chosen: list[str | None] = [None]
-    if of_raters and isinstance(ranking, ItemRanking):
-        chosen += map(str, ranking.raters)
-    tables = Parallel()(delayed(ranking.board)(rater, top=top) for rater in chosen)
-    boards: Boards = dict(zip(chosen, tables, strict=True))
+def _boards(ranking: RankedItems, answers: DataFrame, top: int) -> Boards:
+    """Returns the board of all, and those of categories."""
+    if not isinstance(ranking, ItemRanking):
+        boards: Boards = {None: ranking.board(top=top)}
+    else:
+        chosen = [None, *map(str, ranking.categories)]
+        board = delayed(ranking.board)
+        tables = Parallel()(board(None, category, top=top) for category in chosen)
+        boards = dict(zip(chosen, tables, strict=True))
     if BOTH_BAD in answers.columns:
-        for rater, table in boards.items():
-            about = answers if rater is None else answers[answers[RATER] == rater]
+        for group, table in boards.items():
+            about = answers if group is None else answers[answers[CATEGORY] == group]
             bad = answer_totals(about, about[COUNT] * about[BOTH_BAD])
             table[BOTH_BAD] = bad.reindex(table.index, fill_value=0) / table["answers"]
     return boards
@@ -385,13 +386,13 @@ def _add_columns(add: Callable[..., Any]) -> None:
 
 def _add_groups(parser: argparse.ArgumentParser) -> None:
     """Adds options of who answered, and of what."""
-    groups = parser.add_mutually_exclusive_group()
-    groups.add_argument(
+    add = parser.add_argument
+    add(
         "--rater",
         metavar="COLUMN",
         help="that names who answered: ranks are those of the raters' mean utility",
     )
-    groups.add_argument(
+    add(
         "--category",
         metavar="COLUMN",
         help="that names the kind of question: a board for each beside that of all",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from botorch_pref.datasets.control_columns import Control, control_of
 from botorch_pref.datasets.items import (
+    CATEGORY,
     CHOICE,
     CONTROL,
     COUNT,
@@ -54,9 +56,9 @@ class AnswerFile:
 
     Attributes:
         answers: The different ones in the order of their texts: the columns ``winner``,
-            ``loser``, ``tie`` and ``count``; ``rater``, ``home``, ``choice``,
-            ``both_bad`` and controls where the file says so. Of ratings the columns
-            ``item`` and ``rating``, and ``rater`` where the file names some.
+            ``loser``, ``tie`` and ``count``; ``rater``, ``category``, ``home``,
+            ``choice``, ``both_bad`` and controls where the file says so. Of ratings the
+            columns ``item`` and ``rating``, and ``rater`` where the file names some.
         unread: Columns of the file that say nothing here.
         notes: Sentences on how the file was read, and on rows that say nothing.
     """
@@ -71,6 +73,7 @@ def read_answers(
     named: NamedColumns | None = None,
     *,
     home: str | None = None,
+    category: str | None = None,
     controls: Sequence[str] = (),
 ) -> AnswerFile:
     """Reads a file of answers in any layout that `rank` reads.
@@ -82,6 +85,7 @@ def read_answers(
         path: Of CSV, JSON, lines of JSON, or PrefLib's orders.
         named: Columns, where the header does not say which is which.
         home: The column of who was at home or shown first.
+        category: The column of the kind of question.
         controls: What the two items of a row have more or less of, see `control_of`:
             ``length`` of the columns ``length_a`` and ``length_b`` becomes the column
             ``control length``, how much more the winner has than the loser.
@@ -94,7 +98,7 @@ def read_answers(
     """
     path, named = Path(path), named or NamedColumns()
     if path.suffix.lower() in PREFLIB:
-        if home or controls or named != NamedColumns():
+        if home or category or controls or named != NamedColumns():
             raise FeedbackError(f"{path} has no columns, as PrefLib's files: name none")
         answers, notes = read_orders(path)
         return AnswerFile(merged_answers(_columns(answers, None)), [], notes)
@@ -118,13 +122,16 @@ def read_answers(
     readings: list[Callable[[], Any]] = [lambda: reading.read(table)]
     if is_counted := count is not None and count not in reading.columns:
         readings.append(lambda: _read_counts(table, str(count)))
-    if named.rater is not None:
-        readings.append(lambda: table.texts(str(named.rater)))
+    named_groups = {RATER: named.rater, CATEGORY: category}
+    groups = {name: column for name, column in named_groups.items() if column}
+    readings += [partial(table.texts, column) for column in groups.values()]
     chosen = [control_of(name, table, reading) for name in dict.fromkeys(controls)]
-    answers, *count_readings = read_together(*readings)
+    answers, *others = read_together(*readings)
     if isinstance(answers, Ratings):
-        if home is not None or is_counted:
-            raise FeedbackError(f"{path} has ratings: leave out --home and --count")
+        if home is not None or category is not None or is_counted:
+            raise FeedbackError(
+                f"{path} has ratings: leave out --home, --category and --count"
+            )
         columns_read = {*reading.columns, named.rater}
         names = [name for name in table.header if name and name not in columns_read]
         ratings = _rating_table(answers)
@@ -132,15 +139,15 @@ def read_answers(
         return AnswerFile(ratings, names, notes)
     if not answers.winner:
         raise _no_answer(table, notes[1:])
-    columns = _columns(answers, count_readings[0] if is_counted else None)
-    if named.rater is not None:
-        columns[RATER] = [count_readings[-1][row] for row in answers.row]
+    columns = _columns(answers, others[0] if is_counted else None)
+    for name, texts in zip(groups, others[is_counted:], strict=True):
+        columns[name] = [texts[row] for row in answers.row]
     if home is not None:
         columns[HOME] = _read_home(table, home, answers)
     for control in chosen:
         columns[CONTROL + control.name] = _read_control(table, control, answers)
         notes.append(f"The control {control.name} is {control.formula}.")
-    read = {*reading.columns, count, named.rater, home}
+    read = {*reading.columns, count, *groups.values(), home}
     read |= {name for control in chosen for name in control.columns}
     unread = dict.fromkeys(name for name in table.header if name and name not in read)
     notes += _notes_on_names(columns)

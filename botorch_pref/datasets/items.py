@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 WINNER, LOSER, TIE, RATER, COUNT = "winner", "loser", "tie", "rater", "count"
-HOME, CHOICE = "home", "choice"
+HOME, CHOICE, CATEGORY = "home", "choice", "category"
 ITEM, RATING = "item", "rating"
 """The columns of a table of answers."""
 
@@ -226,33 +226,34 @@ class ItemTable:
             the raters in the order of their numbers.
         """
         answers = tidy_answers(answers)
-        points, pairs, names = self._of_raters(self._compared(answers), answers)
+        names = group_names(answers, RATER)
+        points, pairs = self._of_groups(self._compared(answers), answers)
         return points, _comparisons(pairs, answers), names
 
-    def _of_raters(
-        self, pairs: Tensor, answers: DataFrame
-    ) -> tuple[Tensor, Tensor, tuple[Hashable, ...]]:
-        """Makes points of items and raters, pairs of them, and the names of raters."""
-        raters = _column(answers, RATER).tolist()
-        names = tuple(sorted(set(raters), key=str))
-        number = {name: i for i, name in enumerate(names)}
-        rater_numbers = torch.tensor([number[name] for name in raters]).unsqueeze(-1)
-        rater_items = torch.stack([pairs, rater_numbers.expand_as(pairs)], dim=-1)
-        distinct, pairs = distinct_items(rater_items)
+    def _of_groups(self, pairs: Tensor, answers: DataFrame) -> tuple[Tensor, Tensor]:
+        """Makes points of items, categories and raters, and pairs of them."""
+        columns = [pairs]
+        for name in (CATEGORY, RATER):
+            if name in answers.columns:
+                place = {group: i for i, group in enumerate(group_names(answers, name))}
+                numbers = torch.tensor([place[group] for group in answers[name]])
+                columns.append(numbers.unsqueeze(-1).expand_as(pairs))
+        distinct, pairs = distinct_items(torch.stack(columns, dim=-1))
         points = torch.cat([self.points[distinct[:, 0]], distinct[:, 1:]], dim=-1)
-        return points, pairs, names
+        return points, pairs
 
     def feedback(
         self, answers: DataFrame
     ) -> tuple[Tensor, tuple[Feedback, ...], tuple[Hashable, ...]]:
-        """Makes duels and choices about items, as raters see them where they are named.
+        """Makes duels and choices about items, of raters and categories if named.
 
         Rows of ``answers`` with the same ``choice`` are one choice of their ``winner``
         from it and their losers; those without any are duels, see `comparisons`.
 
         Returns:
-            Points, as `comparisons_by_rater` has them, or `points`; a container of each
-            kind; and the names of the raters, none where no answer names one.
+            `points`, with the numbers of the category and of the rater in the last
+            columns where answers name some; a container of each kind; and the names of
+            the raters, none where no answer names one.
 
         Raises:
             FeedbackError: As `comparisons`; or a choice with two winners, counts or
@@ -261,8 +262,10 @@ class ItemTable:
         answers = tidy_answers(answers)
         raters: tuple[Hashable, ...] = ()
         points, pairs = self.points, self._compared(answers)
+        if {RATER, CATEGORY} & {*answers.columns}:
+            points, pairs = self._of_groups(pairs, answers)
         if RATER in answers.columns:
-            points, pairs, raters = self._of_raters(pairs, answers)
+            raters = group_names(answers, RATER)
         if CHOICE not in answers.columns:
             return points, (_comparisons(pairs, answers),), raters
         is_duel = torch.tensor(answers[CHOICE].isna().tolist())
@@ -345,6 +348,11 @@ def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
     return Choices(distinct, distinct[:, 0], counts=total)
 
 
+def group_names(answers: DataFrame, column: str) -> tuple[Hashable, ...]:
+    """Lists the raters or categories of answers in the order of their numbers."""
+    return tuple(sorted({*_column(answers, column)}, key=str))
+
+
 def answer_totals(answers: DataFrame, number: Series[Any]) -> Series[float]:
     """Sums of a ``number`` of each answer over the answers about each item.
 
@@ -374,7 +382,7 @@ def tidy_answers(answers: DataFrame) -> DataFrame:
     check_kind("answers", answers, DataFrame)
     answers = answers.dropna(how="all")
     tidy: dict[str, list[Any]] = {}
-    for name in {WINNER, LOSER, RATER, HOME}.intersection(answers.columns):
+    for name in {WINNER, LOSER, RATER, CATEGORY, HOME}.intersection(answers.columns):
         cells = answers[name].tolist()
         trim = [trimmed(cell) for cell in cells]
         if any(

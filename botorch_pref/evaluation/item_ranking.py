@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_pref.datasets.items import (
+    CATEGORY,
     CHOICE,
     COUNT,
     HOME,
@@ -24,6 +25,7 @@ from botorch_pref.datasets.items import (
     ItemTable,
     answer_totals,
     control_columns,
+    group_names,
     tidy_answers,
 )
 from botorch_pref.errors import FeedbackError
@@ -103,13 +105,15 @@ def ranking_size(answers: DataFrame, items: ItemTable | None = None) -> RankingS
     """
     named = [*answers[WINNER], *answers[LOSER]]
     count, noun = len({*named} if items is None else items.names), "items"
-    if RATER in answers.columns:
-        count = len({*zip(named, [*answers[RATER]] * 2, strict=True)})
+    groups = [name for name in (CATEGORY, RATER) if name in answers.columns]
+    if groups:
+        twice = ([*answers[name]] * 2 for name in groups)
+        count = len({*zip(named, *twice, strict=True)})
         noun = "pairs of an item and a group"
     elif items is None and count > MOST_ITEMS:
         return RankingSize(count, noun, 0.0, is_sparse=True)
     if count > MOST_POINTS:
-        remedy = "features" if RATER not in answers.columns else "raters and categories"
+        remedy = "raters and categories" if groups else "features"
         raise FeedbackError(
             f"There are {count:,} {noun}, and one model holds at most {MOST_POINTS:,}: "
             f"leave out {remedy}, and any number of items is ranked in a minute "
@@ -134,6 +138,7 @@ class ItemRanking:
         evidence_model: Laplace's approximation, whose evidence chose the scales.
         raters: In the order of their numbers, which are the last column of the model's
             points; none where answers name none.
+        categories: The same, whose column stands before that of raters.
         control_scales: The root mean squares of the controls, see `standardised`.
     """
 
@@ -142,6 +147,7 @@ class ItemRanking:
     model: EPPreferenceGP | LaplacePreferenceGP
     evidence_model: LaplacePreferenceGP
     raters: tuple[Hashable, ...] = ()
+    categories: tuple[Hashable, ...] = ()
     control_scales: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -149,30 +155,54 @@ class ItemRanking:
         """The ids of the items."""
         return self.items.names
 
-    def utility(self, rater: Hashable | None = None) -> PreferenceGP | GroupUtility:
-        """Model of the utility over ``items.points``, of one rater or the mean of all.
+    def utility(
+        self, rater: Hashable | None = None, category: Hashable | None = None
+    ) -> PreferenceGP | GroupUtility:
+        """Model of the utility over ``items.points``, of a rater and a category.
+
+        Args:
+            rater: By name; by default the mean of all who answered.
+            category: By name; by default the mean of all, of raters and categories
+                with answers.
 
         Raises:
-            FeedbackError: There is no such rater.
+            FeedbackError: There is no such rater or category, or no answer of both.
         """
-        if not self.raters and rater is None:
+        named = (CATEGORY, self.categories, category), (RATER, self.raters, rater)
+        about, columns = self.answers, []
+        for noun, names, name in named:
+            if name is not None and name not in names:
+                raise FeedbackError(
+                    f"There is no {noun} {name!r}; the answers name "
+                    f"{', '.join(map(repr, names)) or 'none'}."
+                )
+            if name is not None:
+                about = about[about[noun] == name]
+            if names:
+                columns.append((noun, {group: i for i, group in enumerate(names)}))
+        if not columns:
             return self.model
-        if rater is not None and rater not in self.raters:
+        if about.empty:
             raise FeedbackError(
-                f"There is no rater {rater!r}; the answers name "
-                f"{', '.join(map(repr, self.raters)) or 'none'}."
+                f"No answer is of the rater {rater!r} in the category {category!r}; "
+                "leave one out."
             )
-        numbers = range(len(self.raters))
-        chosen = [*numbers] if rater is None else [self.raters.index(rater)]
-        return GroupUtility(self.model, torch.tensor(chosen))
+        groups = zip(*(about[noun].map(place) for noun, place in columns), strict=True)
+        return GroupUtility(self.model, torch.tensor(sorted({*groups})))
 
     def board(
-        self, rater: Hashable | None = None, *, top: int = 5, level: float = LEVEL
+        self,
+        rater: Hashable | None = None,
+        category: Hashable | None = None,
+        *,
+        top: int = 5,
+        level: float = LEVEL,
     ) -> DataFrame:
-        """Leaderboard of the mean utility of all raters, or of one.
+        """Leaderboard of the mean utility of all raters and categories, or of one.
 
         Args:
             rater: By name; all by default.
+            category: By name; all by default.
             top: ``k`` of the probability to be among the best ``k``.
             level: Probability of the intervals, in (0, 1).
 
@@ -181,11 +211,11 @@ class ItemRanking:
             items, of which duels say nothing; the ``difference`` of each to the first
             item, with its interval from ``least`` to ``most``, and the probability
             that it is ``better`` than that one, 0 of itself; and the number of
-            ``answers`` about each item, of that rater alone where one is named. Where
+            ``answers`` about each item, of those alone where some are named. Where
             no answers connect items, ``group`` numbers those that they do, and only
             the prior and features compare two groups.
         """
-        utility, points = self.utility(rater), self.items.points
+        utility, points = self.utility(rater, category), self.items.points
         table = leaderboard(utility, points, self.items.names, top=top, level=level)
         order = self.items.places(table.index)
         columns = _above_mean(utility, points[order], level)
@@ -194,8 +224,9 @@ class ItemRanking:
             **{name: column.numpy() for name, column in columns.items()}
         )
         answers = self.answers
-        if rater is not None:
-            answers = answers[answers[RATER] == rater]
+        for noun, name in ((RATER, rater), (CATEGORY, category)):
+            if name is not None:
+                answers = answers[answers[noun] == name]
         number = answer_totals(answers, answers[COUNT])
         table["answers"] = number.reindex(table.index, fill_value=0).astype(int)
         if (groups := answer_groups(self.items.names, self.answers)).any():
@@ -308,7 +339,8 @@ def rank_items(
     evidence chooses under the models' prior. With features, the utility is what these
     say, under the default kernel of the models, and something of each item itself: two
     items with the same features differ. With raters, the kernel times
-    :class:`.AgreementKernel`: what all share, and something of each one.
+    :class:`.AgreementKernel`: what all share, and something of each one; with
+    categories times another one.
     Answers are Bradley and Terry's; where there are ties, Rao and Kupper's with a
     threshold for each item (:class:`.RaoKupperLikelihood`), or one for all where more
     than 30,000 different answers would make the fit slow. The scales are those of
@@ -324,7 +356,7 @@ def rank_items(
 
     Args:
         answers: A row each, with the columns ``winner`` and ``loser`` and perhaps
-            ``tie``, ``count``, ``home``, ``rater`` and controls, see
+            ``tie``, ``count``, ``home``, ``rater``, ``category`` and controls, see
             :meth:`.ItemTable.comparisons`, and ``choice``, which rows of one choice
             share, see :meth:`.ItemTable.feedback`. Equal ones are merged. Or the
             columns ``item``, ``rating`` and perhaps ``rater``.
@@ -366,8 +398,12 @@ def rank_items(
     width = items.points.shape[-1]
     points, feedback, raters = _biased_feedback(items, scaled)
     kernel: Kernel = _item_kernel(num_features, width)
-    if raters or reliability:
-        kernel = _rater_kernel(kernel, width, len(raters), reliability)
+    categories: tuple[Hashable, ...] = ()
+    if CATEGORY in scaled.columns:
+        categories = group_names(scaled, CATEGORY)
+    if categories or raters or reliability:
+        numbers = bool(categories), len(raters)
+        kernel = _group_kernel(kernel, width, *numbers, reliability=reliability)
     likelihoods = _likelihoods(points[:, :width], feedback)
     options: dict[str, Any] = {"likelihood": likelihoods, "covar_module": kernel}
     # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
@@ -381,7 +417,7 @@ def rank_items(
         model.covariate_module = quick.covariate_module
     # Who pickles the model takes its posterior along.
     model.solution()
-    return ItemRanking(items, merged, model, quick, raters, control_scales)
+    return ItemRanking(items, merged, model, quick, raters, categories, control_scales)
 
 
 def _checked_answers(answers: DataFrame) -> DataFrame:
@@ -394,8 +430,9 @@ def _checked_answers(answers: DataFrame) -> DataFrame:
 def _merged(answers: DataFrame) -> DataFrame:
     """The different answers, with their counts, in the order of their texts."""
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
-    said = (WINNER, LOSER, TIE, RATER, HOME, CHOICE, *control_columns(answers))
+    said = (WINNER, LOSER, TIE, RATER, CATEGORY, HOME, CHOICE)
     columns = [name for name in said if name in counted.columns]
+    columns += control_columns(answers)
     groups = counted.groupby(columns, sort=False, dropna=False, observed=True)
     merged = groups[COUNT].sum().reset_index()
     return merged.sort_values(
@@ -453,21 +490,29 @@ def _item_kernel(num_features: int, num_columns: int) -> Kernel:
     return ids + kernel
 
 
-def _rater_kernel(
-    kernel: Kernel, column: int, num_raters: int, reliability: bool
+def _group_kernel(
+    kernel: Kernel,
+    column: int,
+    has_categories: bool,
+    num_raters: int,
+    *,
+    reliability: bool,
 ) -> Kernel:
-    """Kernel of what raters share, and of what each has, whose noise may differ.
+    """Kernel of what categories and raters share, and of what each has.
 
     Args:
         kernel: Of the items.
-        column: Of the numbers of raters.
-        num_raters: How many there are.
-        reliability: Whether each has a noise.
+        column: The first of the numbers of categories, then of raters.
+        has_categories: Whether there are categories.
+        num_raters: How many raters there are.
+        reliability: Whether each rater has a noise.
 
     Raises:
         FeedbackError: Noises are wanted of fewer than two raters.
     """
-    kernels = [kernel, AgreementKernel(active_dims=(column,))]
+    number = has_categories + (num_raters > 0)
+    columns = range(column, column + number)
+    kernels = [kernel, *(AgreementKernel(active_dims=(i,)) for i in columns)]
     if reliability:
         if num_raters < 2:
             raise FeedbackError(
@@ -475,7 +520,7 @@ def _rater_kernel(
                 "give a column rater with two or more, or leave reliability out."
             )
         numbers = torch.arange(num_raters)
-        kernels.append(ReliabilityKernel(numbers, active_dims=(column,)))
+        kernels.append(ReliabilityKernel(numbers, active_dims=(columns[-1],)))
     return ProductKernel(*kernels)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from botorch_pref.datasets.items import (
+    CATEGORY,
     CHOICE,
     COUNT,
     HOME,
@@ -62,12 +63,17 @@ def rater_consistency(answers: DataFrame) -> DataFrame:
 
 
 def _pairs(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
-    """The two items of each duel in the order of their texts, and who won."""
+    """The two items of each duel in the order of their texts, and who won.
+
+    In two categories they are two questions.
+    """
     is_first = duels[WINNER].astype(str) < duels[LOSER].astype(str)
     pair = {
         "first": duels[WINNER].where(is_first, duels[LOSER]),
         "second": duels[LOSER].where(is_first, duels[WINNER]),
     }
+    if CATEGORY in duels.columns:
+        pair[CATEGORY] = duels[CATEGORY]
     return pair, is_first
 
 

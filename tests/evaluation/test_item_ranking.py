@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -18,7 +19,7 @@ from botorch_pref import (
 from botorch_pref.acquisition import informative_pairs
 from botorch_pref.datasets import ItemTable
 from botorch_pref.errors import BotorchPrefError, FeedbackError
-from botorch_pref.evaluation import rank_items
+from botorch_pref.evaluation import ItemRanking, rank_items
 from botorch_pref.models.kernels import default_covar_module
 
 
@@ -216,6 +217,71 @@ def test_raters_have_boards_and_noises() -> None:
         ranking.board("cem")
     pairs = informative_pairs(ranking.utility(), X=ranking.items.points)
     assert pairs.shape == (2, 2)
+
+
+def in_categories(seed: int) -> tuple[np.ndarray, pd.DataFrame]:
+    """Utilities of raters in categories, ``6 x 2 x 8``, and 700 duels.
+
+    Raters share four fifths of the variance, and categories a half.
+    """
+    rng = np.random.default_rng(seed)
+    shared = [(0.5 * 0.8, (1, 1, 8)), (0.5 * 0.2, (6, 1, 8))]
+    shared += [(0.5 * 0.8, (1, 2, 8)), (0.5 * 0.2, (6, 2, 8))]
+    utility = sum(1.2 * v**0.5 * rng.normal(size=shape) for v, shape in shared)
+    rater, category = rng.integers(0, 6, 700), rng.integers(0, 2, 700)
+    first = rng.integers(0, 8, 700)
+    second = (first + rng.integers(1, 8, 700)) % 8
+    values = np.asarray(utility)[rater, category]
+    rows = np.arange(700)
+    lead = values[rows, first] - values[rows, second] + 0.3 + rng.logistic(size=700)
+    winner = np.where(lead > 0, first, second)
+    table = {"winner": winner, "loser": first + second - winner, "home": first}
+    table |= {"rater": rater, "category": category}
+    return np.asarray(utility), pd.DataFrame(table)
+
+
+def test_boards_of_raters_and_categories_hold_the_truth() -> None:
+    held = []
+    for seed in range(4):
+        utility, answers = in_categories(seed)
+        ranking = rank_items(answers, reliability=seed == 0)
+        assert isinstance(ranking, ItemRanking)
+        assert ranking.categories == (0, 1)
+        assert ranking.raters == tuple(range(6))
+        boards = [
+            (ranking.board(), utility.mean((0, 1))),
+            (ranking.board(category=0), utility[:, 0].mean(0)),
+            (ranking.board(category=1), utility[:, 1].mean(0)),
+            (ranking.board(2, 1), utility[2, 1]),
+        ]
+        for board, truth in boards:
+            table, centred = board.sort_index(), truth - truth.mean()
+            held.append((table["lower"] <= centred) & (centred <= table["upper"]))
+        about = answers[(answers["rater"] == 2) & (answers["category"] == 1)]
+        ends = pd.concat([about["winner"], about["loser"]])
+        number = ends.value_counts().reindex(range(8), fill_value=0)
+        assert boards[-1][0]["answers"].sort_index().tolist() == number.tolist()
+    # Intervals of one board depend on each other: those of sixteen boards count thrice.
+    assert np.mean(held) > 0.95 - 3 * (0.95 * 0.05 / 48) ** 0.5
+    with pytest.raises(FeedbackError, match="no category 'z'; the answers name 0, 1"):
+        ranking.board(category="z")
+
+
+def test_one_category_is_none() -> None:
+    _, answers = in_categories(5)
+    plain = rank_items(answers.drop(columns="category"))
+    single = rank_items(answers.assign(category="x"))
+    pd.testing.assert_frame_equal(single.board(), plain.board(), rtol=0.01, atol=0.01)
+
+
+def test_a_rater_without_answers_in_a_category_has_no_board_there() -> None:
+    rows = [("a", "b", "ann", "x"), ("b", "a", "bob", "y")]
+    columns = ["winner", "loser", "rater", "category"]
+    ranking = rank_items(pd.DataFrame(rows, columns=columns))
+    assert isinstance(ranking, ItemRanking)
+    assert ranking.board("ann", "x").index[0] == "a"
+    with pytest.raises(FeedbackError, match="No answer is of the rater 'ann' in the"):
+        ranking.board("ann", "y")
 
 
 def test_home_is_a_bias_and_features_leave_something_to_each_item() -> None:
