@@ -227,11 +227,18 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         rater_row = {"noise of raters": f"not known: {error}"}
     best_option, anywhere = best_shown(adapter), best_anywhere(log, adapter)
     designs = designs_of_experiment(log.space, adapter)
+    parameters = [arm.parameters for arm in arms]
+    options = _options(log, adapter, arms).assign(part=part.numpy())
+    best, baseline = titles[parameters.index(best_option)], log.settings.baseline
+    # Of a design that was seen in two contexts, one title.
+    best = str(representatives(options)[best])
     values = {
         **_counts(log),
         **({"context": context_text(context)} if context else {}),
-        "recommended of those shown": _design_text(log, best_option),
-        "recommended of all": _design_text(log, anywhere),
+        "recommended of those shown": _design_text(log, best_option, best),
+        "recommended of all": _design_text(
+            log, anywhere, best if anywhere == best_option else None
+        ),
         **_other_contexts(log, adapter),
         **_baseline_rows(log, designs, best_option),
         **_progress(projection, adapter, anywhere),
@@ -243,10 +250,6 @@ def preference_report(projection: Projection, context: Context | None = None) ->
     }
     # Little is left to gain by a utility that guesses do not tell.
     values["stop"] = values["stop"] and not look_like_guesses(values)
-    parameters = [arm.parameters for arm in arms]
-    options = _options(log, adapter, arms).assign(part=part.numpy())
-    best, baseline = titles[parameters.index(best_option)], log.settings.baseline
-    best = str(representatives(options)[best])
     differences = _differences(designs, parameters, baseline or best_option)
     if baseline is None:
         differences = differences.drop(columns="preferred")
@@ -587,13 +590,17 @@ def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
     return DataFrame(counts, index=rows, columns=columns)
 
 
-def _design_text(log: Log, option: TParameterization) -> str:
-    """Writes an option as people know it: by the id of its row, or values and title."""
+def _design_text(log: Log, option: TParameterization, title: str | None = None) -> str:
+    """Writes an option as people know it: by the id of its row, or values and title.
+
+    The title is that under which it was shown, unless another one is given.
+    """
     if log.catalogue is not None and (name := log.catalogue.id_of(option)) is not None:
         return name
     text = ", ".join(f"{name} = {value_text(value)}" for name, value in option.items())
-    shown_as = log.name_of(option)
-    return text if shown_as is None else f"{log.titles[shown_as]}: {text}"
+    if title is None and (shown_as := log.name_of(option)) is not None:
+        title = log.titles[shown_as]
+    return text if title is None else f"{title}: {text}"
 
 
 def _cell_text(value: object) -> object:

@@ -68,6 +68,9 @@ def test_a_report_says_which_context_it_is_of(asked) -> None:
     assert "room = a" in values["recommended where room = a"]
     report = asked.report(context={"room": "a"})
     assert "This holds where room = a." in report.advice
+    # One name of the best, in the sentence and in the table.
+    best = report.summary["value"]["recommended of those shown"].partition(":")[0]
+    assert (best, best) == (report.reference, report.options.index[0])
     assert set(report.options["room"]) == {"a"}
     # A room is no choice of anybody's.
     assert set(report.effects["parameter"]) == {"dose", "pressure"}
