@@ -748,7 +748,7 @@ def test_a_small_tasting_with_names_misspelt(
     run(tmp_path, "\n".join(lines), "--rater", "taster")
     output = capsys.readouterr().out
     assert "In one answer alone: 'Nebiolo'." in output
-    assert "are groups of their own: 'Eva' and 'eva'." in output
+    assert "are raters of their own: 'Eva' and 'eva'." in output
 
 
 def test_raters_who_contradict_each_other_or_themselves_are_told(
