@@ -553,10 +553,11 @@ class DistinctOptions(WrappedAcquisition):
     ) -> None:
         super().__init__(acquisition)
         points = observed_points(acquisition.model)
-        square = None
+        smallest_square = None
         if smallest_difference is None:
-            square = _told_apart(acquisition.model, points)
-            smallest_difference = SMALLEST_DIFFERENCE if square is None else None
+            smallest_square = _smallest_square(acquisition.model, points)
+            if smallest_square is None:
+                smallest_difference = SMALLEST_DIFFERENCE
         difference = None
         if smallest_difference is not None:
             difference = number_tensor(
@@ -568,7 +569,7 @@ class DistinctOptions(WrappedAcquisition):
                     "number for all inputs, or one for each."
                 )
         self.register_buffer("smallest_difference", difference)
-        self.register_buffer("smallest_square", square)
+        self.register_buffer("smallest_square", smallest_square)
         self.register_buffer("weight", self._spread(points))
 
     @property
@@ -669,10 +670,11 @@ def _box_points(points: Tensor) -> Tensor:
     return lower + shares * (upper - lower)
 
 
-def _told_apart(model: Model, points: Tensor) -> Tensor | None:
-    """Mean square of a difference of utilities that a person notices, ``batch_shape``.
+def _smallest_square(model: Model, points: Tensor) -> Tensor | None:
+    r"""The smallest :math:`E[u^2]` of distinct options, ``batch_shape``.
 
-    None where the model's likelihood knows no duels.
+    It is :math:`(c J)^2 + \rho` of :class:`DistinctOptions`; None where the model's
+    likelihood knows no duels.
     """
     try:
         noticeable = noticeable_difference(model)

@@ -553,12 +553,12 @@ class Log:
         return event
 
     def forget(self, since: int) -> None:
-        """Takes back the events from a number on."""
+        """Drops the events from a number on, which could not be stored."""
         before = copy(self)
         before._begin()
         for event in self.events[:since]:
             before.append(event)
-        # At once, for threads that read.
+        # In one step: a thread that reads sees all events or those before.
         vars(self).update(vars(before))
 
     def append(self, event: Event) -> None:

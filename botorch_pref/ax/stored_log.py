@@ -120,7 +120,11 @@ class StoredLog:
         return self._projection
 
     def check_writable(self) -> LogStore:
-        """Returns where changes are written."""
+        """Checks that changes can be written, and returns the store that takes them.
+
+        Raises:
+            StorageError: The log was opened to be read, or its file cannot be written.
+        """
         name = self.log.name
         if self._store is None:
             raise StorageError(
@@ -136,7 +140,10 @@ class StoredLog:
 
     @contextmanager
     def change(self) -> Iterator[Log]:
-        """Opens the log for additions, which are kept in the end, or forgotten."""
+        """Opens the log for additions, which are stored at the end.
+
+        After an error the log is as it was before.
+        """
         log = self.log
         since = len(log.events)
         try:

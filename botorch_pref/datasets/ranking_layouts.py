@@ -148,7 +148,8 @@ def ranks_of_judges(table: CsvTable, named: NamedColumns) -> Reading | None:
     if len(judges) < 3 or not items:
         return None
 
-    def parts(table: CsvTable) -> list[list[int]]:
+    def session_rows(table: CsvTable) -> list[list[int]]:
+        """Returns the rows of each session; all of them where no column names one."""
         keys = [" ".join(key) for key in zip(*map(table.cells, sessions), strict=True)]
         rows_of: dict[str, list[int]] = {}
         for row in range(len(table.rows)):
@@ -157,13 +158,13 @@ def ranks_of_judges(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     def rankings(table: CsvTable) -> Rankings:
         names, columns = table.cells(items[0]), [table.numbers(j) for j in judges]
-        for rows in parts(table):
+        for rows in session_rows(table):
             for ranks in columns:
                 ranked = sorted((ranks[row] or 0.0, row) for row in rows if ranks[row])
                 yield [row for _, row in ranked], [[names[row]] for _, row in ranked]
 
     names, columns = table.cells(items[0]), [table.numbers(j) for j in judges]
-    for rows in parts(table):
+    for rows in session_rows(table):
         of_judges = ([r for row in rows if (r := ranks[row])] for ranks in columns)
         if len({names[row] for row in rows}) < max(len(rows), 3) or not all(
             map(_are_ranks, of_judges)

@@ -35,20 +35,11 @@ from botorch_pref.datasets.tables import (
 
 
 def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Returns sets of items with the best and the worst of each."""
-    best, worst = (
-        next(
-            (
-                n
-                for n in table.header
-                if w in words_of(n)
-                and len(words_of(n)) <= 2
-                and {*words_of(n)} <= {w, "place", *ITEM_WORDS}
-            ),
-            None,
-        )
-        for w in ("best", "worst")
-    )
+    """Finds columns of a set of items, and of the best and the worst of them.
+
+    These name items, or say their places among the columns of the set.
+    """
+    best, worst = (_end_column(table.header, end) for end in ("best", "worst"))
     if best is None or worst is None:
         return None
     options = [
@@ -82,18 +73,37 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
             top, bottom = ("" if is_missing(end) else end for end in (top, bottom))
             if top == bottom:
                 table.refuse(worst, [(row, f"{top!r} is also the best: correct one")])
-            middle = [i for i in dict.fromkeys(items) if i and i not in (top, bottom)]
-            beaten = [*middle, *([bottom] if bottom else [])] if top else []
-            for loser in beaten:
-                name = f"{row}" if len(beaten) > 1 else None
-                answers.add(row, top, loser, choice=name)
-            for loser in middle if bottom else []:
-                answers.add(row, loser, bottom)
+            _add_ends(answers, row, top, bottom, items)
         return answers
 
     places = " by their places" if by_place else ""
     description = f"the {best} and {worst} of sets{places}, with {', '.join(options)}"
     return Reading(description, named_in_row, read, silent)
+
+
+def _end_column(header: Sequence[str], end: str) -> str | None:
+    """Returns the column of the best or the worst, such as "Best" or "best item"."""
+    for name in header:
+        words = words_of(name)
+        if end in words and len(words) <= 2 and {*words} <= {end, "place", *ITEM_WORDS}:
+            return name
+    return None
+
+
+def _add_ends(
+    answers: Answers, row: int, best: str, worst: str, items: Sequence[str]
+) -> None:
+    """Adds that the best beat the rest of a set, and the rest the worst.
+
+    Either end is empty where the answer lacks it.
+    """
+    middle = [i for i in dict.fromkeys(items) if i and i not in (best, worst)]
+    beaten = [*middle, *([worst] if worst else [])] if best else []
+    for loser in beaten:
+        name = f"{row}" if len(beaten) > 1 else None
+        answers.add(row, best, loser, choice=name)
+    for winner in middle if worst else []:
+        answers.add(row, winner, worst)
 
 
 def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from botorch_pref.datasets.items import (
     CONTROL,
     COUNT,
+    HOME,
     LOSER,
     WINNER,
     control_columns,
@@ -85,6 +86,15 @@ def effect_table(
     columns = dict(zip(("utility", "lower", "upper"), ends, strict=True))
     columns |= dict(zip(("share", "share_lower", "share_upper"), shares, strict=True))
     return table_of(columns, [*names])
+
+
+def home_bias(effects: DataFrame) -> PositionBias:
+    """The position bias in a table of effects, see `effect_table`."""
+    effect = effects.loc[HOME]
+    return PositionBias(
+        tuple(effect[["utility", "lower", "upper"]].tolist()),
+        tuple(effect[["share", "share_lower", "share_upper"]].tolist()),
+    )
 
 
 def standardised(answers: DataFrame) -> tuple[DataFrame, dict[str, float]]:

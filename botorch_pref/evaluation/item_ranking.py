@@ -32,6 +32,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation.answer_effects import (
     PositionBias,
     effect_table,
+    home_bias,
     share_of_equals,
     standardised,
     typical_controls,
@@ -243,8 +244,7 @@ class ItemRanking:
         """Advantage of being at home or shown first; None where no answer says it."""
         if HOME not in self.answers.columns:
             return None
-        row = self._effects(["home"], torch.eye(1), level).iloc[0].tolist()
-        return PositionBias(tuple(row[:3]), tuple(row[3:]))
+        return home_bias(self._effects([HOME], torch.eye(1), level))
 
     def controls(self, level: float = LEVEL) -> DataFrame:
         """What one deviation more of each control adds, see `effect_table`.

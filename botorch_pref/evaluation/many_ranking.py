@@ -25,6 +25,7 @@ from botorch_pref.datasets.items import (
 from botorch_pref.evaluation.answer_effects import (
     PositionBias,
     effect_table,
+    home_bias,
     standardised,
     typical_controls,
 )
@@ -121,8 +122,7 @@ class ManyItemRanking:
         """Advantage of being at home or shown first; None where no answer says it."""
         if HOME not in self.answers.columns:
             return None
-        row = self._effects(["home"], self._weights_start, level).iloc[0].tolist()
-        return PositionBias(tuple(row[:3]), tuple(row[3:]))
+        return home_bias(self._effects([HOME], self._weights_start, level))
 
     @property
     def _weights_start(self) -> int:

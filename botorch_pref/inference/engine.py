@@ -351,7 +351,15 @@ def predict(
 def conditioned(
     prior_mean: Tensor, prior_covariance: Tensor, k: Tensor, terms: PosteriorTerms
 ) -> Moments:
-    """The moments of values whose prior covariance with the terms' own is ``k``."""
+    """The posterior moments of some values, from their prior moments.
+
+    Args:
+        prior_mean: ``batch_shape x q``.
+        prior_covariance: ``batch_shape x q x q``.
+        k: Prior covariance of the values with what ``terms`` are about, the utilities
+            at ``n`` points and the weights behind them, ``batch_shape x q x n``.
+        terms: See :class:`PosteriorTerms`.
+    """
     explained = batched_product(k, terms.root)
     covariance = prior_covariance - explained @ explained.mT
     if terms.widening is not None:

@@ -102,7 +102,10 @@ class SparseSolution(GaussianSolution):
 
     @torch.no_grad()
     def evidence_rounding(self) -> Tensor:
-        """See base class."""
+        r"""See base class; of all parts of the prior but the mean.
+
+        The sum of :math:`\epsilon |\partial \log Z / \partial K_{ij}| |K_{ij}|`.
+        """
         prior = cast("Any", self.prior)
         eps = torch.finfo(prior.covar.dtype).eps
         _, *of_matrices, of_variance = self.fixed.slopes.forms(prior.in_double())

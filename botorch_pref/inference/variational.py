@@ -330,10 +330,10 @@ class JointBound(Bound):
         self._lengths = [block.num_parameters for block in blocks]
         self.num_parameters = sum(self._lengths)
 
-    def _each(
+    def _block_arguments(
         self, parameters: Tensor | None, *of_rows: Tensor
     ) -> Iterator[tuple[Any, ...]]:
-        """Blocks with their own parameters, if these are given, and rows."""
+        """Yields each block with its share of the parameters, if any, and of rows."""
         parts = [values.split(self._sizes, dim=-1) for values in of_rows]
         if parameters is not None:
             parts = [parameters.split(self._lengths, dim=-1), *parts]
@@ -346,7 +346,9 @@ class JointBound(Bound):
         starts: Sequence[Tensor | None] = [None] * len(self._blocks)
         if near is not None:
             starts = near.split(self._lengths, dim=-1)
-        arguments = zip(self._each(None, mean, variance), starts, strict=True)
+        arguments = zip(
+            self._block_arguments(None, mean, variance), starts, strict=True
+        )
         return torch.cat(
             [block.best(*moments, s) for (block, *moments), s in arguments], dim=-1
         )
@@ -355,7 +357,7 @@ class JointBound(Bound):
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
         """See base class."""
-        arguments = self._each(parameters, mean, variance)
+        arguments = self._block_arguments(parameters, mean, variance)
         of_rows, groups = zip(
             *(block.curvature(*moments) for block, *moments in arguments), strict=True
         )
@@ -365,7 +367,10 @@ class JointBound(Bound):
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """See base class."""
         tau, nu = zip(
-            *(block.sites(*arguments) for block, *arguments in self._each(parameters)),
+            *(
+                block.sites(*arguments)
+                for block, *arguments in self._block_arguments(parameters)
+            ),
             strict=True,
         )
         return join_rows(tau), join_rows(nu)
@@ -373,7 +378,8 @@ class JointBound(Bound):
     def intercept(self, parameters: Tensor) -> Tensor:
         """See base class."""
         values = [
-            block.intercept(*arguments) for block, *arguments in self._each(parameters)
+            block.intercept(*arguments)
+            for block, *arguments in self._block_arguments(parameters)
         ]
         return torch.stack(torch.broadcast_tensors(*values)).sum(0)
 

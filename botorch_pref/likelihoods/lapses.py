@@ -253,6 +253,10 @@ class LapsingLink(DuelLink):
 
     @cached_property
     def _coefficients(self) -> Tensor:
+        """The :math:`c_j` of the sum, by least squares at 121 values of ``u / s``.
+
+        Negative ones are left out: the entropy is symmetric.
+        """
         x = torch.linspace(0, 6, 121, dtype=torch.double)
         rate = self._lapse_rate.detach().double().cpu()
         p = rate / 2 + (1 - rate) * ndtr(-x)
@@ -260,9 +264,8 @@ class LapsingLink(DuelLink):
             binary_entropy(p.log(), (-p).log1p()) - self._certain.cpu().double()
         )
         basis = torch.exp(-x.square().unsqueeze(-1) * x.new_tensor(_EXPONENTS))
-        return torch.linalg.lstsq(basis, excess_entropy.unsqueeze(-1)).solution.squeeze(
-            -1
-        )
+        solution = torch.linalg.lstsq(basis, excess_entropy.unsqueeze(-1)).solution
+        return solution.squeeze(-1)
 
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; right to rounding."""

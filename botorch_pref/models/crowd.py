@@ -308,6 +308,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
     @property
     def _crowd(self) -> _Crowd:
+        """The items and the raters of the data, found once for the same data."""
         data = cast("TrainingSet", self._data)
         if self._crowd_cache is None or self._crowd_cache.data is not data:
             if data.batch_shape or data.num_covariates or self._is_differentiated:

@@ -341,7 +341,7 @@ class NewtonClosure:
         self._mll, self._kernel, self._raw = mll, kernel, [*parameters.values()]
         self._places = kernel.places(self._raw)
         self.hessian: Array | None = None
-        self._is_wanted = True
+        self._wants_hessian = True
 
     def __call__(self, **_: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The loss and its gradient, as BoTorch takes them.
@@ -351,8 +351,9 @@ class NewtonClosure:
         count, has_graph = self._mll.model.num_data, self.hessian is None
         with torch.set_grad_enabled(has_graph):
             solution = self._mll.model.evidence_solution()
-        wanted = self._is_wanted
-        derivatives = solution.evidence_derivatives(self._kernel) if wanted else None
+        derivatives = None
+        if self._wants_hessian:
+            derivatives = solution.evidence_derivatives(self._kernel)
         if derivatives is None:
             self.hessian = None
             if not has_graph:
@@ -393,14 +394,14 @@ class NewtonClosure:
             # BoTorch writes the next gradient into the same array.
             return Evaluation(float(fun(x)), jac(x).copy(), self.hessian)
 
-        self._is_wanted = True
+        self._wants_hessian = True
         start = evaluate(x0)
         if np.isfinite(start.value) and start.hessian is not None:
             result = minimize_by_newton(evaluate, x0, start)
             if result.success:
                 return result
             x0 = result.x
-        self.hessian, self._is_wanted = None, False
+        self.hessian, self._wants_hessian = None, False
         return minimize(fun, x0, jac=jac, method="L-BFGS-B")
 
 

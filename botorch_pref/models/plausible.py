@@ -161,7 +161,7 @@ def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
         guesses = float(log_odds.sigmoid())
     share = guesses if guesses > GUESSED else 0.0
     weights = torch.cat([(1 - share) * weights, weights.new_tensor([share])])
-    chosen = _systematic(weights, count, generator)
+    chosen = _systematic_sample(weights, count, generator)
     models = [
         guesser
         if guesser is not None and place == len(vectors)
@@ -200,8 +200,11 @@ def _derivatives(
     return gradient, 0.5 * (hessian + hessian.mT)
 
 
-def _systematic(weights: Tensor, count: int, generator: Generator) -> list[int]:
-    """Places with these weights, one for each of equal steps through their sums."""
+def _systematic_sample(weights: Tensor, count: int, generator: Generator) -> list[int]:
+    """Draws ``count`` places by systematic resampling (Kitagawa 1996).
+
+    Each comes up as often as its weight says, rounded up or down.
+    """
     offset = torch.rand((), generator=generator, dtype=torch.float64)
     steps = (torch.arange(count, dtype=torch.float64) + offset) / count
     sums = weights.double().cpu().cumsum(0)

@@ -509,36 +509,51 @@ class PreferenceGP(UtilityModel, GP):
     def _sources(self, new: Self, further: Factors) -> RowSources:
         """The places of the rows of sites in a model of further answers too.
 
-        Rows of the three, of this model, of ``further`` answers and of ``new``, are
-        made to see the same columns before they are compared: the distinct points of
-        ``new``, and the weights of covariates behind them. Points of this model are the
-        first of those of ``new``, and each may be equal to an earlier one.
+        Rows of this model and of ``further`` answers see the columns of ``new`` before
+        they are compared with its rows.
         """
-        before, after = self.factors(), new.factors()
-        points, every = self._answered().datapoints, new._distinct
-        n, p = points.shape[-2], self.num_covariates
-        of_each = torch.arange(n + further.rows.num_points - p, device=points.device)
-        count = len(of_each) if every is None else len(every.first)
-        place = of_each if every is None else every.inverse
-        first = of_each[:n] if self._distinct is None else self._distinct.first
-        behind = torch.arange(count, count + p, device=points.device)
-        places = [
-            torch.cat([point_places, behind])
-            for point_places in (place[first], place[n:])
-        ]
-        rows = [self.engine.site_rows(f) for f in (before, further, after)]
-        kinds = [
-            f.in_noise
-            if f.rows.num_rows == r.num_rows
+        all_factors = self.factors(), further, new.factors()
+        rows = [self.engine.site_rows(factors) for factors in all_factors]
+        # Rows of an engine's own, such as those of a bound, share no noise.
+        before_noise, further_noise, new_noise = (
+            factors.in_noise
+            if factors.rows.num_rows == r.num_rows
             else r.indices.new_zeros(r.num_rows)
-            for f, r in zip((before, further, after), rows, strict=True)
-        ]
-        return row_sources(
-            rows[0].reindex(places[0], count + p),
-            rows[1].reindex(places[1], count + p),
-            rows[2],
-            (kinds[0], kinds[1], kinds[2]),
+            for factors, r in zip(all_factors, rows, strict=True)
         )
+        num_further = further.rows.num_points - self.num_covariates
+        columns, further_columns, count = self._columns_in(new, num_further)
+        return row_sources(
+            rows[0].reindex(columns, count),
+            rows[1].reindex(further_columns, count),
+            rows[2],
+            (before_noise, further_noise, new_noise),
+        )
+
+    def _columns_in(self, new: Self, num_further: int) -> tuple[Tensor, Tensor, int]:
+        """The places of columns of earlier and further rows among those of ``new``.
+
+        Columns are the distinct points, and behind them the weights of covariates.
+        Points of this model are the first of those of ``new``, and each may be equal to
+        an earlier one.
+
+        Returns:
+            The places of this model's columns, those of ``num_further`` points and the
+            weights, and how many columns ``new`` has.
+        """
+        points, distinct = self._answered().datapoints, new._distinct
+        n, p, device = points.shape[-2], self.num_covariates, points.device
+        if distinct is None:
+            place, count = torch.arange(n + num_further, device=device), n + num_further
+        else:
+            place, count = distinct.inverse, len(distinct.first)
+        weights = torch.arange(count, count + p, device=device)
+        earlier = place[:n] if self._distinct is None else place[self._distinct.first]
+        columns, further_columns = (
+            torch.cat([point_columns, weights])
+            for point_columns in (earlier, place[n:])
+        )
+        return columns, further_columns, count + p
 
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False

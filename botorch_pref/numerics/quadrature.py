@@ -228,10 +228,10 @@ def hermite_integral(
     if gentle < _MOST_ROWS:
         return fallback(of_rows, mean, variance, None)
     sets = _HERMITE if float(bends.median()) <= _STRAIGHT else _HERMITE[1:]
-    return _by_nodes(sets, peak, width, of_rows, mean, variance, fallback)
+    return _by_node_sets(sets, peak, width, of_rows, mean, variance, fallback)
 
 
-def _by_nodes(
+def _by_node_sets(
     sets: Sequence[Sequence[Tensor]],
     peak: Tensor,
     width: Tensor,
@@ -240,9 +240,16 @@ def _by_nodes(
     variance: Tensor,
     fallback: Rule,
 ) -> TiltedMoments:
-    """Moments by the first set of nodes, and those missed by the next ones.
+    """Moments by the first set of Hermite nodes; the next sets take what it misses.
 
-    Peaks, as distances from the means, and their widths are ``... x m``.
+    Args:
+        sets: Nodes and weights of a unit Gaussian, the fewest first.
+        peak: Peaks, as distances from the means, ``... x m``.
+        width: Widths of the peaks, ``... x m``.
+        of_rows: Gives the functions.
+        mean: ``... x m``.
+        variance: ``... x m``.
+        fallback: The rule for what all sets miss.
     """
     unit, weights = (
         column.to(mean.device).view(-1, *[1] * mean.dim()) for column in sets[0]
@@ -257,7 +264,7 @@ def _by_nodes(
         if len(sets) == 1:
             return fallback(of_missed, mean, variance, places)
         peaks = peak[..., places], width[..., places]
-        return _by_nodes(sets[1:], *peaks, of_missed, mean, variance, fallback)
+        return _by_node_sets(sets[1:], *peaks, of_missed, mean, variance, fallback)
 
     return completed(moments, missed, of_rows, mean, variance, by_more_nodes)
 
@@ -382,10 +389,10 @@ class _Peak(NamedTuple):
 def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
     r"""The peak of :math:`e^{g(z)} N(z; \mu, s)`, to a fiftieth of its width.
 
-    By safeguarded Newton steps between the mean and a gradient step from there, however
-    far that leads. Instead of a step that leaves the known bracket, or ends at its end,
-    the distance from the mean is halved in its logarithm, as it is now and then anyway:
-    from one side of the logistic function's bend steps lead to the other and back.
+    By Newton steps in a bracket, which begins at the mean and ends at a gradient step
+    from there, however far that leads. Instead of a step that leaves the bracket, or
+    ends at its end, the bracket is halved. So it is now and then anyway, for steps
+    from one side of the logistic function's bend may lead to the other and back.
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
     sign, far = slope.sign(), variance * slope.abs()
@@ -411,13 +418,16 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
         )
         climb = torch.where((distance > 0) & (gradient > 0), log_step, step)
         new = distance + climb.nan_to_num(nan=0.0).maximum(step)
-        halved = (low.maximum(min_distance.minimum(0.5 * high)) * high).sqrt()
-        halved = torch.where(
-            (halved > low) & (halved < high), halved, 0.5 * (low + high)
-        )
         inside = (new > low) & (new < high) & (number % _HALVED_EVERY != 0)
-        distance = torch.where(done, distance, torch.where(inside, new, halved))
+        new = torch.where(inside, new, _between(low, high, min_distance))
+        distance = torch.where(done, distance, new)
     return _Peak(sign * distance, value - 0.5 * distance.square() / variance, width)
+
+
+def _between(low: Tensor, high: Tensor, min_distance: Tensor) -> Tensor:
+    """The middle of a bracket of distances, in their logarithm where it can be."""
+    middle = (low.maximum(min_distance.minimum(0.5 * high)) * high).sqrt()
+    return torch.where((middle > low) & (middle < high), middle, 0.5 * (low + high))
 
 
 def _bracket(

@@ -129,6 +129,18 @@ class RaterPlaces:
             place.error = None
         self.unowned = _without(self.unowned, index)
 
+    def give(self, place: RaterPlace, question: Question, context: Context) -> None:
+        """Gives a place a question that was asked for it in a context.
+
+        Where that is no longer the context of the place, the question is nobody's.
+        """
+        place = place.present
+        if place.context == context:
+            place.questions.append(question)
+            place.waiting_since = None
+        else:
+            self.unowned.append(question)
+
     def give_unowned(self, place: RaterPlace) -> None:
         """Gives a place that has no question one that is for whoever comes first."""
         here = (q for q in self.unowned if q.context == place.context)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -549,38 +549,46 @@ class PreferenceService:
         while True:
             with self._changed:
                 needy = self._places.needy()
-                is_due = self._check_is_due()
-                if self._closing or not (needy or is_due):
+                if self._closing or not (needy or self._check_is_due()):
                     self._at_work = False
                     return
-                before, num_raters = self._num_removed, len(self._places)
-            if not needy:
+                num_raters, num_removed = len(self._places), self._num_removed
+            if needy:
+                self._ask_needy(needy, num_raters, num_removed)
+            else:
                 self._check_end()
-                continue
-            raters, context = [rater for rater, _ in needy], needy[0][1].context
-            try:
-                questions = again_if_refused(
-                    self._worker.ask, raters, num_raters, context
-                )
-                for question in questions:
-                    self._presenter.prepare(question)
-            # The rater who waits is told the reason; nobody waits for this thread.
-            except Exception as error:
-                with self._changed:
-                    # After a removal meanwhile, asking again may succeed.
-                    if before == self._num_removed:
-                        needy[0][1].present.error = error
-                    self._changed.notify_all()
-                continue
+
+    def _ask_needy(
+        self,
+        needy: Sequence[tuple[str | None, RaterPlace]],
+        num_raters: int,
+        num_removed: int,
+    ) -> None:
+        """Asks the raters who need questions, or notes why the first cannot be asked.
+
+        Args:
+            needy: The raters with their places, all in one context.
+            num_raters: How many raters there are.
+            num_removed: How many questions had been removed when they were listed.
+        """
+        raters, context = [rater for rater, _ in needy], needy[0][1].context
+        try:
+            questions = again_if_refused(self._worker.ask, raters, num_raters, context)
+            for question in questions:
+                self._presenter.prepare(question)
+        # The rater who waits is told the reason; nobody waits for this thread.
+        except Exception as error:
             with self._changed:
-                # The worker may have asked the first raters alone.
-                for (_, place), question in zip(needy, questions, strict=False):
-                    if place.present.context == context:
-                        place.present.questions.append(question)
-                        place.present.waiting_since = None
-                    else:
-                        self._places.unowned.append(question)
+                # After a removal meanwhile, asking again may succeed.
+                if num_removed == self._num_removed:
+                    needy[0][1].present.error = error
                 self._changed.notify_all()
+            return
+        with self._changed:
+            # The worker may have asked the first raters alone.
+            for (_, place), question in zip(needy, questions, strict=False):
+                self._places.give(place, question, context)
+            self._changed.notify_all()
 
     # When it is enough.
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, TypeVar
 
+from ax.core.parameter import Parameter
 from pandas import DataFrame
 
 from botorch_pref.ax import PreferenceExperiment, Question
@@ -55,7 +56,10 @@ LOGGER = logging.getLogger("botorch_pref.web")
 
 
 def findings_of(state: bytes, context: Context | None = None) -> JSON:
-    """Reports on an experiment with one answer at least, as JSON."""
+    """Reports on an experiment with one answer at least, as JSON.
+
+    `docs/calls.md` describes it, and `static/question.js` shows it by these names.
+    """
     projection: Projection = pickle.loads(state)
     log = projection.log
     context = log.last_context if context is None else context
@@ -70,8 +74,6 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
         for place, title in enumerate(log.titles_of(question))
         if title == best
     )
-    effects = report.effects
-    by_parameter = () if effects is None else effects.groupby("parameter", sort=False)
     return {
         "summary": [[str(k), _plain(v)] for k, v in report.summary["value"].items()],
         "meanings": dict(report.summary["meaning"]),
@@ -83,16 +85,7 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
         "reference": report.reference,
         "recommended": recommended,
         "advice": report.advice,
-        "effects": [
-            {
-                "parameter": name,
-                "is_choice": number_range(parameters[name]) is None,
-                "log": getattr(parameters[name], "log_scale", False),
-                "is_known": has_effect(table),
-                "rows": _records(table[["value", "change", "lower", "upper"]]),
-            }
-            for name, table in by_parameter
-        ],
+        "effects": _effect_curves(report.effects, parameters),
         "parameters": [*parameter_columns(parameters, OPTION_COLUMNS).values()],
         # The options of each answered question, which has a number from 1.
         "asked": [
@@ -110,6 +103,24 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
         ),
         "agreement": _records(report.agreement),
     }
+
+
+def _effect_curves(
+    effects: DataFrame | None, parameters: Mapping[str, Parameter]
+) -> list[JSON]:
+    """The effect of each parameter at its values; none without a table."""
+    if effects is None:
+        return []
+    return [
+        {
+            "parameter": name,
+            "is_choice": number_range(parameters[name]) is None,
+            "log": getattr(parameters[name], "log_scale", False),
+            "is_known": has_effect(table),
+            "rows": _records(table[["value", "change", "lower", "upper"]]),
+        }
+        for name, table in effects.groupby("parameter", sort=False)
+    ]
 
 
 def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
@@ -438,7 +449,10 @@ class ModelWorker:
         raise EOFError("There is no process that fits models.")
 
     def run_here(self, job: Callable[[], T]) -> T:
-        """Runs a job in this process, which no model of a user's may end."""
+        """Runs a job in this process, and notes its warnings where work is apart.
+
+        A user's model that ends the process raises `RuntimeError` instead.
+        """
         notes: list[str] = []
         try:
             return run_noted(notes, job) if self._apart else job()

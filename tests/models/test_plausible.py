@@ -25,7 +25,7 @@ from botorch_pref.models import (
     plausible_models,
 )
 from botorch_pref.models.fully_bayesian import HyperparameterDensity
-from botorch_pref.models.plausible import _systematic
+from botorch_pref.models.plausible import _systematic_sample
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
 PAIRS = torch.tensor([[1, 0], [2, 1], [3, 0], [2, 3]])
@@ -89,7 +89,7 @@ def test_resampling_takes_each_as_often_as_its_weight() -> None:
     weights = torch.tensor([0.5, 0.0, 0.3, 0.2])
     generator = torch.Generator().manual_seed(0)
     for _ in range(20):
-        places = torch.tensor(_systematic(weights, 10, generator))
+        places = torch.tensor(_systematic_sample(weights, 10, generator))
         counts = torch.bincount(places, minlength=4)
         assert counts.tolist() == [5, 0, 3, 2]
 

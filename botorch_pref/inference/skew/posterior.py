@@ -252,7 +252,10 @@ def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
 
 
 def _leading_scores(columns: Tensor) -> Tensor:
-    """Scores of ``s`` columns along about their first principal direction."""
+    """Scores of ``s`` columns on their first principal component, approximately.
+
+    By the power method. Draws in the order of their scores lie near their neighbours.
+    """
     centred = columns - columns.mean(-1, keepdim=True)
     scores = centred[..., :1, :]
     for _ in range(_POWER_ITERATIONS):
@@ -339,7 +342,7 @@ def ghk_update(
         excess = (drawn - centres[..., j]) * inverse
         below = root[..., j + 1 :, j]
         centres[..., j + 1 :] += excess.unsqueeze(-1) * below
-    chosen, share = _systematic(log_weight, offset)
+    chosen, share = _systematic_sample(log_weight, offset)
     index = chosen.unsqueeze(-1).expand_as(values)
     centres, values = centres.gather(0, index), values.gather(0, index)
     # After the choice, so that draws which continue one earlier draw still differ.
@@ -359,8 +362,12 @@ def _drawn(
     return truncated_normal_quantile(uniform, mean, scale.square(), lower, upper)
 
 
-def _systematic(log_weight: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    """Equal-weight choice by weights, and the effective share (Kitagawa 1996)."""
+def _systematic_sample(log_weight: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    """Draws ``S`` of ``S`` draws by systematic resampling (Kitagawa 1996).
+
+    Returns:
+        The places, ``S x batch_shape``, and the share of draws that count.
+    """
     count = log_weight.shape[0]
     weights = log_weight.movedim(0, -1).softmax(-1)
     share = 1 / (count * weights.square().sum(-1))
