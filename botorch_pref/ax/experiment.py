@@ -485,7 +485,12 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def withdraw(self, question: Question | int) -> None:
-        """Takes back an answer, or a question (itself or its index), to be told anew.
+        """Takes back a question, with its answer if it has one.
+
+        Unlike after `undo` it is not pending; `tell` can still answer it.
+
+        Args:
+            question: The question, or its index.
 
         Raises:
             ExperimentError: There is no such question.
