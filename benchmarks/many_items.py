@@ -68,7 +68,7 @@ def write_duels(
 def scipy_mode(design: ChoiceDesign, variance: float) -> np.ndarray:
     """The most probable parameters by L-BFGS."""
     prior = np.ones(design.rows.shape[1])
-    prior[: design.num_items] = 1 / variance
+    prior[: design.num_utilities] = 1 / variance
 
     def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
         value = design.log_likelihood(x) - 0.5 * prior @ x**2

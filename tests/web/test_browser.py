@@ -420,7 +420,7 @@ def test_the_page_asks_whether_to_go_on_once_it_may_be_enough(
     best = visitor.all(".bp-card .bp-value")[4].text
     answers = 12
 
-    def end(service: PreferenceService) -> dict[str, Any]:
+    def end(service: PreferenceService, rater: str | None) -> dict[str, Any]:
         contents = service._presenter.shown(service.experiment.question(0))
         return {"answers": answers, "chance": 0.83, "shown": contents[1]}
 

@@ -29,7 +29,7 @@ def check_names(space: SearchSpace, names: Sequence[str]) -> None:
             f"context names {', '.join(map(repr, unknown))}; name parameters that "
             f"vary, of {', '.join(varying)}."
         )
-    if len({*names}) == len(varying):
+    if names and len({*names}) == len(varying):
         raise ExperimentError(
             "context names all parameters that vary, and nothing is left to choose; "
             "name those that are measured."
