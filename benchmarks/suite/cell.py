@@ -44,6 +44,12 @@ class Rule:
         of_more = f", {asks[self.answer]} {self.options}" if self.options > 2 else ""
         return f"{self.model}, {self.acquisition}{of_more}"
 
+    @property
+    def key(self) -> str:
+        """A name that no other rule has, fit for a file."""
+        asks = f"_{self.answer}-of-{self.options}" if self.options > 2 else ""
+        return f"{self.model}_{self.acquisition}{asks}"
+
 
 OPTUNA = Rule("optuna", "sampler")
 """optuna-dashboard, which is model and acquisition function in one."""
@@ -79,7 +85,6 @@ class Cell:
     @property
     def key(self) -> str:
         """A name that no other run of the study has, fit for a file."""
-        setting, rule = self.setting, self.rule
+        setting = self.setting
         who = f"{setting.problem}_{setting.judge}-{setting.noise:g}"
-        asks = f"_{rule.answer}-of-{rule.options}" if rule.options > 2 else ""
-        return f"{who}_{rule.model}_{rule.acquisition}{asks}_{self.seed:04d}"
+        return f"{who}_{self.rule.key}_{self.seed:04d}"

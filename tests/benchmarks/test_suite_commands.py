@@ -62,7 +62,7 @@ def test_the_commands(
     folder += only[:2]
     assert main(["check", *folder]) == 0
     assert "0 duels differ" in capsys.readouterr().out
-    record = tmp_path / "records" / "tiny.csv.gz"
+    record = tmp_path / "records" / "tiny" / f"{RANDOM.key}.csv.gz"
     table = pd.read_csv(record)
     table.loc[2, "regret_recommended"] += 0.5
     table.to_csv(record, index=False)

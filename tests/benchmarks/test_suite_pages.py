@@ -32,6 +32,7 @@ from benchmarks.suite.pages.tables import (
     table_of,
 )
 from benchmarks.suite.pages.targets import after_many, after_thirty, targets_page
+from benchmarks.suite.runs.store import write_record
 from benchmarks.suite.studies import STUDIES
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.rules import ADVISED, EXPLORING
@@ -163,7 +164,7 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path, records: Path) -
         for seed, regret in enumerate(regrets)
         for duel in range(4)
     ).assign(problem="branin", judge="probit", noise=5.0)
-    runs.to_csv(tmp_path / "tiny.csv.gz", index=False)
+    write_record(runs, tmp_path / "tiny")
     for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
         shutil.copy(records / name, tmp_path)
     study = replace(STUDY, num_seeds=4)
@@ -372,7 +373,7 @@ def test_the_first_screen_has_the_decided_claims_that_lead(
         for rule, regret in ((UCB, 1.0), (RANDOM, 2.0))
         for seed in range(30)
     )
-    runs.to_csv(tmp_path / "tiny.csv.gz", index=False)
+    write_record(runs, tmp_path / "tiny")
     for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
         shutil.copy(records / name, tmp_path)
     claims = (

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from cases import in_turn
-from tiny_study import CELLS, SETTING, UCB, row
+from tiny_study import CELLS, RANDOM, SETTING, UCB, row
 
 from benchmarks.suite.cell import OPTUNA, Cell, Rule, Setting
 from benchmarks.suite.errors import SuiteError
@@ -26,6 +26,7 @@ from benchmarks.suite.runs.store import (
     read_record,
     read_runs,
     run_path,
+    write_record,
     write_run,
 )
 from botorch_pref.feedback import Comparisons
@@ -50,6 +51,12 @@ def copy_runs(cells: list[Cell], played: Path, folder: Path) -> None:
         path = run_path(folder, cell)
         path.parent.mkdir(exist_ok=True)
         shutil.copy(run_path(played, cell), path)
+
+
+def packed_files(records: Path) -> dict[str, bytes]:
+    """The files of the record of the tiny study, by their names."""
+    paths = sorted((records / "tiny").glob("*.csv.gz"))
+    return {path.name: path.read_bytes() for path in paths}
 
 
 def figures(cell: Cell) -> list[dict[str, str]]:
@@ -181,12 +188,15 @@ def test_records_are_the_same_for_the_same_runs_and_take_new_ones(
 ) -> None:
     copy_runs(CELLS[:2], played, tmp_path)
     assert collect(tmp_path, "tiny", tmp_path) == 2
-    packed = (tmp_path / "tiny.csv.gz").read_bytes()
+    packed = packed_files(tmp_path)
+    assert list(packed) == ["laplace_random.csv.gz", "laplace_ucb.csv.gz"]
     assert collect(tmp_path, "tiny", tmp_path) == 2
-    assert (tmp_path / "tiny.csv.gz").read_bytes() == packed
+    assert packed_files(tmp_path) == packed
     run_path(tmp_path, CELLS[0]).unlink()
     copy_runs(CELLS[2:3], played, tmp_path)
     assert collect(tmp_path, "tiny", tmp_path) == 3
+    assert CELLS[2].rule == RANDOM
+    assert packed_files(tmp_path)["laplace_ucb.csv.gz"] == packed["laplace_ucb.csv.gz"]
     record = read_record("tiny", tmp_path)
     assert record[["model", "acquisition", "seed"]].drop_duplicates().shape[0] == 3
     # Seconds and warnings may be others.
@@ -262,20 +272,20 @@ def test_runs_that_are_none_are_refused(
     path = written(tmp_path, *rows)
     with pytest.raises(SuiteError, match=f"{says}.*run it again"):
         read_runs(tmp_path, "tiny")
-    pd.read_csv(path).to_csv(tmp_path / "tiny.csv.gz", index=False)
-    with pytest.raises(SuiteError, match=f"tiny.csv.gz.*{says}.*from git"):
+    write_record(pd.read_csv(path), tmp_path / "tiny")
+    with pytest.raises(SuiteError, match=f"tiny: .*{says}.*from git"):
         read_record("tiny", tmp_path)
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = written(tmp_path, row(UCB, 0, 0, 0.5))
     text = path.read_text()
-    record = tmp_path / "tiny.csv.gz"
+    record = tmp_path / "tiny" / "laplace_ucb.csv.gz"
     assert collect(tmp_path, "tiny", tmp_path) == 1
     packed = record.read_bytes()
     for damaged in (b"", b"study,problem\n", packed[:60], b"\xff\xfe"):
         record.write_bytes(damaged)
-        with pytest.raises(SuiteError, match=r"tiny\.csv\.gz .*git"):
+        with pytest.raises(SuiteError, match=r"laplace_ucb\.csv\.gz .*git"):
             collect(tmp_path, "tiny", tmp_path)
         assert record.read_bytes() == damaged
     record.write_bytes(packed)
@@ -287,6 +297,20 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path.rename(run_path(tmp_path, replace(CELLS[0], num_duels=1)))
     assert not is_done(tmp_path, replace(CELLS[0], num_duels=1))
     assert record.read_bytes() == packed
+
+
+def test_a_file_of_a_rule_does_not_depend_on_other_runs(tmp_path: Path) -> None:
+    """Noise and rates that are whole in all runs of a rule, and not in another's."""
+    written(tmp_path, row(UCB, 0, 0, 1))
+    assert collect(tmp_path, "tiny", tmp_path) == 1
+    (alone,) = packed_files(tmp_path).items()
+    other = row(RANDOM, 0, 0, 0.5, noise=0.5, told_apart=0.75, basin_regret=0.25)
+    written(tmp_path, other)
+    assert collect(tmp_path, "tiny", tmp_path) == 2
+    assert alone in packed_files(tmp_path).items()
+    written(tmp_path, row(UCB, 0, 0, 1), other)
+    assert collect(tmp_path, "tiny", tmp_path) == 2
+    assert alone in packed_files(tmp_path).items()
 
 
 def test_runs_of_another_length_do_not_join_a_record(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Results of runs: a small file a run, and a compressed table a study."""
+"""Results of runs: a small file a run, and in a record a compressed table a rule."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from tempfile import TemporaryFile
 import numpy as np
 import pandas as pd
 
-from benchmarks.suite.cell import Cell
+from benchmarks.suite.cell import Cell, Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.play import COLUMNS, Outcome
 
 _RULE = ["model", "acquisition", "options", "answer"]
 _RUN = ["problem", "judge", "noise", *_RULE, "seed"]
 _HEAD = ",".join(COLUMNS) + "\n"
+_FIGURES = [
+    *("noise", "regret_recommended", "regret_best_shown", "seconds", "distance"),
+    *("told_apart", "basin_regret", "regret_anywhere"),
+]
 
 
 def run_path(folder: Path, cell: Cell) -> Path:
@@ -72,27 +76,32 @@ def read_runs(folder: Path, study: str) -> pd.DataFrame:
     Raises:
         SuiteError: A file is not of a run, or runs do not go together.
     """
-    tables = [_read(path) for path in sorted((folder / study).glob("*.csv"))]
-    table = pd.concat(tables) if tables else pd.DataFrame(columns=COLUMNS)
+    table = _read_all((folder / study).glob("*.csv"))
     return _whole(table, f"{folder / study}: {{}}; delete its file and run it again")
 
 
 def read_record(study: str, records: Path) -> pd.DataFrame:
-    """The committed runs of a name; none where there is no file of it.
+    """The committed runs of a name; none where there is no folder of it.
 
     Raises:
-        SuiteError: The file is damaged, or of other columns.
+        SuiteError: A file is damaged, or of other columns.
     """
-    path = records / f"{study}.csv.gz"
-    table = _read(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
-    return _whole(table, f"{path}: {{}}; take the file back from git")
+    table = _read_all((records / study).glob("*.csv.gz"))
+    return _whole(table, f"{records / study}: {{}}; take its file back from git")
+
+
+def _read_all(paths: Iterable[Path]) -> pd.DataFrame:
+    """The rows of some files, or none of no file."""
+    tables = [_read(path) for path in sorted(paths)]
+    return pd.concat(tables) if tables else pd.DataFrame(columns=COLUMNS)
 
 
 def _read(path: Path) -> pd.DataFrame:
     """The rows of one file, of which only the columns are known to be right."""
     again = "delete the file and run it again, or take it back from git"
     try:
-        table = pd.read_csv(path)
+        # Else a column of whole figures would be written otherwise than one of others.
+        table = pd.read_csv(path, dtype=dict.fromkeys(_FIGURES, float))
     except (EOFError, OSError, ValueError, zlib.error) as error:
         raise SuiteError(f"{path} cannot be read ({error}): {again}") from error
     differing = sorted(set(table.columns) ^ set(COLUMNS))
@@ -130,7 +139,7 @@ def _whole(table: pd.DataFrame, says: str) -> pd.DataFrame:
 def collect(folder: Path, study: str, records: Path) -> int:
     """Puts the finished runs of a study into its record, in the place of older ones.
 
-    The file is the same for the same runs: sorted, and without a time.
+    Files of rules without such a run stay as they are.
 
     Returns:
         Number of runs in the record.
@@ -143,14 +152,26 @@ def collect(folder: Path, study: str, records: Path) -> int:
     old = kept.loc[kept["_merge"] == "left_only", list(COLUMNS)]
     parts: Iterable[pd.DataFrame] = [part for part in (old, new) if len(part)]
     remedy = "collect under another --records, or run those on record again"
-    says = f"{records / study}.csv.gz with {folder / study}: {{}}; {remedy}"
+    says = f"{records / study} with {folder / study}: {{}}; {remedy}"
     table = _whole(pd.concat(parts), says)
-    records.mkdir(parents=True, exist_ok=True)
-    packed = io.BytesIO()
-    with gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:
-        file.write(table.to_csv(index=False, lineterminator="\n").encode())
-    _write(records / f"{study}.csv.gz", packed.getvalue())
+    rules = new[_RULE].drop_duplicates()
+    write_record(table.merge(rules, on=_RULE), records / study)
     return num_runs(table)
+
+
+def write_record(runs: pd.DataFrame, folder: Path) -> None:
+    """Writes the file of each rule, which is the same for the same runs.
+
+    Args:
+        runs: Their rows; a file has all of a rule, sorted, and no time.
+        folder: The folder of the record.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for rule, rows in _sorted(runs).groupby(_RULE):
+        packed = io.BytesIO()
+        with gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:
+            file.write(rows.to_csv(index=False, lineterminator="\n").encode())
+        _write(folder / f"{Rule(*rule).key}.csv.gz", packed.getvalue())
 
 
 def num_runs(table: pd.DataFrame) -> int:
