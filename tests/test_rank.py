@@ -23,9 +23,11 @@ from botorch_pref.__main__ import main
 from botorch_pref.acquisition import informative_pairs
 from botorch_pref.commands import boards
 from botorch_pref.commands import rank as command
+from botorch_pref.commands.notes import notes_on_raters, sentence_of_biases
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import rank_items
 from botorch_pref.evaluation.answer_effects import PositionBias
+from botorch_pref.evaluation.rater_consistency import contradictions
 from botorch_pref.plotting import plot_leaderboard
 
 NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
@@ -419,7 +421,7 @@ def test_names_that_stand_for_nothing_are_told(
     output = capsys.readouterr().out
     assert "Left out: 2 rows without an item or a winner (lines 3, 4)." in output
     assert "2 answers about 2 items." in output
-    assert "'NA' is among the groups: where that stands for" in output
+    assert "'NA' is among the raters: where that stands for" in output
     run(tmp_path, "winner,loser\nNanna,b\n")
     assert "Left out" not in capsys.readouterr().out
 
@@ -773,6 +775,53 @@ def test_raters_who_contradict_each_other_or_themselves_are_told(
     assert "The two raters agree on 0 of 1 answers" in capsys.readouterr().out
 
 
+def test_coins_are_named_beside_people_who_err() -> None:
+    # A coin stays above the limit with a probability of 0.95, so that fewer than 15 of
+    # 20 have one of 0.0003; half of them contradict themselves in less than a half.
+    rng = np.random.default_rng(0)
+    utility, shape = np.linspace(-1.5, 1.5, 8), (5, 600)
+    coins = people = 0
+    for _ in range(20):
+        first = rng.integers(8, size=shape)
+        second = (first + rng.integers(1, 8, size=shape)) % 8
+        chance = 1 / (1 + np.exp(utility[second] - utility[first]))
+        chance[0] = 0.5
+        is_won = rng.uniform(size=shape) < chance
+        columns = {
+            "winner": np.where(is_won, first, second).ravel(),
+            "loser": np.where(is_won, second, first).ravel(),
+            "rater": np.repeat(["coin", "x", "y", "z", "w"], shape[1]),
+        }
+        answers = pd.DataFrame(columns).assign(tie=False, count=1)
+        notes = notes_on_raters(answers, contradictions(answers, np.full(3000, 0.5)))
+        named = [note.split("'")[1] for note in notes if "as a coin does" in note]
+        coins += "coin" in named
+        people += len(named) - ("coin" in named)
+    assert coins >= 15
+    assert people <= 2
+
+
+def test_what_adds_most_is_told_without_the_sentence_before() -> None:
+    # Sentences of controls may stand between this one and that of being first.
+    columns = {"utility": [0.1, 0.7], "lower": [-0.1, 0.5], "upper": [0.3, 0.9]}
+    sentence = sentence_of_biases(pd.DataFrame(columns, index=["ann", "dan"]))
+    assert sentence == (
+        "Being first adds most with 'dan', +0.70 (95 %: +0.50 to +0.90), and least "
+        "with 'ann', +0.10 (95 %: -0.10 to +0.30)."
+    )
+
+
+def test_no_rater_is_named_a_coin_whom_nobody_differs_from() -> None:
+    answers = pd.DataFrame({"winner": [*"ab"], "loser": [*"ba"], "rater": [*"xx"]})
+    answers = answers.assign(tie=False, count=40)
+    for raters in ("x", "xy"):
+        table = pd.DataFrame(
+            {"repeated": 100, "contradicted": 50, "expected": 49.0}, index=[*raters]
+        )
+        [note] = notes_on_raters(answers, table)
+        assert note.endswith(f"a coin {50 * len(raters)}.")
+
+
 def test_an_item_may_be_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -784,6 +833,8 @@ def test_an_item_may_be_left_out(
     assert expected in capsys.readouterr().out
     page = (tmp_path / "out" / "leaderboard.html").read_text()
     assert "<h1>Two of &lt;three&gt;</h1>" in page
+    # The first item is not compared with itself.
+    assert page.count("<td></td><td></td>") == 1
     assert "--without is d" in refused(tmp_path, capsys, text, "--without", "d")
     assert "leaves no answer" in refused(
         tmp_path, capsys, text, *("--without", "a", "--without", "b")

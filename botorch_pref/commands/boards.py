@@ -102,17 +102,26 @@ def print_boards(boards: Boards) -> None:
 
 def _printed(row: Series[float]) -> list[str]:
     """Returns the cells of a row in a terminal, without the name."""
-    is_first = row["least"] == row["most"]
+    interval = f"{row['least']:+z.2f} to {row['most']:+z.2f}"
     return [
         f"{row['rank']:.0f}",
         f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}",
         "",
         f"{row['utility']:+z.2f}",
-        "" if is_first else f"{row['least']:+z.2f} to {row['most']:+z.2f}",
-        "" if is_first else f"{100 * row['better']:.0f} %",
+        "" if _is_first(row) else interval,
+        _better(row),
         _win_rate_or_rating(row),
         f"{row['answers']:,.0f}",
     ]
+
+
+def _is_first(row: Series[float]) -> bool:
+    return bool(row["least"] == row["most"])
+
+
+def _better(row: Series[float]) -> str:
+    """Returns the probability that an item is better than the first one."""
+    return "" if _is_first(row) else f"{100 * row['better']:.0f} %"
 
 
 def _win_rate_or_rating(row: Series[float]) -> str:
@@ -307,7 +316,7 @@ def _texts(board: DataFrame) -> Texts:
             f"{row['utility']:z.2f}",
             f"{row['lower']:z.2f} to {row['upper']:z.2f}",
             _beside_the_first(row),
-            f"{100 * row['better']:.0f} %",
+            _better(row),
             _win_rate_or_rating(row),
             f"{100 * row['best']:.0f} %",
             f"{row['answers']:,.0f}",
@@ -322,7 +331,7 @@ def _texts(board: DataFrame) -> Texts:
 
 def _beside_the_first(row: Series[float]) -> str:
     """Returns the difference of a utility to the first one, with its interval."""
-    if row["least"] == row["most"]:
+    if _is_first(row):
         return ""
     return f"{row['difference']:z.2f} ({row['least']:z.2f} to {row['most']:z.2f})"
 

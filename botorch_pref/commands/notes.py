@@ -141,10 +141,10 @@ def _notes_on_duels(
 
 
 MOST_RANDOM = 0.05
-"""Probability with which some rater of a crowd of coins is named."""
+"""Probability with which a rater is named, or a coin is not, by chance alone."""
 
 
-FEWEST_REPEATED = 10
+FEWEST_REPEATED = 30
 """Pairs of answers about the same two items from which a rater is named."""
 
 
@@ -190,14 +190,34 @@ def _notes_on_contradictions(table: DataFrame, in_one_order: bool) -> list[str]:
             f"board makes {expected:,.0f}, a coin {repeated / 2:,.0f}."
         )
     ]
-    for name, row in table.iterrows():
+    for name in table.index[_is_like_a_coin(table)]:
+        row = table.loc[name]
         number, both = int(row["repeated"]), int(row["contradicted"])
-        if number >= FEWEST_REPEATED and 2 * both >= number:
-            notes.append(
-                f"{name!r} answers as a coin does: of {number} such pairs {both} "
-                f"contradict each other, where the board expects {row['expected']:.0f}."
-            )
+        notes.append(
+            f"{name!r} answers as a coin does: of {number} such pairs {both} "
+            f"contradict each other, where the board expects {row['expected']:.0f}."
+        )
     return notes
+
+
+def _is_like_a_coin(table: DataFrame) -> list[bool]:
+    """Tells whether raters contradict themselves as coins do, unlike the others.
+
+    The answers of a coin to one question make pairs that are independent of each other
+    two by two, so that the variance of its contradictions is binomial.
+    """
+    limit = MOST_RANDOM / len(table)
+    others = table.sum() - table
+    rates = others["contradicted"] / others["repeated"]
+    counts = table[["contradicted", "repeated"]].astype(int).to_numpy().tolist()
+    return [
+        number >= FEWEST_REPEATED
+        and binomtest(both, number, 0.5, alternative="less").pvalue >= MOST_RANDOM
+        # The rate of no other rater is not a number.
+        and rate < 0.5
+        and binomtest(both, number, rate, alternative="greater").pvalue < limit
+        for (both, number), rate in zip(counts, rates, strict=True)
+    ]
 
 
 def sentence_of_biases(biases: DataFrame) -> str:
@@ -212,7 +232,7 @@ def sentence_of_biases(biases: DataFrame) -> str:
         f"{row['upper']:+z.2f})"
         for name, row in biases.loc[[most, least]].iterrows()
     ]
-    sentence = f"It adds most {texts[0]}, and least {texts[1]}"
+    sentence = f"Being first adds most {texts[0]}, and least {texts[1]}"
     if biases.loc[least, "upper"] < biases.loc[most, "lower"]:
         return f"{sentence}."
     return f"{sentence}: the answers leave open whether raters differ in it."
