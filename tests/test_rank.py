@@ -272,6 +272,18 @@ def test_a_control_is_told_and_its_board_is_that_of_python(
     assert sentence in (tmp_path / "out" / "leaderboard.html").read_text()
 
 
+@pytest.mark.parametrize("style", [["style"], ["--control", "style"]])
+def test_controls_may_be_listed_or_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], style: list[str]
+) -> None:
+    rows = ["x,y,x,3,1,2,5", "y,x,y,2,7,4,4", "x,y,y,5,1,1,3", "y,x,x,4,4,2,1"]
+    header = "model_a,model_b,winner,length_a,length_b,style_a,style_b"
+    run(tmp_path, "\n".join([header, *rows]), "--control", "length", *style)
+    printed = capsys.readouterr().out
+    for name in ("length", "style"):
+        assert f"A standard deviation more of {name}" in printed
+
+
 def test_what_home_adds_does_not_stretch_the_axis_of_utilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -375,6 +375,7 @@ def _add_columns(add: Callable[..., Any]) -> None:
     )
     add(
         "--control",
+        action="extend",
         nargs="+",
         default=[],
         metavar="COLUMN",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import deepcopy
+from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -29,7 +30,11 @@ from botorch_pref.models.fully_bayesian import (
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import GroupUtility
 from botorch_pref.models.utility_model import DerivedModel
-from botorch_pref.numerics.argument_checks import check_count, check_point_pairs
+from botorch_pref.numerics.argument_checks import (
+    check_count,
+    check_kind,
+    check_point_pairs,
+)
 from botorch_pref.posteriors.gaussian import Moments, contrast
 
 NUM_MODELS = 8
@@ -72,7 +77,8 @@ def plausible_models(
         Models in evaluation mode, the same one perhaps more than once.
 
     Raises:
-        BotorchPrefError: A count below 1, or what `HyperparameterDensity` says.
+        BotorchPrefError: A count below 1, a negative seed, another kind of model, or
+            what `HyperparameterDensity` says.
     """
     return _plausible(model, count, seed).models
 
@@ -97,7 +103,8 @@ def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
         neither their noise nor the output scale have a log-normal prior.
 
     Raises:
-        BotorchPrefError: What `HyperparameterDensity` says.
+        BotorchPrefError: A negative seed, another kind of model, or what
+            `HyperparameterDensity` says.
     """
     return _plausible(model, NUM_MODELS, seed).guesses
 
@@ -144,7 +151,9 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
 @torch.enable_grad()
 def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
     """See `plausible_models` and `guessing_probability`."""
+    check_kind("model", model, PreferenceGP)
     check_count("count", count, at_least=1)
+    check_count("seed", seed, at_least=0)
     learned = deepcopy(model).train()
     for name in parameters_without_prior(learned):
         learned.get_parameter(name).requires_grad_(False)
@@ -240,6 +249,9 @@ class AveragedUtility(DerivedModel):
         members: Models of the same answers, see `plausible_models`.
         guesses: The probability that all answers are guesses, see
             `guessing_probability`.
+
+    Raises:
+        BotorchPrefError: There is no member, or guesses have no such probability.
     """
 
     members: Any
@@ -249,6 +261,13 @@ class AveragedUtility(DerivedModel):
         self, model: Any, members: Sequence[Any], guesses: float = 0.0
     ) -> None:
         super().__init__()
+        if not members:
+            raise BotorchPrefError("members is empty; give one model or more.")
+        check_kind("guesses", guesses, Real)
+        if not 0 <= guesses <= 1:
+            raise BotorchPrefError(
+                f"guesses is {guesses!r}; give a number from 0 to 1."
+            )
         self.model, self.guesses = model, guesses
         self.members = torch.nn.ModuleList(members)
 

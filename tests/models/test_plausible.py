@@ -1,6 +1,7 @@
 """Hyper-parameters as plausible as the fitted ones, beside quadrature."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -132,6 +133,25 @@ def test_what_has_no_plausible_models_is_refused(model: EPPreferenceGP) -> None:
         plausible_models(fixed)
     with pytest.raises(BotorchPrefError, match="count"):
         plausible_models(model, 0)
+    for draw in (plausible_models, guessing_probability):
+        for seed in (None, -1, 0.5, True):
+            with pytest.raises(BotorchPrefError, match="seed is"):
+                draw(model, seed=seed)
+        with pytest.raises(BotorchPrefError, match="model is"):
+            draw(None)
+
+
+@pytest.mark.parametrize("guesses", [None, "0.5", math.nan, -0.1, 1.5])
+def test_an_average_refuses_what_is_no_probability(
+    model: EPPreferenceGP, guesses: Any
+) -> None:
+    with pytest.raises(BotorchPrefError, match="guesses is"):
+        AveragedUtility(model, [model], guesses)
+
+
+def test_an_average_needs_a_member(model: EPPreferenceGP) -> None:
+    with pytest.raises(BotorchPrefError, match="members is empty"):
+        AveragedUtility(model, [])
 
 
 @pytest.fixture(scope="module")
