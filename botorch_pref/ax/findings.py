@@ -198,10 +198,13 @@ def _gain_sentence(values: Mapping[str, Any]) -> str:
 
 
 def _rival_sentence(options: DataFrame, best: str) -> str:
-    """Says that another option is the best more probably than the one called best."""
+    """Says that another option is the best more probably than the one called best.
+
+    By less than a twentieth it is no news: of equals one has the larger share of draws.
+    """
     chances = options["best"].round(DECIMALS["best"])
     rival = chances.idxmax()
-    if not chances[rival] > chances[best]:
+    if chances[rival] < chances[best] + 0.05:
         return ""
     return (
         f"{rival} is the best of all with a larger probability than {best} "

@@ -95,6 +95,8 @@ def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     assert "1 B is the best of all with a larger probability than 1 A (0.31, 0.22)" in (
         advice
     )
+    equals = OPTIONS.assign(best=[0.22, float("nan"), 0.25])
+    assert "of all" not in advice_in_words(VALUES, equals, "1 A")
 
 
 def test_guesses_are_called_guesses_where_a_coin_is_probable_and_nothing_else() -> None:
