@@ -247,3 +247,34 @@ def test_wrong_names_of_a_context(tmp_path, settings, words) -> None:
 def test_an_experiment_without_a_context_takes_none(played) -> None:
     with pytest.raises(ExperimentError, match="has none"):
         played.recommend(context={"room": "a"})
+
+
+def test_a_context_that_no_design_satisfies_is_refused(tmp_path) -> None:
+    """With constraints on numbers, whole numbers and values of a choice."""
+    parameters = [
+        real("dose", 14, 22),
+        real("age", 0, 20),
+        whole("cups", 0, 5),
+        choice("size", [1, 2, 4], is_ordered=True),
+    ]
+    experiment = create(
+        tmp_path,
+        parameters=parameters,
+        parameter_constraints=["dose + age + cups + size <= 30"],
+        context=["age", "cups", "size"],
+        initial=2,
+    )
+    # The least dose is 14, and 16 is left for the others.
+    for age, cups, size in ((8.0, 5, 2), (10.0, 1, 4), (0.5, 5, 4)):
+        context = {"age": age, "cups": cups, "size": size}
+        question = experiment.ask(2, context=context)
+        assert question.context == context
+        experiment.tell(question, winner=0)
+    for age, cups, size in ((14.0, 1, 2), (12.5, 2, 2), (12.0, 1, 4)):
+        context = {"age": age, "cups": cups, "size": size}
+        for call in (experiment.ask, experiment.recommend, experiment.report):
+            with pytest.raises(ExperimentError, match=f"No design .* age = {age}"):
+                call(context=context)
+    # One dose is left, and nothing to compare.
+    with pytest.raises(ExperimentError, match="no two designs that differ"):
+        experiment.ask(2, context={"age": 10.0, "cups": 2, "size": 4})

@@ -44,10 +44,19 @@ from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
 from botorch_pref.ax.settings import SHARE, Settings
-from botorch_pref.ax.space.context import NO_CONTEXT, Context, context_of
+from botorch_pref.ax.space.context import (
+    NO_CONTEXT,
+    Context,
+    context_of,
+    context_text,
+)
 from botorch_pref.ax.space.lines import Line, can_move, line_through, line_toward
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
-from botorch_pref.ax.space.options import has_designs, in_smallest_differences
+from botorch_pref.ax.space.options import (
+    can_differ,
+    has_designs,
+    in_smallest_differences,
+)
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 
@@ -542,6 +551,11 @@ def next_options(
     again = derived_seed(log.settings, len(log.questions), "repeat")
     if (repeated := question_again(log, size, again, rater, context)) is not None:
         return repeated
+    if context and not can_differ(log.space, log.settings.smallest_difference, context):
+        raise ExperimentError(
+            f"Constraints leave no two designs that differ where "
+            f"{context_text(context)}; give another context."
+        )
     choices: dict[int, Chosen] = {}
     for chosen in _proposals(projection, size, rater, context):
         turn = _turn(log, chosen.options, size, rater)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, Self
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
@@ -352,17 +353,25 @@ def check_coefficients(space: SearchSpace) -> None:
                 _checked_size(f"the expression of {name!r}", number)
 
 
+def is_feasible(
+    space: SearchSpace,
+    constraints: Sequence[ParameterConstraint],
+    fixed: Mapping[str, Any] = MappingProxyType({}),
+) -> bool:
+    """Tells whether a design with these values may satisfy constraints.
+
+    It solves a mixed-integer programme.
+    """
+    # 2 is "infeasible"; anything else proves nothing.
+    return not constraints or _solution(space, constraints, fixed=fixed).status != 2
+
+
 def check_feasible(space: SearchSpace) -> None:
-    """Checks that some design satisfies all constraints: a mixed-integer programme."""
-
-    def can_be(constraints: Sequence[ParameterConstraint]) -> bool:
-        # 2 is "infeasible"; anything else proves nothing.
-        return bool(_solution(space, constraints).status != 2)
-
+    """Checks that some design satisfies all constraints."""
     constraints = space.parameter_constraints
-    if not constraints or can_be(constraints):
+    if is_feasible(space, constraints):
         return
-    alone = [c for c in constraints if not can_be([c])]
+    alone = [c for c in constraints if not is_feasible(space, [c])]
     problem = "no design satisfies all of"
     if alone:
         problem = "no values in the ranges of its parameters satisfy"
@@ -426,10 +435,14 @@ def fit_ranges(space: SearchSpace) -> None:
         waiting = [p for p in waiting if _is_narrowed(space, p)]
 
 
-def _shares_left(space: SearchSpace, name: str) -> tuple[float, float] | None:
+def _shares_left(
+    space: SearchSpace, name: str, fixed: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[float, float] | None:
     """Finds the ends that constraints leave a number, as shares of its range."""
     limits, parameter = space.parameter_constraints, space.parameters[name]
-    lowest, highest = (_solution(space, limits, name, sign) for sign in (1.0, -1.0))
+    lowest, highest = (
+        _solution(space, limits, name, sign, fixed) for sign in (1.0, -1.0)
+    )
     if lowest.x is None or highest.x is None:
         return None
     assert isinstance(parameter, RangeParameter)
@@ -438,14 +451,17 @@ def _shares_left(space: SearchSpace, name: str) -> tuple[float, float] | None:
     return lowest.fun / unit, -highest.fun / unit
 
 
-def most_shares(space: SearchSpace) -> dict[str, float]:
+def most_shares(
+    space: SearchSpace, fixed: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, float]:
     """Finds the share of its range that constraints leave a number, by its name.
 
-    Numbers that no constraint is about are not there.
+    Some parameters may have ``fixed`` values. Numbers that no constraint is about are
+    not there.
     """
     widths = {}
     for name in constrained_names(space) & space.range_parameters.keys():
-        ends = _shares_left(space, name)
+        ends = _shares_left(space, name, fixed)
         is_whole = space.parameters[name].parameter_type is ParameterType.INT
         error = 0.0 if is_whole else _NO_RANGE
         widths[name] = 1.0 if ends is None else ends[1] - ends[0] + error
@@ -482,16 +498,19 @@ def _solution(
     constraints: Sequence[ParameterConstraint],
     wanted: str | ParameterConstraint | None = None,
     sign: float = 1.0,
+    fixed: Mapping[str, Any] = MappingProxyType({}),
 ) -> optimize.OptimizeResult:
     """Returns a design that satisfies constraints, by a mixed-integer programme.
 
     With the smallest value of the parameter that is wanted, or the largest with -1; or
     as far as can be from the bound of a constraint, in units of its largest term. A
     number is its share of the range, a whole number counts from the smallest one, and a
-    choice has a variable for each value, which is 1 where it is taken.
+    choice has a variable for each value, which is 1 where it is taken. Some parameters
+    may have ``fixed`` values.
     """
     names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
-    columns, offset, integrality, upper_bounds, rows = [], {}, [], [], []
+    columns, offset, integrality, rows = [], {}, [], []
+    ends: list[tuple[float, float]] = []
     for name in names:
         parameter: Any = space.parameters[name]
         is_choice = isinstance(parameter, ChoiceParameter)
@@ -505,7 +524,12 @@ def _solution(
             values, largest = ([1.0], span) if is_whole else ([span], 1.0)
         columns += [(name, value) for value in values]
         integrality += [int(is_choice or is_whole)] * len(values)
-        upper_bounds += [largest] * len(values)
+        if name not in fixed:
+            ends += [(0.0, largest)] * len(values)
+        elif is_choice:
+            ends += [(float(v == fixed[name]),) * 2 for v in parameter.values]
+        else:
+            ends += [((fixed[name] - offset[name]) / values[0],) * 2]
     for name in names:
         if isinstance(space.parameters[name], ChoiceParameter):
             row_of_choice = [float(column == name) for column, _ in columns]
@@ -524,7 +548,7 @@ def _solution(
             objective, constant = row, bound
     solved = optimize.milp(
         objective,
-        bounds=optimize.Bounds(0, upper_bounds),
+        bounds=optimize.Bounds(*zip(*ends, strict=True)),
         integrality=integrality,
         constraints=rows,
     )

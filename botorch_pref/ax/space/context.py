@@ -9,6 +9,7 @@ from typing import Any
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
+from botorch_pref.ax.space.constraints import is_feasible, shown_constraint
 from botorch_pref.ax.space.lines import complete
 from botorch_pref.ax.space.options import allowed, typed
 from botorch_pref.ax.user_values import argument_error, quoted
@@ -48,7 +49,7 @@ def checked_context(
 
     Raises:
         ExperimentError: A value is missing, is of no such parameter, or is outside its
-            range.
+            range, or no design satisfies the constraints there.
     """
     stated = {} if context is None else context
     if not isinstance(stated, Mapping):
@@ -70,6 +71,13 @@ def checked_context(
             raise ExperimentError(
                 f"context has {quoted(value)} for {name}; it is {allowed(parameter)}."
             )
+    limits = space.parameter_constraints
+    if values and not is_feasible(space, limits, values):
+        listed = ", ".join(map(shown_constraint, limits))
+        raise ExperimentError(
+            f"No design satisfies {listed} where {context_text(values)}; give another "
+            "context, or create an experiment with wider constraints."
+        )
     return values
 
 

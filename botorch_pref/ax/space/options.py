@@ -420,17 +420,23 @@ def has_designs(
     return len(allowed) >= number
 
 
-def can_differ(space: SearchSpace, smallest_difference: SmallestDifference) -> bool:
+def can_differ(
+    space: SearchSpace,
+    smallest_difference: SmallestDifference,
+    context: Mapping[str, Any] = MappingProxyType({}),
+) -> bool:
     """Tells whether people can tell apart the ends that constraints leave numbers.
 
-    Where they are not, no two designs are.
+    Where they are not, no two designs are that have the values of the context.
     """
-    if any(isinstance(p, ChoiceParameter) for p in space.tunable_parameters.values()):
+    varying = space.tunable_parameters.items()
+    if any(isinstance(p, ChoiceParameter) and n not in context for n, p in varying):
         return True
-    free_shares = most_shares(space)
+    free_shares = most_shares(space, context)
     steps = (
         free_shares.get(name, 1.0) / width
         for name, width in column_widths(space, smallest_difference).items()
+        if name in space.range_parameters and name not in context
     )
     # Shares such as a third are not exact.
     return sum(step**2 for step in steps) > 1 - 1e-6
