@@ -81,10 +81,13 @@ def _at_spread(
     model: LaplacePreferenceGP, sums: Tensor
 ) -> tuple[float, Tensor, Tensor]:
     """The log density of the logarithm of a spread, and the moments under it."""
-    objective = PreferenceMarginalLogLikelihood(model.likelihood, model.train())
-    spread = cast("RaterWeights", model.covariate_module).spread
-    value = float(objective.log_posterior() + spread.log())
-    posterior: Any = model.covariate_posterior()
-    weights = posterior.distribution
-    variance = ((sums @ weights.covariance_matrix) * sums).sum(-1)
-    return value, sums @ weights.mean, variance
+    objective = PreferenceMarginalLogLikelihood(model.likelihood, model)
+    module = cast("RaterWeights", model.covariate_module)
+    # One solution has both: a posterior of its own would be solved for again.
+    solution: Any = model.evidence_solution()
+    value = float(objective.with_priors(solution.log_evidence) + module.spread.log())
+    prior, count = module.covariance.double(), module.num_covariates
+    precision = solution.factor.precision()[-count:, -count:]
+    moved = sums @ prior
+    variance = (moved * sums).sum(-1) - ((moved @ precision) * moved).sum(-1)
+    return value, moved @ solution.weights[-count:], variance

@@ -37,7 +37,7 @@ from botorch_pref.inference.conditioning import (
     plus_identity,
     site_cholesky,
 )
-from botorch_pref.linalg.covariance import join_rows, psd_root
+from botorch_pref.linalg.covariance import join_rows, psd_root, sparse_product
 from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
 # Precisions of sites beside the prior's whose differences keep enough digits.
@@ -320,11 +320,17 @@ class _PointFactor(SitePosterior):
             ):
                 self._gram = self._gram + rows.gram(block_noise.precision)
         root = solver.root
-        self._cholesky = site_cholesky(plus_identity(root.mT @ self._gram @ root))
-        # H with Sigma_f = H' H.
-        self._half = torch.linalg.solve_triangular(self._cholesky, root.mT, upper=False)
+        precision = root.mT @ sparse_product(self._gram, root)
+        self._cholesky = site_cholesky(plus_identity(precision))
         self._turns = _num_turns(
             float((tau * solver.variance).sum(-1).amax()), torch.finfo(tau.dtype).eps
+        )
+
+    @cached_property
+    def _half(self) -> Tensor:
+        """``H`` with ``Sigma_f = H' H``, which steps to a mode do without."""
+        return torch.linalg.solve_triangular(
+            self._cholesky, self._solver.root.mT, upper=False
         )
 
     @property
@@ -422,8 +428,8 @@ class _PointFactor(SitePosterior):
 
     def precision(self) -> Tensor:
         """See base class."""
-        half = self._half @ self._gram
-        return self._gram - half.mT @ half
+        half = sparse_product(self._gram, self._half.mT)
+        return self._gram - half @ half.mT
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""

@@ -300,6 +300,24 @@ class RowKernel:
         return terms.reshape(k, m, k, m).swapaxes(1, 2).reshape(-1, m, m)
 
 
+_SPARSE = 0.05
+"""Share of non-zeros below which a product over these alone is faster."""
+
+
+def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
+    """``matrix @ other``, over the non-zeros of ``matrix`` alone where they are few.
+
+    Args:
+        matrix: ``batch_shape x k x k``; one with batches is taken as it is.
+        other: ``batch_shape x k x l``.
+    """
+    if matrix.dim() > 2 or other.dim() > 2:
+        return matrix @ other
+    if int(matrix.count_nonzero()) > _SPARSE * matrix.numel():
+        return matrix @ other
+    return torch.sparse.mm(matrix.to_sparse(), other)
+
+
 def psd_root(matrix: Tensor) -> Tensor:
     r"""A square root :math:`S` with :math:`S S^T = M`, to rounding.
 

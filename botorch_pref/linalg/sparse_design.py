@@ -73,6 +73,13 @@ class SparseDesign:
         """The same rows with columns of ``batch_shape x m x p`` values behind."""
         n, p = self.num_points, values.shape[-1]
         columns = torch.arange(n, n + p, device=self.indices.device)
+        is_seen = values != 0
+        width = int(is_seen.sum(-1).max()) if is_seen.any() else 0
+        if width < p:
+            # Few of many columns, such as those of raters, concern a row.
+            order = is_seen.sort(dim=-1, descending=True, stable=True).indices
+            columns = n + order[..., :width]
+            values = values.gather(-1, order[..., :width])
         coefficients = join_rows([self.coefficients, values])
         index = self.indices.expand(*coefficients.shape[:-1], -1)
         return SparseDesign(join_rows([index, columns]), coefficients, n + p)

@@ -19,6 +19,7 @@ from botorch_pref.linalg.covariance import (
     dense_covariance,
     joint_shape,
     semidefinite_cholesky,
+    sparse_product,
 )
 from botorch_pref.models import DuelKernel
 
@@ -266,4 +267,20 @@ def test_second_derivatives_of_the_factor() -> None:
     assert torch.autograd.gradgradcheck(
         lambda r: semidefinite_cholesky(r @ r.mT + torch.eye(3)).square(),
         root.requires_grad_(),
+    )
+
+
+@pytest.mark.parametrize("number", [0, 60, 900])
+def test_product_over_few_non_zeros_is_that_of_all_entries(number) -> None:
+    generator = torch.Generator().manual_seed(number)
+    matrix = torch.zeros(40, 40, dtype=F64)
+    places = torch.randint(1600, (number,), generator=generator)
+    matrix.view(-1)[places] = normal(number, seed=number)
+    other = normal(40, 7, seed=1)
+    torch.testing.assert_close(
+        sparse_product(matrix, other),
+        torch.einsum("ij,jk->ik", matrix, other),
+        rtol=0,
+        # Forty products of normals, each rounded once, and their sum.
+        atol=40 * torch.finfo(F64).eps * 40,
     )

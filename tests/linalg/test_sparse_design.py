@@ -198,3 +198,12 @@ def test_blocks_of_different_widths_are_one_covariance() -> None:
         torch.testing.assert_close(blocks.diagonal(), diagonal, **CLOSE)
         torch.testing.assert_close(blocks.times(values), truth @ values, **CLOSE)
     assert buckets.inside.tolist() == [row not in (2, 7) for row in range(8)]
+
+
+def test_columns_behind_rows_are_stored_where_they_are_no_zeros() -> None:
+    rows = pair_rows(torch.tensor([[0, 1], [2, 0], [1, 2]]), 3, torch.zeros(0).double())
+    values = torch.zeros(3, 20, dtype=torch.float64)
+    values[0, 4], values[1, [2, 17]] = 3.0, torch.tensor([-1.0, 0.5]).double()
+    wider = rows.with_columns(values)
+    assert wider.indices.shape[-1] == 4
+    torch.testing.assert_close(dense(wider), torch.cat([dense(rows), values], -1))
