@@ -8,9 +8,10 @@ seconds of reading the file, of the fit and of the board, and the most memory of
 process; the largest difference of a utility to the mode that SciPy's L-BFGS finds under
 the same prior; and the share of items whose true utility, and true rank, lie in their
 95 % intervals. Then the seconds of choix and evalica, which have no intervals, for the
-same duels (evalica's scores end all equal where an item won nothing or everything), and
-the log-loss in nats of as many new duels that are no ties, beside that of the true
-utilities.
+same duels, and the log-loss in nats of as many new duels that are no ties, beside that
+of the true utilities. evalica 0.4.2 divides by the geometric mean of all scores, which
+an item without a win makes zero, and one without a loss infinite: all scores then end
+equal.
 """
 
 from __future__ import annotations

@@ -88,6 +88,7 @@ TINY = {
         **{"ITEMS": 5, "ERROR_TO_REACH": 1.0, "MANY_ITEMS": 300, "MANY_PAIRS": 400},
     ),
     "consistent_answers": tiny(SIZES=(3,), CHAINS=8, STEPS=6, WARM_UP=2),
+    "board_peers": tiny("--sizes 6:60", RESAMPLES=3),
     "condition_time": tiny(SIZES=(4,), REPEATS=1),
     "conditioned_gradients": tiny(ANSWERS=3, DRAWS=(64,), TRUE_DRAWS=800, SEEDS=(0,)),
     "ep_solve": tiny(
