@@ -91,7 +91,7 @@ def rank(argv: Sequence[str]) -> None:
     out: Path = arguments.out or Path("runs", table.stem)
     _check_folder(out, [path for path in (table, arguments.items) if path])
     if not is_rated:
-        _print_duration(answers, items)
+        _print_duration(answers, items, arguments.reliability)
     with _workers(arguments.jobs, arguments.scheduler):
         # The models take their time: a folder that cannot be written fails before them.
         out.mkdir(parents=True, exist_ok=True)
@@ -155,12 +155,19 @@ def _check_options(arguments: argparse.Namespace, table: Path, is_rated: bool) -
         )
 
 
-def _print_duration(answers: DataFrame, items: ItemTable | None) -> None:
+def _print_duration(
+    answers: DataFrame, items: ItemTable | None, reliability: bool
+) -> None:
     """Says about how long this will take, if that is a minute or more."""
     size = ranking_size(answers, items)
     if minutes := round(size.minutes):
         duration = f"{minutes} minute{'s' * (minutes > 1)} or more"
-        print(f"{size.num_points:,} {size.noun}: this takes {duration}.", flush=True)
+        # It takes a gradient of the evidence for each hyper-parameter.
+        advice = ", about half of that without --reliability" * reliability
+        print(
+            f"{size.num_points:,} {size.noun}: this takes {duration}{advice}.",
+            flush=True,
+        )
 
 
 def _check_folder(out: Path, read: Sequence[Path]) -> None:
