@@ -29,7 +29,7 @@ from botorch_pref.ax.generation.adapter import UTILITY, PreferenceAdapter
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.context import NO_CONTEXT, Context
+from botorch_pref.ax.space.context import NO_CONTEXT, Context, context_text
 from botorch_pref.ax.user_values import quoted
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores, table_of
@@ -99,10 +99,24 @@ def best_of_experiment(
 def best_shown(adapter: PreferenceAdapter) -> TParameterization:
     """Finds the option shown so far with the largest posterior mean.
 
-    Options of other contexts count as they would be in the adapter's own.
+    Options of other contexts count as they would be in the adapter's own, unless
+    constraints forbid them there.
+
+    Raises:
+        ExperimentError: They forbid all of them.
     """
-    means, _ = _moments(adapter, adapter.datapoints)
-    return dict(adapter.arms[int(means.argmax())].parameters)
+    arms, means = adapter.arms, _moments(adapter, adapter.datapoints)[0]
+    if adapter.context:
+        space = adapter._experiment.search_space
+        allowed = [space.check_membership(arm.parameters) for arm in arms]
+        if not any(allowed):
+            raise ExperimentError(
+                "No option shown so far satisfies the constraints where "
+                f"{context_text(adapter.context)}; ask there first, or have the best "
+                "of all designs recommended, with anywhere=True."
+            )
+        means = means.where(torch.tensor(allowed), -torch.inf)
+    return dict(arms[int(means.argmax())].parameters)
 
 
 def predictions(
@@ -130,13 +144,16 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
         Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options,
         Keys.AX_ACQUISITION_KWARGS.value: {UTILITY: adapter.utility},
     }
-    candidates = [best_shown(adapter)]
+    candidates: list[TParameterization] = []
+    with suppress(ExperimentError):
+        candidates.append(best_shown(adapter))
     # Ax rounds categories by NumPy's global generator, also where it only predicts.
     with with_rng_seed(question_choice.derived_seed(log.settings, len(log.questions))):
         with suppress(CandidateGenerationError):
             run = adapter.gen(1, model_gen_options=options)
             candidates += [dict(arm.parameters) for arm in run.arms]
         feasible = [c for c in candidates if log.space.check_membership(c)]
+        feasible = feasible or [best_shown(adapter)]
         means, _ = _moments(adapter, adapter.points_of(feasible))
     best = int(means.argmax())
     # One-hot columns stand last, so that Ax's candidates are in another order.

@@ -527,9 +527,10 @@ class PreferenceExperiment:
         anywhere, log = checked_truth("anywhere", anywhere), self.log
         checked_context(log.space, log.settings.context, context)
         adapter = self.fitted_adapter(rater=rater, context=context)
-        best = best_designs.best_shown(adapter)
         if anywhere:
             best = best_designs.best_anywhere(self.log, adapter)
+        else:
+            best = best_designs.best_shown(adapter)
         catalogue = self.log.catalogue
         return Design(best, None if catalogue is None else catalogue.id_of(best))
 

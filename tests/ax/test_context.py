@@ -278,3 +278,24 @@ def test_a_context_that_no_design_satisfies_is_refused(tmp_path) -> None:
     # One dose is left, and nothing to compare.
     with pytest.raises(ExperimentError, match="no two designs that differ"):
         experiment.ask(2, context={"age": 10.0, "cups": 2, "size": 4})
+
+
+def test_what_constraints_forbid_in_a_context_is_not_recommended(
+    tmp_path,
+) -> None:
+    experiment = create(
+        tmp_path,
+        parameters=[real("x", 0, 1), real("y", 0, 1)],
+        parameter_constraints=["x + y <= 0.5"],
+        context=["x"],
+    )
+    better, worse = [{"x": 0.05, "y": y} for y in (0.45, 0.2)]
+    experiment.record([better, worse], winner=0)
+    assert experiment.recommend(context={"x": 0.05}) == better
+    assert experiment.recommend(context={"x": 0.25}) == {"x": 0.25, "y": 0.2}
+    for call in (experiment.recommend, experiment.report):
+        with pytest.raises(ExperimentError, match="No option shown so far"):
+            call(context={"x": 0.4})
+    anywhere = experiment.recommend(anywhere=True, context={"x": 0.4})
+    assert anywhere["x"] == 0.4
+    assert anywhere["y"] <= 0.1
