@@ -156,7 +156,7 @@ def evalica_board(items: int, duels: Duels, name: str) -> Board:
     winners = [kinds[side] for side in duels.outcome.tolist()]
     index = pd.Index(range(items))
     fit = getattr(evalica, name)
-    result = fit(duels.first, duels.second, winners, index=index, limit=10_000)
+    result = fit(duels.first, duels.second, winners, index=index)
     scores = result.scores.loc[range(items)].to_numpy()
     return Board(np.log(scores.clip(1e-12)), same)
 
