@@ -38,7 +38,7 @@ def ax_experiment(notebook: SimpleNamespace) -> None:
         assert notebook.utility(cup) > 1
     effects = notebook.report.effects.reset_index()
     worse = {*effects.loc[effects["upper"] < 0, "parameter"]}
-    assert worse >= {"bean", "pressure", "dose"}
+    assert worse >= {"bean", "pressure"}
     assert notebook.scores.loc["rankings", "log_loss"] < math.log(24)
     assert notebook.scores.loc["validity", "log_loss"] < math.log(2)
 

@@ -300,8 +300,9 @@ class RowKernel:
         return terms.reshape(k, m, k, m).swapaxes(1, 2).reshape(-1, m, m)
 
 
-_SPARSE = 0.05
-"""Share of non-zeros below which a product over these alone is faster."""
+_LARGE, _SPARSE = 200, 0.05
+"""Rows from which a product over non-zeros alone may be faster, and their share below
+which it is. Of fewer rows the count would take longer than it saves."""
 
 
 def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
@@ -311,7 +312,7 @@ def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
         matrix: ``batch_shape x k x k``; one with batches is taken as it is.
         other: ``batch_shape x k x l``.
     """
-    if matrix.dim() > 2 or other.dim() > 2:
+    if matrix.dim() > 2 or other.dim() > 2 or len(matrix) < _LARGE:
         return matrix @ other
     if int(matrix.count_nonzero()) > _SPARSE * matrix.numel():
         return matrix @ other
