@@ -497,8 +497,10 @@ def _panel_nodes(
         grid = _even_grid(grid, length, 2 * _GRID_POINTS)
     length = _panel_lengths(function, mean, variance, grid)
     panels = (grid.diff(dim=0) / length).sum(0)
-    # Of points that are further away than they have digits nothing is between them.
-    _check_finite(panels)
+    # Of points that are further away than they have digits nothing is between them,
+    # and more panels than these are no shorter than the digits of their ends.
+    most = 1 / torch.finfo(mean.dtype).eps
+    _check_finite(torch.where(panels <= most, panels, torch.inf))
     breaks = _even_grid(grid, length, math.ceil(float(panels.max())) + 1)
     return _on_panels(breaks[:-1], breaks[1:])
 
