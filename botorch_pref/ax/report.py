@@ -206,7 +206,7 @@ class Report:
 def guesses(utility: Any) -> dict[str, float]:
     """Makes the row of the summary on guesses, where answers look more like them."""
     averaged = isinstance(utility, AveragedUtility)
-    probability = utility.guesses if averaged else 0.0
+    probability = utility.guessing_probability if averaged else 0.0
     return {"guessed": probability} if probability > 0.5 else {}
 
 

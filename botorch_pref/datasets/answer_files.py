@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unicodedata import normalize
 
 from botorch_pref.datasets.control_columns import Control, control_of
 from botorch_pref.datasets.items import (
@@ -135,7 +133,6 @@ def read_answers(
         columns_read = {*reading.columns, named.rater}
         names = [name for name in table.header if name and name not in columns_read]
         ratings = _rating_table(answers)
-        notes += _notes_on_names({name: ratings[name] for name in ratings})
         return AnswerFile(ratings, names, notes)
     if not answers.winner:
         raise _no_answer(table, notes[1:])
@@ -150,7 +147,6 @@ def read_answers(
     read = {*reading.columns, count, *groups.values(), home}
     read |= {name for control in chosen for name in control.columns}
     unread = dict.fromkeys(name for name in table.header if name and name not in read)
-    notes += _notes_on_names(columns)
     return AnswerFile(merged_answers(columns), [*unread], notes)
 
 
@@ -306,31 +302,6 @@ def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]
     if any(answers.both_bad):
         columns[BOTH_BAD] = answers.both_bad
     return columns
-
-
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-
-
-def _bare(name: str) -> str:
-    """Returns a name without what a reader does not see, nor the case of letters."""
-    bare = _INVISIBLE.sub("", normalize("NFKC", name)).casefold()
-    return re.sub(r"^(\d+)\.0+$", r"\1", " ".join(bare.split()))
-
-
-def _notes_on_names(columns: Mapping[str, Iterable[Any]]) -> list[str]:
-    """Returns sentences on names that look alike, of items and of raters."""
-    ends = (name for end in (WINNER, LOSER, ITEM) for name in columns.get(end, ()))
-    notes = []
-    for noun, names in (("items", ends), ("raters", columns.get(RATER, ()))):
-        alike: dict[str, list[str]] = {}
-        for name in sorted({*names}):
-            alike.setdefault(_bare(name), []).append(ascii(name))
-        several = [" and ".join(spelt) for spelt in alike.values() if len(spelt) > 1]
-        if several:
-            remainder = f", and {len(several) - 5:,} more" * (len(several) > 5)
-            listing = ", ".join(several[:5]) + remainder
-            notes.append(f"Different {noun} whose names look alike: {listing}.")
-    return notes
 
 
 def _no_answer(table: CsvTable, notes: list[str]) -> FeedbackError:

@@ -35,6 +35,7 @@ from botorch_pref.numerics.argument_checks import (
     check_kind,
     check_point_pairs,
 )
+from botorch_pref.numerics.mixtures import systematic_sample
 from botorch_pref.posteriors.gaussian import Moments, contrast
 
 NUM_MODELS = 8
@@ -170,7 +171,8 @@ def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
         guesses = float(log_odds.sigmoid())
     share = guesses if guesses > GUESSED else 0.0
     weights = torch.cat([(1 - share) * weights, weights.new_tensor([share])])
-    chosen = _systematic_sample(weights, count, generator)
+    offset = torch.rand((), generator=generator, dtype=torch.float64)
+    chosen = systematic_sample(weights.cpu(), count, offset).tolist()
     models = [
         guesser
         if guesser is not None and place == len(vectors)
@@ -209,18 +211,6 @@ def _derivatives(
     return gradient, 0.5 * (hessian + hessian.mT)
 
 
-def _systematic_sample(weights: Tensor, count: int, generator: Generator) -> list[int]:
-    """Draws ``count`` places by systematic resampling (Kitagawa 1996).
-
-    Each comes up as often as its weight says, rounded up or down.
-    """
-    offset = torch.rand((), generator=generator, dtype=torch.float64)
-    steps = (torch.arange(count, dtype=torch.float64) + offset) / count
-    sums = weights.double().cpu().cumsum(0)
-    places: list[int] = torch.searchsorted(sums / sums[-1], steps).tolist()
-    return places
-
-
 def _with_parameters(
     model: PreferenceGP, density: HyperparameterDensity, vector: Tensor
 ) -> PreferenceGP:
@@ -247,28 +237,29 @@ class AveragedUtility(DerivedModel):
     Args:
         model: Fitted, with Gaussian posteriors.
         members: Models of the same answers, see `plausible_models`.
-        guesses: The probability that all answers are guesses, see
+        guessing_probability: The probability that all answers are guesses, see
             `guessing_probability`.
 
     Raises:
-        BotorchPrefError: There is no member, or guesses have no such probability.
+        BotorchPrefError: There is no member, or guessing_probability is none.
     """
 
     members: Any
     """A module list, so that they move with this."""
 
     def __init__(
-        self, model: Any, members: Sequence[Any], guesses: float = 0.0
+        self, model: Any, members: Sequence[Any], guessing_probability: float = 0.0
     ) -> None:
         super().__init__()
         if not members:
             raise BotorchPrefError("members is empty; give one model or more.")
-        check_kind("guesses", guesses, Real)
-        if not 0 <= guesses <= 1:
+        check_kind("guessing_probability", guessing_probability, Real)
+        if not 0 <= guessing_probability <= 1:
             raise BotorchPrefError(
-                f"guesses is {guesses!r}; give a number from 0 to 1."
+                f"guessing_probability is {guessing_probability!r}; give a number "
+                "from 0 to 1."
             )
-        self.model, self.guesses = model, guesses
+        self.model, self.guessing_probability = model, guessing_probability
         self.members = torch.nn.ModuleList(members)
 
     @property

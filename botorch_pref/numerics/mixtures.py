@@ -542,3 +542,22 @@ def _shortest_window(means: Tensor, level: float) -> tuple[Tensor, Tensor]:
     inside = min(max(math.ceil(level * count), 1), count)
     first = (ordered[inside - 1 :] - ordered[: count - inside + 1]).argmin(0, True)
     return ordered.gather(0, first)[0], ordered.gather(0, first + inside - 1)[0]
+
+
+def systematic_sample(weights: Tensor, count: int, offset: Tensor) -> Tensor:
+    """Draws components by systematic resampling (Kitagawa 1996).
+
+    Each comes up as often as its weight says, rounded up or down.
+
+    Args:
+        weights: ``batch_shape x n``, which sum to 1.
+        count: How many are drawn.
+        offset: Uniform in [0, 1), of ``batch_shape x 1`` or one for all.
+
+    Returns:
+        Places of components, increasing, ``batch_shape x count``.
+    """
+    steps = torch.arange(count, dtype=weights.dtype, device=weights.device)
+    grid = ((steps + offset) / count).expand(*weights.shape[:-1], count).contiguous()
+    places = torch.searchsorted(weights.cumsum(-1), grid, right=True)
+    return places.clamp_max(weights.shape[-1] - 1)

@@ -26,7 +26,7 @@ from botorch_pref.models import (
     plausible_models,
 )
 from botorch_pref.models.fully_bayesian import HyperparameterDensity
-from botorch_pref.models.plausible import _systematic_sample
+from botorch_pref.numerics.mixtures import systematic_sample
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
 PAIRS = torch.tensor([[1, 0], [2, 1], [3, 0], [2, 3]])
@@ -87,10 +87,9 @@ def test_they_have_the_answers_and_leave_the_model_alone(
 
 
 def test_resampling_takes_each_as_often_as_its_weight() -> None:
-    weights = torch.tensor([0.5, 0.0, 0.3, 0.2])
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(20):
-        places = torch.tensor(_systematic_sample(weights, 10, generator))
+    weights = torch.tensor([0.5, 0.0, 0.3, 0.2]).double()
+    for offset in torch.linspace(0.01, 0.99, 20).double():
+        places = systematic_sample(weights, 10, offset)
         counts = torch.bincount(places, minlength=4)
         assert counts.tolist() == [5, 0, 3, 2]
 
@@ -145,7 +144,7 @@ def test_what_has_no_plausible_models_is_refused(model: EPPreferenceGP) -> None:
 def test_an_average_refuses_what_is_no_probability(
     model: EPPreferenceGP, guesses: Any
 ) -> None:
-    with pytest.raises(BotorchPrefError, match="guesses is"):
+    with pytest.raises(BotorchPrefError, match="guessing_probability is"):
         AveragedUtility(model, [model], guesses)
 
 

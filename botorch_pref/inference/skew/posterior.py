@@ -71,6 +71,7 @@ from botorch_pref.inference.solvers import choose_solver
 from botorch_pref.likelihoods.factors import BoxFactors, Factors, MergedBoxFactors
 from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.argument_checks import check_count
+from botorch_pref.numerics.mixtures import systematic_sample
 from botorch_pref.numerics.normal import interval_derivatives, truncated_normal_quantile
 from botorch_pref.posteriors import Moments, SkewNormalPosterior
 
@@ -342,7 +343,9 @@ def ghk_update(
         excess = (drawn - centres[..., j]) * inverse
         below = root[..., j + 1 :, j]
         centres[..., j + 1 :] += excess.unsqueeze(-1) * below
-    chosen, share = _systematic_sample(log_weight, offset)
+    weights = log_weight.movedim(0, -1).softmax(-1)
+    share = 1 / (len(log_weight) * weights.square().sum(-1))
+    chosen = systematic_sample(weights, len(log_weight), offset).movedim(-1, 0)
     index = chosen.unsqueeze(-1).expand_as(values)
     centres, values = centres.gather(0, index), values.gather(0, index)
     # After the choice, so that draws which continue one earlier draw still differ.
@@ -360,23 +363,6 @@ def _drawn(
     uniform: Tensor, mean: Tensor, scale: Tensor, lower: Tensor, upper: Tensor
 ) -> Tensor:
     return truncated_normal_quantile(uniform, mean, scale.square(), lower, upper)
-
-
-def _systematic_sample(log_weight: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    """Draws ``S`` of ``S`` draws by systematic resampling (Kitagawa 1996).
-
-    Returns:
-        The places, ``S x batch_shape``, and the share of draws that count.
-    """
-    count = log_weight.shape[0]
-    weights = log_weight.movedim(0, -1).softmax(-1)
-    share = 1 / (count * weights.square().sum(-1))
-    grid = (torch.arange(count, device=offset.device) + offset) / count
-    cumulative = weights.cumsum(-1)
-    chosen = torch.searchsorted(
-        cumulative, grid.expand(cumulative.shape).contiguous(), right=True
-    )
-    return chosen.clamp_max(count - 1).movedim(-1, 0), share
 
 
 class ContinuedDraws(NamedTuple):
