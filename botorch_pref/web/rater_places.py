@@ -129,17 +129,18 @@ class RaterPlaces:
             place.error = None
         self.unowned = _without(self.unowned, index)
 
-    def give(self, place: RaterPlace, question: Question, context: Context) -> None:
-        """Gives a place a question that was asked for it in a context.
+    def give(self, place: RaterPlace, question: Question) -> bool:
+        """Gives a place a question that was asked for it, where its context holds.
 
-        Where that is no longer the context of the place, the question is nobody's.
+        Returns:
+            Whether it was taken: a place whose context has changed meanwhile refuses.
         """
         place = place.present
-        if place.context == context:
-            place.questions.append(question)
-            place.waiting_since = None
-        else:
-            self.unowned.append(question)
+        if place.context != question.context:
+            return False
+        place.questions.append(question)
+        place.waiting_since = None
+        return True
 
     def give_unowned(self, place: RaterPlace) -> None:
         """Gives a place that has no question one that is for whoever comes first."""

@@ -576,6 +576,9 @@ class PreferenceService:
             questions = again_if_refused(self._worker.ask, raters, num_raters, context)
             for question in questions:
                 self._presenter.prepare(question)
+            # Raters may have gone elsewhere while their questions were chosen.
+            for question in self._give([place for _, place in needy], questions):
+                again_if_refused(withdraw_unanswered, self.experiment, question.index)
         # The rater who waits is told the reason; nobody waits for this thread.
         except Exception as error:
             with self._changed:
@@ -583,12 +586,19 @@ class PreferenceService:
                 if num_removed == self._num_removed:
                     needy[0][1].present.error = error
                 self._changed.notify_all()
-            return
+
+    def _give(
+        self, places: Sequence[RaterPlace], questions: Sequence[Question]
+    ) -> list[Question]:
+        """Gives places their questions; returns those whose context has changed."""
         with self._changed:
-            # The worker may have asked the first raters alone.
-            for (_, place), question in zip(needy, questions, strict=False):
-                self._places.give(place, question, context)
             self._changed.notify_all()
+            # The worker may have asked the first raters alone.
+            return [
+                question
+                for place, question in zip(places, questions, strict=False)
+                if not self._places.give(place, question)
+            ]
 
     # When it is enough.
 

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web import make_app
+from botorch_pref.web.rater_places import RaterPlaces
 
 HERE = "http://127.0.0.1"
 A, B = ({"room": room} for room in ("Aula", "Bar"))
@@ -81,6 +82,18 @@ def test_the_context_holds_until_another_one_is_said(page) -> None:
     elsewhere = [q for q in log.questions if log.context_of(q) == A]
     assert [q.pending for q in elsewhere] == [False] * len(elsewhere)
     assert log.questions[second["question"]].withdrawn
+
+
+def test_a_question_of_a_room_that_was_left_is_nobodys(tmp_path) -> None:
+    """Somebody goes to another room while the page chooses what to ask her."""
+    experiment = create(tmp_path / "rooms.db", repeat_rate=0)
+    places = RaterPlaces([])
+    place = places.of("ann")
+    place.context = dict(B)
+    late, here = (experiment.ask(size=2, context=context) for context in (A, B))
+    assert not places.give(place, late)
+    assert places.give(place, here)
+    assert list(place.questions) == [here]
 
 
 def test_each_person_has_a_context(page) -> None:
