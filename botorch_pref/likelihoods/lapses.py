@@ -291,8 +291,9 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     It is not log-concave: an answer that contradicts all others is taken for a lapse.
     Expectation propagation suits it; where noise is little Laplace's evidence is off by
-    nats. Learn its noise, ``noise_prior=LogNormalPrior(1.0, 1.0)``, to ask people whose
-    precision nobody knows.
+    nats, and after such answers its variances may be above the prior's. Learn
+    its noise, ``noise_prior=LogNormalPrior(1.0, 1.0)``, to ask people whose precision
+    nobody knows.
 
     Args:
         noise: See :class:`PairwiseProbitLikelihood`.

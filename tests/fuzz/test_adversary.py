@@ -27,6 +27,7 @@ from botorch_pref import (
     DuelingEUBO,
     InferenceWarning,
     LaplacePreferenceGP,
+    LapsingProbitLikelihood,
     PrecisionError,
     PreferenceMarginalLogLikelihood,
     Ratings,
@@ -87,10 +88,23 @@ def assert_moments_can_be(model: PreferenceGP, problem: Problem) -> None:
     variance = covariance.diagonal(dim1=-2, dim2=-1)
     scale = 10**problem.log_outputscale
     assert float(variance.min()) >= -max(1e-9, ROUNDINGS * problem.eps) * scale
-    kinds = {type(block) for block in model.feedback}
-    if not kinds & {Strengths, Ratings} and problem.engine is not SkewPreferenceGP:
-        # A factor that is log-concave only ever adds precision.
+    if not may_widen(model, problem):
         assert float(variance.max()) <= scale * (1 + max(1e-6, ROUNDINGS * problem.eps))
+
+
+def may_widen(model: PreferenceGP, problem: Problem) -> bool:
+    """Whether answers may leave more open than the prior did.
+
+    A factor that is log-concave only ever adds precision. Of surprises that may be
+    lapses Laplace's approximation takes the curvature as it is, EP none below 0.
+    """
+    laws = [model.likelihood_of(type(block)) for block in model.feedback]
+    lapses = any(isinstance(law, LapsingProbitLikelihood) for law in laws)
+    return (
+        problem.engine is SkewPreferenceGP
+        or bool({type(block) for block in model.feedback} & {Strengths, Ratings})
+        or (problem.engine is LaplacePreferenceGP and lapses)
+    )
 
 
 def assert_one_of_two_wins(model: PreferenceGP, problem: Problem) -> None:

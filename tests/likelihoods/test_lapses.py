@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from cases import in_turn
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import LogNormalPrior
 from scipy import integrate, stats
 from torch import Tensor
@@ -15,6 +16,7 @@ from botorch_pref import (
     Comparisons,
     EPPreferenceGP,
     FeedbackError,
+    LaplacePreferenceGP,
     LapsingProbitLikelihood,
     PairwiseProbitLikelihood,
 )
@@ -183,6 +185,43 @@ def test_what_a_lapse_costs_is_bounded() -> None:
         ]
         deviations = [b.mean / b.variance.sqrt() for b in believed]
     assert deviations[1] > deviations[0]
+
+
+@in_turn("outputscale", [1e-5, 1e-4])
+def test_surprises_leave_more_open_than_the_prior_did(outputscale: float) -> None:
+    """Laplace's variance of a difference is above the prior's, by quadrature.
+
+    A win that asks for a lead of many deviations of the prior is a lapse, or a lead
+    that is larger than expected. Utilities move by little beside the noise, where the
+    approximation is nearly exact: it leaves out the square of the ratio of variances.
+    """
+    noise, threshold, rate, wins = 6.4e-3, 0.3, 0.2, 3
+    kernel = ScaleKernel(RBFKernel()).double()
+    kernel.base_kernel.lengthscale, kernel.outputscale = 1e-3, outputscale
+    X = torch.tensor([[0.0], [1.0]], dtype=DOUBLE)
+    model = LaplacePreferenceGP(
+        X,
+        torch.tensor([[0, 1]] * wins),
+        likelihood=lapsing(noise, rate, tie_threshold=threshold),
+        covar_module=kernel,
+    ).eval()
+    prior = 2 * outputscale
+    unit = math.sqrt(2 * noise)
+
+    def moment(power: int) -> float:
+        def integrand(t: float) -> float:
+            z = (t * math.sqrt(prior) - threshold) / unit
+            win = rate / 2 + (1 - rate) * float(stats.norm.cdf(z))
+            return t**power * win**wins * float(stats.norm.pdf(t))
+
+        return integrate.quad(integrand, -12, 12, epsabs=1e-13)[0]
+
+    mass, first, second = map(moment, range(3))
+    truth = prior * (second / mass - (first / mass) ** 2)
+    with torch.no_grad():
+        variance = float(model.duel_posterior(X[:1], X[1:]).variance)
+    assert truth > prior
+    assert variance == pytest.approx(truth, rel=(prior / noise) ** 2)
 
 
 def surprised(kind: str) -> EPPreferenceGP:
