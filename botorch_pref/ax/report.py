@@ -46,7 +46,7 @@ from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.space.constraints import equalities
 from botorch_pref.ax.space.context import Context, context_text
 from botorch_pref.ax.space.lines import has_digits, readable
-from botorch_pref.ax.space.options import in_smallest_differences
+from botorch_pref.ax.space.options import differ, in_smallest_differences
 from botorch_pref.datasets.items import names_alike
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation import progress
@@ -561,13 +561,13 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
 def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
     """Finds the place of the option that stands for each option and its near copies.
 
-    From the largest utility downwards, an option stands for all that are less than 1
-    away from it in ``apart``, ``n x c``, and are not stood for yet.
+    From the largest utility downwards, an option stands for all that do not `differ`
+    from it in ``apart``, ``n x c``, and are not stood for yet.
     """
     places = torch.full((len(apart),), -1)
     for i in utilities.argsort(descending=True, stable=True).tolist():
         if places[i] < 0:
-            near = (apart - apart[i]).square().sum(-1) < 1
+            near = ~differ((apart - apart[i]).square().sum(-1))
             places[near & (places < 0)] = i
     return places
 

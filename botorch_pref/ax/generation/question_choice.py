@@ -39,7 +39,6 @@ from botorch_pref.ax.answer_kinds import OBJECTIVE
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.generation.adapter import COUNT, FURTHER, run_in_context
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
-from botorch_pref.ax.generation.search import differ
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
@@ -54,6 +53,7 @@ from botorch_pref.ax.space.lines import Line, can_move, line_through, line_towar
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.ax.space.options import (
     can_differ,
+    differ,
     has_designs,
     in_smallest_differences,
 )

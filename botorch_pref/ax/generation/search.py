@@ -29,7 +29,7 @@ from botorch_pref.acquisition.option_search import (
 from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
 from botorch_pref.ax.space.constraints import constrained_names
 from botorch_pref.ax.space.context import NO_CONTEXT, Context
-from botorch_pref.ax.space.options import all_values, few_values, number_range
+from botorch_pref.ax.space.options import all_values, differ, few_values, number_range
 
 _MAX_VALUES, _MAX_LISTED = 1_000, 20
 """Values of whole numbers, at most: more are as good as continuous; and of those that
@@ -212,11 +212,6 @@ class Distinctness:
         # Differences of all features at once would fill the memory.
         pair = first / self.widths, second / self.widths
         return torch.cdist(*pair, compute_mode=_EXACT).square()
-
-
-def differ(squared: Tensor) -> Tensor:
-    """Tells whether squared differences are at least 1, up to rounding."""
-    return squared >= 1 - 1e-6
 
 
 _EXACT = "donot_use_mm_for_euclid_dist"

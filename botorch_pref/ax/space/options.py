@@ -378,6 +378,11 @@ def in_smallest_differences(
     return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
 
 
+def differ(squared: Tensor) -> Tensor:
+    """Tells whether squared differences are at least 1, up to rounding."""
+    return squared >= 1 - 1e-6
+
+
 def has_designs(
     space: SearchSpace,
     catalogue: Catalogue | None,

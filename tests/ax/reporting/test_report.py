@@ -278,6 +278,27 @@ def test_parameters_are_called_otherwise_than_what_the_report_adds(tmp_path) -> 
 
 
 @pytest.mark.slow
+def test_options_that_differ_by_one_value_are_no_copies(tmp_path) -> None:
+    """Their distance is that of the smallest difference, but for rounding."""
+    experiment = PreferenceExperiment.create(
+        "beans",
+        parameters=[
+            *(real("dose"), choice("bean", ["a", "b", "c"], is_ordered=False)),
+            *(choice("cup", [1, 3, 4, 9], is_ordered=True), whole("shots", 1, 7)),
+        ],
+        storage=tmp_path / "beans.db",
+    )
+    base = {"dose": 0.5, "bean": "a", "cup": 1, "shots": 2}
+    changes = [{"bean": "b"}, {"bean": "c"}, {"cup": 3}]
+    changes += [{"shots": n} for n in (1, 3, 4, 5, 6, 7)]
+    for change in changes:
+        experiment.record([base, base | change], winner=0)
+    options = experiment.report().options
+    assert "copy_of" not in options
+    assert options["losses"].sum() == len(changes) == len(options) - 1
+
+
+@pytest.mark.slow
 def test_near_copies_have_one_entry(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db", smallest_difference=0.02)
     near, nearer = (A[0] + 0.02, A[1]), (A[0] + 0.01, A[1])
