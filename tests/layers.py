@@ -60,7 +60,10 @@ PARTS = (
     Part(
         "acquisition",
         "the next duel",
-        ("class_table", "numerics", "posteriors", "likelihoods", "models"),
+        (
+            *("class_table", "numerics", "linalg", "posteriors", "likelihoods"),
+            "models",
+        ),
     ),
     Part(
         "asking",

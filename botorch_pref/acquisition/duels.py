@@ -29,6 +29,7 @@ from torch import Tensor
 
 from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink, ProbitLink
+from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.models.answer_likelihoods import model_link
 from botorch_pref.models.predictions import awaiting_answers
 from botorch_pref.models.utility_model import DerivedModel, check_one_to_one
@@ -493,9 +494,7 @@ class DifferenceAcquisition(DuelingAcquisition):
 def with_others(X: Tensor, *more_points: Tensor | None) -> Tensor:
     """New points and then those others that there are, batches broadcast."""
     parts = [X, *(points for points in more_points if points is not None)]
-    batch = torch.broadcast_shapes(*(points.shape[:-2] for points in parts))
-    rows = [points.expand(*batch, *points.shape[-2:]) for points in parts]
-    return torch.cat(rows, dim=-2)
+    return join_rows(parts, along=-2)
 
 
 def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,7 @@ _TURNS = 4
 _NEGLIGIBLE, _LEAST_SPREAD = 1e-3, 1e-6
 """The share of the spread of values that no question is worth; the least spread."""
 
-_CHUNK = 2_048
+_CHUNK = 256
 """The number of questions that are valued side by side."""
 
 MAX_QUESTIONS = 20_000

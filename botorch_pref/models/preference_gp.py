@@ -410,16 +410,17 @@ class PreferenceGP(UtilityModel, GP):
         with torch.no_grad():
             terms, points = self.posterior_terms(), self.transform_inputs(points)
             if terms is None:
-                return CovarianceWith(self, points, directions)
+                return CovarianceWith(self, terms, points, directions)
             k = cross_covariance(self.covar_module, points, terms.points)
             correction = -terms.root @ ((k @ terms.root).mT @ directions)
             if terms.widening is not None:
                 p = terms.widening
                 correction = correction + p @ ((k @ p).mT @ directions)
             if points.shape == terms.points.shape and torch.equal(points, terms.points):
-                return CovarianceWith(self, points, directions + correction)
+                return CovarianceWith(self, terms, points, directions + correction)
             points = torch.cat([points, terms.points])
-            return CovarianceWith(self, points, torch.cat([directions, correction]))
+            matrix = torch.cat([directions, correction])
+            return CovarianceWith(self, terms, points, matrix)
 
     def _predict_with_weights(self, X: Tensor) -> Moments:
         """Moments of utilities, and behind them of the weights of covariates."""
@@ -601,13 +602,14 @@ class CovarianceWith(NamedTuple):
     """
 
     model: PreferenceGP
+    terms: PosteriorTerms | None
     points: Tensor
     matrix: Tensor
 
     def __call__(self, X: Tensor) -> tuple[Moments, Tensor]:
         """Moments of points, ``t_batch x q x d``, and ``C(x, X) D``."""
         mean, kernel = self.model.mean_module, self.model.covar_module
-        X, terms = self.model.transform_inputs(X), self.model.posterior_terms()
+        X, terms = self.model.transform_inputs(X), self.terms
         cross = cross_covariance(kernel, X, self.points)
         count = 0 if terms is None else len(terms.points)
         of_terms = cross[..., cross.shape[-1] - count :]
