@@ -98,7 +98,7 @@ PARTS = (
         "held-out scores and what they mean",
         (
             *("numerics", "linalg", "feedback", "posteriors", "likelihoods"),
-            *("models", "datasets"),
+            *("models", "acquisition", "datasets"),
         ),
         frozenset({"pandas"}),
     ),

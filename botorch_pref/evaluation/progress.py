@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, cast
 
 import torch
@@ -18,6 +19,8 @@ from scipy.sparse import coo_array, csgraph
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from botorch_pref.acquisition.design_space import Constraint
+from botorch_pref.acquisition.space_arguments import space_of
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
@@ -214,22 +217,35 @@ def stopping_candidates(
     bounds: Tensor,
     num_candidates: int = NUM_CANDIDATES,
     seed: int = 0,
+    *,
+    inequality_constraints: Sequence[Constraint] | None = None,
+    discrete: Tensor | None = None,
+    discrete_dims: Mapping[int, Sequence[float]] | None = None,
+    categorical: Sequence[Sequence[int]] | None = None,
+    fixed_features: Mapping[int, float] | None = None,
 ) -> Tensor:
-    """Candidates for the advice to stop: a half all over a box, the others nearby.
+    """Candidates for the advice to stop: a half all over a space, the others nearby.
 
     A better point than the recommended one is on another hill, or further up on its
-    own. In several dimensions no number of points all over the box comes near enough
+    own. In several dimensions no number of points all over a box comes near enough
     to it to show the second. So ``n x d`` points are those of a scrambled Sobol
-    sequence, then Gaussian ones around the recommended one.
+    sequence, then Gaussian ones around the recommended one; in a space that is no box
+    they are mixtures of the recommended one and others. All designs, where there are
+    few of them, are the candidates.
 
     Args:
-        recommended: ``1 x d``, in the box.
+        recommended: ``1 x d``, in the space.
         bounds: ``2 x d``, lower and upper ends.
         num_candidates: ``n``, at least 2.
         seed: Of the points; the global random state stays as it is.
+        inequality_constraints: See `next_question`, as of those below.
+        discrete: ``N x d``, the designs that there are.
+        discrete_dims: The values that a column may have.
+        categorical: The columns of each unordered choice.
+        fixed_features: Values of columns.
 
     Raises:
-        BotorchPrefError: Fewer than two candidates, or no point of the box.
+        BotorchPrefError: Fewer than two candidates, or no point of the space.
     """
     if num_candidates < 2:
         raise BotorchPrefError(
@@ -237,12 +253,19 @@ def stopping_candidates(
             "box and one nearby."
         )
     box = bounds.to(recommended)
-    inside = _is_inside(recommended, box)
-    if recommended.shape != (1, bounds.shape[-1]) or not inside.all():
+    arguments = inequality_constraints, discrete, discrete_dims, categorical
+    is_box = all(argument is None for argument in (*arguments, fixed_features))
+    space = None if is_box else space_of(box, *arguments, fixed_features)
+    allows = partial(_is_inside, box=box) if space is None else space.allows
+    if recommended.shape != (1, bounds.shape[-1]) or not allows(recommended).all():
         raise BotorchPrefError(
             f"recommended is {recommended.tolist()}; give one point, 1 x "
-            f"{bounds.shape[-1]}, within the bounds {bounds.tolist()}."
+            f"{bounds.shape[-1]}, within the bounds {bounds.tolist()}, and what else "
+            "designs have to satisfy."
         )
+    if space is not None:
+        with sampling.manual_seed(seed):
+            return space.sample_near(recommended, num_candidates, seed)
     far = num_candidates // 2
     spread = sampling.draw_sobol_samples(box, far, 1, seed=seed).squeeze(-2)
     near = near_points(recommended, box, num_candidates - far, seed)

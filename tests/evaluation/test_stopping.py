@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -531,6 +532,41 @@ def test_what_is_recommended_is_one_point_of_the_box(shift: list[float]) -> None
         stopping_candidates(best + torch.tensor(shift), BOUNDS)
     with pytest.raises(BotorchPrefError, match="give one point, 1 x 3"):
         stopping_candidates(BOUNDS, BOUNDS)
+
+
+MIXED = torch.tensor([[0.0, 0, 0, 0, 1], [1.0, 1, 1, 1, 4]], dtype=torch.double)
+MIXED_ARGUMENTS: dict[str, Any] = {
+    "categorical": [(1, 2, 3)],
+    "discrete_dims": {4: [1, 2, 3, 4]},
+    "inequality_constraints": [
+        (torch.tensor([0, 4]), torch.tensor([-2.0, -1.0], dtype=torch.double), -4.5)
+    ],
+}
+
+
+def test_of_a_mixed_space_they_are_designs() -> None:
+    best = torch.tensor([[0.5, 0, 1, 0, 3]], dtype=torch.double)
+    before = torch.random.get_rng_state()
+    first, second = (stopping_candidates(best, MIXED, **MIXED_ARGUMENTS) for _ in "ab")
+    assert torch.equal(first, second)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert {*first[:, 4].tolist()} == {1.0, 2.0, 3.0, 4.0}
+    kinds = first[:, 1:4].unique(dim=0)
+    torch.testing.assert_close(kinds, torch.eye(3, dtype=torch.double).flip(0))
+    assert bool((2 * first[:, 0] + first[:, 4] <= 4.5 + 1e-6).all())
+    # A half is nearby, and of it half keep the category of the best.
+    near = ((first[:, :1] - 0.5).abs() < 0.1).all(-1) & (first[:, 2] == 1)
+    assert near.double().mean() > 0.15
+    with pytest.raises(BotorchPrefError, match="what else designs have to satisfy"):
+        stopping_candidates(
+            best + torch.tensor([0.5] + 4 * [0.0]), MIXED, **MIXED_ARGUMENTS
+        )
+
+
+def test_in_a_context_beyond_the_bounds_they_have_it() -> None:
+    best = torch.tensor([[0.5, 2.5, 25.0]], dtype=torch.double)
+    candidates = stopping_candidates(best, BOUNDS, fixed_features={2: 25.0})
+    assert candidates[:, 2].unique().tolist() == [25.0]
 
 
 def test_an_input_of_one_value_keeps_it() -> None:
