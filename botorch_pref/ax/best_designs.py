@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -106,17 +106,20 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
         ExperimentError: They forbid all of them.
     """
     arms, means = adapter.arms, _moments(adapter, adapter.datapoints)[0]
-    if adapter.context:
-        space = adapter._experiment.search_space
-        allowed = [space.check_membership(arm.parameters) for arm in arms]
-        if not any(allowed):
-            raise ExperimentError(
-                "No option shown so far satisfies the constraints where "
-                f"{context_text(adapter.context)}; ask there first, or have the best "
-                "of all designs recommended, with anywhere=True."
-            )
-        means = means.where(torch.tensor(allowed), -torch.inf)
-    return dict(arms[int(means.argmax())].parameters)
+    allowed = allowed_here(adapter, arms)
+    if not allowed.any():
+        raise ExperimentError(
+            "No option shown so far satisfies the constraints where "
+            f"{context_text(adapter.context)}; ask there first, or have the best of "
+            "all designs recommended, with anywhere=True."
+        )
+    return dict(arms[int(means.where(allowed, -torch.inf).argmax())].parameters)
+
+
+def allowed_here(adapter: PreferenceAdapter, arms: Sequence[Arm]) -> Tensor:
+    """Tells of which arms constraints allow the designs in the adapter's context."""
+    space, is_here = adapter._experiment.search_space, not adapter.context
+    return torch.tensor([is_here or space.check_membership(a.parameters) for a in arms])
 
 
 def predictions(

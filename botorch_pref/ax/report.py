@@ -21,7 +21,12 @@ from torch import Tensor
 
 from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answer_table import parameter_columns
-from botorch_pref.ax.best_designs import best_anywhere, best_shown, fitted_adapter
+from botorch_pref.ax.best_designs import (
+    allowed_here,
+    best_anywhere,
+    best_shown,
+    fitted_adapter,
+)
 from botorch_pref.ax.findings import (
     LEVEL,
     OPTION_COLUMNS,
@@ -97,9 +102,10 @@ class Report:
             join the options; with ``position_bias`` also how often the option shown
             first is chosen between equals, ties left out, with a 95 % interval. The
             column ``meaning`` has what to make of a value.
-        options: A row for each option that was judged or could have been, the largest
-            posterior mean first, by what people call it (`.PreferenceExperiment.titles`
-            has the names of Ax's arms): its parameters, whose columns end in
+        options: A row for each option that was judged or could have been, and that
+            constraints allow in the context, the largest posterior mean first, by what
+            people call it (`.PreferenceExperiment.titles` has the names of Ax's arms):
+            its parameters, whose columns end in
             ``_parameter`` where they would be called as others; its utility's posterior
             ``mean`` and 95 % interval from ``lower`` to ``upper``; the probability that
             it is the ``best`` of those that were judged; how many options it was said
@@ -254,6 +260,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
     if baseline is None:
         differences = differences.drop(columns="preferred")
     options = options.join(differences.set_axis(titles))
+    options = options[allowed_here(adapter, arms).tolist()]
     options = options.sort_values("mean", ascending=False, kind="stable")
     favourites = favourites_of(log, adapter)
     summary = DataFrame({"value": values}, dtype=object)
@@ -545,11 +552,14 @@ def _options(log: Log, adapter: PreferenceAdapter, arms: list[Arm]) -> DataFrame
     designs = [arm.parameters for arm in adapter.arms]
     smallest_difference = log.settings.smallest_difference
     apart = in_smallest_differences(log.space, smallest_difference, designs)
-    places = _representatives(apart, mean[:judged])
+    allowed = allowed_here(adapter, adapter.arms)
+    places = _representatives(apart, mean[:judged].where(allowed, -torch.inf))
     best = torch.full_like(mean, math.nan)
     best[places] = 0.0
-    probability = progress.best_probability(adapter.utility, adapter.datapoints)
-    best.index_add_(0, places, probability)
+    probability = progress.best_probability(
+        adapter.utility, adapter.datapoints[allowed]
+    )
+    best.index_add_(0, places[allowed], probability)
     copies = ["" if i == j else titles[j] for i, j in enumerate(places.tolist())]
     table = table.assign(**moments, best=best.numpy())
     table = table.join(_wins_and_losses(log, titles))

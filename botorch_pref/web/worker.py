@@ -89,12 +89,11 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
         "parameters": [*parameter_columns(parameters, OPTION_COLUMNS).values()],
         # The options of each answered question, which has a number from 1.
         "asked": [
-            {
-                "question": question.index + 1,
-                "options": [stands_for[title] for title in log.titles_of(question)],
-            }
+            {"question": question.index + 1, "options": names}
             for question in log.questions
             if question.standing is not None
+            # The table has no options that constraints forbid in the context.
+            and (names := [*filter(None, map(stands_for.get, log.titles_of(question)))])
         ],
         "duels": _duels(log, stands_for),
         "raters": _records(report.raters, "rater"),
@@ -143,14 +142,15 @@ def _plain(value: Any) -> Any:
 def _duels(log: Log, stands_for: Mapping[str, str]) -> list[JSON]:
     """Counts how often each pair was decided (``better``, ``worse``), or tied.
 
-    Options that nobody could tell apart are one, by the name that ``stands_for`` has.
+    Options that nobody could tell apart are one, by the name that ``stands_for`` has;
+    it has none of options that the table leaves out.
     """
     decided: Counter[tuple[str, str]] = Counter()
     equal: Counter[tuple[str, ...]] = Counter()
     # In the order of the questions.
     for question in log.questions:
         if question.standing is not None:
-            titles = [stands_for[title] for title in log.titles_of(question)]
+            titles = [stands_for.get(title, "") for title in log.titles_of(question)]
             won, tied = preferred(question.standing.fields, len(titles))
             decided.update((titles[better], titles[worse]) for better, worse in won)
             # A tie has no first one.
@@ -159,12 +159,12 @@ def _duels(log: Log, stands_for: Mapping[str, str]) -> list[JSON]:
         *(
             {"better": better, "worse": worse, "times": times}
             for (better, worse), times in decided.items()
-            if better != worse
+            if better != worse and better and worse
         ),
         *(
             {"tied": [*pair], "times": times}
             for pair, times in equal.items()
-            if len({*pair}) > 1
+            if len({*pair}) > 1 and all(pair)
         ),
     ]
 

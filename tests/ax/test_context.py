@@ -12,6 +12,7 @@ from parameters import choice, real, whole
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.ax.space.context import context_of, in_context
 from botorch_pref.errors import ExperimentError
+from botorch_pref.web.worker import findings_of, packed_state
 
 BEST_DOSE = {"a": 16.0, "b": 20.0}
 ROOM = choice("room", ["a", "b"], is_ordered=False)
@@ -293,6 +294,14 @@ def test_what_constraints_forbid_in_a_context_is_not_recommended(
     experiment.record([better, worse], winner=0)
     assert experiment.recommend(context={"x": 0.05}) == better
     assert experiment.recommend(context={"x": 0.25}) == {"x": 0.25, "y": 0.2}
+    assert len(experiment.report(context={"x": 0.05}).options) == 2
+    here = experiment.report(context={"x": 0.25}).options
+    assert here["y"].to_dict() == {"1 B": 0.2}
+    assert here["best"].tolist() == [1.0]
+    findings = findings_of(packed_state(experiment), {"x": 0.25})
+    assert findings["recommended"]["name"] == "1 B"
+    assert findings["asked"] == [{"question": 1, "options": ["1 B"]}]
+    assert findings["duels"] == []
     for call in (experiment.recommend, experiment.report):
         with pytest.raises(ExperimentError, match="No option shown so far"):
             call(context={"x": 0.4})
