@@ -203,7 +203,7 @@ def _checked(bounds: Tensor, X: Tensor) -> Tensor:
     if not is_right or not bool((bounds.isfinite() & (bounds[0] < bounds[1])).all()):
         value = bounds.tolist() if isinstance(bounds, Tensor) else bounds
         raise FeedbackError(
-            f"bounds is {value}; give a tensor, 2 x {X.shape[-1]}, the finite lower "
+            f"bounds is {value!r}; give a tensor, 2 x {X.shape[-1]}, the finite lower "
             "ends of the columns of X and then the upper ends, which are larger."
         )
     return bounds.to(X)

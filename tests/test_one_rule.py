@@ -14,7 +14,7 @@ from benchmarks.suite.runs.library import PlayerOfLibrary
 from botorch_pref import DuelingMUC, asking, default_model, next_question
 from botorch_pref.__main__ import main
 from botorch_pref.acquisition.registration import registered_acquisitions
-from botorch_pref.feedback import Comparisons, Feedback, Rankings
+from botorch_pref.feedback import Comparisons, Feedback, Rankings, Validity
 from botorch_pref.simulation import make_problem
 
 ROOT = Path(__file__).parents[1]
@@ -124,19 +124,23 @@ def test_the_sampler_of_optuna_asks_by_it(
 ) -> None:
     pytest.importorskip("optuna", reason="the host is not installed")
     dashboard = pytest.importorskip("optuna_dashboard.preferential")
+    from optuna.trial import TrialState
+
     from botorch_pref.optuna import PreferenceSampler
 
     study = dashboard.create_study(n_generate=2, sampler=PreferenceSampler(seed=0))
-    trials = [study.ask() for _ in range(6)]
+    trials = [study.ask() for _ in range(7)]
     for trial in trials:
         trial.suggest_float("x", 0.0, 1.0)
         trial.suggest_categorical("kind", ["a", "b", "c"])
-    for worse in study.trials[1:]:
+    for worse in study.trials[1:-1]:
         study.report_preference(study.trials[0], worse)
+    # That one may fail is learned by the same model.
+    study._study.tell(trials[-1], state=TrialState.FAIL)
     study.ask().suggest_float("x", 0.0, 1.0)
     # The one that has never lost is shown beside the new one.
     assert another_rule == [(2, 2)]
-    assert set(fitted) == {Comparisons}
+    assert set(fitted) == {Comparisons, Validity}
 
 
 @pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")

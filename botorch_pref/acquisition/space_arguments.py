@@ -19,7 +19,7 @@ def checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
     if not right or not bool((bounds[0] <= bounds[1]).all() & bounds.isfinite().all()):
         values = bounds.tolist() if isinstance(bounds, Tensor) else bounds
         raise BotorchPrefError(
-            f"bounds is {values}; give a tensor, 2 x {like.shape[-1]}, the finite "
+            f"bounds is {values!r}; give a tensor, 2 x {like.shape[-1]}, the finite "
             "lower ends of the columns and then the upper ends."
         )
     return bounds.to(like)

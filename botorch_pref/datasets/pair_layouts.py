@@ -118,8 +118,9 @@ def _outcome(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None
     ):
         return None
     raise FeedbackError(
-        f"{table.path} has 1 and 0 in {codes[0]}: say by --first-won which of them is "
-        f"for {pair.first}, or name the column is_{pair.first}_better if 1 is"
+        f"{table.path} has 1 and 0 in {codes[0]}: name the column "
+        f"is_{pair.first}_better, or is_{pair.second}_better, by for whom 1 is, or say "
+        f"by --first-won of rank which of them is for {pair.first}"
     )
 
 

@@ -415,8 +415,10 @@ def _no_outcome(cell: str, pair: Pair) -> str:
     if number is not None and 0 < number < 1:
         advice = STRENGTHS
     elif number in (0, 1):
-        advice = f"; say by --first-won which is for {pair.first}, 1 or 0, or name the "
-        advice += f"column is_{pair.first}_better if 1 is"
+        advice = (
+            f"; name the column is_{pair.first}_better if 1 is for {pair.first}, or "
+        )
+        advice += f"say which is for {pair.first} by --first-won of rank"
     else:
         advice = ""
     either = f"{pair.first}, {pair.second}, the name of either"

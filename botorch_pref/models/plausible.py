@@ -149,6 +149,7 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
     return cast("PreferenceGP", guesser.eval())
 
 
+@torch.inference_mode(False)
 @torch.enable_grad()
 def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
     """See `plausible_models` and `guessing_probability`."""

@@ -174,6 +174,8 @@ def test_models_guess_where_answers_look_like_guesses(often: int) -> None:
     model = EPPreferenceGP(POINTS, pairs, likelihood=likelihood, covar_module=kernel)
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     guesses = guessing_probability(model.eval())
+    with torch.inference_mode():
+        assert guessing_probability(model) == guesses
     members = plausible_models(model, 40)
     noises = torch.tensor([float(m.likelihood.noise.detach()) for m in members])
     share = float((noises.log() > 7.9).double().mean())
