@@ -19,12 +19,11 @@ from functools import partial
 
 import torch
 from botorch.fit import fit_gpytorch_mll
-from gpytorch.constraints import Positive
-from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.kernels import Kernel
 from held_out_scores import scaling
 from published_answers import load_cars
 from report import print_table, start
-from suite.runs.kernels import spread_around, stationary_kernel
+from suite.runs.kernels import scaled, stationary_kernel
 from torch import Generator, Tensor
 
 from botorch_pref import (
@@ -34,26 +33,10 @@ from botorch_pref import (
 )
 from botorch_pref.datasets import ComparisonData, load_car, load_train
 from botorch_pref.evaluation import predictive_log_probability
-from botorch_pref.models import RelevanceKernel
 
 HELD_OUT = 300
 DUELS = (30, 100)
 Choices = list[list[int]]
-
-
-def scaled(dim: int, choices: Choices, times: float = 1.0, **priors: float) -> Kernel:
-    """`DuelKernel` with other priors.
-
-    Args:
-        dim: Number of features.
-        choices: The columns of each unordered choice.
-        times: Of the mode of the output scale.
-        priors: Keywords of `RelevanceKernel`.
-    """
-    base = RelevanceKernel(dim, categorical=choices, **priors).double()
-    positive = Positive(transform=torch.exp, inv_transform=torch.log)
-    kernel = ScaleKernel(base, outputscale_constraint=positive).double()
-    return spread_around(kernel, times * 60 / max(dim, 6), 1.0)
 
 
 KERNELS: dict[str, Callable[[int, Choices], Kernel | None]] = {
@@ -63,10 +46,10 @@ KERNELS: dict[str, Callable[[int, Choices], Kernel | None]] = {
     "1.4 times the lengthscale": partial(scaled, lengthscale=0.7),
     "0.4 times the output scale": partial(scaled, times=0.4),
     "twice the output scale": partial(scaled, times=2.0),
-    "half of the relevance spread": partial(scaled, relevance_spread=0.35),
-    "twice the relevance spread": partial(scaled, relevance_spread=1.4),
-    "half of the expected inputs": partial(scaled, expected_inputs=0.5),
-    "twice the expected inputs": partial(scaled, expected_inputs=2.0),
+    "half of the relevance spread": partial(scaled, relevance_spread=0.5),
+    "twice the relevance spread": partial(scaled, relevance_spread=2.0),
+    "one expected input": partial(scaled, expected_inputs=1.0),
+    "two expected inputs": partial(scaled, expected_inputs=2.0),
     "BoTorch's": lambda dim, choices: None,
 }
 

@@ -139,11 +139,11 @@ def default_model(
 ) -> EPPreferenceGP | GroupUtility:
     """Fits the model that the library recommends for a person's answers.
 
-    Expectation propagation under a `DuelKernel`, which expects that few inputs matter
-    and mostly by themselves. Of duels alone it learns how precise the person is, and
-    allows for lapses (`LapsingProbitLikelihood`). Questions take it as it is; findings
-    average over all hyper-parameters that explain the answers (`plausible_models`),
-    because the most probable ones are surer than the answers are.
+    Expectation propagation under a `DuelKernel`, which expects a sum of functions of
+    few inputs. Of duels alone it learns how precise the person is, and allows for
+    lapses (`LapsingProbitLikelihood`). Questions take it as it is; findings average
+    over all hyper-parameters that explain the answers (`plausible_models`), because the
+    most probable ones are surer than the answers are.
 
     Args:
         X: ``n x d`` designs that were shown, in the units of the user.

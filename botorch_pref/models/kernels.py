@@ -130,7 +130,7 @@ class RelevanceKernel(Kernel):
         categorical: Sequence[Sequence[int]] = (),
         lengthscale: float = 0.5,
         lengthscale_spread: float = 0.5,
-        expected_inputs: float = 1.0,
+        expected_inputs: float = 3.0,
         relevance_spread: float = 1.0,
         share_spread: float = 1.5,
     ) -> None:
@@ -420,13 +420,15 @@ def _members(value: object) -> list[Any]:
 
 
 class DuelKernel(ScaleKernel):
-    r"""The prior of a person's utility: few inputs matter, and mostly by themselves.
+    r"""The prior of a person's utility: a sum of functions of few inputs each.
 
     A `RelevanceKernel` times an output scale :math:`s`. People's utilities are mostly
     sums of few main effects. A product of stationary kernels expects interactions of
     all inputs: it foresees the answers of real people worse, and after questions that
-    it chose, it says that parameters matter which do nothing (``docs/models.md`` has
-    the figures). Interactions remain possible, and answers teach how much they matter.
+    it chose, it says that parameters matter which do nothing. A sum of main effects
+    alone misleads the search where inputs interact, and tens of chosen answers do not
+    say that they do. So a function of the sum is expected to depend on three inputs
+    (``docs/models.md`` has the figures).
 
     Up to a constant the log density of the prior of the output scale is
 

@@ -258,7 +258,7 @@ def test_priors_and_start(dim: int, mode: float) -> None:
         assert float(density[0] - density[1]) == pytest.approx(expected, rel=1e-5)
         assert float(density[2] - density[1]) == pytest.approx(expected, rel=1e-5)
     start = base.relevance.detach()
-    torch.testing.assert_close(start, torch.full_like(start, min(1 / dim, 0.5)))
+    torch.testing.assert_close(start, torch.full_like(start, min(3 / dim, 0.5)))
     step = uniform(dim)
     spread, together, apart = 1.0, step.mean(), step - step.mean()
     expected = -0.5 * apart.square().sum() / spread**2

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval, Positive
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
+
+from botorch_pref.models import RelevanceKernel
 
 
 def stationary_kernel(
@@ -92,3 +95,20 @@ def pairwise_kernel(dim: int, batch: torch.Size) -> ScaleKernel:
     base.lengthscale = 1.4 / 2.7
     kernel.outputscale = 1.0
     return kernel
+
+
+def scaled(
+    dim: int, choices: Sequence[Sequence[int]] = (), times: float = 1.0, **priors: float
+) -> ScaleKernel:
+    """`DuelKernel` with other priors.
+
+    Args:
+        dim: Number of features.
+        choices: The columns of each unordered choice.
+        times: Of the mode of the output scale.
+        priors: Keywords of `RelevanceKernel`.
+    """
+    base = RelevanceKernel(dim, categorical=choices, **priors).double()
+    positive = Positive(transform=torch.exp, inv_transform=torch.log)
+    kernel = ScaleKernel(base, outputscale_constraint=positive).double()
+    return spread_around(kernel, times * 60 / max(dim, 6), 1.0)
