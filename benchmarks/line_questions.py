@@ -1,6 +1,6 @@
 """What a stop on a line is worth beside duels, four ranked options and planes.
 
-    python -m benchmarks.line_questions --starts 12 --record FILE
+    python -m benchmarks.line_questions --starts 20:50 --jobs 16 --record FILE
     python -m benchmarks.line_questions --read benchmarks/records/line_questions.csv
     python -m benchmarks.line_questions --page docs/logbook/lines.md
 
@@ -12,8 +12,8 @@ to stop; or she goes on past it until she hears the loss.
 The table has the regret of the best design so far after 8, 15 and 30 questions, as
 mean ± standard error (and median), and in five minutes of her time (`PersonTime`).
 Duels and rankings of many starts are those of the suite's study `default`. With
-``--record`` every run is added to a file, and those that the file has are not played
-again.
+``--record`` every run is added to a file as soon as it ends, and those that the file
+has are not played again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from pathlib import Path
 
+import joblib
 import torch
 from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.models.model import Model
@@ -49,6 +50,7 @@ from botorch_pref import (
     default_model,
     incumbent,
     next_question,
+    recommend,
 )
 from botorch_pref.acquisition import DuelingJointEUBO
 from botorch_pref.acquisition.design_space import DesignSpace
@@ -241,7 +243,8 @@ def line_regrets(
         lines = torch.arange(len(X)).view(-1, 2)
         answers = LineChoices(lines, torch.tensor(stops, dtype=torch.double))
         model = default_model(X, answers)
-        yield float(problem.regret(incumbent(model).flatten()))
+        best = recommend(model, bounds, seed=seed).point
+        yield float(problem.regret(best.flatten()))
 
 
 def plane_designs(model: Model, bounds: Tensor) -> Tensor:
@@ -456,7 +459,8 @@ def main() -> None:
     parser.add_argument("--problem", action="append")
     parser.add_argument("--errors", action="append", choices=ERRORS)
     parser.add_argument("--kind", action="append", choices=KINDS)
-    parser.add_argument("--starts", type=int, default=6)
+    parser.add_argument("--starts", type=starts, default=range(6), help="6 or 20:50")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--questions", type=int, default=CHECKPOINTS[-1])
     parser.add_argument("--record", type=Path, help="a file to add runs to")
     parser.add_argument("--read", type=Path, help="a file to print, and play nothing")
@@ -478,22 +482,37 @@ def played(options: argparse.Namespace) -> dict[Run, list[float]]:
     """Plays the runs that are asked for, without those of the record."""
     record = options.record
     runs = {} if record is None or not record.exists() else recorded(record)
-    for seed, name, errors, kind in product(
-        range(options.starts),
-        options.problem or DEVIATIONS,
-        options.errors or ERRORS,
-        options.kind or KINDS,
+    rules = product(
+        options.problem or DEVIATIONS, options.errors or ERRORS, options.kind or KINDS
+    )
+    cells = [(*rule, start) for start, rule in product(options.starts, rules)]
+    # Who ranks has no hand to miss with.
+    missing = [
+        (name, errors, kind, start)
+        for name, errors, kind, start in cells
+        if kind.endswith("line") or errors in ("none", "hears")
+        if (name, errors, kind, start) not in runs
+    ]
+    parallel = joblib.Parallel(options.jobs, return_as="generator_unordered")
+    for run, values in parallel(
+        joblib.delayed(_played)(run, options.questions) for run in missing
     ):
-        # Who ranks has no hand to miss with.
-        if errors in ("hand", "overshoot") and not kind.endswith("line"):
-            continue
-        run = name, errors, kind, seed
-        if run in runs:
-            continue
-        runs[run] = regrets(run, options.questions)
+        runs[run] = values
         if record is not None:
-            add_record(record, run, runs[run])
+            add_record(record, run, values)
     return runs
+
+
+def _played(run: Run, questions: int) -> tuple[Run, list[float]]:
+    """Plays a run, which may be in a process of its own."""
+    torch.set_num_threads(1)
+    return run, regrets(run, questions)
+
+
+def starts(text: str) -> range:
+    """Starts as the command line has them: a number, or ``FIRST:END``."""
+    first, _, end = text.rpartition(":")
+    return range(int(first or 0), int(end))
 
 
 if __name__ == "__main__":

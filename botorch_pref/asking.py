@@ -29,8 +29,9 @@ from botorch_pref.acquisition import (
 from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
-from botorch_pref.acquisition.line_search import LineEUBO, line_ends
+from botorch_pref.acquisition.line_search import LineEUBO, line_ends, nearby_stop
 from botorch_pref.acquisition.option_search import best_options
+from botorch_pref.acquisition.recommendation import best_of_space
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.acquisition.space_arguments import (
     checked_bounds,
@@ -308,7 +309,7 @@ _REASONS: dict[type[AcquisitionFunction], str] = {
         "teach most, or now and then those that may be far better."
     ),
     LineEUBO: (
-        "The line runs through the best design so far and moves one number, that by "
+        "The line runs through the recommended design and moves one number, that by "
         "which the best design of its line is expected to be the best."
     ),
     DuelingJointKG: (
@@ -354,9 +355,9 @@ def next_question(
     challenger at a time. More effects are known in the end, and the best design less
     well (`docs/logbook/calibration.md`).
 
-    A question of the kind "line" moves one number of the best design so far from edge
-    to edge of the space, the one that `LineEUBO` values most; people turn its knob and
-    stop. Before there are three stops, lines run through designs that are spread.
+    A question of the kind "line" moves one number of the design that `recommend` names
+    from edge to edge of the space, the one that `LineEUBO` values most; people turn its
+    knob and stop. Before there are three stops, lines run through spread designs.
     Categories stay along a line, so that stops say nothing of them: ask for options in
     between. Tell a model of a stop by `LineChoices`.
 
@@ -383,7 +384,7 @@ def next_question(
         best: ``1 x d``, the best design so far, one of this space; by default the
             `incumbent`, or where that is none of this space, the observed one with the
             largest posterior mean that is, once its columns are those of
-            ``fixed_features``.
+            ``fixed_features``; for a line the recommended one.
         beside: ``k x d``, options that the question has already, fewer than ``size``:
             one of them takes the place of ``best``, the one of the largest posterior
             mean.
@@ -431,7 +432,7 @@ def next_question(
     of_draw = Random(repr(draw)).getrandbits(31)
     with manual_seed(of_draw):
         if kind == "line":
-            return _line_question(model, space, answers, best, waiting, seed, of_draw)
+            return _line_question(model, space, answers, best, waiting, seed)
         if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
             seen = torch.cat([observed, waiting.flatten(0, 1)])
             return _spread_question(space, size, there, answers, seen, seed)
@@ -612,6 +613,23 @@ def _pending_options(
     return likely_best(model, pending, _OPEN) if len(pending) > _OPEN else pending
 
 
+def best_of_lines(model: Model, space: DesignSpace, seed: int) -> Tensor:
+    """The recommended design of a space, ``1 x d``; the last stop if it is as near.
+
+    Args:
+        model: Any BoTorch model with training inputs.
+        space: Whose numbers are no table.
+        seed: Of the search.
+    """
+    # Whatever waits, the line that waits runs through this design too.
+    with manual_seed(seed):
+        best = best_of_space(model, space, seed)
+    widths = torch.ones_like(space.base)
+    widths[space.columns] = space.bounds[1] - space.bounds[0]
+    stop = nearby_stop(model, best, widths)
+    return stop if bool(space.allows(stop).any()) else best
+
+
 def _line_question(
     model: Model | None,
     space: DesignSpace,
@@ -619,9 +637,8 @@ def _line_question(
     best: Tensor | None,
     waiting: Tensor,
     seed: int,
-    of_draw: int,
 ) -> LineQuestion:
-    """A line through the best design, or before there is one through random ones."""
+    """A line through the recommended design, or before there is one spread ones."""
     if space.rows is not None or not len(space.columns):
         raise FeedbackError(
             "A line needs numbers that vary, and designs between any two; leave out "
@@ -635,7 +652,7 @@ def _line_question(
             "through designs that are spread over all."
         )
         return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
-    reference = best_design(model, space, of_draw) if best is None else best
+    reference = best_of_lines(model, space, seed) if best is None else best
     # Along each number in turn, to its farther end.
     k = len(space.columns)
     here = space.coordinates(reference).repeat(k, 1)

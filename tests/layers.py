@@ -61,8 +61,8 @@ PARTS = (
         "acquisition",
         "the next duel",
         (
-            *("class_table", "numerics", "linalg", "posteriors", "likelihoods"),
-            "models",
+            *("class_table", "numerics", "linalg", "feedback", "posteriors"),
+            *("likelihoods", "models"),
         ),
     ),
     Part(

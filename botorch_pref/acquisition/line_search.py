@@ -12,8 +12,10 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Generator, Tensor
 
 from botorch_pref.acquisition.design_space import DesignSpace
-from botorch_pref.acquisition.duels import takes_points
+from botorch_pref.acquisition.duels import observed_points, takes_points
 from botorch_pref.acquisition.rules import DuelingJointEUBO, WrappedAcquisition
+from botorch_pref.feedback import LineChoices
+from botorch_pref.feedback.lines import STEADINESS
 
 
 def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
@@ -106,3 +108,27 @@ def points_on_lines(ends: Tensor, number: int) -> Tensor:
     positions = torch.linspace(0, 1, number).to(ends).unsqueeze(-1)
     first, second = ends.unsqueeze(-3).unbind(-2)
     return torch.lerp(first, second, positions)
+
+
+def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
+    """The last stop on a line, if no hand tells it from a design.
+
+    A model compares a stop only with what a hand can tell from it, and knows no better
+    which of two designs so near is best. The person was there, and stopped.
+
+    Args:
+        model: Any BoTorch model with training inputs and without batches.
+        X: The design, ``1 x d``.
+        widths: ``d``, the range of each column.
+
+    Returns:
+        ``1 x d``; ``0 x d`` where the model has no stop so near.
+    """
+    blocks = [b for b in getattr(model, "feedback", ()) if isinstance(b, LineChoices)]
+    if not blocks or not blocks[-1].num_rows:
+        return X[:0]
+    answers, points = blocks[-1], observed_points(model)
+    stop = points[answers.points[-1, :1]]
+    first, last = (points[answers.lines[-1]] / widths).unbind()
+    is_near = ((stop - X) / widths).norm() < STEADINESS * (last - first).norm()
+    return stop if bool(is_near) else X[:0]

@@ -22,6 +22,7 @@ from botorch_pref.acquisition.duels import (
     incumbent,
     observed_points,
 )
+from botorch_pref.acquisition.line_search import nearby_stop
 from botorch_pref.acquisition.option_search import (
     Climb,
     climbed_options,
@@ -76,7 +77,8 @@ def recommend(
     found by BoTorch's ``optimize_acqf`` on its ``PosteriorMean``; where designs are
     rows, or columns have some values only, by the search of `next_question`. One of
     the starts is the `champion`, if it is in the space, so that no observed point there
-    has a larger mean.
+    has a larger mean. Where somebody who moves along lines stopped last so near to it
+    that no hand tells the two apart, it is that stop.
 
     Args:
         model: Any BoTorch model with training inputs and one output: without batches,
@@ -114,16 +116,17 @@ def recommend(
             "another; give it some, comparisons= or feedback=."
         )
     bounds = checked_bounds(bounds, best_point)
+    widths = torch.where(bounds[0] < bounds[1], bounds[1] - bounds[0], 1.0)
     _warn_of_other_units(bounds, observed_points(model))
     equalities = checked_constraints("equality_constraints", equality_constraints)
     inequalities = checked_constraints("inequality_constraints", inequality_constraints)
     search: Callable[[], Tensor]
+    admitted: Callable[[Tensor], Tensor]
     if discrete is None and discrete_dims is None and categorical is None:
-        limits = inequalities, equalities
+        limits = bounds, fixed_features, inequalities, equalities
         numbers = num_restarts, raw_samples, seed
-        search = partial(
-            _best_of_box, model, best_point, bounds, fixed_features, *limits, *numbers
-        )
+        search = partial(_best_of_box, model, best_point, *limits, *numbers)
+        admitted = partial(_in_box, *limits)
     else:
         # Two inequalities make an equality.
         opposite = [(i, -weights, -rhs) for i, weights, rhs in equalities]
@@ -132,13 +135,39 @@ def recommend(
             bounds, all_limits, discrete, discrete_dims, categorical, fixed_features
         )
         climb = Climb(num_restarts, raw_samples)
-        search = partial(_best_of_space, model, best_point, space, climb, seed)
+        search = partial(best_of_space, model, space, seed, climb)
+        admitted = partial(_in_space, space)
     with manual_seed(seed):
         point = search()
+    stop = admitted(nearby_stop(model, point, widths))
+    point = stop if len(stop) else point
     with torch.no_grad():
         mean = PosteriorMean(model)(point)
         chance = better_probability(model, point, incumbent(model))
     return Recommendation(point, float(mean), float(chance))
+
+
+def _in_box(
+    bounds: Tensor,
+    fixed_features: Mapping[int, float] | None,
+    inequalities: list[Constraint],
+    equalities: list[Constraint],
+    points: Tensor,
+) -> Tensor:
+    """Moves points to the values that are fixed; those of the box, ``n x d``."""
+    points = points.clone()
+    fixed = checked_fixed_features(fixed_features, points.shape[-1])
+    for column, value in fixed.items():
+        points[..., column] = value
+    feasible = ((points >= bounds[0]) & (points <= bounds[1])).all(-1)
+    feasible &= evaluate_feasibility(points.unsqueeze(-2), inequalities, equalities)
+    return points[feasible]
+
+
+def _in_space(space: DesignSpace, points: Tensor) -> Tensor:
+    """Moves points to the nearest designs; those of the space, ``n x d``."""
+    designs = space.projected(points)
+    return designs[space.allows(designs)]
 
 
 def _best_of_box(
@@ -153,12 +182,7 @@ def _best_of_box(
     seed: int,
 ) -> Tensor:
     """Climbs to the largest mean of a box, from the best observed point too."""
-    fixed = checked_fixed_features(fixed_features, best_point.shape[-1])
-    start = best_point.clone()
-    for column, value in fixed.items():
-        start[..., column] = value
-    feasible = bool(((start >= bounds[0]) & (start <= bounds[1])).all())
-    feasible &= bool(evaluate_feasibility(start, inequalities, equalities))
+    start = _in_box(bounds, fixed_features, inequalities, equalities, best_point)
     point, _ = optimize_acqf(
         PosteriorMean(model),
         bounds,
@@ -169,19 +193,28 @@ def _best_of_box(
         inequality_constraints=inequalities or None,
         equality_constraints=equalities or None,
         fixed_features=fixed_features,
-        batch_initial_conditions=start.unsqueeze(0) if feasible else None,
+        batch_initial_conditions=start.unsqueeze(0) if len(start) else None,
     )
     return point
 
 
-def _best_of_space(
-    model: Model, best_point: Tensor, space: DesignSpace, climb: Climb, seed: int
+def best_of_space(
+    model: Model, space: DesignSpace, seed: int, climb: Climb | None = None
 ) -> Tensor:
-    """Finds the design of the largest mean: of all, or where a search has climbed."""
+    """Finds the design of the largest mean: of all, or where a search has climbed.
+
+    Args:
+        model: Any BoTorch model with training inputs, and no batch.
+        space: The designs.
+        seed: Of the starts of the search.
+        climb: Its settings.
+
+    Returns:
+        ``1 x d``.
+    """
     value, designs = PosteriorMean(model), space.designs()
-    start = space.projected(best_point)
-    start = start[space.allows(start)]
     if designs is None:
+        start = _in_space(space, champion(model))
         found = climbed_options(value, space, 1, start, seed=seed, climb=climb)
         designs = torch.cat([start, found])
     means = in_portions(lambda part: value(part.unsqueeze(-2)), designs)

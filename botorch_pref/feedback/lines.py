@@ -21,8 +21,8 @@ _OFFSETS = (0.1, 0.3)
 """How far from the stop it is compared on either side, in lengths of the line. Equally
 far: nearer on the side of the nearer end, the best would seem to lie on the other."""
 
-_FINEST = 0.02
-"""Positions nearer to the stop than this are the stop itself: no hand is as steady."""
+STEADINESS = 0.02
+"""Of a hand, in lengths of the line: positions nearer to the stop are the stop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +137,8 @@ def line_positions(chosen: Tensor) -> Tensor:
 
 def _is_compared(positions: Tensor) -> Tensor:
     """Whether a model has a datapoint at each of the positions of `line_positions`."""
-    is_far = (positions - positions[..., :1]).abs() >= _FINEST
-    is_within = (positions > _FINEST) & (positions < 1 - _FINEST)
+    is_far = (positions - positions[..., :1]).abs() >= STEADINESS
+    is_within = (positions > STEADINESS) & (positions < 1 - STEADINESS)
     # The ends are the last two, and those beyond them were moved there.
     is_within[..., -2:] = True
     is_compared = is_far & is_within

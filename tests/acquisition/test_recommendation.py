@@ -16,6 +16,7 @@ from botorch_pref import (
     BotorchPrefError,
     EPPreferenceGP,
     FeedbackError,
+    LineChoices,
     SkewPreferenceGP,
     champion,
     default_model,
@@ -228,3 +229,39 @@ def test_what_cannot_be_is_named() -> None:
         recommend(EPPreferenceGP(None, None), BOX)
     with pytest.raises(FeedbackError, match="no answers yet"):
         recommend(EPPreferenceGP(torch.zeros(2, 2).double()), BOX)
+
+
+def stopped_at(*positions: float) -> Quadratic:
+    """The same after stops on the line of which the top is at 0.3."""
+    y = float(TOP[1])
+    stops = [[position, y] for position in positions]
+    model = Quadratic(torch.tensor([[0.0, y], [1.0, y], *stops], dtype=torch.double))
+    number = len(positions)
+    points = torch.full((number, 7), -1)
+    points[:, 0], points[:, 5], points[:, 6] = torch.arange(2, 2 + number), 0, 1
+    lines = torch.tensor([[0, 1]]).expand(number, 2)
+    chosen = torch.tensor(positions, dtype=torch.double)
+    model.feedback = (LineChoices(lines, chosen, points=points),)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("positions", "limit", "expected"),
+    [
+        ((0.319,), 1.0, 0.319),
+        ((0.321,), 1.0, 0.3),
+        ((0.9, 0.281), 1.0, 0.281),
+        ((0.281, 0.9), 1.0, 0.3),
+        ((0.319,), 0.31, 0.3),
+    ],
+    ids=["near", "far", "last of two", "first of two", "forbidden"],
+)
+def test_a_last_stop_that_no_hand_tells_from_the_top_is_recommended(
+    positions: tuple[float, ...], limit: float, expected: float
+) -> None:
+    """A hand is steady to a fiftieth of a line."""
+    constraint = torch.tensor([0]), torch.tensor([-1.0], dtype=torch.double), -limit
+    model = stopped_at(*positions)
+    point = recommend(model, BOX, inequality_constraints=[constraint]).point
+    truth = torch.tensor([[expected, float(TOP[1])]], dtype=torch.double)
+    assert torch.allclose(point, truth, atol=1e-4)
