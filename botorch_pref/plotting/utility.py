@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from botorch.models.model import Model
@@ -26,6 +26,7 @@ from botorch_pref.evaluation.explanation import (
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.models.answer_likelihoods import check_unbatched
+from botorch_pref.models.kernels import check_categorical
 from botorch_pref.plotting import drawing
 
 if TYPE_CHECKING:
@@ -78,25 +79,29 @@ def designs_of(
     model: Model | PreferenceExperiment,
     bounds: Tensor | None,
     names: Sequence[str] | None,
+    categorical: Sequence[Sequence[int]] | None,
     design: Tensor | Mapping[str, Any] | None,
     drawn: Sequence[int | str] = (),
 ) -> tuple[Designs, dict[str, Any], list[Dimension]]:
     """Designs of a model or an experiment, the one held, and the parameters drawn."""
     if isinstance(model, Model):
-        designs = _designs_of_model(model, bounds, names)
+        check_unbatched(model)
+        points = observed_points(model)
+        columns = _columns_of(points, bounds, names, categorical)
+        designs = _designs_of_model(model, points, columns)
         chosen = _chosen(designs.dimensions, drawn)
         if isinstance(design, Tensor):
-            if design.numel() != len(designs.dimensions):
+            if design.numel() != points.shape[-1]:
                 raise BotorchPrefError(
                     f"at has shape {tuple(design.shape)}; give one point of "
-                    f"{len(designs.dimensions)} numbers."
+                    f"{points.shape[-1]} numbers."
                 )
-            design = dict(zip(designs.best, design.flatten().tolist(), strict=True))
+            design = columns.design(design.flatten())
         _check_known(design, designs.dimensions)
         return designs, {**designs.best, **(design or {})}, chosen
-    if bounds is not None or names is not None:
+    if any(argument is not None for argument in (bounds, names, categorical)):
         raise BotorchPrefError(
-            "An experiment has its names and bounds; leave both out."
+            "An experiment has its names, bounds and choices; leave them out."
         )
     if isinstance(design, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
@@ -138,42 +143,85 @@ def _check_known(
         )
 
 
-def _designs_of_model(
-    model: Model, bounds: Tensor | None, names: Sequence[str] | None
-) -> Designs:
-    check_unbatched(model)
-    points = observed_points(model)
+class _Columns(NamedTuple):
+    """The parameters of a model's points, and the columns of each."""
+
+    dimensions: list[Dimension]
+    columns: list[list[int]]
+
+    def design(self, point: Tensor) -> dict[str, Any]:
+        """Names the values of a point, ``d``."""
+        return {
+            dimension.name: dimension.choices[int(point[columns].argmax())]
+            if dimension.choices
+            else float(point[columns])
+            for dimension, columns in zip(*self, strict=True)
+        }
+
+    def points(self, designs: Sequence[Mapping[str, Any]], like: Tensor) -> Tensor:
+        """Makes points of designs, ``n x d``."""
+        points = like.new_zeros(len(designs), sum(map(len, self.columns)))
+        for dimension, columns in zip(*self, strict=True):
+            for point, design in zip(points, designs, strict=True):
+                value = design[dimension.name]
+                if dimension.choices:
+                    point[columns[dimension.choices.index(value)]] = 1.0
+                else:
+                    point[columns] = value
+        return points
+
+
+def _columns_of(
+    points: Tensor,
+    bounds: Tensor | None,
+    names: Sequence[str] | None,
+    categorical: Sequence[Sequence[int]] | None,
+) -> _Columns:
+    """Reads the arguments of `plot_utility` about the columns of points, ``n x d``."""
     dim = points.shape[-1]
     labels = [f"x{i}" for i in range(dim)] if names is None else [*names]
     if len(labels) != dim or len(set(labels)) < dim:
         raise BotorchPrefError(
             f"The points have {dim} columns, and names are {labels}; name each once."
         )
+    choices = [] if categorical is None else categorical
+    check_categorical(choices, dim)
+    coded = [column for choice in choices for column in choice]
     if bounds is None:
         bounds = torch.stack(torch.aminmax(points, dim=0))
+        bounds[:, coded] = bounds.new_tensor([[0.0], [1.0]])
     if bounds.shape != (2, dim) or not bool((bounds[0] < bounds[1]).all()):
         raise BotorchPrefError(
             f"bounds is {bounds.tolist()}; give 2 x {dim}, the lower and then the "
             "larger upper end of each column."
         )
+    low, high = bounds.tolist()
+    numbers = [[column] for column in range(dim) if column not in coded]
+    columns = sorted(numbers + [[*choice] for choice in choices])
+    dimensions = []
+    for group in columns:
+        values = tuple(labels[column] for column in group)
+        (first, *others) = group
+        dimensions.append(
+            Dimension(", ".join(values), choices=values)
+            if others
+            else Dimension(labels[first], (low[first], high[first]))
+        )
+    return _Columns(dimensions, columns)
 
-    def design(point: Tensor) -> dict[str, Any]:
-        return dict(zip(labels, point.tolist(), strict=True))
 
+def _designs_of_model(model: Model, points: Tensor, columns: _Columns) -> Designs:
     feedback = drawing.feedback_of(model)
     if is_ensemble(model):
         # All members have the same answers.
         feedback = [_first_of_batch(block) for block in feedback]
     return Designs(
         model,
-        tuple(
-            Dimension(name, (float(low), float(high)))
-            for name, low, high in zip(labels, *bounds, strict=True)
-        ),
-        design(incumbent(model).squeeze(0)),
-        [design(point) for point in points],
+        tuple(columns.dimensions),
+        columns.design(incumbent(model).squeeze(0)),
+        [columns.design(point) for point in points],
         feedback,
-        lambda designs: points.new_tensor([[d[n] for n in labels] for d in designs]),
+        lambda designs: columns.points(designs, like=points),
     )
 
 
@@ -187,6 +235,7 @@ def plot_utility(
     *dimensions: int | str,
     bounds: Tensor | None = None,
     names: Sequence[str] | None = None,
+    categorical: Sequence[Sequence[int]] | None = None,
     at: Tensor | Mapping[str, Any] | None = None,
     level: float = LEVEL,
     ax: Axes | None = None,
@@ -215,6 +264,8 @@ def plot_utility(
             answers. An experiment has its own.
         names: ``d`` names, by default ``x0``, ``x1`` and so on. An experiment has its
             own.
+        categorical: The columns of each unordered choice, coded as zeros and a one. The
+            names of its columns, joined by commas, are the name of the choice.
         at: The values of the other parameters: by name, or of a model ``d`` numbers. By
             default those of the incumbent.
         level: Probability of the intervals, in (0, 1).
@@ -224,7 +275,9 @@ def plot_utility(
         BotorchPrefError: There are no such parameters, or names or bounds that do not
             fit the points.
     """
-    designs, held, chosen = designs_of(model, bounds, names, at, dimensions)
+    designs, held, chosen = designs_of(
+        model, bounds, names, categorical, at, dimensions
+    )
     axes = drawing.own_axes(ax)
     if len(chosen) == 1:
         _plot_lines(axes, designs, held, chosen[0], None, level)
@@ -360,6 +413,7 @@ def plot_effects(
     *,
     bounds: Tensor | None = None,
     names: Sequence[str] | None = None,
+    categorical: Sequence[Sequence[int]] | None = None,
     at: Tensor | Mapping[str, Any] | None = None,
     level: float = LEVEL,
     ax: Sequence[Axes] | None = None,
@@ -376,6 +430,7 @@ def plot_effects(
         model: Of this package, without batches or an ensemble; or an experiment.
         bounds: See `plot_utility`.
         names: See `plot_utility`.
+        categorical: See `plot_utility`.
         at: The design, see `plot_utility`; by default the incumbent.
         level: Probability of the intervals, in (0, 1).
         ax: An axes for each parameter, which are returned; by default new ones.
@@ -384,7 +439,7 @@ def plot_effects(
         BotorchPrefError: Another number of axes than parameters, or what `plot_utility`
             says.
     """
-    designs, held, _ = designs_of(model, bounds, names, at)
+    designs, held, _ = designs_of(model, bounds, names, categorical, at)
     count = len(designs.dimensions)
     if ax is None:
         # Rows of equal lengths, as far as that goes.

@@ -32,6 +32,7 @@ from botorch_pref import (
     Rankings,
     SkewPreferenceGP,
     Validity,
+    default_model,
     incumbent,
 )
 from botorch_pref.evaluation import leaderboard, rater_agreement
@@ -238,6 +239,29 @@ def test_effects_are_differences_to_the_design(kind: str) -> None:
         # BoTorch searches the quantiles of a mixture to 1e-5 or so.
         drawn = torch.stack(band(axes))[:, [0, 100]]
         torch.testing.assert_close(drawn, ends, rtol=1e-4, atol=1e-4)
+
+
+def test_choices_of_a_model_have_a_mark_each() -> None:
+    points = torch.cat([X, torch.eye(3).double()[[0, 1, 2, 1, 0]]], -1)
+    model = default_model(points, PAIRS, categorical=[(2, 4, 3)])
+    names = ["dose", "shots", "oat", "cow", "none"]
+    design = torch.tensor([0.4, 0.8, 0.0, 0.0, 1.0], dtype=torch.double)
+    panels = plot_effects(model, names=names, categorical=[(2, 4, 3)], at=design)
+    labels = [axes.get_xlabel() for axes in panels]
+    assert labels == ["dose", "shots", "oat, none, cow"]
+    ticks = [tick.get_text() for tick in panels[2].get_xticklabels()]
+    assert ticks == ["oat", "none", "cow"]
+    bars = errorbars(panels[2])
+    moved = design.repeat(3, 1)
+    moved[:, 2:] = torch.eye(3).double()[[0, 2, 1]]
+    with torch.no_grad():
+        expected = model.duel_posterior(moved[[0, 2]], design[None]).mean.squeeze(-1)
+    torch.testing.assert_close(bars[[0, 2], 1], expected)
+    assert bars[1, 1] == 0
+    curves = plot_utility(model, "dose", 2, names=names, categorical=[(2, 4, 3)])
+    assert len(curves.get_legend().get_texts()) == 3
+    with pytest.raises(BotorchPrefError, match=r"categorical is \[\(2,\)\]"):
+        plot_effects(model, categorical=[(2,)])
 
 
 def errorbars(axes: Axes) -> Tensor:
