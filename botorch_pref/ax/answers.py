@@ -51,7 +51,7 @@ class Answer:
         tie: Whether all valid options are equally good.
         best: The best of all valid options, of which there may be more than two.
         ranking: All valid options, best first; those that share a place together, as
-            in ``(0, (1, 2), 3)``.
+            in ``[0, [1, 2], 3]``.
         strength: How strongly the first of two is preferred, strictly between 0 and 1;
             below 0.5 the second is.
         position: Where on the line from the first of two to the second somebody stopped

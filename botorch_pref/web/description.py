@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from inspect import getdoc
@@ -12,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.schemas import SchemaGenerator
 
 from botorch_pref.ax import Answer
+from botorch_pref.web.call_arguments import PATIENCE
 from botorch_pref.web.service import WRITES, PreferenceService
 from botorch_pref.web.worker import JSON
 
@@ -19,11 +21,17 @@ INTEGER: JSON = {"type": "integer"}
 NUMBER: JSON = {"type": "number"}
 TEXT: JSON = {"type": "string"}
 OBJECT: JSON = {"type": "object"}
+VALUE: JSON = {"type": ["number", "string", "boolean", "integer"]}
 DESIGN: JSON = {
     "type": "object",
     "description": "A value for each parameter, by its name.",
-    "additionalProperties": {"type": ["number", "string", "boolean", "integer"]},
+    "additionalProperties": VALUE,
 }
+
+
+def described(schema: JSON, description: str) -> JSON:
+    """Returns a schema with a description."""
+    return {**schema, "description": description}
 
 
 def listed(items: JSON) -> JSON:
@@ -36,31 +44,97 @@ def nullable(schema: JSON) -> JSON:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-CONTEXT: JSON = DESIGN | {
-    "description": "A value for each parameter that is measured and not chosen."
-}
-RATER: JSON = TEXT | {"description": "The name of who answers; without one, nobody's."}
-NUMBER_OF_QUESTION: JSON = INTEGER | {"description": "The number of the question."}
+def having(**properties: JSON) -> JSON:
+    """Returns the schema of an object that has all of these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+    }
+
+
+KINDS = [part.name for part in fields(Answer) if part.default is not MISSING]
+"""The keywords of an answer that say what somebody judged."""
+
+CONTEXT = described(DESIGN, "A value for each parameter that is measured, not chosen.")
+RATER = described(TEXT, "The name of who answers; without one, nobody's.")
+NUMBER_OF_QUESTION = described(INTEGER, "The number of the question.")
+EXPERIMENT = described(
+    TEXT, "The experiment's name, or the text that came with the question."
+)
+SHOWN = described(
+    listed(OBJECT),
+    "What is shown of an option, part by part, by the type: a text, markup, a table of "
+    "rows, or an image, audio or video at src.",
+)
+TITLE = described(TEXT, "What findings call an option, such as 3 B.")
 QUESTION: JSON = {
     "type": "object",
     "properties": {
         "question": nullable(NUMBER_OF_QUESTION),
-        "waited": NUMBER | {"description": "Seconds, while one is being chosen."},
-        "number": INTEGER,
-        "experiment": TEXT,
-        "options": listed(DESIGN),
-        "shown": listed(listed(OBJECT)),
-        "positions": nullable(listed(NUMBER)),
-        "prompt": nullable(TEXT),
-        "kinds": listed(TEXT),
-        "levels": nullable(INTEGER),
-        "rater": nullable(TEXT),
+        "waited": described(NUMBER, "Seconds, while one is being chosen."),
+        "number": described(INTEGER, "As the rater counts: her answers and 1."),
+        "experiment": EXPERIMENT,
+        "options": described(
+            listed(DESIGN), "Answers count them from 0; of a line its two ends."
+        ),
+        "shown": described(
+            listed(SHOWN), "Of each option, or each position of a line."
+        ),
+        "positions": described(
+            nullable(listed(NUMBER)), "Along a line, from 0 to 1; null of options."
+        ),
+        "prompt": described(nullable(TEXT), "What is asked, where that was given."),
+        "kinds": described(listed({"enum": KINDS}), "What an answer may say."),
+        "levels": described(nullable(INTEGER), "How many levels the scale has."),
+        "rater": nullable(RATER),
         "context": CONTEXT,
-        "last": nullable(NUMBER_OF_QUESTION),
+        "last": described(nullable(INTEGER), "The question that undo brings back."),
     },
     "required": ["question"],
 }
 NEXT: JSON = {"next": nullable({"$ref": "#/components/schemas/Question"})}
+FIELD = having(name=TEXT, label=TEXT, unit=TEXT, type={"enum": ["number", "choice"]})
+HISTORY = having(
+    question=NUMBER_OF_QUESTION,
+    number=described(INTEGER, "As the rater counts."),
+    options=listed(DESIGN),
+    titles=listed(TITLE),
+    shown=nullable(listed(SHOWN)),
+    said=described(OBJECT, "The fields of the answer."),
+    time=described(TEXT, "When it was stored, as ISO 8601 has it."),
+)
+ENOUGH = having(
+    answers=described(INTEGER, "So many were known."),
+    chance=described(NUMBER, "That the option is the best one shown."),
+    name=TITLE,
+    question=NUMBER_OF_QUESTION,
+    place=described(INTEGER, "Of the option in the question, from 0."),
+)
+FINDINGS: JSON = {
+    "summary": described(listed(listed({})), "Pairs of a row's name and its value."),
+    "meanings": described(OBJECT, "What to make of a row of the summary, by its name."),
+    "options": described(
+        listed(OBJECT), "Those judged, the best first, as Report.options has them."
+    ),
+    "context": CONTEXT,
+    "reference": described(TEXT, "The option that differences are to."),
+    "recommended": having(name=TITLE, question=NUMBER_OF_QUESTION, place=INTEGER),
+    "advice": described(TEXT, "Whether to go on, in words."),
+    "effects": described(listed(OBJECT), "How utility changes with each parameter."),
+    "parameters": described(listed(TEXT), "Their names in options."),
+    "asked": described(
+        listed(having(question=INTEGER, options=listed(TITLE))),
+        "The answered questions, counted from 1.",
+    ),
+    "duels": described(
+        listed(OBJECT), "Who was better than whom, or tied, and how many times."
+    ),
+    "raters": listed(OBJECT),
+    "rater_sentences": listed(TEXT),
+    "agreement": described(listed(OBJECT), "Of each pair of raters."),
+    "warnings": described(listed(OBJECT), "What models warned of since the start."),
+}
 
 
 def of_type(hint: Any) -> JSON:
@@ -76,17 +150,25 @@ def of_type(hint: Any) -> JSON:
 
 
 def answer_properties() -> JSON:
-    """Returns the schemas of what an answer may say, by the fields of `Answer`."""
+    """Returns the schemas of what an answer may say, as `Answer` describes it."""
     hints = get_type_hints(Answer)
-    return {
-        part.name: of_type(hints[part.name])
-        for part in fields(Answer)
-        if part.default is not MISSING
-    }
+    _, _, attributes = (getdoc(Answer) or "").partition("Attributes:\n")
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.M)
+    texts = {k: " ".join(text.split()).replace("None", "null") for k, text in entries}
+    return {name: described(of_type(hints[name]), texts[name]) for name in KINDS}
 
 
+OF_QUESTION: JSON = {
+    "question": NUMBER_OF_QUESTION,
+    "rater": nullable(RATER),
+    "experiment": EXPERIMENT,
+}
 SENT: Mapping[str, JSON] = {
-    "question": {"rater": RATER, "patience": NUMBER, "context": CONTEXT},
+    "question": {
+        "rater": RATER,
+        "patience": described(NUMBER, f"Seconds to wait, at most {PATIENCE:g}."),
+        "context": CONTEXT,
+    },
     "progress": {"rater": RATER},
     "history": {"rater": RATER},
     "form": {},
@@ -94,12 +176,13 @@ SENT: Mapping[str, JSON] = {
     "answer": {
         "question": NUMBER_OF_QUESTION,
         "rater": nullable(RATER),
+        "experiment": EXPERIMENT,
         **answer_properties(),
-        "seconds": NUMBER,
+        "seconds": described(NUMBER, "How long the answer took."),
         "note": TEXT,
     },
-    "skip": {"question": NUMBER_OF_QUESTION, "rater": nullable(RATER)},
-    "undo": {"question": NUMBER_OF_QUESTION, "rater": nullable(RATER)},
+    "skip": OF_QUESTION,
+    "undo": OF_QUESTION,
     "own": {
         "options": listed(DESIGN),
         "rater": nullable(RATER),
@@ -123,8 +206,38 @@ ASKING = ("question", "undo", "own", "claim")
 GOT: Mapping[str, JSON] = {
     "answer": {"stored": NUMBER_OF_QUESTION, **NEXT},
     "skip": {"skipped": NUMBER_OF_QUESTION, **NEXT},
+    "progress": {
+        "name": described(TEXT, "The title of the page."),
+        "introduction": nullable(TEXT),
+        "answered": described(INTEGER, "Answers of all."),
+        "yours": described(INTEGER, "Answers of the rater."),
+        "pending": described(INTEGER, "Questions without an answer."),
+        "initial": described(INTEGER, "Answers before the model chooses."),
+        "enough": described(nullable(ENOUGH), "What to stop with; null while not."),
+        "raters": listed(TEXT),
+    },
+    "history": {"answers": listed(HISTORY)},
+    "form": {"fields": listed(FIELD), "context": listed(FIELD)},
+    "findings": FINDINGS,
 }
-"""What other calls get, by their names; any object where there is none."""
+"""What other calls get, by their names."""
+
+ERROR: JSON = {
+    "type": "object",
+    "properties": {
+        "error": described(TEXT, "What is wrong, and what to do."),
+        "needs": described({"enum": ["name", "context"]}, "What the call lacks."),
+        "experiment": described(TEXT, "That which is served here."),
+        "question": described(INTEGER, "One that cannot be shown, to be skipped."),
+    },
+    "required": ["error"],
+}
+STATUSES = (
+    "An error, in words. 400: it cannot be; 403: no token; 404: it is about another "
+    "experiment; 408, 413, 415, 421, 429: too slow, too much, not JSON, not under this "
+    "name, too often; 409: the question has another answer, is somebody else's, or is "
+    "not the last one; 503: not now."
+)
 
 
 class CallSchemas(SchemaGenerator):
@@ -161,14 +274,10 @@ def operation(name: str) -> JSON:
             for key, schema in SENT[name].items()
         ]
     question = {"$ref": "#/components/schemas/Question"}
-    reply = question if name in ASKING else OBJECT
-    if name in GOT:
-        reply = {"type": "object", "properties": GOT[name]}
+    reply = question if name in ASKING else having(**GOT[name])
     told["responses"] = {
         "200": _response("What the call gets.", reply),
-        "default": _response(
-            "An error, in words.", {"$ref": "#/components/schemas/Error"}
-        ),
+        "default": _response(STATUSES, {"$ref": "#/components/schemas/Error"}),
     }
     if name in ASKING:
         told["responses"]["202"] = _response("It is still being chosen.", question)
@@ -194,12 +303,11 @@ def description(routes: Any, title: str) -> JSON:
         routes: Of the application.
         title: Of the experiment.
     """
-    error = {"type": "object", "properties": {"error": TEXT}, "required": ["error"]}
     base: JSON = {
         "openapi": "3.1.0",
         "info": {"title": title, "version": "1"},
         "components": {
-            "schemas": {"Question": QUESTION, "Error": error},
+            "schemas": {"Question": QUESTION, "Error": ERROR},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}, {}],

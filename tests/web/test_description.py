@@ -50,7 +50,13 @@ def test_every_call_is_described_and_nothing_else(page: Page) -> None:
     sent = answer["application/json"]["schema"]
     jsonschema.Draft202012Validator.check_schema(sent)
     kinds = {part.name for part in fields(Answer)}
-    assert kinds | {"question", "rater", "seconds", "note"} == {*sent["properties"]}
+    others = {"question", "rater", "experiment", "seconds", "note"}
+    assert kinds | others == {*sent["properties"]}
+    # As the class says it, and in one line.
+    assert sent["properties"]["ranking"]["description"] == (
+        "All valid options, best first; those that share a place together, as in "
+        "``[0, [1, 2], 3]``."
+    )
 
 
 def test_what_is_sent_and_got_is_as_described(page: Page) -> None:
@@ -73,6 +79,27 @@ def test_what_is_sent_and_got_is_as_described(page: Page) -> None:
     check_against(whole, reply_schema(whole, "post", "own", "200"), own)
     refused = page.post("answer", 400, question=own["question"], shout=1)
     check_against(whole, reply_schema(whole, "post", "answer", "default"), refused)
+
+
+def test_what_is_read_is_described_to_the_last_key(page: Page) -> None:
+    whole = described(page)
+    page.answer("ann", winner=0)
+    page.answer("ben", tie=True, note="alike", seconds=3.5)
+    components = whole["components"]["schemas"]
+    assert {*page.ask("ann")} <= {*components["Question"]["properties"]}
+    for name in ("progress", "history", "form", "findings"):
+        schema = reply_schema(whole, "get", name, "200")
+        reply = page.get(
+            name, **({} if name in ("form", "findings") else {"rater": "ben"})
+        )
+        check_against(whole, schema, reply)
+        assert {*reply} == {*schema["properties"]}
+    (answer,) = page.get("history", rater="ben")["answers"]
+    entry = reply_schema(whole, "get", "history", "200")["properties"]["answers"]
+    assert {*answer} == {*entry["items"]["properties"]}
+    refused = page.get("question", 400, rater="x" * 200)
+    assert refused["needs"] == "name"
+    assert {*refused} <= {*components["Error"]["properties"]}
 
 
 @pytest.fixture
