@@ -14,6 +14,8 @@ each statement is compared with the truth:
 - ``called dead``: parameters that do nothing of which no interval excludes 0;
 - ``named``: other parameters of which an interval excludes 0; nothing is promised here;
 - ``difference``: 95 % intervals of the difference to the best option shown;
+- ``... as a share``: the same differences and effects as shares of the range of the
+  options shown, as reports print them;
 - ``rank``: 95 % intervals of the ranks of the options shown;
 - ``P(best)``: that the option called best is the best of those shown;
 - ``preferred``: that an answer prefers the option that the model favours, of random
@@ -25,8 +27,9 @@ each statement is compared with the truth:
 - ``stop``: of those who are told to stop, that no more is left than is promised;
 - ``told to stop``: how many are.
 
-Utilities are compared in units of the judge's noise. ``--read`` prints the tables of a
-record. Statements about raters and positions are of `--people panel` and `position`.
+Utilities are compared in units of the judge's noise, or as shares. ``--read`` prints
+the tables of a record. Statements about raters and positions are of `--people panel`
+and `position`.
 """
 
 from __future__ import annotations
@@ -75,7 +78,11 @@ from botorch_pref.evaluation import (
     stopping_candidates,
 )
 from botorch_pref.evaluation.answer_effects import position_bias
-from botorch_pref.evaluation.progress import GAIN_TOLERANCE, TOLERANCE
+from botorch_pref.evaluation.progress import (
+    GAIN_TOLERANCE,
+    TOLERANCE,
+    StoppingAdvice,
+)
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import (
     AveragedUtility,
@@ -287,14 +294,19 @@ def statements(person: Person, model: Any) -> Iterator[Tally]:
     with torch.no_grad():
         noise = model.likelihood.observation_variance.sqrt().reshape(())
         best = points[_means(model, points).argmax()].unsqueeze(0)
-    unit = float(noise) / person.deviation
     utility = person.problem.utility
-    yield from effects(person, model, best, unit)
+    values, advice = utility(points), stop_advice(person, model, best)
+    units = {
+        "": float(noise) / person.deviation,
+        " as a share": advice.expected_range / float(values.max() - values.min()),
+    }
     others = points[(points != best).any(-1)]
     with torch.no_grad():
         interval = central_interval(model.duel_posterior(others, best), LEVEL)
-    truth = unit * (utility(others) - utility(best))
-    yield intervals_hold("difference", interval[1], interval[2], truth)
+    for name, unit in units.items():
+        yield from effects(person, model, best, unit, name)
+        truth = unit * (utility(others) - utility(best))
+        yield intervals_hold(f"difference{name}", interval[1], interval[2], truth)
     board = leaderboard(model).sort_index()
     ends = (torch.tensor(board[f"rank_{end}"].to_numpy()) for end in ("lower", "upper"))
     yield intervals_hold("rank", *ends, *true_ranks(utility(points)))
@@ -302,14 +314,16 @@ def statements(person: Person, model: Any) -> Iterator[Tally]:
     is_best = utility(best) >= utility(best_first).max()
     yield chances_hold("P(best)", chance, is_best)
     yield duels(person, model, points)
-    yield from what_is_left(person, model, best)
+    yield from what_is_left(person, model, best, advice)
 
 
 def _means(model: Any, points: Tensor) -> Tensor:
     return central_interval(model.posterior(points), LEVEL)[0]
 
 
-def effects(person: Person, model: Any, best: Tensor, unit: float) -> Iterator[Tally]:
+def effects(
+    person: Person, model: Any, best: Tensor, unit: float, name: str
+) -> Iterator[Tally]:
     """Effects of parameters around the best option shown, see the module.
 
     Args:
@@ -317,6 +331,7 @@ def effects(person: Person, model: Any, best: Tensor, unit: float) -> Iterator[T
         model: That tells.
         best: `1 x d`.
         unit: The model's units of one of the utility.
+        name: Of the unit; empty for that of noise.
     """
     problem = person.problem
     parameters = problem.parameters
@@ -332,10 +347,12 @@ def effects(person: Person, model: Any, best: Tensor, unit: float) -> Iterator[T
         names[kind].append(bool(((interval[1] > 0) | (interval[2] < 0)).any()))
     for kind, tallies in totals.items():
         sums = [
-            sum(getattr(tally, name) for tally in tallies)
-            for name in ("number", "expected", "held")
+            sum(getattr(tally, column) for tally in tallies)
+            for column in ("number", "expected", "held")
         ]
-        yield Tally(f"effect ({kind})", int(sums[0]), *sums[1:])
+        yield Tally(f"effect ({kind}){name}", int(sums[0]), *sums[1:])
+    if name:
+        return
     dead, live = (
         torch.tensor(names[kind], dtype=torch.bool) for kind in ("dead", "live")
     )
@@ -375,31 +392,48 @@ def duels(person: Person, model: Any, points: Tensor) -> Tally:
     return chances_hold("preferred", *favoured(stated, truth))
 
 
-def what_is_left(person: Person, model: Any, best: Tensor) -> Iterator[Tally]:
-    """What better designs than the best one shown would bring, and the advice to stop.
+def _candidates(problem: Problem, best: Tensor) -> Tensor:
+    return distinct(problem.project(stopping_candidates(best, problem.cube)))[0]
+
+
+def stop_advice(person: Person, model: Any, best: Tensor) -> StoppingAdvice:
+    """Asks whether to stop, as reports do.
 
     Args:
         person: Who answered.
         model: That tells.
         best: `1 x d`.
     """
+    problem = person.problem
+    return stopping_advice(
+        getattr(model, "model", model),
+        _candidates(problem, best),
+        recommended=best,
+        shown=model.datapoints,
+        bounds=problem.cube if problem.is_cube else None,
+        plausible=[*getattr(model, "members", ())],
+    )
+
+
+def what_is_left(
+    person: Person, model: Any, best: Tensor, advice: StoppingAdvice
+) -> Iterator[Tally]:
+    """What better designs than the best one shown would bring, and the advice to stop.
+
+    Args:
+        person: Who answered.
+        model: That tells.
+        best: `1 x d`.
+        advice: Of the model.
+    """
     problem, points = person.problem, model.datapoints
-    cube = torch.tensor([[0.0], [1.0]]).double().expand(2, problem.dim)
-    candidates = distinct(problem.project(stopping_candidates(best, cube)))[0]
+    candidates = _candidates(problem, best)
     with torch.no_grad():
         top = candidates[_means(model, candidates).argmax()].unsqueeze(0)
         better = model.duel_probability(top, best)
     utility = problem.utility
     if not torch.equal(top, best):
         yield chances_hold("recommended", better, utility(top) > utility(best))
-    advice = stopping_advice(
-        getattr(model, "model", model),
-        candidates,
-        recommended=best,
-        shown=points,
-        bounds=cube if problem.is_cube else None,
-        plausible=[*getattr(model, "members", ())],
-    )
     values = utility(points)
     share = problem.regret(best) / (values.max() - values.min())
     ideal = torch.special.ndtr(problem.regret(best) / (math.sqrt(2) * person.deviation))

@@ -73,7 +73,7 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
         table = table.drop(columns="part")
     intervals = table[["difference", "least", "most"]].itertuples(index=False)
     table[f"beside {reference}"] = [
-        "" if low == high else f"{mean:.3g} ({low:.3g} to {high:.3g})"
+        "" if low == high else f"{mean:.2g} ({low:.2g} to {high:.2g})"
         for mean, low, high in intervals
     ]
     first = [*designs, f"beside {reference}", "better", "preferred", "best"]
@@ -189,11 +189,13 @@ def _gain_sentence(values: Mapping[str, Any]) -> str:
     if not math.isnan(share):
         percent = "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
         better = f" It would be better by {percent} of the step from the worst option"
-        worth = f"{better} so far to the best."
+        worth = f"{better} so far to the best. Differences are shares of that step."
+    unseen = " A narrow peak far from all options shown would not be seen."
     return (
         f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
         f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
         f"comparisons, where 50 means as good as equal.{worth}"
+        f"{unseen if values['stop'] else ''}"
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -66,6 +66,7 @@ from botorch_pref.posteriors.gaussian import central_interval
 
 MEANINGS = {
     "expected remaining gain": "utility that the best design would add to that shown",
+    "expected range": "utility from the worst to the best option judged",
     "gain as a share of the range": "from the worst to the best option judged",
     "probability of a small gain": f"of a share below {progress.GAIN_TOLERANCE:g}",
     "stop": f"a small gain or a low chance has a probability of {progress.CONFIDENCE}",
@@ -73,6 +74,7 @@ MEANINGS = {
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
     "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
+    "its difference to the baseline": "in utility, as the expected range",
     "guessed": "probability that a coin gave all; 0.5 before; above 0.9 no stop",
     "agreement of raters": "correlation of the utilities of two of them",
     "raters who look alike": "but for capitals, spaces or zeros; each is another one",
@@ -116,7 +118,8 @@ class Report:
             its ``difference`` to the ``reference``, with a 95 % interval from ``least``
             to ``most``; the probability that its utility is ``better``; and with a
             baseline the probability that it is ``preferred`` in an answer. These are
-            printed, for comparisons say nothing of the level of utilities.
+            printed, for comparisons say nothing of the level of utilities, and as
+            shares, see `in_shares`.
         raters: A row for each rater, those who agree beside each other: the table of
             :func:`.rater_reliability`. None unless two to 40 people with names compared
             options, three or more of them.
@@ -143,6 +146,7 @@ class Report:
             ``favourite``, the option with the largest mean of that rater's utility, and
             the probabilities that it is ``better`` to the rater than the best option
             shown, and ``preferred`` to it. None where raters do not share.
+        expected_range: In utility, from the worst to the best option that was judged.
     """
 
     summary: DataFrame
@@ -154,14 +158,37 @@ class Report:
     advice: str = ""
     reference: str = "the best"
     favourites: DataFrame | None = None
+    expected_range: float = 1.0
+
+    def in_shares(self) -> Report:
+        """Divides differences and changes of utility by the expected range.
+
+        Duels and rankings say hardly how precise a person is, and so what a unit of
+        utility is: of one who seldom errs, differences leave their intervals in a third
+        of the cases after 8 to 30 answers, and as shares of the range in few
+        (``docs/logbook/calibration.md``).
+        """
+
+        def divided(table: DataFrame, *columns: str) -> DataFrame:
+            return table.assign(
+                **{name: table[name] / self.expected_range for name in columns}
+            )
+
+        options, effects = self.options, self.effects
+        if "difference" in options:
+            options = divided(options, "difference", "least", "most")
+        if effects is not None:
+            effects = divided(effects, "change", "lower", "upper")
+        return replace(self, options=options, effects=effects, expected_range=1.0)
 
     def to_markdown(self) -> str:
         """Writes the recommendation and how sure it is, then all tables, in Markdown.
 
         Of many options it has the best; agreements are a square, effects a row for each
-        parameter; the summary is last.
+        parameter; the summary is last. Differences are shares, see `in_shares`.
         """
-        options = printed_options(self.options, self.reference)
+        shares = self.in_shares()
+        options = printed_options(shares.options, self.reference)
         parts, tables = [], [options.head(_MOST_PRINTED)]
         if self.advice:
             values = self.summary["value"]
@@ -173,8 +200,8 @@ class Report:
         if len(options) > _MOST_PRINTED:
             count = f"{_MOST_PRINTED} of {len(options)}"
             parts.append(f"The best {count} options; `report.options` has all of them.")
-        if self.effects is not None:
-            tables.insert(0, printed_effects(self.effects))
+        if shares.effects is not None:
+            tables.insert(0, printed_effects(shares.effects))
         if self.favourites is not None:
             tables.append(self.favourites)
         if self.raters is not None and self.agreement is not None:
@@ -190,18 +217,20 @@ class Report:
         """Makes one page with its figures, which needs no other file and no network.
 
         It has what to take and how sure that is, what each parameter does, differences
-        with their intervals, a sentence for each rater, tables, and how to cite it.
+        as shares with their intervals, a sentence for each rater, tables, and how to
+        cite it.
 
         Args:
             title: The title of the page.
         """
+        shares = self.in_shares()
         return report_html(
             title,
             self.summary,
-            self.options,
+            shares.options,
             advice=self.advice,
             reference=self.reference,
-            effects=self.effects,
+            effects=shares.effects,
             raters=rater_sentences(self.raters, self.agreement, self.checks),
         )
 
@@ -275,6 +304,8 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         advice_in_words(values, options, best, favourites),
         "the baseline" if baseline else best,
         favourites,
+        # One option alone has no range.
+        values["expected range"] or 1.0,
     )
 
 
@@ -399,6 +430,7 @@ def _progress(
     return {
         "expected remaining gain": advice.expected_gain,
         "its standard error": advice.gain_standard_error,
+        "expected range": advice.expected_range,
         "gain as a share of the range": advice.gain_share,
         "probability of a small gain": advice.gain_confidence,
         "stop": advice.stop,

@@ -240,7 +240,7 @@ def report_html(
         sections.append(_effects(effects))
     if "difference" in distinct:
         figure = _difference_figure(distinct, reference)
-        head = f"Differences of utility to {reference}, 95 % intervals"
+        head = f"Differences to {reference}, with 95 % intervals"
         sections.append(f"<h2>{_escaped(head)}</h2>{figure}")
     if raters:
         items = "".join(f"<li>{_escaped(sentence)}</li>" for sentence in raters)

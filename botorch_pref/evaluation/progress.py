@@ -367,6 +367,8 @@ class StoppingAdvice(NamedTuple):
         gain_confidence: Posterior probability that the gain is below ``gain_tolerance``
             times the range.
         gain_standard_error: Of the expected gain, for independent draws.
+        expected_range: In utility, from the worst to the best design shown. Shares of
+            it hold as stated where the noise, and so the unit of utility, is not known.
     """
 
     stop: bool
@@ -376,6 +378,7 @@ class StoppingAdvice(NamedTuple):
     gain_share: float
     gain_confidence: float
     gain_standard_error: float
+    expected_range: float = math.nan
 
 
 def stopping_advice(
@@ -484,6 +487,7 @@ def stopping_advice(
         gain_share=expected / extent_expected if extent_expected > 0 else math.nan,
         gain_confidence=little,
         gain_standard_error=float(mean_gains.std()) / len(mean_gains) ** 0.5,
+        expected_range=extent_expected,
     )
 
 

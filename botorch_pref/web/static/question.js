@@ -1598,7 +1598,7 @@ class ReportView {
     // Rows of a catalogue have ids of their own.
     const [name, question, place] = /^(\d+) ([A-Z]|\d+)$/.exec(options[0]?.name) ?? [];
     const named = name ? `${name} is option ${place} of question ${question}, where it was first shown. ` : "";
-    const legend = make("p", { class: "bp-legend" }, `${named}Difference: how much better than ${reference} the option is, with the ends of a 95 % interval. P(better): the probability that it is better at all. P(best): the probability that it is the best of all here. Options that are too close to tell apart are one row.`);
+    const legend = make("p", { class: "bp-legend" }, `${named}Difference: how much better than ${reference} the option is, as a share of the step from the worst option to the best, with the ends of a 95 % interval. P(better): the probability that it is better at all. P(best): the probability that it is the best of all here. Options that are too close to tell apart are one row.`);
     return make("section", {}, make("h2", {}, "Options"), ...this.#inShort(options, (some) => this.#rows(some, columns, { best: "P(best)", better: "P(better)", least: "from", most: "to" })), legend);
   }
 

@@ -246,6 +246,29 @@ def test_effects_are_differences_of_the_joint_posterior(judged, result) -> None:
 
 
 @pytest.mark.slow
+def test_differences_are_printed_as_shares_of_the_range(judged, result) -> None:
+    """Of the expected range of the utilities of options judged, from joint draws."""
+    adapter = judged.fitted_adapter()
+    draws = averaged_draws(adapter.botorch_model, adapter.datapoints, 40_000)
+    extent = draws.amax(-1) - draws.amin(-1)
+    # The report has 128 draws, and a member of the average has as many as each other.
+    error = float(extent.std()) / 128**0.5
+    assert abs(result.expected_range - float(extent.mean())) < 4 * error
+    shares = result.in_shares()
+    for table, shared, columns in (
+        (result.options, shares.options, ["difference", "least", "most"]),
+        (result.effects, shares.effects, ["change", "lower", "upper"]),
+    ):
+        unit = table[columns] / shared[columns]
+        assert unit.stack().dropna().to_numpy() == pytest.approx(result.expected_range)
+    worst = shares.options.iloc[-1]
+    assert f"{worst.difference:.2g} ({worst.least:.2g} to {worst.most:.2g})" in (
+        result.to_markdown()
+    )
+    assert shares.in_shares().to_markdown() == result.to_markdown()
+
+
+@pytest.mark.slow
 def test_the_best_is_sought_among_what_was_judged(judged, result) -> None:
     best = by_option(result.options)["best"]
     assert math.isnan(best[E])
