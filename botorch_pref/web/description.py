@@ -115,10 +115,14 @@ FINDINGS: JSON = {
     "summary": described(listed(listed({})), "Pairs of a row's name and its value."),
     "meanings": described(OBJECT, "What to make of a row of the summary, by its name."),
     "options": described(
-        listed(OBJECT), "Those judged, the best first, as Report.options has them."
+        listed(OBJECT), "Those judged, the best first, as Report.in_shares() has them."
     ),
     "context": CONTEXT,
-    "reference": described(TEXT, "The option that differences are to."),
+    "reference": described(
+        TEXT,
+        "The option that differences are to; they are shares of the step from the "
+        "worst option to the best.",
+    ),
     "recommended": having(name=TITLE, question=NUMBER_OF_QUESTION, place=INTEGER),
     "advice": described(TEXT, "Whether to go on, in words."),
     "effects": described(listed(OBJECT), "How utility changes with each parameter."),
