@@ -41,8 +41,10 @@ from benchmarks.line_stops import (
     width_rows,
 )
 from benchmarks.report import print_table, start
-from benchmarks.suite.cell import LIBRARY, Rule
+from benchmarks.suite.cell import GLISP, LIBRARY, Cell, Rule, Setting
 from benchmarks.suite.pages.tables import markdown
+from benchmarks.suite.runs.batch import play_together
+from benchmarks.suite.runs.play import COLUMNS
 from benchmarks.suite.runs.store import read_record
 from botorch_pref import (
     Choices,
@@ -208,10 +210,10 @@ def search_ends(model: Model, bounds: Tensor) -> Tensor:
 OTHER_LINES = {"oblique line": oblique_ends, "search line": search_ends}
 """Lines of other rules than the library's."""
 
-KINDS = ("line", *OTHER_LINES, "plane", "duel", "four ranked")
+KINDS = ("line", *OTHER_LINES, "plane", "duel", "four ranked", "GLISp duel")
 """Stops on the lines of the library, which move one input, on the best lines in any
 direction, and on those of Sequential Line Search; the best of nine designs of a plane
-(Koyama et al. 2020); duels, and rankings of four."""
+(Koyama et al. 2020); duels, and rankings of four; and duels of GLISp."""
 
 
 def line_regrets(
@@ -302,6 +304,25 @@ def option_regrets(
     return (answered.regret for answered in run_questions(problem, judge, settings))
 
 
+def rival_regrets(
+    problem: Problem, errors: str, questions: int, seed: int
+) -> list[float]:
+    """Regret after each of a run of duels that GLISp asks, of which five are random.
+
+    Raises:
+        RuntimeError: GLISp fails, or is not installed.
+    """
+    judge = ("probit", DEVIATIONS[problem.name]) if errors == "hears" else ("exact",)
+    setting = Setting(problem.name, *judge)
+    num_random = min(5, questions)
+    cell = Cell("lines", setting, GLISP, seed, num_random, questions)
+    (outcome,) = play_together([cell])
+    if outcome.error:
+        raise RuntimeError(outcome.error)
+    column = COLUMNS.index("regret_recommended")
+    return [float(row[column]) for row in outcome.rows]
+
+
 def regrets(run: Run, questions: int) -> list[float]:
     """Regret after each question of a run."""
     name, errors, kind, seed = run
@@ -310,6 +331,8 @@ def regrets(run: Run, questions: int) -> list[float]:
         return [*line_regrets(problem, errors, questions, seed, kind)]
     if kind == "plane":
         return [*plane_regrets(problem, errors, questions, seed)]
+    if kind == "GLISp duel":
+        return rival_regrets(problem, errors, questions, seed)
     size = {"duel": 2, "four ranked": 4}[kind]
     return [*option_regrets(problem, errors, size, questions, seed)]
 
@@ -400,14 +423,16 @@ PAGE = """# Questions on a line
 What is a stop on a line worth beside duels, rankings of four, and the best of nine
 designs of a plane? Simulated people answer; regret is of the best design so far, the
 mean with its standard error (and the median). A *line* is what the library asks: it
-moves one input of the best design. An *oblique line* is the best one in any direction,
-and a *search line* that of Sequential Line Search (Koyama et al. 2017), through the
-best design so far and the one of the largest expected improvement. A *plane* has three
-by three designs, two inputs of the best one moved (after Koyama et al. 2020), and was
-asked about eight times. Rows *of the suite* and *of next_question* are those of its
-study [default](default.md): duels of two new points under learned noise and lapses, and
-four that are chosen by the knowledge gradient, with a stationary kernel; and what the
-library asks today.
+moves one input of the design that `recommend` names, of which the regret of lines is.
+An *oblique line* is the best one in any direction, and a *search line* that of
+Sequential Line Search (Koyama et al. 2017), through the best design shown and the one
+of the largest expected improvement. A *plane* has three by three designs, two inputs of
+the best one moved (after Koyama et al. 2020), and was asked about eight times. A *GLISp
+duel* is a new point of GLISp (Bemporad and Piga 2021) beside its best so far. Rows *of
+the suite* and *of next_question* are those of its study [default](default.md): duels of
+two new points under learned noise and lapses, and four that are chosen by the knowledge
+gradient, with a stationary kernel; and what the library asks today. A *duel* and *four
+ranked* are what it asks, too, played for this page.
 
 People never err (*none*); *hear* each design with noise, along a line correlated over a
 quarter of it; have a *hand* that misses by a twentieth of the line; or *overshoot*:
