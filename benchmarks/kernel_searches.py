@@ -6,7 +6,8 @@ Plays the suite's runs of `default_model` and `next_question` (`library`, duels,
 ``--options 4`` rankings), with another kernel in the model. Prints mean regrets after
 15, 20 and 30 questions with standard errors, and how far above those of `DuelKernel`
 they are from the same starts. ``--noise`` is the judge's deviation, 0 of one who never
-errs. A run takes about 3 s, of rankings 9.
+errs; with ``--known-exact`` the model knows that, as those of other rules of the suite
+do. A run takes about 3 s, of rankings 9.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -28,6 +30,7 @@ from benchmarks.suite.runs.batch_player import answers
 from benchmarks.suite.runs.kernels import scaled, stationary_kernel
 from benchmarks.suite.runs.library import PlayerOfLibrary
 from benchmarks.suite.runs.play import COLUMNS
+from benchmarks.suite.runs.registry import exact_likelihood
 from botorch_pref import (
     DuelKernel,
     EPPreferenceGP,
@@ -53,16 +56,18 @@ class PlayerUnderKernel(PlayerOfLibrary):
     """The library's player with one of `KERNELS` in the place of `DuelKernel`."""
 
     kernel = "DuelKernel"
+    knows_exact = False
 
     def learn(self, told: Tensor) -> None:
         """See base class."""
         X, feedback = told[0].flatten(0, 1), answers(told.shape[1], self.rule)
         problem = self.problem
         kernel = KERNELS[self.kernel](problem.dim, [*map(list, problem.categorical)])
+        likelihood: Any = likelihoods_of_people([feedback])
         self.model = EPPreferenceGP(
             X,
             feedback=[feedback],
-            likelihood=likelihoods_of_people([feedback]),
+            likelihood=exact_likelihood() if self.knows_exact else likelihood,
             covar_module=kernel.to(X),
         )
         fit_gpytorch_mll(
@@ -71,7 +76,9 @@ class PlayerUnderKernel(PlayerOfLibrary):
         self.best = incumbent(self.model.eval())
 
 
-def regrets(name: str, setting: Setting, rule: Rule, seeds: range) -> Tensor:
+def regrets(
+    name: str, setting: Setting, rule: Rule, seeds: range, knows_exact: bool
+) -> Tensor:
     """Regrets at the checkpoints, `starts x checkpoints`.
 
     Args:
@@ -79,8 +86,10 @@ def regrets(name: str, setting: Setting, rule: Rule, seeds: range) -> Tensor:
         setting: Problem and judge.
         rule: Of the library.
         seeds: One a start.
+        knows_exact: Whether the model knows that the judge never errs.
     """
-    player = type("Player", (PlayerUnderKernel,), {"kernel": name})
+    fields = {"kernel": name, "knows_exact": knows_exact}
+    player = type("Player", (PlayerUnderKernel,), fields)
     column, rows = COLUMNS.index("regret_recommended"), []
     for seed in seeds:
         cell = Cell("kernel-searches", setting, rule, seed, RANDOM, QUESTIONS)
@@ -108,13 +117,15 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=25)
     parser.add_argument("--options", type=int, choices=(2, 4), default=2)
     parser.add_argument("--kernel", action="append", choices=[*KERNELS][1:])
+    parser.add_argument("--known-exact", action="store_true")
     asked = parser.parse_args()
     start("regret, and above that of DuelKernel from the same starts")
     judge = "probit" if asked.noise else "exact"
     setting = Setting(asked.problem, judge, asked.noise)
     (rule,) = (rule for rule in LIBRARY if rule.options == asked.options)
     names = ["DuelKernel", *(asked.kernel or [*KERNELS][1:])]
-    found = {name: regrets(name, setting, rule, range(asked.starts)) for name in names}
+    shared = setting, rule, range(asked.starts), asked.known_exact
+    found = {name: regrets(name, *shared) for name in names}
     table = [
         [name, *map(mean_error, values.T), *map(mean_error, (values - usual).T)]
         for usual in [found["DuelKernel"]]

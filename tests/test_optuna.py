@@ -88,7 +88,7 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
 ) -> None:
     """Better than the best of as many designs at random: the judge does not err."""
     reached, trial_records = [], []
-    for seed, stops in ((0, [10]), (1, [10]), (1, [2, 2])):
+    for seed, stops in ((0, [10]), (1, [10]), (2, [10]), (1, [2, 2])):
         name = f"{seed} {stops}"
         preferential.create_study(n_generate=4, study_name=name, storage=stored())
         for num_answers in stops:
@@ -100,9 +100,9 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
         trial_records.append([trial.params for trial in study.trials])
         reached.append(utility(sampler.best_trial(study).params))
     assert (
-        trial_records[1][: len(trial_records[2])]
-        == trial_records[2]
-        != trial_records[0][: len(trial_records[2])]
+        trial_records[1][: len(trial_records[3])]
+        == trial_records[3]
+        != trial_records[0][: len(trial_records[3])]
     )
     draws = random.Random(0)
 
@@ -117,7 +117,8 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
     best_of_as_many = statistics.mean(
         max(utility(at_random()) for _ in trial_records[0]) for _ in range(2_000)
     )
-    assert statistics.mean(reached[:2]) > best_of_as_many + 0.3
+    # After ten answers studies differ by 0.6.
+    assert statistics.mean(reached[:3]) > best_of_as_many + 0.3
     # The model's values are all of them what optuna takes, and none is drawn instead.
     new_trial = study.ask()
     assert suggest(new_trial) == new_trial.relative_params

@@ -204,7 +204,7 @@ TINY = {
     "calibration": tiny("--task choices --persons 1 --answers 3 --answers 6"),
     "coin_answers": tiny("--starts 2 --options 4", CHECKPOINTS={4: (1, 2)}, PAIRS=4),
     "kernel_searches": tiny(
-        "--starts 2 --problem sixhumpcamel --kernel stationary",
+        "--starts 2 --problem sixhumpcamel --kernel stationary --known-exact",
         **{"QUESTIONS": 6, "CHECKPOINTS": (6,)},
     ),
     "line_questions": tiny(
