@@ -332,8 +332,9 @@ class DuelingJointKG(DuelingJointEUBO):
             self._normals = torch.cat([half, -half])
         normals = self._normals.to(mean)
         gains = mean + torch.einsum("sk,...ki->s...i", normals, moves)
-        # The reference, whose gain is zero, can be chosen too.
-        now = pad(mean[..., :n], (1, 0)).amax(-1)
+        # The reference, whose gain is zero, can be chosen too. New options, in which
+        # derivatives are, change nothing of what is known now.
+        now = pad(mean[..., :n].detach(), (1, 0)).amax(-1)
         return gains.amax(-1).clamp_min(0.0).mean(0) - now
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 import torch
@@ -409,18 +410,18 @@ class PreferenceGP(UtilityModel, GP):
         """
         with torch.no_grad():
             terms, points = self.posterior_terms(), self.transform_inputs(points)
+            make = partial(CovarianceWith, self, terms)
             if terms is None:
-                return CovarianceWith(self, terms, points, directions)
+                return make(points, directions)
             k = cross_covariance(self.covar_module, points, terms.points)
             correction = -terms.root @ ((k @ terms.root).mT @ directions)
             if terms.widening is not None:
                 p = terms.widening
                 correction = correction + p @ ((k @ p).mT @ directions)
             if points.shape == terms.points.shape and torch.equal(points, terms.points):
-                return CovarianceWith(self, terms, points, directions + correction)
+                return make(points, directions + correction)
             points = torch.cat([points, terms.points])
-            matrix = torch.cat([directions, correction])
-            return CovarianceWith(self, terms, points, matrix)
+            return make(points, torch.cat([directions, correction]))
 
     def _predict_with_weights(self, X: Tensor) -> Moments:
         """Moments of utilities, and behind them of the weights of covariates."""
