@@ -27,10 +27,10 @@ from botorch_pref.models import (
 from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
 from botorch_pref.models.raters import (
     agreement_kernel,
-    at_raters,
     noise_curvature,
     reliability_kernel,
 )
+from botorch_pref.models.utility_model import at_raters
 from botorch_pref.numerics.argument_checks import check_count
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ of :math:`h_u(x)` with the rows of the rater,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, cast
 
@@ -34,6 +34,7 @@ from gpytorch.constraints import Interval, Positive
 from gpytorch.kernels import Kernel
 from gpytorch.priors import NormalPrior
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
@@ -46,7 +47,7 @@ from botorch_pref.likelihoods.protocol import (
     register_prior,
 )
 from botorch_pref.linalg import SparseDesign
-from botorch_pref.linalg.covariance import dense_covariance
+from botorch_pref.linalg.covariance import block_diagonal, dense_covariance
 from botorch_pref.linalg.sparse_design import (
     BlockRows,
     NoiseBlocks,
@@ -57,6 +58,7 @@ from botorch_pref.models.answer_likelihoods import LikelihoodArgument
 from botorch_pref.models.engines import EPPreferenceGP
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.models.training_data import TrainingSet
+from botorch_pref.models.utility_model import at_raters
 from botorch_pref.numerics.argument_checks import (
     check_count,
     check_finite,
@@ -234,6 +236,32 @@ class _Crowd(NamedTuple):
     rater_of: Tensor
 
 
+class _Terms(NamedTuple):
+    """What answers say of what all share, and of tastes.
+
+    Of ``k`` items with ``p`` weights of covariates behind them: ``weights`` and
+    ``precision`` of the solution, and the prior covariance ``between`` them.
+    """
+
+    weights: Tensor
+    precision: Tensor
+    between: Tensor
+    tastes: list[_Tastes]
+
+
+class _TasteMoments(NamedTuple):
+    """Moments of ``q`` utilities, by what answers say of tastes alone.
+
+    ``shared`` is the prior covariance of what all share with the items and weights,
+    and ``pulls`` are ``g'``.
+    """
+
+    mean: Tensor
+    covar: Tensor
+    shared: Tensor
+    pulls: Tensor
+
+
 class _Tastes(NamedTuple):
     """Tastes of raters by their rows, padded to the most rows of a rater, ``R x M``.
 
@@ -269,14 +297,14 @@ class CrowdPreferenceGP(EPPreferenceGP):
             kernel for what is shared and of another one for tastes.
 
     Raises:
-        FeedbackError: Data that cannot mean anything, that have batches or covariates,
-            or an answer about points of two raters.
+        FeedbackError: Data that cannot mean anything, that have batches, or an answer
+            about points of two raters.
         UnsupportedFeedbackError: Data or a likelihood that EP does not take.
     """
 
     covar_module: CrowdKernel
     _crowd_cache: _Crowd | None = None
-    _terms_cache: tuple[object, tuple[Tensor, Tensor, list[_Tastes]]] | None = None
+    _terms_cache: tuple[object, _Terms] | None = None
 
     @checked_arguments
     def __init__(
@@ -311,11 +339,10 @@ class CrowdPreferenceGP(EPPreferenceGP):
         """The items and the raters of the data, found once for the same data."""
         data = cast("TrainingSet", self._data)
         if self._crowd_cache is None or self._crowd_cache.data is not data:
-            if data.batch_shape or data.num_covariates or self._is_differentiated:
+            if data.batch_shape or self._is_differentiated:
                 raise FeedbackError(
-                    "A crowd has no batches, no covariates of answers, and no "
-                    "derivatives in the points that answers are about; give "
-                    "EPPreferenceGP the same kernel."
+                    "A crowd has no batches, and no derivatives in the points that "
+                    "answers are about; give EPPreferenceGP the same kernel."
                 )
             points = self.transformed_points()
             first, item_of = distinct_rows(points[:, :-1])
@@ -326,10 +353,12 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return self._crowd_cache
 
     def prior(self) -> UtilityPrior:
-        """The prior of what all share at the items."""
+        """The prior of what all share at the items, weights of covariates behind."""
         items = self._crowd.items
         covar = dense_covariance(self.covar_module.shared, items)
-        return UtilityPrior(items, self.mean_module(items).clone(), covar)
+        prior = UtilityPrior(items, self.mean_module(items).clone(), covar)
+        weights = self._weight_prior
+        return prior if weights is None else prior.with_weights(weights)
 
     def factors(self) -> Factors:
         """The factors of all answers about items, in which tastes are shared noise."""
@@ -337,12 +366,13 @@ class CrowdPreferenceGP(EPPreferenceGP):
         buckets = [
             blocks for _, blocks in _blocks_of_raters(answer_factors.rows, crowd)
         ]
-        answer_factors.rows = answer_factors.rows.reindex(
-            crowd.item_of, len(crowd.items)
-        )
+        count, p = len(crowd.items), self.num_covariates
+        weights = torch.arange(count, count + p, device=crowd.item_of.device)
+        columns = torch.cat([crowd.item_of, weights])
+        answer_factors.rows = answer_factors.rows.reindex(columns, count + p)
         taste_covar = dense_covariance(self.covar_module.own, crowd.items).double()
         # Kernels in single precision are symmetric to rounding in it alone.
-        taste_covar = 0.5 * (taste_covar + taste_covar.mT)
+        taste_covar = pad(0.5 * (taste_covar + taste_covar.mT), (0, p, 0, p))
         parts = []
         for blocks in buckets:
             covariance = BlockRows.from_design(answer_factors.rows, blocks).congruence(
@@ -366,19 +396,27 @@ class CrowdPreferenceGP(EPPreferenceGP):
         )
 
     def _predict(self, X: Tensor) -> Moments:
-        kernel, items, crowd = self.covar_module, X[..., :-1], self._crowd
-        mean, covar = self.mean_module(items), dense_covariance(kernel, X)
-        terms = self._conditioned()
-        if terms is None:
-            return Moments(mean.unsqueeze(0), covar)
-        weights, precision, tastes = terms
-        between = dense_covariance(kernel.shared, crowd.items)
-        shared = dense_covariance(kernel.shared, items, crowd.items)
-        taste_cross = dense_covariance(kernel.own, items, crowd.items)
-        mean, pull_weights = mean + shared @ weights, torch.zeros_like(shared)
-        taste_gain = torch.zeros_like(covar)
-        number = X[..., -1].detach().contiguous()
-        for part in tastes:
+        return _conditioned_moments(self._conditioned(), self._without_shared(X))
+
+    def _predict_with_weights(self, X: Tensor) -> Moments:
+        weights, about = cast("Tensor", self._weight_prior), self._without_shared(X)
+        p, count = len(weights), len(self._crowd.items)
+        rows = pad(weights, (count, 0)).expand(*about.shared.shape[:-2], -1, -1)
+        with_weights = _TasteMoments(
+            pad(about.mean, (0, p)),
+            block_diagonal(about.covar, weights),
+            torch.cat([about.shared, rows], dim=-2),
+            pad(about.pulls, (0, 0, 0, p)),
+        )
+        return _conditioned_moments(self._conditioned(), with_weights)
+
+    def _without_shared(self, X: Tensor) -> _TasteMoments:
+        """What answers say of the tastes of points, before what all share."""
+        items, terms = X[..., :-1], self._conditioned()
+        mean, covar = self.mean_module(items), dense_covariance(self.covar_module, X)
+        shared, taste_cross = self._covariances_with_items(items)
+        pulls, number = torch.zeros_like(shared), X[..., -1].detach().contiguous()
+        for part in () if terms is None else terms.tastes:
             place = torch.searchsorted(part.raters, number)
             place = place.clamp_max(len(part.raters) - 1)
             index, c = part.rows.indices[place], part.rows.coefficients[place]
@@ -388,31 +426,67 @@ class CrowdPreferenceGP(EPPreferenceGP):
             )
             cross = (entries * c).sum(-1)
             pulled = (cross.unsqueeze(-2) @ part.precision[place]).squeeze(-2)
-            pulls = (pulled.unsqueeze(-1) * c).flatten(-2)
-            pull_weights = pull_weights.scatter_add(-1, index.flatten(-2), pulls)
+            spread = (pulled.unsqueeze(-1) * c).flatten(-2)
+            pulls = pulls.scatter_add(-1, index.flatten(-2), spread)
             mean = mean + (cross * part.forces[place]).sum(-1)
-            taste_gain = taste_gain + torch.where(
-                same_raters(X, X), pulled @ cross.mT, 0.0
-            )
-        shared_cross = shared - pull_weights @ between
-        mixed_gain = pull_weights @ shared.mT
-        covariance = (
-            covar
-            - taste_gain
-            - mixed_gain
-            - mixed_gain.mT
-            + pull_weights @ between @ pull_weights.mT
-        )
-        covariance = covariance - shared_cross @ precision @ shared_cross.mT
-        return Moments(mean.unsqueeze(0), covariance)
+            covar = covar - torch.where(same_raters(X, X), pulled @ cross.mT, 0.0)
+        return _TasteMoments(mean, covar, shared, pulls)
+
+    def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
+        """See base class: no covariance of the utilities of all raters is made."""
+        self.eval()
+        kernel, columns = self.covar_module, raters.to(X)
+        # A column of zeros, for there may be no others beside the rater's.
+        contexts = pad(columns[:, :-1], (1, 0))
+        contexts, place = torch.unique(contexts, dim=0, return_inverse=True)
+        numbers, member = torch.unique(columns[:, -1], return_inverse=True)
+        shares = X.new_zeros(len(numbers), len(contexts))
+        shares = shares.index_put((member, place), weights.to(X), accumulate=True)
+        items, total = at_raters(X, contexts[:, 1:]), shares.sum(0)
+
+        def parts(values: Tensor) -> Tensor:
+            """Rows of each context apart, ``... x q x c x k``."""
+            return values.unflatten(-2, (-1, len(contexts)))
+
+        def covariance(part: Kernel, products: Tensor) -> Tensor:
+            matrix = parts(dense_covariance(part, items))
+            matrix = matrix.unflatten(-1, (-1, len(contexts)))
+            return torch.einsum("...qcrd,cd->...qr", matrix, products)
+
+        mean = self.mean_module(items).unflatten(-1, (-1, len(contexts))) @ total
+        covar = covariance(kernel.shared, torch.outer(total, total))
+        covar = covar + covariance(kernel.own, shares.mT @ shares)
+        terms = self._conditioned()
+        shared, taste_cross = map(parts, self._covariances_with_items(items))
+        shared = torch.einsum("...qck,c->...qk", shared, total)
+        pulls = torch.zeros_like(shared)
+        for number, share in zip(numbers, shares, strict=True) if terms else ():
+            # The taste of who gave no answers is the prior's.
+            for rows, forces, precision in _tastes_of(terms, number):
+                index, c = rows
+                entries = (taste_cross[..., index] * c).sum(-1)
+                cross = torch.einsum("...qcm,c->...qm", entries, share)
+                pulled = cross @ precision
+                spread = (pulled.unsqueeze(-1) * c).flatten(-2)
+                pulls = pulls.index_add(-1, index.flatten(), spread)
+                mean = mean + cross @ forces
+                covar = covar - pulled @ cross.mT
+        return _conditioned_moments(terms, _TasteMoments(mean, covar, shared, pulls))
+
+    def _covariances_with_items(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Prior covariances with the crowd's items: of what all share, of tastes.
+
+        Both have zeros for the weights of covariates behind.
+        """
+        kernel, items = self.covar_module, self._crowd.items
+        parts = (dense_covariance(k, x, items) for k in (kernel.shared, kernel.own))
+        shared, taste = (pad(part, (0, self.num_covariates)) for part in parts)
+        return shared, taste
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def _conditioned(self) -> tuple[Tensor, Tensor, list[_Tastes]] | None:
-        """Weights and precision of the items, and what is known of tastes.
-
-        They are kept until the solution is another one; None without answers.
-        """
+    def _conditioned(self) -> _Terms | None:
+        """What answers say, kept until the solution is another one; None without."""
         solution = self.solution()
         if not isinstance(solution, GaussianSolution):
             return None
@@ -429,12 +503,24 @@ class CrowdPreferenceGP(EPPreferenceGP):
                 _tastes(crowd.raters[raters], factor, part, forces, like)
                 for (raters, _), part in zip(buckets, noise.parts, strict=True)
             ]
-            shared_terms = solution.weights.to(like), factor.precision().to(like)
-            self._terms_cache = solution, (*shared_terms, tastes)
+            weights, precision = solution.weights.to(like), factor.precision().to(like)
+            self._terms_cache = solution, _Terms(weights, precision, like, tastes)
         return self._terms_cache[1]
 
     def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
         """Starts anew: blocks of raters have other rows."""
+
+
+def _conditioned_moments(terms: _Terms | None, about: _TasteMoments) -> Moments:
+    """Moments of utilities by all that answers say, the prior's without any."""
+    mean, covariance, shared, pulls = about
+    if terms is not None:
+        mean = mean + shared @ terms.weights
+        mixed, rest = pulls @ shared.mT, shared - pulls @ terms.between
+        covariance = covariance - mixed - mixed.mT
+        covariance = covariance + pulls @ terms.between @ pulls.mT
+        covariance = covariance - rest @ terms.precision @ rest.mT
+    return Moments(mean.unsqueeze(0), covariance)
 
 
 # --- Blocks of raters
@@ -458,6 +544,16 @@ def _tastes(
     rows = replace(rows, coefficients=rows.coefficients.to(like))
     pulls = noise.take(forces).squeeze(-1)
     return _Tastes(raters, rows, pulls.to(like), precision.to(like))
+
+
+def _tastes_of(
+    terms: _Terms, number: Tensor
+) -> Iterator[tuple[tuple[Tensor, Tensor], Tensor, Tensor]]:
+    """The rows of a rater, if there are any, with their forces and precision."""
+    for part in terms.tastes:
+        for place in (part.raters == number).nonzero().flatten():
+            rows = part.rows.indices[place], part.rows.coefficients[place]
+            yield rows, part.forces[place], part.precision[place]
 
 
 _SHARE, _LEAST_WIDTH = 0.8, 8
@@ -501,7 +597,9 @@ def _bucket_widths(count: Tensor) -> Tensor:
 
 def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
     """The place of the rater of each row, ``m`` long."""
-    raters = crowd.rater_of[rows.indices]
+    # Weights of covariates stand behind the points, and have no rater.
+    is_point = rows.indices < len(crowd.rater_of)
+    raters = crowd.rater_of[torch.where(is_point, rows.indices, rows.indices[:, :1])]
     is_mixed = (raters != raters[:, :1]).any(-1)
     if bool(is_mixed.any()):
         rater_pair = crowd.raters[raters[is_mixed][0]].unique().tolist()

@@ -74,9 +74,9 @@ from botorch_pref.models.raters import (
     AgreementKernel,
     GroupUtility,
     ReliabilityKernel,
-    at_raters,
 )
 from botorch_pref.models.regression import PlackettLuceRegression
+from botorch_pref.models.utility_model import at_raters
 
 # Whole, so that differences of whole numbers turn the phase by whole periods.
 _BAND_PERIODS = 2**20

@@ -59,6 +59,7 @@ from botorch_pref.models.fitting import check_trainable, equal, fit
 from botorch_pref.models.training_data import TrainingSet, collect_feedback
 from botorch_pref.models.utility_model import (
     UtilityModel,
+    at_raters,
     check_answered,
     duel_pairs,
 )
@@ -396,6 +397,21 @@ class PreferenceGP(UtilityModel, GP):
             # Not at every call: BoTorch's walks over all modules.
             self.eval()
         return self._predict(X)
+
+    def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
+        """Moments of weighted sums of the utilities of some raters.
+
+        Args:
+            X: ``batch_shape x q x d`` stimuli.
+            raters: Columns of each rater behind a stimulus, ``R x r``.
+            weights: ``batch_shape x R``.
+        """
+
+        def weighted_sum(values: Tensor) -> Tensor:
+            of_each = values.unflatten(-2, (-1, len(raters)))
+            return (of_each * weights[..., None, :, None]).sum(-2)
+
+        return self.moments(at_raters(X, raters)).combined(weighted_sum)
 
     def _predict(self, X: Tensor) -> Moments:
         X = self.transform_inputs(X)

@@ -28,7 +28,13 @@ from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
 from botorch_pref.models.kernels import CovariateWeights, default_covar_module
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.utility_model import DerivedModel, check_one_to_one, duel_pairs
+from botorch_pref.models.utility_model import (
+    DerivedModel,
+    at_raters,
+    check_one_to_one,
+    duel_pairs,
+    rater_columns,
+)
 from botorch_pref.numerics.argument_checks import (
     check_kind,
     check_point_pairs,
@@ -330,15 +336,6 @@ def rater_covar_module(
     return ProductKernel(stimulus, rater)
 
 
-def at_raters(X: Tensor, raters: Tensor) -> Tensor:
-    """Every stimulus as each rater meets it, ``batch_shape x (q R) x (d + r)``."""
-    columns = _columns(raters).to(X)
-    shape = (*X.shape[:-1], len(columns))
-    stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
-    points = torch.cat([stimuli, columns.expand(*shape, columns.shape[-1])], dim=-1)
-    return points.flatten(-3, -2)
-
-
 class GroupUtility(DerivedModel):
     r"""The mean utility of some raters, as a BoTorch model over stimuli alone.
 
@@ -369,7 +366,7 @@ class GroupUtility(DerivedModel):
 
     def __init__(self, model: PreferenceGP, raters: Tensor) -> None:
         super().__init__()
-        columns = _columns(raters)
+        columns = rater_columns(raters)
         if 0 in columns.shape or columns.dim() != 2:
             raise BotorchPrefError(
                 f"raters has shape {tuple(raters.shape)}; give R x r, the columns of "
@@ -434,8 +431,9 @@ class GroupUtility(DerivedModel):
         """Moments of mean utilities; averaging is linear, so components stay exact."""
         X = self._check_points("X", X)
         scales = self.scales()
-        moments = self.rater_model.moments(at_raters(X, self.raters))
-        return moments.combined(lambda values: self._mean(values, scales))
+        weights = X.new_ones(len(self.raters)) if scales is None else scales
+        weights = weights / len(self.raters)
+        return self.rater_model.group_moments(X, self.raters, weights)
 
     def scales(self) -> Tensor | None:
         """Deviations of the raters' noise, ``batch_shape x R``; None without."""
@@ -494,12 +492,3 @@ class GroupUtility(DerivedModel):
         means, variance = pairs.differences(self.moments(pairs.points), prior)
         win = ndtr(means / variance.sqrt()).mean(0).movedim(0, -1)
         return win.mean(-2) if is_ensemble(model) else win
-
-
-def _columns(raters: Tensor) -> Tensor:
-    if not isinstance(raters, Tensor):
-        raise FeedbackError(
-            f"raters is a {type(raters).__name__}; give a tensor, such as "
-            "torch.arange(3), and their names, where they are taken, as names=."
-        )
-    return raters.unsqueeze(-1) if raters.dim() == 1 else raters

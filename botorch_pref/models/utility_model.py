@@ -604,6 +604,25 @@ class UtilityModel(Model, FantasizeMixin):
             self.set_train_data(self._original_train_inputs)
 
 
+def at_raters(X: Tensor, raters: Tensor) -> Tensor:
+    """Every stimulus as each rater meets it, ``batch_shape x (q R) x (d + r)``."""
+    columns = rater_columns(raters).to(X)
+    shape = (*X.shape[:-1], len(columns))
+    stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
+    points = torch.cat([stimuli, columns.expand(*shape, columns.shape[-1])], dim=-1)
+    return points.flatten(-3, -2)
+
+
+def rater_columns(raters: Tensor) -> Tensor:
+    """The columns of each rater, ``R x r``, of these or of ``R`` numbers."""
+    if not isinstance(raters, Tensor):
+        raise FeedbackError(
+            f"raters is a {type(raters).__name__}; give a tensor, such as "
+            "torch.arange(3), and their names, where they are taken, as names=."
+        )
+    return raters.unsqueeze(-1) if raters.dim() == 1 else raters
+
+
 class DerivedModel(Model):
     """A utility that another model implies: it is predicted, and gives no answers."""
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ from botorch_pref.models import (
 )
 from botorch_pref.models import crowd as crowd_module
 from botorch_pref.models.kernels import default_covar_module
+from botorch_pref.posteriors.gaussian import moments_of
 
 DOUBLE = torch.float64
 NUM_ITEMS = 7
@@ -104,13 +106,56 @@ def test_the_posterior_is_that_of_the_dense_model() -> None:
             for m in (model, exact)
         )
         torch.testing.assert_close(wins, truth, rtol=0, atol=1e-7)
-    group = [GroupUtility(m, RATERS[:3]).posterior(ITEMS) for m in (model, exact)]
-    torch.testing.assert_close(group[0].variance, group[1].variance, rtol=0, atol=1e-7)
+    # Who says nothing, and a newcomer, are of the group, and one counts twice.
+    group = torch.cat([RATERS[:4], RATERS[1:2], RATERS[:1] + 1])
+    for X in (ITEMS, NEW[:, :2].reshape(3, 2, 2)):
+        first, second = (GroupUtility(m, group).moments(X) for m in (model, exact))
+        torch.testing.assert_close(first.mean, second.mean, rtol=0, atol=1e-7)
+        torch.testing.assert_close(
+            first.covariance, second.covariance, rtol=0, atol=1e-7
+        )
     x = NEW.clone().requires_grad_()
     slopes = [
         torch.autograd.grad(m.posterior(x).mean.sum(), x)[0] for m in (model, exact)
     ]
     torch.testing.assert_close(slopes[0][:, :2], slopes[1][:, :2], rtol=0, atol=1e-7)
+
+
+def test_weights_of_covariates_are_those_of_the_dense_model() -> None:
+    """Items have a category behind them here, over which groups average too."""
+    category = torch.arange(len(POINTS)).remainder(2).unsqueeze(-1)
+    points = torch.cat([POINTS[:, :2], category.double(), POINTS[:, 2:]], dim=-1)
+    duels, rankings = answers(1, 2, 3)
+    duels = replace(duels, covariates=uniform(duels.num_rows, 2, seed=3) - 0.5)
+    kernel = CrowdKernel(*(default_covar_module(3, torch.Size()) for _ in "ab"))
+    model = CrowdPreferenceGP(
+        points, feedback=[duels, rankings], covar_module=kernel.double()
+    )
+    exact = dense(model)
+    evidences = [m.log_evidence() for m in (model, exact)]
+    torch.testing.assert_close(*evidences, rtol=1e-8, atol=0)
+    slopes = [
+        torch.autograd.grad(evidence, m.covariate_module.raw_scale)[0]
+        for evidence, m in zip(evidences, (model, exact), strict=True)
+    ]
+    torch.testing.assert_close(*slopes, rtol=0, atol=1e-6)
+    weights = [m.covariate_posterior().distribution for m in (model, exact)]
+    torch.testing.assert_close(weights[0].mean, weights[1].mean, rtol=0, atol=1e-7)
+    first, second = (w.covariance_matrix for w in weights)
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-7)
+    group = torch.tensor([[0.0, 3], [1, 3], [1, 40], [0, 6]], dtype=DOUBLE)
+    for predict in (
+        lambda m: m.moments(points[7:20]),
+        lambda m: GroupUtility(m, group).moments(ITEMS),
+        lambda m: moments_of(
+            m.option_posterior(points[7:9], torch.ones(2, 2).double() / 3)
+        ),
+    ):
+        first, second = predict(model), predict(exact)
+        torch.testing.assert_close(first.mean, second.mean, rtol=0, atol=1e-7)
+        torch.testing.assert_close(
+            first.covariance, second.covariance, rtol=0, atol=1e-7
+        )
 
 
 def test_raters_of_any_number_of_answers_share_buckets(monkeypatch) -> None:
@@ -276,9 +321,6 @@ def test_a_crowd_says_what_it_does_not_take() -> None:
         CrowdPreferenceGP(ITEMS[:, :1], torch.tensor([[0, 1]]))
     with pytest.raises(FeedbackError, match=r"no batches"):
         CrowdPreferenceGP(POINTS, torch.tensor([[[0, 1]], [[1, 2]]]))
-    comparisons = Comparisons(torch.tensor([[0, 1]]), covariates=torch.ones(1, 1))
-    with pytest.raises(FeedbackError, match=r"no covariates"):
-        CrowdPreferenceGP(POINTS, comparisons)
     with pytest.raises(FeedbackError, match=r"rank"):
         TasteKernel(ITEMS, rank=0)
     with pytest.raises(FeedbackError, match=r"of 3 features, and the model has .* 2;"):
