@@ -120,7 +120,7 @@ def _notes_on_duels(
     # Items of a file with features need not have answers.
     parts = len({groups[name] for name in answers[WINNER]})
     if parts > 1:
-        features = isinstance(ranking, ItemRanking) and ranking.items.has_features
+        features = isinstance(ranking, ItemRanking) and ranking.has_features
         between = "only features rank" if features else "the ranks are the prior's"
         notes.append(
             f"No answers connect {parts} groups of items: between groups {between}, "

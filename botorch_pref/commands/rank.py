@@ -53,7 +53,8 @@ from botorch_pref.evaluation import (
     rank_items,
 )
 from botorch_pref.evaluation.answer_effects import PositionBias
-from botorch_pref.evaluation.item_ranking import RankedItems, ranking_size
+from botorch_pref.evaluation.item_models import ranking_size
+from botorch_pref.evaluation.item_ranking import RankedItems
 from botorch_pref.evaluation.many_ranking import LEVEL
 from botorch_pref.threads import one_thread
 
@@ -159,7 +160,7 @@ def _print_duration(
     answers: DataFrame, items: ItemTable | None, reliability: bool
 ) -> None:
     """Says about how long this will take, if that is a minute or more."""
-    size = ranking_size(answers, items)
+    size = ranking_size(answers, items, reliability=reliability)
     if minutes := round(size.minutes):
         duration = f"{minutes} minute{'s' * (minutes > 1)} or more"
         # It takes a gradient of the evidence for each hyper-parameter.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
-from gpytorch.kernels import Kernel, LinearKernel, ProductKernel
-from gpytorch.priors import GammaPrior
+from gpytorch.kernels import Kernel
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -38,6 +37,16 @@ from botorch_pref.evaluation.answer_effects import (
     typical_controls,
     win_probability,
 )
+from botorch_pref.evaluation.item_models import (
+    RankingModel,
+    TableKernel,
+    answer_likelihoods,
+    crowd_kernel,
+    group_kernel,
+    item_kernel,
+    numbered,
+    ranking_size,
+)
 from botorch_pref.evaluation.leaderboard import leaderboard, top_probability
 from botorch_pref.evaluation.many_ranking import (
     LEVEL,
@@ -47,83 +56,27 @@ from botorch_pref.evaluation.many_ranking import (
 )
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.rater_biases import bias_moments, with_rater_biases
-from botorch_pref.evaluation.rater_consistency import contradictions, decided_duels
+from botorch_pref.evaluation.rater_consistency import (
+    are_repeated,
+    contradictions,
+    decided_duels,
+)
 from botorch_pref.evaluation.rater_tables import rater_reliability
 from botorch_pref.evaluation.rating_board import RatingRanking, rank_ratings
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.feedback import Choices, Comparisons, Feedback
-from botorch_pref.likelihoods import (
-    PairwiseLogitLikelihood,
-    PlackettLuceLikelihood,
-    RaoKupperLikelihood,
-)
 from botorch_pref.models import (
-    AgreementKernel,
+    CrowdPreferenceGP,
     EPPreferenceGP,
     GroupUtility,
     LaplacePreferenceGP,
     PreferenceGP,
-    ReliabilityKernel,
 )
-from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.models.raters import RaterWeights
 from botorch_pref.numerics.argument_checks import check_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-MOST_ANSWERS = 30_000
-"""Different answers with which a fit of a tie threshold for each item takes seconds."""
-
-MOST_ITEMS = 1500
-"""Items without features or raters that `ItemRanking` has; more take minutes."""
-
-MOST_POINTS = 4000
-"""Items, or pairs of an item and a rater, that its model holds in two hours."""
-
-MINUTES = {False: 0.4, True: 1.8}
-"""What 1,000 points take, and others by the cube of their number: without, with a tie
-threshold for each item."""
-
-
-class RankingSize(NamedTuple):
-    """How many points, and of what, a ranking has, and about how many minutes it takes.
-
-    ``is_sparse`` says that `rank_many_items` makes it.
-    """
-
-    num_points: int
-    noun: str
-    minutes: float
-    is_sparse: bool
-
-
-def ranking_size(answers: DataFrame, items: ItemTable | None = None) -> RankingSize:
-    """Says which model `rank_items` takes for answers, and how long that takes.
-
-    Raises:
-        FeedbackError: There are more points than the model holds.
-    """
-    named = [*answers[WINNER], *answers[LOSER]]
-    count, noun = len({*named} if items is None else items.names), "items"
-    groups = [name for name in (CATEGORY, RATER) if name in answers.columns]
-    if groups:
-        twice = ([*answers[name]] * 2 for name in groups)
-        count = len({*zip(named, *twice, strict=True)})
-        noun = "pairs of an item and a group"
-    elif items is None and count > MOST_ITEMS:
-        return RankingSize(count, noun, 0.0, is_sparse=True)
-    if count > MOST_POINTS:
-        remedy = "raters and categories" if groups else "features"
-        raise FeedbackError(
-            f"There are {count:,} {noun}, and one model holds at most {MOST_POINTS:,}: "
-            f"leave out {remedy}, and any number of items is ranked in a minute "
-            "(python -m botorch_pref rank FILE, without --items, --rater and "
-            "--category); or leave out items with few answers."
-        )
-    has_ties = TIE in answers.columns and bool(answers[TIE].any())
-    slow = has_ties and len(answers) <= MOST_ANSWERS
-    return RankingSize(count, noun, MINUTES[slow] * (count / 1000) ** 3, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,25 +84,28 @@ class ItemRanking:
     """Items that one fitted model ranks, see :func:`rank_items`.
 
     Attributes:
-        items: With their ids behind their features: ``items.points`` are the points of
-            the utility.
+        items: With their ids behind their features, or numbers of items where raters
+            are a crowd: ``items.points`` are the points of the utility.
         answers: The different ones, each with its ``count``.
         model: Expectation propagation, with the scales of ``evidence_model``, or that
             model itself where there are choices from several.
-        evidence_model: Laplace's approximation, whose evidence chose the scales.
+        evidence_model: Laplace's approximation, whose evidence chose the scales; of a
+            crowd its own did.
         raters: In the order of their numbers, which are the last column of the model's
             points; none where answers name none.
         categories: The same, whose column stands before that of raters.
         control_scales: The root mean squares of the controls, see `standardised`.
+        has_features: Whether items have more than their answers.
     """
 
     items: ItemTable
     answers: DataFrame
     model: EPPreferenceGP | LaplacePreferenceGP
-    evidence_model: LaplacePreferenceGP
+    evidence_model: LaplacePreferenceGP | CrowdPreferenceGP
     raters: tuple[Hashable, ...] = ()
     categories: tuple[Hashable, ...] = ()
     control_scales: dict[str, float] = field(default_factory=dict)
+    has_features: bool = False
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -301,12 +257,16 @@ class ItemRanking:
         of the ``repeated`` pairs.
         """
         scaled, _ = standardised(self.answers)
+        duels = decided_duels(scaled)
+        rows = torch.tensor(are_repeated(duels))
         points, feedback = _biased_feedback(self.items, scaled)[:2]
         chances = torch.zeros(0)
         for block in feedback:
             if isinstance(block, Comparisons) and block.pairs is not None:
-                chances = self._chances(points, block.pairs, block.pair_covariates)
-        table = contradictions(decided_duels(scaled), chances.numpy())
+                covariates = block.pair_covariates
+                covariates = None if covariates is None else covariates[rows]
+                chances = self._chances(points, block.pairs[rows], covariates)
+        table = contradictions(duels[rows.numpy()], chances.numpy())
         return table.reindex([*self.raters], fill_value=0)
 
     @torch.no_grad()
@@ -314,13 +274,23 @@ class ItemRanking:
         self, points: Tensor, pairs: Tensor, covariates: Tensor | None
     ) -> Tensor:
         """Probabilities that winners win, ties left out, at the means, ``m``."""
-        posterior: Any = self.model.posterior(points)
-        utilities = posterior.mean.squeeze(-1)[pairs]
+        compared, places = pairs.unique(return_inverse=True)
+        utilities = self._means(points[compared])[places]
         ahead = utilities[:, 0] - utilities[:, 1]
         if covariates is not None:
-            posterior = self.model.covariate_posterior()
+            posterior: Any = self.model.covariate_posterior()
             ahead = ahead + covariates @ posterior.mean.squeeze(-1)
         return share_of_equals(ahead, win_probability(self.model))
+
+    def _means(self, points: Tensor) -> Tensor:
+        """Posterior means of utilities, of one rater after the other, ``n``."""
+        means, width = torch.empty(len(points)).to(points), self.items.points.shape[-1]
+        groups, place = points[:, width:].unique(dim=0, return_inverse=True)
+        for number, group in enumerate(groups):
+            items = points[place == number, :width]
+            moments = self.model.group_moments(items, group[None], items.new_ones(1))
+            means[place == number] = moments.mean
+        return means
 
 
 RankedItems = ItemRanking | ManyItemRanking | RatingRanking
@@ -352,6 +322,8 @@ def rank_items(
     of them by and large is then a feature of it, see `typical_controls`. More than
     1,500 items without features or raters are ranked by Laplace's approximation alone,
     with a sparse precision and one threshold of ties: see :class:`.ManyItemRanking`.
+    More than 1,500 pairs of an item and a rater have the same prior in
+    :class:`.CrowdPreferenceGP`, with scales of its own evidence and one threshold.
     Ratings are :func:`.rank_ratings`'.
 
     Args:
@@ -383,41 +355,90 @@ def rank_items(
     if items is not None and not isinstance(items, ItemTable):
         items = ItemTable.from_frame(items)
     has_ends = {WINNER, LOSER} <= {*answers.columns}
-    if has_ends and ranking_size(answers, items).is_sparse and not reliability:
+    kind = RankingModel.DENSE
+    if has_ends:
+        kind = ranking_size(answers, items, reliability=reliability).model
+    if kind is RankingModel.SPARSE and not reliability:
         return rank_many_items(_merged(_checked_answers(answers)))
     if items is None:
         items = ItemTable.from_answers(answers)
+    # First of the rows as they are, so that errors name them.
+    numbered(items).feedback(answers)
     num_features = len(items.feature_names) if items.has_features else 0
     if not items.is_ids:
         items = items.with_ids()
-    # First of the rows as they are, so that errors name them.
-    items.feedback(answers)
     merged = _merged(answers)
     scaled, control_scales = standardised(merged)
     items = _with_typical_controls(items, scaled, control_scales)
+    kernel = item_kernel(num_features, items.points.shape[-1])
+    if kind is RankingModel.CROWD:
+        kernel, items = TableKernel(kernel, items.points), numbered(items)
+        models = _fitted_crowd(kernel, items, scaled)
+    else:
+        models = _fitted_models(kernel, items, scaled, reliability)
+    for model in models:
+        # Who pickles the model takes its posterior along.
+        model.eval().solution()
+    raters, categories = (
+        group_names(scaled, noun) if noun in scaled.columns else ()
+        for noun in (RATER, CATEGORY)
+    )
+    has_features = num_features > 0
+    return ItemRanking(
+        items, merged, *models, raters, categories, control_scales, has_features
+    )
+
+
+def _fitted_models(
+    kernel: Kernel, items: ItemTable, answers: DataFrame, reliability: bool
+) -> tuple[EPPreferenceGP | LaplacePreferenceGP, LaplacePreferenceGP]:
+    """The model of a ranking, and that whose evidence chose the scales."""
+    points, feedback, raters = _biased_feedback(items, answers)
     width = items.points.shape[-1]
-    points, feedback, raters = _biased_feedback(items, scaled)
-    kernel: Kernel = _item_kernel(num_features, width)
-    categories: tuple[Hashable, ...] = ()
-    if CATEGORY in scaled.columns:
-        categories = group_names(scaled, CATEGORY)
-    if categories or raters or reliability:
-        numbers = bool(categories), len(raters)
-        kernel = _group_kernel(kernel, width, *numbers, reliability=reliability)
-    likelihoods = _likelihoods(points[:, :width], feedback)
-    options: dict[str, Any] = {"likelihood": likelihoods, "covar_module": kernel}
+    has_categories = CATEGORY in answers.columns
+    if has_categories or raters or reliability:
+        kernel = group_kernel(
+            kernel, width, has_categories, len(raters), reliability=reliability
+        )
+    # An item has one threshold of ties, whichever rater a point is of.
+    item = points[:, :width].unique(dim=0, return_inverse=True)[1]
+    options: dict[str, Any] = {
+        "likelihood": answer_likelihoods(item, feedback),
+        "covar_module": kernel,
+    }
     # Both engines find nearly the same scales, and Laplace's evidence is the fast one.
     quick = LaplacePreferenceGP(points, feedback=feedback, **options)
-    if _are_biased(scaled, raters):
-        quick.covariate_module = RaterWeights(1 + len(control_scales), len(raters))
+    quick.covariate_module = _weights_of(answers, raters) or quick.covariate_module
     fit_by_evidence(quick)
-    model: EPPreferenceGP | LaplacePreferenceGP = quick.eval()
-    if Choices not in likelihoods:
-        model = EPPreferenceGP(points, feedback=feedback, **options).eval()
-        model.covariate_module = quick.covariate_module
-    # Who pickles the model takes its posterior along.
-    model.solution()
-    return ItemRanking(items, merged, model, quick, raters, categories, control_scales)
+    if Choices in options["likelihood"]:
+        return quick, quick
+    model = EPPreferenceGP(points, feedback=feedback, **options)
+    model.covariate_module = quick.covariate_module
+    return model, quick
+
+
+def _fitted_crowd(
+    kernel: Kernel, items: ItemTable, answers: DataFrame
+) -> tuple[CrowdPreferenceGP, CrowdPreferenceGP]:
+    """The model of a ranking by many raters, twice."""
+    points, feedback, raters = _biased_feedback(items, answers)
+    # A threshold of ties for each of a thousand items would make the fit slow.
+    crowd = CrowdPreferenceGP(
+        points,
+        feedback=feedback,
+        likelihood=answer_likelihoods(None, feedback),
+        covar_module=crowd_kernel(kernel, CATEGORY in answers.columns),
+    )
+    crowd.covariate_module = _weights_of(answers, raters) or crowd.covariate_module
+    fit_by_evidence(crowd)
+    return crowd, crowd
+
+
+def _weights_of(answers: DataFrame, raters: Sequence[Hashable]) -> RaterWeights | None:
+    """Weights of covariates of which the first differs among raters, if it does."""
+    if not _are_biased(answers, raters):
+        return None
+    return RaterWeights(1 + len(control_columns(answers)), len(raters))
 
 
 def _checked_answers(answers: DataFrame) -> DataFrame:
@@ -469,81 +490,6 @@ def _with_typical_controls(
         torch.cat([features, typical, ids], dim=-1),
         (*feature_names[:place], *names, *feature_names[place:]),
     )
-
-
-def _item_kernel(num_features: int, num_columns: int) -> Kernel:
-    """Kernel of features, if there are some, and of what stands behind them.
-
-    This is what items have of controls by and large, and the one-hot ids.
-    """
-    # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
-    # that of the models' output scale: few answers say nothing of a scale. Beside
-    # features, which mostly say less than all, zero is unlikely, and little likeliest.
-    prior = GammaPrior(1.5, 1.0) if num_features else GammaPrior(2.0, 0.15)
-    places = range(num_features, num_columns)
-    ids = LinearKernel(variance_prior=prior, active_dims=tuple(places))
-    if not num_features:
-        return ids
-    kernel = default_covar_module(num_features, torch.Size())
-    kernel.active_dims = torch.arange(num_features)
-    # In the other order a sum with a product of two matrices is decomposed for nothing.
-    return ids + kernel
-
-
-def _group_kernel(
-    kernel: Kernel,
-    column: int,
-    has_categories: bool,
-    num_raters: int,
-    *,
-    reliability: bool,
-) -> Kernel:
-    """Kernel of what categories and raters share, and of what each has.
-
-    Args:
-        kernel: Of the items.
-        column: The first of the numbers of categories, then of raters.
-        has_categories: Whether there are categories.
-        num_raters: How many raters there are.
-        reliability: Whether each rater has a noise.
-
-    Raises:
-        FeedbackError: Noises are wanted of fewer than two raters.
-    """
-    number = has_categories + (num_raters > 0)
-    columns = range(column, column + number)
-    kernels = [kernel, *(AgreementKernel(active_dims=(i,)) for i in columns)]
-    if reliability:
-        if num_raters < 2:
-            raise FeedbackError(
-                f"reliability compares raters, and the answers name {num_raters}; "
-                "give a column rater with two or more, or leave reliability out."
-            )
-        numbers = torch.arange(num_raters)
-        kernels.append(ReliabilityKernel(numbers, active_dims=(columns[-1],)))
-    return ProductKernel(*kernels)
-
-
-def _likelihoods(
-    points: Tensor, feedback: Sequence[Feedback]
-) -> dict[type[Feedback], Any]:
-    """Bradley and Terry's, or Rao and Kupper's of ties; Plackett and Luce's of choices.
-
-    All are of the same noise.
-    """
-    likelihoods: dict[type[Feedback], Any] = {}
-    for block in feedback:
-        if isinstance(block, Choices):
-            likelihoods[Choices] = PlackettLuceLikelihood()
-        elif isinstance(block, Comparisons) and block.ties is None:
-            likelihoods[Comparisons] = PairwiseLogitLikelihood()
-        else:
-            item = None
-            if block.num_rows <= MOST_ANSWERS:
-                # An item has one threshold, whichever rater a point is of.
-                item = points.unique(dim=0, return_inverse=True)[1]
-            likelihoods[Comparisons] = RaoKupperLikelihood(items=item)
-    return likelihoods
 
 
 def _above_mean(

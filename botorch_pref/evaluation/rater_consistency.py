@@ -77,11 +77,28 @@ def _pairs(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
     return pair, is_first
 
 
+def are_repeated(duels: DataFrame) -> np.ndarray:
+    """Tells which duels ask a rater what another one asks, too, ``m``.
+
+    A question is two items, in one order where ``home`` says which is shown first.
+    """
+    keys, _ = _questions(duels)
+    groups = duels[[RATER, COUNT]].assign(**keys).groupby([RATER, *keys], dropna=False)
+    return (groups[COUNT].transform("sum") > 1).to_numpy()
+
+
+def _questions(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
+    """What parts the questions of a rater, and whether the first of the two won."""
+    keys, is_first = _pairs(duels)
+    if HOME in duels.columns:
+        keys["shown"] = duels[HOME]
+    return keys, is_first
+
+
 def contradictions(duels: DataFrame, chances: np.ndarray) -> DataFrame:
     r"""Table of raters: how often each one answers the same question both ways.
 
-    A question is two items, in one order where ``home`` says which is shown first. If
-    the answers :math:`k` about it prefer one of the two with the probabilities
+    If the answers :math:`k` to a question prefer one of the two with the probabilities
     :math:`p_k`, its expected contradictions are
 
     .. math:: \sum_{k < l} p_k (1 - p_l) + p_l (1 - p_k) .
@@ -94,11 +111,9 @@ def contradictions(duels: DataFrame, chances: np.ndarray) -> DataFrame:
         A row for each rater: of the ``repeated`` pairs of answers to one question, how
         many are ``contradicted``, and how many are ``expected`` to be.
     """
-    keys, is_first = _pairs(duels)
+    keys, is_first = _questions(duels)
     chance = np.where(is_first, chances, 1 - chances)
     count = duels[COUNT].to_numpy(float)
-    if HOME in duels.columns:
-        keys["shown"] = duels[HOME]
     columns = {
         "number": count,
         "won": count * is_first,

@@ -65,6 +65,10 @@ _ARMIJO = 1e-4
 _NOISE = 1e5
 # Length of a step, in posterior standard deviations, that changes nothing.
 _SETTLED = 1e-12
+# Share of a step that the next one by the same curvature may be.
+_CHORD_GAIN = 0.3
+# Unknowns from which a factor costs more than several evaluations.
+_LARGE = 300
 # Squared length, in posterior standard deviations, of steps on which slopes are enough.
 _SHORT = 1e-6
 
@@ -125,16 +129,19 @@ class _LogPosterior:
         """See :class:`LogPosterior`."""
         return site_posterior(self.solver, -point.log_prob.second)
 
-    def first(self, start: WarmStart | None) -> _Utilities:
-        """The first point: the mean under earlier sites, else the prior mean."""
+    def first(self, start: WarmStart | None) -> tuple[_Utilities, SitePosterior | None]:
+        """The first point: the mean under earlier sites, which come along.
+
+        Without these it is the prior mean.
+        """
         if start is None:
             forces = torch.zeros_like(self.solver.variance + self.prior)
             unmoved = self.solver.gather(forces)
-            return self.point(unmoved, unmoved)
+            return self.point(unmoved, unmoved), None
         before, _ = site_posterior(self.solver, start.sites.precision)
         # Sites are on utilities, and movements go from the prior mean.
         shift = torch.addcmul(start.sites.shift, before.tau, self.prior, value=-1.0)
-        return self.point(*before.respond(self.solver.gather(shift))[:2])
+        return self.point(*before.respond(self.solver.gather(shift))[:2]), before
 
 
 def _line_search(
@@ -168,11 +175,31 @@ def _line_search(
     return new
 
 
+def _climb_by(posterior: LogPosterior[PointT], point: PointT, curvature: Any) -> PointT:
+    """Steps by one curvature, while each is a small part of the step before.
+
+    Such steps of the chord method cost a product with a matrix where another curvature
+    costs its factor, and each gains as many digits as the curvature has right.
+    """
+    before = torch.full_like(point.value, torch.inf)
+    while True:
+        step = curvature.respond(point.pull)
+        length = step.decrement.abs().sqrt()
+        if bool((length > _CHORD_GAIN * before).any() or (length <= _SETTLED).all()):
+            return point
+        new = posterior.point(point.opposed + step.opposed, point.moved + step.moved)
+        rounding = torch.finfo(length.dtype).eps * (1 + point.value.abs())
+        if bool((new.value < point.value - 10 * rounding).any()):
+            return point
+        point, before = new, length
+
+
 def find_mode(
     log_posterior: LogPosterior[PointT],
     point: PointT,
     tolerance: float,
     max_iterations: int,
+    curvature: Any = None,
 ) -> tuple[PointT, Any, Tensor, int]:
     """Climbs to a mode by Newton's steps (algorithm 3.1).
 
@@ -181,6 +208,7 @@ def find_mode(
         point: Where to start.
         tolerance: Of the last step, in posterior standard deviations.
         max_iterations: The largest number of steps.
+        curvature: About that at the start, if it is known.
 
     Returns:
         The mode, the curvature there, the length of the last step, ``batch_shape``,
@@ -188,7 +216,10 @@ def find_mode(
     """
     before, iterations = torch.full_like(point.value, torch.inf), 0
     settled = torch.zeros_like(point.value, dtype=torch.bool)
+    is_large = point.pull.shape[-1] >= _LARGE
     while True:
+        if is_large and curvature is not None:
+            point = _climb_by(log_posterior, point, curvature)
         curvature, proper = log_posterior.curvature(point)
         step = curvature.respond(point.pull)
         # The Newton decrement: the length of the step in posterior standard deviations.
@@ -313,14 +344,13 @@ class Laplace(Engine):
         with torch.no_grad():
             solver = choose_solver(covar, factors.rows)
             log_posterior = _LogPosterior(solver, factors.rows.apply(mean), factors)
+            first, before = log_posterior.first(start)
             point, posterior, residual, iterations = find_mode(
-                log_posterior,
-                log_posterior.first(start),
-                self.tolerance,
-                self.max_iterations,
+                log_posterior, first, self.tolerance, self.max_iterations, before
             )
-            z, before = point.z, log_posterior.prior
-            shift = torch.addcmul(point.log_prob.first, posterior.tau, z - before)
+            z = point.z
+            above = z - log_posterior.prior
+            shift = torch.addcmul(point.log_prob.first, posterior.tau, above)
             balance = posterior.solve(shift.unsqueeze(-1)).of_column()
             value = point.value - 0.5 * posterior.log_det
         weights = balance.weights

@@ -37,9 +37,16 @@ from botorch_pref.inference.conditioning import (
     plus_identity,
     site_cholesky,
 )
-from botorch_pref.linalg.covariance import join_rows, psd_root, sparse_product
+from botorch_pref.linalg.covariance import (
+    join_rows,
+    psd_root,
+    sparse_product,
+    triangular_congruence,
+)
 from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
+# Points from which products with triangles are left to LAPACK.
+_LARGE = 200
 # Precisions of sites beside the prior's whose differences keep enough digits.
 _PRECISE = 100.0
 
@@ -319,9 +326,7 @@ class _PointFactor(SitePosterior):
                 solver.block_rows, self._site_noise.parts, strict=True
             ):
                 self._gram = self._gram + rows.gram(block_noise.precision)
-        root = solver.root
-        precision = root.mT @ sparse_product(self._gram, root)
-        self._cholesky = site_cholesky(plus_identity(precision))
+        self._cholesky = site_cholesky(plus_identity(solver.whitened(self._gram)))
         self._turns = _num_turns(
             float((tau * solver.variance).sum(-1).amax()), torch.finfo(tau.dtype).eps
         )
@@ -457,6 +462,20 @@ class PointSolver(SiteSolver):
     ) -> None:
         super().__init__(covar, rows, noise)
         self.root = psd_root(covar)
+
+    def whitened(self, gram: Tensor) -> Tensor:
+        """``S' G S`` for the root ``S``, in its lower triangle at least."""
+        if gram.dim() == 2 and self._has_large_triangle:
+            return triangular_congruence(gram, self.root)
+        return self.root.mT @ sparse_product(gram, self.root)
+
+    @cached_property
+    def _has_large_triangle(self) -> bool:
+        """Whether the root is one that LAPACK takes, of more than a few points."""
+        root = self.root
+        is_plain = root.dtype == torch.float64 and root.device.type == "cpu"
+        is_large = root.dim() == 2 and len(root) >= _LARGE
+        return is_large and is_plain and not bool(root.triu(1).any())
 
     @cached_property
     def block_rows(self) -> list[BlockRows]:

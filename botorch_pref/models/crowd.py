@@ -460,7 +460,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         shared, taste_cross = map(parts, self._covariances_with_items(items))
         shared = torch.einsum("...qck,c->...qk", shared, total)
         pulls = torch.zeros_like(shared)
-        for number, share in zip(numbers, shares, strict=True) if terms else ():
+        for number, share in zip(numbers, shares, strict=True):
             # The taste of who gave no answers is the prior's.
             for rows, forces, precision in _tastes_of(terms, number):
                 index, c = rows
@@ -547,10 +547,10 @@ def _tastes(
 
 
 def _tastes_of(
-    terms: _Terms, number: Tensor
+    terms: _Terms | None, number: Tensor
 ) -> Iterator[tuple[tuple[Tensor, Tensor], Tensor, Tensor]]:
     """The rows of a rater, if there are any, with their forces and precision."""
-    for part in terms.tastes:
+    for part in () if terms is None else terms.tastes:
         for place in (part.raters == number).nonzero().flatten():
             rows = part.rows.indices[place], part.rows.coefficients[place]
             yield rows, part.forces[place], part.precision[place]

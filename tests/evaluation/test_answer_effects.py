@@ -14,7 +14,7 @@ from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import (
     ItemRanking,
     ManyItemRanking,
-    item_ranking,
+    item_models,
     rank_items,
 )
 from botorch_pref.evaluation.answer_effects import standardised, typical_controls
@@ -74,7 +74,7 @@ def test_a_control_is_that_of_logistic_regression(
     _, answers = duels_of_texts(8, 4000, 1.2, seed=0)
     best, covariance = most_likely(answers)
     if is_large:
-        monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
+        monkeypatch.setattr(item_models, "MOST_ITEMS", 3)
     ranking = rank_items(answers)
     assert isinstance(ranking, ManyItemRanking) == is_large
     board, row = ranking.board().sort_index(), ranking.controls().loc["length"]
@@ -105,7 +105,7 @@ def test_few_answers_of_each_item_leave_a_control_its_weight(
     # Utilities that shrink to 0, whatever the items write, leave a part of what these
     # are worth to the control: it would be two or three deviations too large.
     if is_large:
-        monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
+        monkeypatch.setattr(item_models, "MOST_ITEMS", 3)
     held = []
     for seed in range(6):
         _, answers = duels_of_texts(60, 600, 1.0, seed)

@@ -9,7 +9,7 @@ import torch
 from scipy import optimize, stats
 from scipy.special import expit
 
-from botorch_pref.evaluation import ManyItemRanking, item_ranking, rank_items
+from botorch_pref.evaluation import ManyItemRanking, item_models, rank_items
 from botorch_pref.evaluation.many_items import SparseLaplace, posterior_mode
 from botorch_pref.evaluation.many_ranking import (
     answer_groups,
@@ -223,7 +223,7 @@ def test_intervals_are_those_of_the_inverse() -> None:
 def test_a_command_ranks_as_the_exact_model_does(monkeypatch) -> None:
     _, answers = many_duels(12, 1500, seed=7)
     exact = rank_items(answers)
-    monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
+    monkeypatch.setattr(item_models, "MOST_ITEMS", 3)
     many = rank_items(answers)
     assert isinstance(many, ManyItemRanking)
     one, other = exact.board().sort_index(), many.board().sort_index()
@@ -238,7 +238,7 @@ def test_a_command_ranks_as_the_exact_model_does(monkeypatch) -> None:
 
 
 def test_what_home_adds_to_many_items(monkeypatch) -> None:
-    monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
+    monkeypatch.setattr(item_models, "MOST_ITEMS", 3)
     rng = np.random.default_rng(8)
     utility = rng.normal(size=20)
     home = rng.integers(0, 20, 4000)
@@ -293,7 +293,7 @@ def test_counts_of_millions_leave_intervals_of_the_inverse(number: int) -> None:
 
 
 def test_the_pair_that_says_most_is_the_one_that_is_open(monkeypatch) -> None:
-    monkeypatch.setattr(item_ranking, "MOST_ITEMS", 3)
+    monkeypatch.setattr(item_models, "MOST_ITEMS", 3)
     rows = [("a", "b")] * 40 + [("b", "a")] * 40 + [("b", "c")] * 60 + [("d", "c")]
     rows += [("c", "d")]
     answers = pd.DataFrame(rows, columns=["winner", "loser"])

@@ -16,6 +16,7 @@ from scipy import optimize, special, stats
 from torch.distributions import Bernoulli
 from truths.engines import expectation_propagation, laplace
 
+from botorch_pref import LaplacePreferenceGP
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import (
     Choices,
@@ -444,3 +445,30 @@ def test_sites_too_precise_to_start_from_are_left() -> None:
     assert cold.converged
     assert warm.converged
     torch.testing.assert_close(warm.log_evidence, cold.log_evidence)
+
+
+def test_modes_of_many_points_are_those_of_plain_newton_steps() -> None:
+    """Also where the fit before was of other scales, and its sites are the start."""
+    generator = torch.Generator().manual_seed(2)
+    points = torch.rand(320, 2, generator=generator, dtype=torch.double)
+    pairs = torch.randint(0, 320, (900, 2), generator=generator)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    model = LaplacePreferenceGP(points, pairs, likelihood=PairwiseLogitLikelihood())
+    eye, rows = torch.eye(320).double(), torch.arange(len(pairs))
+    duels = torch.zeros(len(pairs), 320, dtype=torch.double)
+    duels[rows, pairs[:, 0]], duels[rows, pairs[:, 1]] = 1.0, -1.0
+    for scale in (3.0, 3.6):
+        model.covar_module.outputscale = scale
+        evidence = float(model.log_evidence().detach())
+        covar = model.covar_module(points).to_dense().detach()
+        f = torch.zeros(320).double()
+        for _ in range(40):
+            lost = torch.sigmoid(-(duels @ f))
+            system = eye + covar @ (duels.mT * (lost * (1 - lost))) @ duels
+            # Half of Newton's step never goes too far here.
+            f = f + 0.5 * torch.linalg.solve(system, covar @ (duels.mT @ lost) - f)
+        lost = torch.sigmoid(-(duels @ f))
+        expected = lost.neg().log1p().sum() - 0.5 * lost @ (duels @ f)
+        system = eye + covar @ (duels.mT * (lost * (1 - lost))) @ duels
+        expected = expected - 0.5 * torch.logdet(system)
+        assert evidence == pytest.approx(float(expected), abs=1e-6)

@@ -20,6 +20,7 @@ from botorch_pref.linalg.covariance import (
     joint_shape,
     semidefinite_cholesky,
     sparse_product,
+    triangular_congruence,
 )
 from botorch_pref.models import DuelKernel
 
@@ -284,3 +285,12 @@ def test_product_over_few_non_zeros_is_that_of_all_entries(number) -> None:
         # Forty products of normals, each rounded once, and their sum.
         atol=40 * torch.finfo(F64).eps * 40,
     )
+
+
+def test_a_congruence_by_a_triangle_is_the_product() -> None:
+    root, matrix = normal(7, 7).tril(), normal(7, 7, seed=1)
+    matrix = matrix + matrix.mT
+    before = matrix.clone()
+    lower = triangular_congruence(matrix, root).tril()
+    torch.testing.assert_close(lower, (root.mT @ matrix @ root).tril())
+    assert torch.equal(matrix, before)
