@@ -607,7 +607,8 @@ def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
     rows = [f"{i},{i + 1},p{person}" for i in range(99) for person in range(people)]
     table.write_text("\n".join(["winner,loser,who", *rows]))
     out = tmp_path / "out"
-    assert main(["rank", str(table), "--rater", "who", "--out", str(out)]) == 2
+    options = ["--rater", "who", "--reliability", "--out"]
+    assert main(["rank", str(table), *options, str(out)]) == 2
     assert out.exists() == (people <= 40)
     output = capsys.readouterr()
     assert message in output.out + output.err
@@ -615,7 +616,7 @@ def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
     assert ("takes 11 minutes or more" in output.out) == (people == 30)
     # Thresholds of ties take longer.
     table.write_text("\n".join(["winner,loser,who,tie", *(f"{r},true" for r in rows)]))
-    assert main(["rank", str(table), "--rater", "who", "--out", str(tmp_path)]) == 2
+    assert main(["rank", str(table), *options, str(tmp_path)]) == 2
     assert ("takes 49 minutes or more" in capsys.readouterr().out) == (people == 30)
 
 
