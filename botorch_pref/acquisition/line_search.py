@@ -129,6 +129,17 @@ def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
         return X[:0]
     answers, points = blocks[-1], observed_points(model)
     stop = points[answers.points[-1, :1]]
-    first, last = (points[answers.lines[-1]] / widths).unbind()
-    is_near = ((stop - X) / widths).norm() < STEADINESS * (last - first).norm()
-    return stop if bool(is_near) else X[:0]
+    is_near = is_at_stop(X / widths, stop / widths, points[answers.lines[-1]] / widths)
+    return stop if is_near else X[:0]
+
+
+def is_at_stop(X: Tensor, stop: Tensor, ends: Tensor) -> bool:
+    """Whether no hand tells a design from a stop on a line.
+
+    Args:
+        X: ``... x d``, the design, in units in which all ranges are alike.
+        stop: ``... x d``.
+        ends: ``2 x d``, of the line.
+    """
+    first, last = ends
+    return bool((stop - X).norm() < STEADINESS * (last - first).norm())

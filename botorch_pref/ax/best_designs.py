@@ -24,6 +24,7 @@ from pandas import DataFrame
 from pandas.api.types import is_integer
 from torch import Tensor
 
+from botorch_pref.acquisition.line_search import is_at_stop
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import UTILITY, PreferenceAdapter
 from botorch_pref.ax.log import Log
@@ -142,6 +143,7 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     """Finds the point of the search space with the largest posterior mean.
 
     Rounding can make it worse, or leave the constraints: then it is the best shown.
+    Where no hand tells it from the last stop on a line, it is that stop.
     """
     options: Any = {
         Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options,
@@ -158,9 +160,25 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
         feasible = [c for c in candidates if log.space.check_membership(c)]
         feasible = feasible or [best_shown(adapter)]
         means, _ = _moments(adapter, adapter.points_of(feasible))
-    best = int(means.argmax())
+    best = feasible[int(means.argmax())]
     # One-hot columns stand last, so that Ax's candidates are in another order.
-    return {name: feasible[best][name] for name in log.space.parameters}
+    return _stop_near(log, adapter, best) or {n: best[n] for n in log.space.parameters}
+
+
+def _stop_near(
+    log: Log, adapter: PreferenceAdapter, best: TParameterization
+) -> TParameterization | None:
+    """Finds the last stop on a line, if no hand tells a design from it."""
+    answered = (log.questions[answer.question] for answer in log.answers())
+    line = next((q for q in answered if q.is_line and not q.has_no_stop), None)
+    if line is None or line.stop is None:
+        return None
+    designs = best, *(option.parameters for option in (line.stop, *line.options))
+    point, stop, *ends = adapter.points_of(designs)
+    if not is_at_stop(point, stop, torch.stack(ends)):
+        return None
+    design = dict(line.stop.parameters)
+    return design if log.space.check_membership(design) else None
 
 
 Array = Any

@@ -13,7 +13,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.ax import best_designs, exchange, existing
+from botorch_pref.ax import best_designs, exchange, existing, line_choice
 from botorch_pref.ax import questions as telling
 from botorch_pref.ax import report as reporting
 from botorch_pref.ax.answer_table import answer_table, csv_content, record_table
@@ -339,11 +339,9 @@ class PreferenceExperiment:
         # Choosing takes seconds, which are not spent on what cannot be kept.
         self._stored.check_writable()
         if line:
-            question_choice.check_lines(log)
+            line_choice.check_lines(log)
         if options is None and line:
-            chosen = question_choice.chosen_line(
-                self._stored.projection, rater, measured
-            )
+            chosen = line_choice.chosen_line(self._stored.projection, rater, measured)
         elif options is None:
             size = size or self.default_size
             chosen = question_choice.chosen_question(
@@ -358,7 +356,7 @@ class PreferenceExperiment:
                     "size."
                 )
             if line:
-                question_choice.check_ends(log, designs)
+                line_choice.check_ends(log, designs)
             if measured:
                 check_one_context([measured, *designs], log.settings.context)
         return self._add(lambda log: log.ask(chosen, rater))[0]

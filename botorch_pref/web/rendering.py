@@ -24,7 +24,7 @@ from ax.core.search_space import SearchSpace
 from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import INVALID, POSITION
 from botorch_pref.ax.answers import check_taken, checked_answer
-from botorch_pref.ax.generation.question_choice import check_lines
+from botorch_pref.ax.line_choice import check_lines
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.media import Media, media_of_bytes, media_of_file

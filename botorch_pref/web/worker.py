@@ -30,10 +30,9 @@ from botorch_pref.ax.findings import (
     representatives,
 )
 from botorch_pref.ax.generation.question_choice import (
-    answers_before,
-    chosen_line,
     chosen_questions,
 )
+from botorch_pref.ax.line_choice import answers_before, chosen_line
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection

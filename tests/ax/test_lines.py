@@ -72,6 +72,17 @@ def test_a_person_who_turns_knobs_ends_at_what_she_likes(experiment: Any) -> Non
     best = experiment.recommend()
     assert best["cups"] == 3
     assert taste(best) > -1e-3
+    # The next line runs through the recommended design, and a stop beside it, a
+    # hundredth of the line away, is recommended then.
+    top = experiment.recommend(anywhere=True)
+    question = experiment.ask(line=True)
+    first, last = question.options
+    (turned,) = [name for name in first if first[name] != last[name]]
+    assert {**top, turned: first[turned]} == first
+    positions = [place / 100 for place in range(101)]
+    beside = min(positions, key=lambda p: abs(question.at(p)[turned] - top[turned]))
+    experiment.tell(question, position=beside)
+    assert experiment.recommend(anywhere=True) == question.at(beside)
 
 
 def test_what_was_said_is_kept_and_taken_back(experiment: Any, tmp_path: Path) -> None:

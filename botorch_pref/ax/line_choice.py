@@ -1,0 +1,134 @@
+"""The line of designs that an experiment asks about next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from ax.core.experiment import Experiment
+from ax.core.types import TParameterization
+from ax.utils.common.random import with_rng_seed
+
+from botorch_pref.acquisition.line_search import LineEUBO
+from botorch_pref.asking import INITIAL_LINES
+from botorch_pref.ax.answers import Answer, check_taken
+from botorch_pref.ax.best_designs import best_anywhere, fitted_adapter
+from botorch_pref.ax.generation.question_choice import (
+    MODEL,
+    SPREAD,
+    PreferenceGenerators,
+    derived_seed,
+    fitted_sobol_spec,
+    num_answers,
+    spread_run,
+)
+from botorch_pref.ax.log import Chosen, Log
+from botorch_pref.ax.projection import Projection, chosen_by
+from botorch_pref.ax.settings import Settings
+from botorch_pref.ax.space.context import NO_CONTEXT, Context
+from botorch_pref.ax.space.lines import Line, can_move, line_through, line_toward
+from botorch_pref.errors import ExperimentError
+
+
+def check_lines(log: Log) -> None:
+    """Checks that designs lie on lines, and that the model takes stops on these."""
+    if log.catalogue is not None:
+        raise ExperimentError(
+            "The designs are rows of a catalogue, with nothing in between; ask without "
+            "line=True."
+        )
+    check_taken(log.settings, Answer(position=0.5), 2, log.num_levels)
+
+
+def check_ends(log: Log, designs: Sequence[TParameterization]) -> None:
+    """Checks that two designs are the ends of a line."""
+    if len(designs) != 2:
+        raise ExperimentError(
+            f"options has {len(designs)} designs; give the two ends of the line."
+        )
+    Line(log.space, *designs)
+
+
+def answers_before(settings: Settings, line: bool) -> int:
+    """Counts answers before a model chooses: a stop says what several duels do."""
+    return min(settings.initial, INITIAL_LINES) if line else settings.initial
+
+
+def chosen_line(
+    projection: Projection, rater: str | None, context: Context = NO_CONTEXT
+) -> Chosen:
+    """Returns the ends of the line of the next question, the smaller value first.
+
+    Lines run through designs that are spread, or through the recommended one: then they
+    move the one parameter by which `LineEUBO` expects most.
+    """
+    log, experiment = projection.log, projection.experiment()
+    with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):
+        if num_answers(experiment) < answers_before(log.settings, line=True):
+            return _spread_line(log, experiment, context)
+        return _best_line(projection, rater, context)
+
+
+def _lines_through(log: Log, design: TParameterization) -> list[Line]:
+    """Returns lines through a design, one for each parameter that can move."""
+    chosen = log.space.tunable_parameters.keys() - {*log.settings.context}
+    parameters = log.space.tunable_parameters.items()
+    movable = (n for n, p in parameters if n in chosen and can_move(p))
+    lines = (line_through(log.space, design, name) for name in movable)
+    return [line for line in lines if line is not None]
+
+
+def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
+    """Returns lines without those that wait for a stop or have none, unless all do."""
+    stopless = [
+        {option.name for option in question.options}
+        for question in log.questions
+        if question.has_no_stop or (question.is_line and question.pending)
+    ]
+    names = ({log.name_of(line.first), log.name_of(line.last)} for line in lines)
+    idle = [e for e, ends in zip(lines, names, strict=True) if ends not in stopless]
+    if not lines:
+        raise ExperimentError(
+            "No parameter can move along a line: constraints or choices leave each of "
+            "them one value; ask without line=True."
+        )
+    return idle or [*lines]
+
+
+def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
+    """Returns a line through designs of the Sobol sequence, or the baseline and one.
+
+    All numbers move; where there are but steps, each parameter in its turn.
+    """
+    spec = fitted_sobol_spec(experiment, log.settings, log.position)
+    run = spread_run(spec, 2, context)
+    run._generation_node_name = SPREAD
+    chosen = chosen_by(run)
+    start, toward = log.settings.baseline or chosen.options[0], chosen.options[-1]
+    line = line_toward(log.space, start, toward)
+    if line is None:
+        lines = _idle_lines(log, _lines_through(log, start))
+        line = lines[len(log.questions) % len(lines)]
+    return replace(chosen, options=[line.first, line.last], line=True)
+
+
+def _best_line(projection: Projection, rater: str | None, context: Context) -> Chosen:
+    """Gives the line through the recommended design of which most is expected."""
+    log = projection.log
+    number = log.number_of_rater(rater)
+    adapter: Any = fitted_adapter(projection, rater=number, context=context)
+    best = best_anywhere(log, adapter)
+    lines = _idle_lines(log, _lines_through(log, best))
+    ends = adapter.points_of(end for e in lines for end in (e.first, e.last))
+    value = LineEUBO(adapter.botorch_model, adapter.points_of([best]))
+    with torch.no_grad():
+        values = value(ends.view(len(lines), 2, -1))
+    line = lines[int(values.argmax())]
+    return Chosen(
+        [line.first, line.last],
+        PreferenceGenerators.PREFERENCE.value,
+        generated={"node": MODEL},
+        line=True,
+    )
