@@ -127,9 +127,14 @@ def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
     blocks = [b for b in getattr(model, "feedback", ()) if isinstance(b, LineChoices)]
     if not blocks or not blocks[-1].num_rows:
         return X[:0]
-    answers, points = blocks[-1], observed_points(model)
-    stop = points[answers.points[-1, :1]]
-    is_near = is_at_stop(X / widths, stop / widths, points[answers.lines[-1]] / widths)
+    # Members of an ensemble have the same answers.
+    line, position = (
+        blocks[-1].lines.reshape(-1, 2)[-1],
+        blocks[-1].chosen.flatten()[-1],
+    )
+    ends = observed_points(model)[line]
+    stop = torch.lerp(*ends.unsqueeze(1), position.to(ends))
+    is_near = is_at_stop(X / widths, stop / widths, ends / widths)
     return stop if is_near else X[:0]
 
 
