@@ -128,12 +128,11 @@ def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
     if not blocks or not blocks[-1].num_rows:
         return X[:0]
     # Members of an ensemble have the same answers.
-    line, position = (
-        blocks[-1].lines.reshape(-1, 2)[-1],
-        blocks[-1].chosen.flatten()[-1],
-    )
+    line = blocks[-1].lines.reshape(-1, 2)[-1]
+    position = blocks[-1].chosen.flatten()[-1]
     ends = observed_points(model)[line]
-    stop = torch.lerp(*ends.unsqueeze(1), position.to(ends))
+    first, last = ends.unsqueeze(1)
+    stop = torch.lerp(first, last, position.to(ends))
     is_near = is_at_stop(X / widths, stop / widths, ends / widths)
     return stop if is_near else X[:0]
 
