@@ -145,7 +145,8 @@ def best_options(
         ``size x d``.
     """
     if space.designs(MAX_DESIGNS // size) is None:
-        return climbed_options(acquisition, space, size, centres, seed=seed)
+        options = climbed_options(acquisition, space, size, centres, seed=seed)
+        return _without_copies(acquisition, options, beside, space, seed)
     designs = space.rows_besides(beside, size)
 
     def order(places: Tensor) -> Tensor:
@@ -162,6 +163,30 @@ def best_options(
         raise FeedbackError(
             "pending has all questions that the designs make; wait for an answer."
         )
+    return options
+
+
+def _without_copies(
+    acquisition: AcquisitionFunction,
+    options: Tensor,
+    beside: Tensor,
+    space: DesignSpace,
+    seed: int,
+) -> Tensor:
+    """Exchanges options that equal others of their question for designs anywhere.
+
+    Where two of them climb to the same corner of a space, the penalty on options that
+    are nearly the same has no slope that would part them.
+    """
+    for place in range(len(options)):
+        others = torch.cat([options[:place], options[place + 1 :], beside])
+        if not bool((options[place] == others).all(-1).any()):
+            continue
+        designs = space.features(space.draw(_STARTS, seed))
+        is_copy = (designs.unsqueeze(-2) == others).all(-1).any(-1)
+        exchanged = options.repeat(int((~is_copy).sum()), 1, 1)
+        exchanged[:, place] = designs[~is_copy]
+        options = exchanged[in_portions(acquisition, exchanged).argmax()]
     return options
 
 

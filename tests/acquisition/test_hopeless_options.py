@@ -1,14 +1,19 @@
-"""Options that are hardly ever the best of their question give way."""
+"""Options that are hardly ever the best of their question, or copies, give way."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from botorch.acquisition import AcquisitionFunction
 from draws import uniform
 from torch import Tensor
 
 from botorch_pref import Choices, DuelKernel, EPPreferenceGP
 from botorch_pref.acquisition import DistinctOptions, DuelingJointKG
+from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
+from botorch_pref.acquisition.option_search import best_options
 
 
 def hill(X: Tensor) -> Tensor:
@@ -55,3 +60,34 @@ def test_a_hopeless_option_gives_way_to_one_that_may_be_the_best() -> None:
     assert len(torch.cat([found, best]).unique(dim=0)) == 4
     again = without_hopeless(value, found, best, likely)
     assert torch.equal(again, found), "options that may be the best stay"
+
+
+class Uphill(AcquisitionFunction):
+    """The sum of all inputs of all options, which is largest in one corner."""
+
+    def __init__(self) -> None:
+        any_model: Any = None
+        super().__init__(any_model)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values options, whoever else climbs to the same corner."""
+        return X.sum((-2, -1))
+
+
+def test_options_that_climb_to_the_same_corner_are_different() -> None:
+    bounds = torch.tensor([[0.0, -2.0], [1.0, 2.0]], dtype=torch.double)
+    corner = bounds[1:]
+    for beside, in_corner in ((corner[:0], 1), (corner, 0)):
+        options = best_options(
+            Uphill(),
+            DesignSpace.from_bounds(bounds),
+            3,
+            corner[:0],
+            beside=beside,
+            open_questions=torch.empty(0, 4, 2, dtype=torch.double),
+            seed=0,
+        )
+        assert len(torch.cat([options, beside]).unique(dim=0)) == 3 + len(beside)
+        assert int((options == corner).all(-1).sum()) == in_corner
+        # A thousand designs are everywhere, and the most valuable ones are taken.
+        assert float(options.sum(-1).min()) > 3 - 0.1 * 5
