@@ -25,8 +25,9 @@ _TURNS = 4
 _NEGLIGIBLE, _LEAST_SPREAD = 1e-3, 1e-6
 """The share of the spread of values that no question is worth; the least spread."""
 
-_CHUNK = 256
-"""The number of questions that are valued side by side."""
+_CHUNK = 1_024
+"""The number of options of questions that are valued side by side: matrices of more do
+not stay in a processor's cache."""
 
 MAX_QUESTIONS = 20_000
 """The number of questions about listed designs up to which each is valued."""
@@ -413,6 +414,7 @@ def _distinct_draws(number: int, population: int, size: int) -> Tensor:
 
 
 def in_portions(function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
-    """Calls a function of ``n x ...`` without derivatives, for memory in portions."""
+    """Calls a function of ``n x q x ...`` without derivatives, in portions."""
     with torch.no_grad():
-        return torch.cat([function(part) for part in X.split(_CHUNK)])
+        portions = X.split(max(_CHUNK // X.shape[1], 1))
+        return torch.cat([function(part) for part in portions])

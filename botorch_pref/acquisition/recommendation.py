@@ -217,7 +217,7 @@ def best_of_space(
         start = _in_space(space, champion(model))
         found = climbed_options(value, space, 1, start, seed=seed, climb=climb)
         designs = torch.cat([start, found])
-    means = in_portions(lambda part: value(part.unsqueeze(-2)), designs)
+    means = in_portions(value, designs.unsqueeze(-2))
     return designs[means.argmax()].unsqueeze(0)
 
 

@@ -494,7 +494,8 @@ def _order_of_asking(
         reference = incumbent(acquisition.model).reshape(-1, designs.shape[-1])
     reference = reference[:1]
     chance = in_portions(
-        lambda part: better_probability(acquisition.model, part, reference), designs
+        lambda part: better_probability(acquisition.model, part.squeeze(-2), reference),
+        designs.unsqueeze(-2),
     )
     hopeful = (chance >= _HOPELESS) & (designs != reference).any(-1)
 
