@@ -36,8 +36,12 @@ SIZES = (("items", 100.0, 20_000.0), ("items", 4000.0, 20_000.0))
 SPREAD, TIES = 1.3, 0.5
 """Deviation of the true utilities, and Davidson's factor of ties."""
 RESAMPLES, RIDGE = 100, 1e-3
-MOST_OF_CHOIX = 1000
-"""Items with whose square matrices choix takes less than a minute."""
+MOST_ITEMS = 1000
+"""Items that choix and evalica's Newman fit in less than a minute.
+
+The one has square matrices; the other does not end with 4,000 items, of which some won
+or lost all.
+"""
 
 Array = NDArray[np.float64]
 
@@ -197,10 +201,11 @@ def leaderbot_board(items: int, duels: Duels) -> Board:
 def fits(items: int) -> dict[str, Fit]:
     """Ours, the bootstrap, and those of the libraries that are installed."""
     boards: dict[str, Fit] = {"botorch_pref": ours, "bootstrap": bootstrap}
-    if find_spec("choix") and items <= MOST_OF_CHOIX:
+    if find_spec("choix") and items <= MOST_ITEMS:
         boards["choix, I-LSR"] = choix_board
     if find_spec("evalica"):
-        for name in ("bradley_terry", "newman"):
+        names = ("bradley_terry", "newman")
+        for name in names if items <= MOST_ITEMS else names[:1]:
             boards[f"evalica, {name}"] = lambda n, d, name=name: evalica_board(
                 n, d, name
             )

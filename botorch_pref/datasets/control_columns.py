@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from botorch_pref.datasets.layout_words import (
@@ -15,23 +16,31 @@ from botorch_pref.errors import FeedbackError
 
 @dataclass(frozen=True)
 class Control:
-    """A column of differences, or two columns of what the two items of a row have.
+    """Columns of differences, or columns of what the two items of a row have.
 
     Attributes:
         name: As a user writes it.
-        columns: One of how much more the first item has; or that of the first item and
-            that of the second.
+        parts: The column of how much more the first item has; or those of the first
+            item and those of the second, whose numbers are added.
     """
 
     name: str
-    columns: tuple[str, ...]
+    parts: tuple[tuple[str, ...], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(column for part in self.parts for column in part)
 
     @property
     def formula(self) -> str:
         """Says what the difference is, in the names of the columns."""
-        if len(self.columns) == 1:
+        if len(self.parts) == 1:
             return "how much more the first item of a row has"
-        first, second = self.columns
+        if len(self.columns) == 2:
+            first, second = self.columns
+        else:
+            first, second = (f"sum of {_parent(part[0])}" for part in self.parts)
         return f"({first} - {second}) / ({first} + {second})"
 
     def differences(self, table: CsvTable) -> list[float]:
@@ -44,20 +53,36 @@ class Control:
         Raises:
             TableFaults: A cell has no number, or one of two columns a negative one.
         """
-        columns = [_numbers(table, name) for name in self.columns]
-        if len(columns) == 1:
-            return columns[0]
+        if len(self.parts) == 1:
+            return _numbers(table, self.columns[0])
+        sums = []
         message = (
             "is negative, and a control of two columns divides by their sum: give a "
             "column of differences, the first item's less the second's"
         )
-        for name, numbers in zip(self.columns, columns, strict=True):
-            negative = [row for row, number in enumerate(numbers) if number < 0]
-            table.refuse(
-                name, ((row, f"{numbers[row]:g} {message}") for row in negative)
-            )
-        pairs = zip(*columns, strict=True)
+        for part in self.parts:
+            values = [_numbers(table, name) for name in part]
+            for name, numbers in zip(part, values, strict=True):
+                negative = [row for row, number in enumerate(numbers) if number < 0]
+                table.refuse(
+                    name, ((row, f"{numbers[row]:g} {message}") for row in negative)
+                )
+            sums.append([sum(cells) for cells in zip(*values, strict=True)])
+        pairs = zip(*sums, strict=True)
         return [(a - b) / (a + b) if a + b else 0.0 for a, b in pairs]
+
+
+def _parent(column: str) -> str:
+    """Returns the object that a value was in, as JSON has it."""
+    return column.rpartition(".")[0]
+
+
+def _family(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """Returns the columns of pairs within two objects; none if there are others."""
+    # Two levels of headings of one item, h1 and h2, are no pair.
+    apart = [pair for pair in pairs if _parent(pair[0]) != _parent(pair[1])]
+    parents = {(_parent(first), _parent(second)) for first, second in apart}
+    return tuple(zip(*apart, strict=True)) if len(parents) == 1 else ()
 
 
 def _numbers(table: CsvTable, column: str) -> list[float]:
@@ -73,8 +98,9 @@ def control_of(name: str, table: CsvTable, reading: Reading) -> Control:
     """Finds the columns of a control: two of both sides, or one of differences.
 
     ``length`` are ``length_a`` and ``length_b``, or the only two columns that have the
-    word beside those of a side; so is either of the two. Another column is one of
-    differences.
+    word beside those of a side; so is either of the two. Columns within
+    ``header_count_a`` and ``header_count_b``, as ``header_count_a.h1``, are added.
+    Another column is one of differences.
 
     Raises:
         FeedbackError: There are no such columns, several, or more than two items a row.
@@ -91,10 +117,12 @@ def control_of(name: str, table: CsvTable, reading: Reading) -> Control:
     }
     pairs = [pair for pair, rest in found.items() if name in pair or rest == words]
     if not pairs and name in table.header:
-        return Control(name, (name,))
+        return Control(name, ((name,),))
     pairs = pairs or [pair for pair, rest in found.items() if {*words} <= {*rest}]
     if len(pairs) == 1:
-        return Control(name, pairs[0])
+        return Control(name, tuple((column,) for column in pairs[0]))
+    if family := _family(pairs):
+        return Control(name, family)
     first, second = reading.sides[0]
     if pairs:
         listing = " and ".join(f"{a}, {b}" for a, b in pairs[:3])

@@ -1,7 +1,8 @@
-"""Tables of files of CSV, of JSON, and of games of chess in PGN."""
+"""Tables of files of CSV, of JSON, of games of chess, and of data sets of sureal."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -11,19 +12,30 @@ from typing import Any
 from botorch_pref.datasets.tables import CsvTable, text_of
 from botorch_pref.errors import FeedbackError
 
-OBJECTS = {".json", ".jsonl", ".ndjson", ".pgn"}
+OBJECTS = {".json", ".jsonl", ".ndjson", ".pgn", ".py"}
 """Ends of names of files that have objects, not lines of cells."""
+
+PICKLES = {".pkl", ".pickle", ".p"}
+"""Ends of names of files that run code of whoever wrote them when they are read."""
 
 
 def read_table(path: Path) -> CsvTable:
     """Reads a table of CSV, JSON, lines of JSON or PGN, as the name of a file says."""
     suffix = path.suffix.lower()
+    if suffix in PICKLES:
+        raise FeedbackError(
+            f"{path} is a pickle, which may run any code when it is read: load it if "
+            "you trust it, and write a table, as pandas.DataFrame(rows).to_csv(path), "
+            "or for sureal a data set in Python, whose dis_videos are read"
+        )
     if suffix not in OBJECTS:
         return CsvTable.read(path)
     try:
         text = text_of(path.read_bytes())
         if suffix == ".pgn":
             records = _games(text)
+        elif suffix == ".py":
+            records = [*enumerate(_opinions(text), 1)]
         elif suffix == ".json":
             records = _records(json.loads(text))
         else:
@@ -113,3 +125,43 @@ def _games(text: str) -> list[tuple[int, dict[str, str]]]:
         elif line.strip():
             is_head = False
     return games
+
+
+def _opinions(text: str) -> Iterator[dict[str, Any]]:
+    """Returns opinions of a data set of sureal, without running it.
+
+    ``dis_videos`` have an ``os`` each: a list of scores, one of each subject; scores by
+    subject; or, by subject and the number of another video, 1 where this one is better,
+    0 where it is worse and 0.5 for a tie.
+
+    Raises:
+        ValueError: The file is no such data set.
+    """
+    videos = None
+    try:
+        for statement in ast.parse(text).body:
+            if isinstance(statement, ast.Assign):
+                names = [getattr(target, "id", "") for target in statement.targets]
+                if "dis_videos" in names:
+                    videos = ast.literal_eval(statement.value)
+    except SyntaxError as error:
+        raise ValueError(f"it is no Python, {error}") from error
+    if videos is None:
+        raise ValueError("it has no dis_videos, as data sets of sureal have")
+    places = {video["asset_id"]: Path(str(video["path"])).name for video in videos}
+    for video in videos:
+        name, scores = places[video["asset_id"]], video["os"]
+        if not isinstance(scores, dict):
+            scores = dict(enumerate(scores, 1))
+        for key, score in scores.items():
+            if isinstance(key, tuple):
+                winner = {1: "first", 0: "second"}.get(score, "tie")
+                first, second, rater = name, places[key[1]], str(key[0]).strip()
+                yield {
+                    "rater": rater,
+                    "first": first,
+                    "second": second,
+                    "winner": winner,
+                }
+            else:
+                yield {"rater": str(key), "item": name, "rating": score}

@@ -363,7 +363,7 @@ def rank_items(
     if items is None:
         items = ItemTable.from_answers(answers)
     # First of the rows as they are, so that errors name them.
-    numbered(items).feedback(answers)
+    numbered(items).feedback(_in_units(answers))
     num_features = len(items.feature_names) if items.has_features else 0
     if not items.is_ids:
         items = items.with_ids()
@@ -441,10 +441,20 @@ def _weights_of(answers: DataFrame, raters: Sequence[Hashable]) -> RaterWeights 
     return RaterWeights(1 + len(control_columns(answers)), len(raters))
 
 
+def _in_units(answers: DataFrame) -> DataFrame:
+    """Answers whose controls are shares of the largest one: tokens may be millions."""
+    shares = {}
+    for name in control_columns(answers):
+        values = answers[name].astype(float)
+        # Of values that are not finite the containers say which.
+        shares[name] = values / values.abs().clip(lower=1.0, upper=1e300).max()
+    return answers.assign(**shares)
+
+
 def _checked_answers(answers: DataFrame) -> DataFrame:
     """Answers without features or raters, as `ItemTable.feedback` wants them."""
     names = tuple(sorted({*answers[WINNER], *answers[LOSER]}, key=str))
-    ItemTable(names, torch.zeros(len(names), 0), ()).feedback(answers)
+    ItemTable(names, torch.zeros(len(names), 0), ()).feedback(_in_units(answers))
     return answers if TIE in answers.columns else answers.assign(**{TIE: False})
 
 

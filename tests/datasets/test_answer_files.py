@@ -198,3 +198,42 @@ def test_numbers_are_not_for_columns_with_names(path: Path, text: str) -> None:
         FeedbackError, match=r"has names of columns, .*: give them, not"
     ):
         read_answers(path, NamedColumns(first="1", second="2"))
+
+
+VIDEO = "{{'content_id': 0, 'asset_id': {}, 'path': '/yuv/{}', 'os': {}}}"
+
+
+def test_data_sets_of_sureal_are_read_and_not_run(tmp_path: Path) -> None:
+    # https://github.com/Netflix/sureal: ratings by place or by name of the subject, and
+    # pairs by subject and the number of the other video.
+    path = tmp_path / "dataset.py"
+    ratings = ["a.yuv", [5, 4]], ["b.yuv", {"1": 2, "2": 1}]
+    pairs = ["a.yuv", {("Ann ", 1): 1, ("Ben", 1): 0}], ["b.yuv", {("Cem", 0): 0.5}]
+    answers = []
+    for videos in (ratings, pairs):
+        listing = [VIDEO.format(i, *video) for i, video in enumerate(videos)]
+        text = (
+            "import sys\nsys.exit('ran')\n" + f"dis_videos = [{', '.join(listing)}]\n"
+        )
+        path.write_text(text)
+        answers.append(read_answers(path, NamedColumns(rater="rater")).answers)
+    assert answers[0].to_numpy().tolist() == [
+        *(["a.yuv", 5.0, "1"], ["a.yuv", 4.0, "2"]),
+        *(["b.yuv", 2.0, "1"], ["b.yuv", 1.0, "2"]),
+    ]
+    rows = answers[1][["winner", "loser", "tie", "rater"]].to_numpy().tolist()
+    assert sorted(rows, key=lambda row: row[3]) == [
+        ["a.yuv", "b.yuv", False, "Ann"],
+        ["b.yuv", "a.yuv", False, "Ben"],
+        ["b.yuv", "a.yuv", True, "Cem"],
+    ]
+    path.write_text("ref_videos = []\n")
+    with pytest.raises(FeedbackError, match="no dis_videos, as data sets of sureal"):
+        read_answers(path)
+
+
+def test_pickles_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "answers.pkl"
+    path.write_bytes(b"\x80\x04.")
+    with pytest.raises(FeedbackError, match="is a pickle, which may run any code"):
+        read_answers(path)

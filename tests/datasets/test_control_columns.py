@@ -52,6 +52,14 @@ def test_all_words_of_a_column_come_before_some_of_them(tmp_path: Path) -> None:
     assert controlled(tmp_path, text, "bold") == {("a", "b"): -0.5}
 
 
+def test_counts_within_objects_are_added(tmp_path: Path) -> None:
+    # The human preferences of LMArena count headings by their levels.
+    objects = "m.head_a.h1,m.head_a.h2,m.head_b.h1,m.head_b.h2"
+    text = f"model_a,model_b,winner,{objects}\na,b,model_a,1,2,0,1\n"
+    for name in ("head", "m.head"):
+        assert controlled(tmp_path, text, name) == {("a", "b"): 0.5}
+
+
 def test_winners_and_losers_have_columns_of_theirs(tmp_path: Path) -> None:
     text = "winner,loser,winner_length,loser_length\na,b,30,10\nc,a,10,30\nb,c,0,0\n"
     assert controlled(tmp_path, text, "length") == MORE

@@ -264,3 +264,16 @@ def test_judges_contradict_themselves_as_often_as_the_board_expects() -> None:
     error = math.sqrt(1.7 * expected * (1 - expected / repeated))
     assert contradicted == pytest.approx(expected, abs=3 * error)
     assert expected < 0.45 * repeated
+
+
+def test_controls_may_be_of_any_size() -> None:
+    """Prices in cents are those in thousands of dollars, and no covariate too large."""
+    generator = np.random.default_rng(5)
+    pairs = [generator.choice([*"abcd"], 2, replace=False) for _ in range(60)]
+    answers = pd.DataFrame(pairs, columns=["winner", "loser"])
+    price = generator.normal(size=60)
+    boards = [
+        rank_items(answers.assign(**{"control price": scale * price})).board()
+        for scale in (1.0, 1e9)
+    ]
+    pd.testing.assert_frame_equal(*boards, rtol=1e-6, atol=1e-6)
