@@ -146,8 +146,8 @@ def best_options(
         ``size x d``.
     """
     if space.designs(MAX_DESIGNS // size) is None:
-        options = climbed_options(acquisition, space, size, centres, seed=seed)
-        return _without_copies(acquisition, options, beside, space, seed)
+        ends = climbed_options(acquisition, space, size, centres, seed=seed)
+        return _without_copies(acquisition, ends, beside, space, seed)
     designs = space.rows_besides(beside, size)
 
     def order(places: Tensor) -> Tensor:
