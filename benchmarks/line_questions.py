@@ -247,7 +247,10 @@ def line_regrets(
         lines = torch.arange(len(X)).view(-1, 2)
         answers = LineChoices(lines, torch.tensor(stops, dtype=torch.double))
         model = default_model(X, answers)
-        best = recommend(model, bounds, seed=seed).point
+        if kind in OTHER_LINES:
+            best = incumbent(model)
+        else:
+            best = recommend(model, bounds, seed=seed).point
         yield float(problem.regret(best.flatten()))
 
 
@@ -425,12 +428,13 @@ PAGE = """# Questions on a line
 What is a stop on a line worth beside duels, rankings of four, and the best of nine
 designs of a plane? Simulated people answer; regret is of the best design so far, the
 mean with its standard error (and the median). A *line* is what the library asks: it
-moves one input of the design that `recommend` names, of which the regret of lines is.
-An *oblique line* is the best one in any direction, and a *search line* that of
-Sequential Line Search (Koyama et al. 2017), through the best design shown and the one
-of the largest expected improvement. A *plane* has three by three designs, two inputs of
-the best one moved (after Koyama et al. 2020), and was asked about eight times. A *GLISp
-duel* is a new point of GLISp (Bemporad and Piga 2021) beside its best so far. Rows *of
+moves one input of the design that `recommend` names, whose regret is tabled; that of
+all others is of the best design shown. An *oblique line* is the best one in any
+direction through it, and a *search line* that of Sequential Line Search (Koyama et al.
+2017), through it and the one of the largest expected improvement. A *plane* has three
+by three designs, two inputs of the best one moved (after Koyama et al. 2020), and was
+asked about eight times. A *GLISp duel* is a new point of GLISp (Bemporad and Piga 2021)
+beside its best so far. Rows *of
 the suite* and *of next_question* are those of its studies [default](default.md) and
 [people-tasks](people-tasks.md): duels of two new points under learned noise and lapses,
 and four that are chosen by the knowledge gradient, with a stationary kernel; and what
