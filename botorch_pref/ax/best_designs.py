@@ -30,7 +30,12 @@ from botorch_pref.ax.generation.adapter import UTILITY, PreferenceAdapter
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, answer_counts
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.context import NO_CONTEXT, Context, context_text
+from botorch_pref.ax.space.context import (
+    NO_CONTEXT,
+    Context,
+    context_text,
+    in_context,
+)
 from botorch_pref.ax.user_values import quoted
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation.scores import HeldOutAnswers, answer_scores, table_of
@@ -177,7 +182,8 @@ def _stop_near(
     point, stop, *ends = adapter.points_of(designs)
     if not is_at_stop(point, stop, torch.stack(ends)):
         return None
-    design = dict(line.stop.parameters)
+    # A hand does not tell contexts apart either, and which one holds is known.
+    design = in_context(log.space, line.stop.parameters, adapter.context)
     return design if log.space.check_membership(design) else None
 
 

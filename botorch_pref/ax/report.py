@@ -446,13 +446,15 @@ def candidate_points(
     """Makes points among which the best is sought, as a model takes them, ``n x d``.
 
     There are `NUM_CANDIDATES` of the space, half of them around the best one shown.
-    Then come the design with the largest posterior mean and all that were judged.
+    Then come the design with the largest posterior mean and all that were judged and
+    that constraints allow in the context.
     """
     log, best = projection.log, adapter.points_of([best_shown(adapter)])
     seed = question_choice.derived_seed(log.settings, len(log.questions))
     with with_rng_seed(seed):
         points = adapter.design_space().sample_near(best, NUM_CANDIDATES, seed)
-    return torch.cat([points, adapter.points_of([anywhere]), adapter.datapoints])
+    judged = adapter.datapoints[allowed_here(adapter, adapter.arms)]
+    return torch.cat([points, adapter.points_of([anywhere]), judged])
 
 
 def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:

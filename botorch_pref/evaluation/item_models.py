@@ -93,13 +93,16 @@ def ranking_size(
     if count > MOST_ITEMS and not reliability and _is_crowd(answers):
         return RankingSize(count, noun, _crowd_minutes(answers), RankingModel.CROWD)
     if count > MOST_POINTS:
-        remedy = "raters and categories" if groups else "features"
-        remedy = "noises of raters" if reliability and _is_crowd(answers) else remedy
+        remedy = (
+            f"{'raters and categories' if groups else 'features'}, and any number of "
+            "items is ranked in a minute (python -m botorch_pref rank FILE, without "
+            "--items, --rater and --category)"
+        )
+        if reliability and _is_crowd(answers):
+            remedy = "noises of raters (reliability, --reliability)"
         raise FeedbackError(
             f"There are {count:,} {noun}, and one model holds at most {MOST_POINTS:,}: "
-            f"leave out {remedy}, and any number of items is ranked in a minute "
-            "(python -m botorch_pref rank FILE, without --items, --rater and "
-            "--category); or leave out items with few answers."
+            f"leave out {remedy}; or leave out items with few answers."
         )
     has_ties = TIE in answers.columns and bool(answers[TIE].any())
     slow = has_ties and len(answers) <= MOST_ANSWERS

@@ -185,11 +185,13 @@ def _climb_by(posterior: LogPosterior[PointT], point: PointT, curvature: Any) ->
     while True:
         step = curvature.respond(point.pull)
         length = step.decrement.abs().sqrt()
-        if bool((length > _CHORD_GAIN * before).any() or (length <= _SETTLED).all()):
+        # Also where the curvature is so far off that its steps are no numbers.
+        is_shorter = bool((length <= _CHORD_GAIN * before).all())
+        if not is_shorter or bool((length <= _SETTLED).all()):
             return point
         new = posterior.point(point.opposed + step.opposed, point.moved + step.moved)
         rounding = torch.finfo(length.dtype).eps * (1 + point.value.abs())
-        if bool((new.value < point.value - 10 * rounding).any()):
+        if not bool((new.value >= point.value - 10 * rounding).all()):
             return point
         point, before = new, length
 

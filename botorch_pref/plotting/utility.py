@@ -135,12 +135,19 @@ def _chosen(
 def _check_known(
     design: Mapping[str, Any] | None, dimensions: Sequence[Dimension]
 ) -> None:
-    """Checks the names of values that are to be held."""
-    names = [dimension.name for dimension in dimensions]
-    if unknown := [name for name in design or () if name not in names]:
+    """Checks the names of values that are to be held, and choices among these."""
+    names, held = [dimension.name for dimension in dimensions], design or {}
+    if unknown := [name for name in held if name not in names]:
         raise BotorchPrefError(
             f"at names {unknown}; the parameters are {', '.join(names)}."
         )
+    for dimension in dimensions:
+        choices, value = dimension.choices, held.get(dimension.name)
+        if choices and dimension.name in held and value not in choices:
+            raise BotorchPrefError(
+                f"at has {value!r} for {dimension.name}; give one of "
+                f"{', '.join(map(repr, choices))}."
+            )
 
 
 class _Columns(NamedTuple):

@@ -10,6 +10,7 @@ import torch
 from parameters import choice, real, whole
 
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.report import candidate_points
 from botorch_pref.ax.space.context import context_of, in_context
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.worker import findings_of, packed_state
@@ -180,6 +181,20 @@ def test_a_line_stays_in_the_context(asked) -> None:
         assert question.at(position)["room"] == "a"
 
 
+def test_a_stop_is_recommended_in_the_context_of_the_call(tmp_path) -> None:
+    parameters = [real("dose", 0, 1), real("heat", 0, 40)]
+    experiment = create(tmp_path, parameters=parameters, context=["heat"])
+    here, warmer = {"heat": 20.0}, {"heat": 20.3}
+    ends = [{"dose": 0.0, **here}, {"dose": 1.0, **here}]
+    experiment.tell(experiment.ask(options=ends, line=True), position=0.4)
+    best = experiment.recommend(anywhere=True, context=warmer)
+    # A hundredth of the line, and of the range of heat, beside it.
+    position = round(best["dose"], 2) - 0.005
+    experiment.tell(experiment.ask(options=ends, line=True), position=position)
+    best = experiment.recommend(anywhere=True, context=warmer)
+    assert best == {"dose": pytest.approx(position), **warmer}
+
+
 def test_own_options_take_the_context_of_the_call(asked) -> None:
     options = [{"dose": 15.0, "pressure": 4}, {"dose": 18.0, "pressure": 4}]
     question = asked.ask(options=options, context={"room": "a"})
@@ -302,6 +317,10 @@ def test_what_constraints_forbid_in_a_context_is_not_recommended(
     assert findings["recommended"]["name"] == "1 B"
     assert findings["asked"] == [{"question": 1, "options": ["1 B"]}]
     assert findings["duels"] == []
+    adapter = experiment.fitted_adapter(context={"x": 0.25})
+    projection = experiment._stored.projection
+    candidates = candidate_points(projection, adapter, {"x": 0.25, "y": 0.2})
+    assert adapter.design_space().allows(candidates).all()
     for call in (experiment.recommend, experiment.report):
         with pytest.raises(ExperimentError, match="No option shown so far"):
             call(context={"x": 0.4})

@@ -117,7 +117,7 @@ def test_the_size_says_which_model_and_what_to_leave_out() -> None:
     assert ranking_size(answers).model is RankingModel.CROWD
     assert ranking_size(answers[:700]).model is RankingModel.DENSE
     assert ranking_size(answers.drop(columns="rater")).model is RankingModel.DENSE
-    with pytest.raises(FeedbackError, match="4,000: leave out noises of raters"):
+    with pytest.raises(FeedbackError, match=r"raters \(reliability, --reliability\);"):
         ranking_size(answers, reliability=True)
     sets = answers.assign(choice=[*range(len(answers))])
     with pytest.raises(FeedbackError, match="4,000: leave out raters and categories"):

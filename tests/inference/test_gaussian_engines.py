@@ -26,7 +26,9 @@ from botorch_pref.feedback import (
     Strengths,
     Validity,
 )
+from botorch_pref.inference.conditioning import Response
 from botorch_pref.inference.inducing import BlurredFactors
+from botorch_pref.inference.laplace import Point, find_mode
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,
@@ -472,3 +474,38 @@ def test_modes_of_many_points_are_those_of_plain_newton_steps() -> None:
         system = eye + covar @ (duels.mT * (lost * (1 - lost))) @ duels
         expected = expected - 0.5 * torch.logdet(system)
         assert evidence == pytest.approx(float(expected), abs=1e-6)
+
+
+class Hill:
+    """One over 300 numbers, whose top is at 1."""
+
+    evaluations = 0
+
+    def point(self, opposed, moved):
+        self.evaluations += 1
+        assert self.evaluations < 10, "the climb does not end"
+        off = 1 - moved
+        return Point(opposed, moved, off, -0.5 * off.square().sum(-1))
+
+    def curvature(self, point):
+        return self, torch.tensor(True)
+
+    def respond(self, pull):
+        return Response(pull, pull, pull.square().sum(-1))
+
+
+class NoCurvature:
+    def __init__(self, number):
+        self.number = number
+
+    def respond(self, pull):
+        return Response(*[pull * self.number] * 2, pull.new_tensor(self.number))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_an_earlier_curvature_that_is_no_number_is_left(number) -> None:
+    hill, start = Hill(), torch.zeros(300).double()
+    first, wrong = hill.point(start, start), NoCurvature(number)
+    top, _, residual, _ = find_mode(hill, first, 1e-9, 10, wrong)
+    torch.testing.assert_close(top.moved, torch.ones(300).double())
+    assert residual < 1e-9

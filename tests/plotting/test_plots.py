@@ -260,6 +260,8 @@ def test_choices_of_a_model_have_a_mark_each() -> None:
     assert bars[1, 1] == 0
     curves = plot_utility(model, "dose", 2, names=names, categorical=[(2, 4, 3)])
     assert len(curves.get_legend().get_texts()) == 3
+    with pytest.raises(BotorchPrefError, match="give one of 'x2', 'x4', 'x3'"):
+        plot_utility(model, categorical=[(2, 4, 3)], at={"x2, x4, x3": "soy"})
     with pytest.raises(BotorchPrefError, match=r"categorical is \[\(2,\)\]"):
         plot_effects(model, categorical=[(2,)])
 
