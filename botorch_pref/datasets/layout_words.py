@@ -69,6 +69,8 @@ OUTCOME_WORDS = (
 SCORE_WORDS = ("score", "goals", "points", "pts", "ft", "rating", "result", "runs")
 COUNT_WORDS = ("count", "n", "freq", "frequency", "weight", "value", "times", "votes")
 WIN_WORDS = {"win", "wins", "won"}
+LIKING_WORDS = ("liking", "hedonic", "acceptance", "rating", "likert")
+"""Words of columns that rate samples, whose position is that in which it was served."""
 RANK_WORDS = ("rank", "ranking", "position", "place", "pos", "placing")
 PERSON_WORDS = (
     *("assessor", "judge", "rater", "panelist", "subject", "participant"),

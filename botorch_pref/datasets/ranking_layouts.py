@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from botorch_pref.datasets.layout_words import (
     ITEM_WORDS,
+    LIKING_WORDS,
     RANK_WORDS,
     SCORE_WORDS,
     SESSION_WORDS,
@@ -83,7 +84,7 @@ def _places(
 
 def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
     """Returns a row for each item of a session, with its rank there."""
-    order = named.order or next(columns_with(table.header, RANK_WORDS), None)
+    order = named.order or _rank_column(table)
     families = (f.values() for f in numbered_columns(table.header).values())
     several = {name for family in families for name in family if len(family) > 1}
     sessions = [
@@ -114,6 +115,15 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
 
     description = f"{order} of each {item}, by {', '.join(sessions)}"
     return _reading(table, description, (order, item, *sessions), rankings)
+
+
+def _rank_column(table: CsvTable) -> str | None:
+    """Returns the column of ranks; none where places are those of samples served."""
+    order = next(columns_with(table.header, RANK_WORDS), None)
+    if order is None or {*words_of(order)} & {"rank", "ranking"}:
+        return order
+    ratings = columns_with(table.header, LIKING_WORDS)
+    return None if any(map(table.is_numeric, ratings)) else order
 
 
 def _item_columns(table: CsvTable, used: Sequence[str | None]) -> list[str]:

@@ -23,7 +23,7 @@ from botorch_pref.datasets.tables import CsvTable, is_missing
 
 RATING_WORDS = (
     *("score", "rating", "stars", "mos", "opinion", "grade", "mark", "likert"),
-    *("quality", "points", "liking", "value"),
+    *("quality", "points", "liking", "hedonic", "acceptance", "value"),
 )
 """Words of columns that rate the item of a row, the likeliest first."""
 

@@ -92,3 +92,21 @@ def test_an_item_of_a_set_is_there_once(tmp_path: Path) -> None:
     text = "item1,item2,item3,rank1,rank2,rank3\na,b,c,1,2,3\na,a,b,1,2,3\n"
     with pytest.raises(FeedbackError, match="line 3, column item1: 'a' is there twice"):
         reading(tmp_path, text)
+
+
+def test_the_position_of_a_sample_is_no_rank_beside_its_liking(tmp_path: Path) -> None:
+    path = tmp_path / "panel.csv"
+    rows = ["p1,381,1,8,3", "p1,527,2,4,2", "p2,527,1,5,4", "p2,381,2,9,3"]
+    head = "Panelist,Sample,Position,Overall Liking,JAR Sweetness"
+    path.write_text("\n".join([head, *rows]))
+    file = read_answers(path)
+    assert file.answers.to_numpy().tolist() == [
+        ["381", 8.0, "p1"],
+        ["527", 4.0, "p1"],
+        ["527", 5.0, "p2"],
+        ["381", 9.0, "p2"],
+    ]
+    assert file.unread == ["Position", "JAR Sweetness"]
+    # Without a rating it is the place that was won.
+    path.write_text("\n".join(["Panelist,Sample,Position", *(r[:8] for r in rows)]))
+    assert "Position of each Sample" in read_answers(path).notes[0]
