@@ -148,6 +148,19 @@ def _opinions(text: str) -> Iterator[dict[str, Any]]:
         raise ValueError(f"it is no Python, {error}") from error
     if videos is None:
         raise ValueError("it has no dis_videos, as data sets of sureal have")
+    try:
+        yield from _opinions_of(videos)
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(
+            "its dis_videos are no list of objects with asset_id, path and os, in "
+            f"which asset_id are numbers of videos ({type(error).__name__}: {error})"
+        ) from error
+
+
+_OUTCOMES = {1: "first", 0: "second", 0.5: "tie"}
+
+
+def _opinions_of(videos: Any) -> Iterator[dict[str, Any]]:
     places = {video["asset_id"]: Path(str(video["path"])).name for video in videos}
     for video in videos:
         name, scores = places[video["asset_id"]], video["os"]
@@ -155,13 +168,17 @@ def _opinions(text: str) -> Iterator[dict[str, Any]]:
             scores = dict(enumerate(scores, 1))
         for key, score in scores.items():
             if isinstance(key, tuple):
-                winner = {1: "first", 0: "second"}.get(score, "tie")
                 first, second, rater = name, places[key[1]], str(key[0]).strip()
+                if score not in _OUTCOMES:
+                    raise ValueError(
+                        f"{first} has {score!r} from {rater} beside {second}; it is 1 "
+                        "where it is better, 0 where it is worse, 0.5 for a tie"
+                    )
                 yield {
                     "rater": rater,
                     "first": first,
                     "second": second,
-                    "winner": winner,
+                    "winner": _OUTCOMES[score],
                 }
             else:
                 yield {"rater": str(key), "item": name, "rating": score}

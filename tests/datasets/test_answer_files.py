@@ -230,6 +230,16 @@ def test_data_sets_of_sureal_are_read_and_not_run(tmp_path: Path) -> None:
     path.write_text("ref_videos = []\n")
     with pytest.raises(FeedbackError, match="no dis_videos, as data sets of sureal"):
         read_answers(path)
+    unclear = ["a.yuv", {("Ann", 1): 0.7}], ["b.yuv", []]
+    lost = ["a.yuv", {("Ann", 7): 1}], ["b.yuv", []]
+    for videos, words in (unclear, "has 0.7 from Ann beside b.yuv"), (lost, "Error: 7"):
+        listing = [VIDEO.format(i, *video) for i, video in enumerate(videos)]
+        path.write_text(f"dis_videos = [{', '.join(listing)}]\n")
+        with pytest.raises(FeedbackError, match=words):
+            read_answers(path)
+    path.write_text("dis_videos = [{'path': 'a.yuv'}]\n")
+    with pytest.raises(FeedbackError, match="objects with asset_id, path and os"):
+        read_answers(path)
 
 
 def test_pickles_are_refused_with_what_to_do(tmp_path: Path) -> None:
