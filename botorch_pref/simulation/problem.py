@@ -125,6 +125,15 @@ class Problem:
         return [part.columns for part in self.parameters if part.is_choice]
 
     @property
+    def discrete_dims(self) -> dict[int, list[float]]:
+        """The values of each number with steps, by its column."""
+        return {
+            part.columns[0]: [step / part.steps for step in range(part.steps + 1)]
+            for part in self.parameters
+            if part.steps
+        }
+
+    @property
     def is_cube(self) -> bool:
         """Whether every point of the cube is a design."""
         numbers_only = not any(p.is_choice or p.steps for p in self.parameters)

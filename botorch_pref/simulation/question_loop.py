@@ -67,8 +67,6 @@ def problem_question(
 ) -> Question:
     """The next question about a problem, by the rule that the library recommends.
 
-    Numbers with steps are rounded to them once options are chosen.
-
     Args:
         problem: Whose designs are options.
         model: Of the answers so far, in the unit cube; None before the first.
@@ -76,15 +74,15 @@ def problem_question(
         seed: Of the options before there is a model, and of all draws.
     """
     limit = problem.sum_limit
-    question = next_question(
+    return next_question(
         model,
         problem.cube,
         size,
         inequality_constraints=None if limit is None else [limit.inequality],
+        discrete_dims=problem.discrete_dims or None,
         categorical=problem.categorical,
         seed=seed,
     )
-    return question._replace(options=problem.project(question.options))
 
 
 def problem_model(problem: Problem, X: Tensor, feedback: Feedback) -> Model:

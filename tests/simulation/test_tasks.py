@@ -7,8 +7,10 @@ import torch
 from cases import in_turn
 from torch import Generator
 
+from botorch_pref import Rankings
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.simulation import Parameter, Problem, SumLimit, make_problem
+from botorch_pref.simulation.question_loop import problem_model, problem_question
 from botorch_pref.simulation.tasks import TASK_NAMES
 
 # Where utilities are largest and least, from the definitions; dead inputs are 0.
@@ -104,6 +106,21 @@ def test_designs_are_the_nearest_steps_and_levels_within_the_limit() -> None:
     torch.testing.assert_close(designs[:, 9], X[:, 9])
     columns, weights, limit = problem.sum_limit.inequality
     assert ((designs[:, columns] * weights).sum(-1) >= limit - 1e-12).all()
+
+
+def test_questions_about_numbers_with_steps_are_of_different_designs() -> None:
+    problem = make_problem("mixed")
+    first = problem_question(problem, None, 4)
+    for seed in range(3):
+        designs = [problem_question(problem, None, 4, k).options for k in range(6)]
+        X = torch.cat(designs)
+        orders = problem.utility(X).view(6, 4).argsort(-1, descending=True)
+        rankings = Rankings(orders + 4 * torch.arange(6).unsqueeze(-1))
+        model = problem_model(problem, X, rankings)
+        options = problem_question(problem, model, 4, seed).options
+        for shown in (first.options, options):
+            torch.testing.assert_close(problem.project(shown), shown)
+            assert len(shown.unique(dim=0)) == 4
 
 
 def test_numbers_without_steps_share_the_room_and_have_derivatives() -> None:
