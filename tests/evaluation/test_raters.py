@@ -29,6 +29,7 @@ from botorch_pref import (
 from botorch_pref.evaluation import rater_agreement, rater_reliability
 from botorch_pref.evaluation import rater_tables as module
 from botorch_pref.evaluation.rater_consistency import (
+    are_repeated,
     contradictions,
     rater_consistency,
 )
@@ -372,6 +373,14 @@ def test_raters_contradict_themselves_as_often_as_counted(has_order: bool) -> No
         assert row[["repeated", "contradicted"]].tolist() == [repeated, clashes]
         assert row["expected"] == pytest.approx(expected)
     # An answer with a count stands for as many.
+    few = answers[:10]
+    questions = [
+        (row[2], {*row[:2]}, row[3] if has_order else None) for row in rows[:10]
+    ]
+    repeated = [questions.count(question) > 1 for question in questions]
+    assert {*repeated} == {True, False}
+    assert are_repeated(few).tolist() == repeated
+    assert are_repeated(few.assign(count=2)).all()
     twice = answers.loc[answers.index.repeat(2)]
     expected = contradictions(twice, np.repeat(chances, 2))
     counted = contradictions(answers.assign(count=2), chances)
