@@ -28,6 +28,7 @@ from botorch_pref.likelihoods import (
     PlackettLuceLikelihood,
     RaoKupperLikelihood,
 )
+from botorch_pref.likelihoods.protocol import register_prior
 from botorch_pref.linalg.covariance import dense_covariance
 from botorch_pref.models import AgreementKernel, CrowdKernel, ReliabilityKernel
 from botorch_pref.models.kernels import default_covar_module
@@ -145,7 +146,8 @@ def item_kernel(num_features: int, num_columns: int) -> Kernel:
     # features, which mostly say less than all, zero is unlikely, and little likeliest.
     prior = GammaPrior(1.5, 1.0) if num_features else GammaPrior(2.0, 0.15)
     places = range(num_features, num_columns)
-    ids = LinearKernel(variance_prior=prior, active_dims=tuple(places))
+    ids = LinearKernel(active_dims=tuple(places))
+    register_prior(ids, "variance", prior)
     if not num_features:
         return ids
     kernel = default_covar_module(num_features, torch.Size())

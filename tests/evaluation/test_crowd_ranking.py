@@ -1,5 +1,6 @@
 """Rankings by many raters against the dense model of the same prior."""
 
+import pickle
 from copy import deepcopy
 
 import numpy as np
@@ -105,6 +106,14 @@ def test_a_crowd_ranks_as_the_dense_model(monkeypatch, has_all: bool) -> None:
         assert ranking.position_bias().utility[0] == pytest.approx(expected, abs=1e-6)
         # Nobody compared the last one: its sugar says what it is.
         assert ranking.board().loc["g", "answers"] == 0
+
+
+@pytest.mark.parametrize("most", [3, 1500], ids=["crowd", "dense"])
+def test_a_ranking_pickles(monkeypatch, most: int) -> None:
+    monkeypatch.setattr(item_models, "MOST_ITEMS", most)
+    ranking = rank_items(drawn_answers()[["winner", "loser", "rater"]])
+    copied = pickle.loads(pickle.dumps(ranking))
+    pd.testing.assert_frame_equal(copied.board("x"), ranking.board("x"))
 
 
 def test_the_size_says_which_model_and_what_to_leave_out() -> None:
