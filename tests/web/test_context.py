@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from botorch_pref.ax import PreferenceExperiment
 from botorch_pref.web import make_app
 from botorch_pref.web.rater_places import RaterPlaces
+from botorch_pref.web.service import PreferenceService
 
 HERE = "http://127.0.0.1"
 A, B = ({"room": room} for room in ("Aula", "Bar"))
@@ -94,6 +95,27 @@ def test_a_question_of_a_room_that_was_left_is_nobodys(tmp_path) -> None:
     assert not places.give(place, late)
     assert places.give(place, here)
     assert list(place.questions) == [here]
+
+
+def test_what_was_chosen_for_a_room_that_was_left_is_withdrawn(
+    tmp_path, monkeypatch
+) -> None:
+    experiment = create(tmp_path / "rooms.db", repeat_rate=0)
+    service = PreferenceService(experiment, str, size=2, apart=False)
+    place = service._places.of("ann")
+    place.context, place.waiting_since = dict(A), 0.0
+    choose = service._worker.ask
+
+    def chosen_as_she_leaves(*args: Any) -> Any:
+        questions = choose(*args)
+        place.context = dict(B)
+        return questions
+
+    monkeypatch.setattr(service._worker, "ask", chosen_as_she_leaves)
+    service._ask_needy([("ann", place)], num_raters=1, num_removed=0)
+    assert not place.questions
+    assert [q.withdrawn for q in experiment.log.questions] == [True]
+    service.close()
 
 
 def test_each_person_has_a_context(page) -> None:

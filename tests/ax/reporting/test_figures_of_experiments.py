@@ -159,7 +159,7 @@ def test_an_experiment_has_names_and_bounds_of_its_own(
         raise AssertionError("a model was fitted for what is refused")
 
     monkeypatch.setattr(played, "fitted_adapter", fit)
-    with pytest.raises(BotorchPrefError, match="leave both out"):
+    with pytest.raises(BotorchPrefError, match="leave them out"):
         plot_utility(played, "dose", bounds=torch.zeros(2, 1))
     with pytest.raises(BotorchPrefError, match="at is a tensor"):
         plot_utility(played, "dose", at=torch.zeros(1))
