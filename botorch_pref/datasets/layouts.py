@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from botorch_pref.datasets.evaluation_layouts import compared_targets, rated_targets
 from botorch_pref.datasets.layout_words import NamedColumns, Reading
 from botorch_pref.datasets.pair_layouts import two_items, winner_and_loser
 from botorch_pref.datasets.ranking_layouts import (
@@ -25,6 +26,7 @@ from botorch_pref.errors import FeedbackError
 Layout = Callable[[CsvTable, NamedColumns], Reading | None]
 
 LAYOUTS: tuple[Layout, ...] = (
+    *(compared_targets, rated_targets),
     *(best_and_worst, square_matrix, wide_pairs, winner_and_loser, choice_of_set),
     *(scored_sets, two_items, ranks_of_judges, ranks_of_sessions, wide_rankings),
     *(long_ratings, wide_ratings),
@@ -40,7 +42,7 @@ def read_layout(table: CsvTable, named: NamedColumns) -> Reading:
     """
     layouts = LAYOUTS
     if named.rating or named.first_won:
-        layouts = (long_ratings,) if named.rating else (two_items,)
+        layouts = (rated_targets, long_ratings) if named.rating else (two_items,)
     for layout in layouts:
         if (reading := layout(table, named)) is not None:
             return reading

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
+from botorch_pref import FeedbackError
 from botorch_pref.datasets import NamedColumns, read_answers
 
 
@@ -78,6 +80,76 @@ def test_tables_of_mlflow_are_split(tmp_path: Path) -> None:
     ratings = zip(file.answers["item"], file.answers["rating"], strict=True)
     assert sorted(ratings) == [("x", 4.0), ("y", 5.0)]
     assert "Left out: 1 row without an item or a rating (line 3)." in file.notes
+
+
+# The CSV file of an experiment of LangWatch has a row for each question: what each
+# target said, each evaluator's score of it, and a judge's choice of the candidates
+# (https://github.com/langwatch/langwatch, csv export of batch evaluation results).
+LANGWATCH = """\
+index,question,{},best_winner,best_candidates,best_reasoning
+0,What?,{},y,"x, x_2, y","y is right, x is not"
+1,Why?,{},tie,"x, y",both
+2,Who?,{},tie,"x, x_2, y",all
+3,When?,{},no_verdict,"x, y",the two orders differ
+4,Where?,{},x_2,"x_2, y",short
+5,Which?,{},,,
+"""
+
+
+def langwatch(path: Path, *names: str) -> Path:
+    """Writes scores 0 to 8 of the targets x, x_2 and y; question 5 has none."""
+    parts = ("output", "duration_ms", "error", "trace_id")
+    ends = ("score", "passed", "label", "details")
+    header = [
+        ",".join(
+            [f"{target}_{part}" for part in parts]
+            + [f"{target}_{name}_{end}" for name in names for end in ends]
+        )
+        for target in ("x", "x_2", "y")
+    ]
+    lines = [",".join(header)]
+    for row in range(6):
+        cells = []
+        for place in range(3):
+            number = 3 * row + place
+            score, passed = ("Error", "") if number > 8 else (number, "true")
+            cells += ["text", 9, "", "id"] + len(names) * [score, passed, "", ""]
+        lines.append(",".join(map(str, cells)))
+    path.write_text(LANGWATCH.format(*lines))
+    return path
+
+
+def test_choices_of_langwatch_are_of_candidates(tmp_path: Path) -> None:
+    path = langwatch(tmp_path / "run.csv", "match")
+    assert sorted(duels(path)) == [
+        ("x", "=", "y", 1),
+        ("x_2", ">", "y", 1),
+        ("y", ">", "x", 1),
+        ("y", ">", "x_2", 1),
+    ]
+    file = read_answers(path)
+    assert "the choice in best_winner, by name" in file.notes[0]
+    assert file.notes[1:] == [
+        "Left out: 1 row with a tie of more than two items (line 4).",
+        "Left out: 2 rows without an item or a winner (lines 5, 7).",
+    ]
+    path.write_text(path.read_text().replace("no_verdict", "z"))
+    with pytest.raises(FeedbackError, match=r"line 5.*'z' is none of x, y"):
+        read_answers(path)
+
+
+def test_scores_of_langwatch_are_ratings_of_targets(tmp_path: Path) -> None:
+    path = langwatch(tmp_path / "run.csv", "match", "tone")
+    table = read_answers(path, NamedColumns(rating="x_tone_score")).answers
+    rows = zip(table["item"], table["rater"], table["rating"], strict=True)
+    assert {(item, int(question)): rating for item, question, rating in rows} == {
+        (target, row): 3.0 * row + place
+        for row in range(3)
+        for place, target in enumerate(["x", "x_2", "y"])
+    }
+    path.write_text(path.read_text().replace("best_winner", "verdict"))
+    with pytest.raises(FeedbackError, match="scores by match, tone; name a column"):
+        read_answers(path)
 
 
 def test_verdicts_of_both_orders_and_abstentions(tmp_path: Path) -> None:
