@@ -236,7 +236,8 @@ def stopping_candidates(
     Args:
         recommended: ``1 x d``, in the space.
         bounds: ``2 x d``, lower and upper ends.
-        num_candidates: ``n``, at least 2.
+        num_candidates: ``n``, at least 2; in a space that is no box the recommended one
+            is added.
         seed: Of the points; the global random state stays as it is.
         inequality_constraints: See `next_question`, as of those below.
         discrete: ``N x d``, the designs that there are.

@@ -630,6 +630,9 @@ class PreferenceService:
         enough, here = self._enough, self._places.context_of(rater)
         if enough is None or enough["context"] != here:
             return None
+        # It was said of answers of which some were undone.
+        if self.experiment.num_answers < enough["answers"]:
+            return None
         question = self.experiment.question(enough["question"])
         with suppress(ExperimentError):
             contents = self._presenter.shown(question, _DRAW_SECONDS)

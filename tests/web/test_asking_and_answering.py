@@ -537,6 +537,8 @@ def test_the_page_is_told_when_it_is_enough_and_what_was_found(
     assert found["answers"] == 16_000
     assert found["chance"] == 0.8
     assert found["shown"] == contents[1]
+    monkeypatch.setattr(PreferenceExperiment, "num_answers", 15_999)
+    assert page.get("progress")["enough"] is None, "an answer was undone"
 
 
 def test_without_answers_the_findings_say_so_in_plain_words(page: Page) -> None:
