@@ -29,9 +29,9 @@ from botorch_pref.acquisition import (
 from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
-from botorch_pref.acquisition.line_search import LineEUBO, line_ends, nearby_stop
+from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
-from botorch_pref.acquisition.recommendation import best_of_space
+from botorch_pref.acquisition.recommendation import recommended_of_space
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
 from botorch_pref.acquisition.space_arguments import (
     checked_bounds,
@@ -613,23 +613,6 @@ def _pending_options(
     return likely_best(model, pending, _OPEN) if len(pending) > _OPEN else pending
 
 
-def best_of_lines(model: Model, space: DesignSpace, seed: int) -> Tensor:
-    """The recommended design of a space, ``1 x d``; the last stop if it is as near.
-
-    Args:
-        model: Any BoTorch model with training inputs.
-        space: Whose numbers are no table.
-        seed: Of the search.
-    """
-    # Whatever waits, the line that waits runs through this design too.
-    with manual_seed(seed):
-        best = best_of_space(model, space, seed)
-    widths = torch.ones_like(space.base)
-    widths[space.columns] = space.bounds[1] - space.bounds[0]
-    stop = nearby_stop(model, best, widths)
-    return stop if bool(space.allows(stop).any()) else best
-
-
 def _line_question(
     model: Model | None,
     space: DesignSpace,
@@ -638,7 +621,7 @@ def _line_question(
     waiting: Tensor,
     seed: int,
 ) -> LineQuestion:
-    """A line through the recommended design, or before there is one spread ones."""
+    """A line through the recommended design; before three stops, spread ones."""
     if space.rows is not None or not len(space.columns):
         raise FeedbackError(
             "A line needs numbers that vary, and designs between any two; leave out "
@@ -652,16 +635,19 @@ def _line_question(
             "through designs that are spread over all."
         )
         return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
-    reference = best_of_lines(model, space, seed) if best is None else best
+    if best is None:
+        # Whatever waits, the line that waits runs through this design too.
+        with manual_seed(seed):
+            best = recommended_of_space(model, space, seed)
     # Along each number in turn, to its farther end.
     k = len(space.columns)
-    here = space.coordinates(reference).repeat(k, 1)
+    here = space.coordinates(best).repeat(k, 1)
     there = here.clone()
     there[:, :k].diagonal().copy_((here[0, :k] < 0.5).to(here))
     toward = space.features(there)
-    lines = line_ends(space, reference.expand_as(toward), toward)
+    lines = line_ends(space, best.expand_as(toward), toward)
     with torch.no_grad():
-        values = LineEUBO(model, reference)(lines)
+        values = LineEUBO(model, best)(lines)
     is_open = (lines.unsqueeze(1) == waiting).flatten(-2).all(-1).any(-1)
     values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
     return LineQuestion(lines[values.argmax()], LineEUBO.__name__, _REASONS[LineEUBO])
@@ -676,10 +662,4 @@ def _apart(
     """
     if by_model and knows_duels(acquisition.model):
         return DistinctOptions(acquisition)
-    # What does not vary makes no difference.
-    widths = torch.ones_like(space.base)
-    widths[space.columns] = space.bounds[1] - space.bounds[0]
-    for listed in space.listed:
-        spread = listed.values.amax(0) - listed.values.amin(0)
-        widths[listed.columns] = torch.where(spread > 0, spread, 1.0)
-    return DistinctOptions(acquisition, SMALLEST_DIFFERENCE * widths)
+    return DistinctOptions(acquisition, SMALLEST_DIFFERENCE * space.widths)

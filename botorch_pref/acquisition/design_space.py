@@ -152,6 +152,16 @@ class DesignSpace:
         return len(self.columns) + len(self.listed)
 
     @property
+    def widths(self) -> Tensor:
+        """The range of each column, ``d``; 1 where it has one value."""
+        widths = torch.ones_like(self.base)
+        widths[self.columns] = self.bounds[1] - self.bounds[0]
+        for listed in self.listed:
+            spread = listed.values.amax(0) - listed.values.amin(0)
+            widths[listed.columns] = torch.where(spread > 0, spread, 1.0)
+        return widths
+
+    @property
     def is_box(self) -> bool:
         """Whether all numbers within the bounds are designs."""
         varied = self.listed or self.grids or len(self.limits[1])

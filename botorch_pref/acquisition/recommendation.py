@@ -117,17 +117,14 @@ def recommend(
             "another; give it some, comparisons= or feedback=."
         )
     bounds = checked_bounds(bounds, best_point)
-    widths = torch.where(bounds[0] < bounds[1], bounds[1] - bounds[0], 1.0)
     _warn_of_other_units(bounds, observed_points(model))
     equalities = checked_constraints("equality_constraints", equality_constraints)
     inequalities = checked_constraints("inequality_constraints", inequality_constraints)
     search: Callable[[], Tensor]
-    admitted: Callable[[Tensor], Tensor]
     if discrete is None and discrete_dims is None and categorical is None:
         limits = bounds, fixed_features, inequalities, equalities
         numbers = num_restarts, raw_samples, seed
-        search = partial(_best_of_box, model, best_point, *limits, *numbers)
-        admitted = partial(_in_box, *limits)
+        search = partial(_recommended_of_box, model, best_point, *limits, *numbers)
     else:
         # Two inequalities make an equality.
         opposite = [(i, -weights, -rhs) for i, weights, rhs in equalities]
@@ -136,12 +133,9 @@ def recommend(
             bounds, all_limits, discrete, discrete_dims, categorical, fixed_features
         )
         climb = Climb(num_restarts, raw_samples)
-        search = partial(best_of_space, model, space, seed, climb)
-        admitted = partial(_in_space, space)
+        search = partial(recommended_of_space, model, space, seed, climb)
     with manual_seed(seed):
         point = search()
-    stop = admitted(nearby_stop(model, point, widths))
-    point = stop if len(stop) else point
     with torch.no_grad():
         mean = PosteriorMean(model)(point)
         chance = better_probability(model, point, incumbent(model))
@@ -166,12 +160,12 @@ def _in_box(
 
 
 def _in_space(space: DesignSpace, points: Tensor) -> Tensor:
-    """Moves points to the nearest designs; those of the space, ``n x d``."""
+    """Moves points to the values of what does not vary; those of the space."""
     designs = space.projected(points)
     return designs[space.allows(designs)]
 
 
-def _best_of_box(
+def _recommended_of_box(
     model: Model,
     best_point: Tensor,
     bounds: Tensor,
@@ -182,8 +176,12 @@ def _best_of_box(
     raw_samples: int,
     seed: int,
 ) -> Tensor:
-    """Climbs to the largest mean of a box, from the best observed point too."""
-    start = _in_box(bounds, fixed_features, inequalities, equalities, best_point)
+    """Climbs to the largest mean of a box, from the best observed point too.
+
+    The last stop on a line takes the place of what no hand tells from it.
+    """
+    within = partial(_in_box, bounds, fixed_features, inequalities, equalities)
+    start = within(best_point)
     point, _ = optimize_acqf(
         PosteriorMean(model),
         bounds,
@@ -196,13 +194,17 @@ def _best_of_box(
         fixed_features=fixed_features,
         batch_initial_conditions=start.unsqueeze(0) if len(start) else None,
     )
-    return point
+    widths = torch.where(bounds[0] < bounds[1], bounds[1] - bounds[0], 1.0)
+    stop = within(nearby_stop(model, point, widths))
+    return stop if len(stop) else point
 
 
-def best_of_space(
+def recommended_of_space(
     model: Model, space: DesignSpace, seed: int, climb: Climb | None = None
 ) -> Tensor:
     """Finds the design of the largest mean: of all, or where a search has climbed.
+
+    The last stop on a line takes the place of what no hand tells from it.
 
     Args:
         model: Any BoTorch model with training inputs, and no batch.
@@ -219,7 +221,9 @@ def best_of_space(
         found = climbed_options(value, space, 1, start, seed=seed, climb=climb)
         designs = torch.cat([start, found])
     means = in_portions(value, designs.unsqueeze(-2))
-    return designs[means.argmax()].unsqueeze(0)
+    best = designs[means.argmax()].unsqueeze(0)
+    stop = _in_space(space, nearby_stop(model, best, space.widths))
+    return stop if len(stop) else best
 
 
 def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from botorch_pref.acquisition.design_space import DesignSpace, Listed
+from botorch_pref.acquisition.space_arguments import space_of
 from botorch_pref.errors import FeedbackError
 
 D = torch.double
@@ -245,3 +246,16 @@ def test_whole_numbers_may_leave_no_design() -> None:
     )
     with pytest.raises(FeedbackError, match="satisfies inequality_constraints"):
         space.draw(4, seed=0)
+
+
+def test_widths_are_the_ranges_of_what_varies() -> None:
+    """Of numbers their bounds', of listed values theirs, of a column of one value 1."""
+    space = space_of(
+        torch.tensor([[14.0, 0.0, 0.0, 0.0, 0.0], [22.0, 9.0, 5.0, 1.0, 1.0]]).double(),
+        None,
+        None,
+        {1: [3.0, 4.0, 6.5]},
+        [(3, 4)],
+        {2: 4.0},
+    )
+    assert space.widths.tolist() == [8.0, 3.5, 1.0, 1.0, 1.0]

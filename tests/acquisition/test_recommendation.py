@@ -21,6 +21,7 @@ from botorch_pref import (
     champion,
     default_model,
     incumbent,
+    next_question,
     recommend,
 )
 
@@ -265,3 +266,34 @@ def test_a_last_stop_that_no_hand_tells_from_the_top_is_recommended(
     point = recommend(model, BOX, inequality_constraints=[constraint]).point
     truth = torch.tensor([[expected, float(TOP[1])]], dtype=torch.double)
     assert torch.allclose(point, truth, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"), [(0.319, 0.319), (0.3186, 0.3), (0.322, 0.3)]
+)
+def test_a_stop_on_a_step_is_recommended(position: float, expected: float) -> None:
+    steps = {0: [step / 1000 for step in range(1001)]}
+    point = recommend(stopped_at(0.9, position), BOX, discrete_dims=steps).point
+    assert float(point[0, 0]) == expected
+
+
+def test_lines_run_through_what_is_recommended() -> None:
+    X, stops = BOX[:0], list[float]()
+    for _ in range(4):
+        model = None if not stops else default_model(X, line_choices(stops))
+        question = next_question(model, BOX, kind="line")
+        path = question.at(torch.linspace(0, 1, 101))
+        utilities = -(path - TOP).square().sum(-1)
+        X, stops = torch.cat([X, question.options]), [*stops, utilities.argmax() / 100]
+    model = default_model(X, line_choices(stops))
+    # One number moves, and the step stays.
+    space = {"discrete_dims": {0: [step / 20 for step in range(21)]}}
+    line = next_question(model, BOX, kind="line", **space)
+    assert line.acquisition == "LineEUBO"
+    recommended = recommend(model, BOX, **space).point
+    assert line.options[:, 0].tolist() == 2 * recommended[:, 0].tolist()
+
+
+def line_choices(stops: list[float]) -> LineChoices:
+    lines = torch.arange(2 * len(stops)).view(-1, 2)
+    return LineChoices(lines, torch.tensor(stops, dtype=torch.double))
