@@ -31,8 +31,9 @@ from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
+from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.acquisition.recommendation import recommended_of_space
-from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
+from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE, DuelingJointEUBO
 from botorch_pref.acquisition.space_arguments import (
     checked_bounds,
     checked_designs,
@@ -77,9 +78,12 @@ __all__ = ["LineQuestion", "Question", "default_model", "next_question"]
 Goal = Literal["best", "understand"]
 """What questions are asked for: the best design, or what a person's utility is like."""
 
+QuestionKind = Literal["options", "line", "plane"]
+"""Options that may be anywhere, or designs on a line or a plane."""
+
 INITIAL, INITIAL_LINES = 5, 3
 """Answers before a model chooses: fewer say too little of its lengthscales. A stop on a
-line says what several duels do."""
+line, or the best of a plane, says what several duels do."""
 
 FEW_PARAMETERS = 6
 """Up to so many, two new points find more than the incumbent and a challenger; with
@@ -312,6 +316,10 @@ _REASONS: dict[type[AcquisitionFunction], str] = {
         "The line runs through the recommended design and moves one number, that by "
         "which the best design of its line is expected to be the best."
     ),
+    DuelingJointEUBO: (
+        "The options move two numbers of the recommended design, those by which the "
+        "best of them is expected to be the best."
+    ),
     DuelingJointKG: (
         "One option is the best design so far. The others were chosen together, so "
         "that the design to take after the answer is expected to be as good as can be."
@@ -336,7 +344,7 @@ def next_question(
     beside: Tensor | None = None,
     feasibility_model: PreferenceGP | None = None,
     seed: int = 0,
-    kind: Literal["options", "line"] = "options",
+    kind: QuestionKind = "options",
     goal: Goal = "best",
 ) -> Question:
     """The next question to ask, by the rule that the library recommends.
@@ -361,11 +369,18 @@ def next_question(
     Categories stay along a line, so that stops say nothing of them: ask for options in
     between. Tell a model of a stop by `LineChoices`.
 
+    A question of the kind "plane" is a gallery: nine designs, three by three, or 25,
+    row by row. Two numbers of the design that `recommend` names move in equal steps,
+    those by which the best one is expected to be the best (`DuelingJointEUBO`); that
+    design is in the middle, or as near to it as there is room. Before there are three
+    answers, options are spread. Tell a model of the best one by `Choices`.
+
     Args:
         model: Any BoTorch model of one output with training inputs: `default_model`,
             or another that is no batch. None before the first answer.
         bounds: ``2 x d``, the lower and the upper end of each column, which differ.
-        size: Number of options, at least 2; a line has its two ends.
+        size: Number of options, at least 2; a line has its two ends, and a plane 9 or
+            25 designs.
         inequality_constraints: Tuples ``(indices, coefficients, rhs)``, each for
             ``sum(coefficients * x[indices]) >= rhs`` of every option; two make an
             equality. They may be about columns of ``discrete_dims``.
@@ -384,16 +399,16 @@ def next_question(
         best: ``1 x d``, the best design so far, one of this space; by default the
             `incumbent`, or where that is none of this space, the observed one with the
             largest posterior mean that is, once its columns are those of
-            ``fixed_features``; for a line the recommended one.
+            ``fixed_features``; for a line or a plane the recommended one.
         beside: ``k x d``, options that the question has already, fewer than ``size``:
             one of them takes the place of ``best``, the one of the largest posterior
             mean.
         feasibility_model: A model of `Validity`, by whose probabilities that options
             can be judged their values are weighted (`FeasibilityWeighted`).
         seed: Of the Sobol sequence and of all draws: another one begins elsewhere.
-        kind: Options side by side, or a line.
+        kind: Options side by side, a line, or a plane.
         goal: To find the "best" design, or to "understand" what a person likes; lines
-            are asked for the best.
+            and planes are asked for the best.
 
     Returns:
         The options, the name of the acquisition function, and why these were chosen;
@@ -407,7 +422,12 @@ def next_question(
     """
     check_count("size", size, at_least=2)
     _check_asked(
-        kind, goal, choices=choices, beside=beside, feasibility_model=feasibility_model
+        kind,
+        goal,
+        discrete=discrete,
+        choices=choices,
+        beside=beside,
+        feasibility_model=feasibility_model,
     )
     observed = _observed(model, bounds)
     space = space_of(
@@ -426,6 +446,8 @@ def next_question(
     _check_points(space, size, best, there)
     # A line has two ends.
     size = 2 if kind == "line" else size
+    if kind == "plane":
+        side_of(size)
     waiting = checked_pending(pending, size, space.base)
     answers = 0 if model is None else _num_answers(model)
     draw = (seed, len(observed), answers, len(waiting))
@@ -433,9 +455,18 @@ def next_question(
     with manual_seed(of_draw):
         if kind == "line":
             return _line_question(model, space, answers, best, waiting, seed)
-        if model is None or answers < INITIAL or len(observed.unique(dim=0)) < 2:
+        initial = INITIAL if kind == "options" else INITIAL_LINES
+        if model is None or answers < initial or len(observed.unique(dim=0)) < 2:
             seen = torch.cat([observed, waiting.flatten(0, 1)])
-            return _spread_question(space, size, there, answers, seen, seed)
+            reason = (
+                f"There are {answers} answers; before there are {initial}, options are "
+                "spread over all designs."
+            )
+            return Question(
+                _spread_options(space, size, there, seen, seed), SPREAD, reason
+            )
+        if kind == "plane":
+            return _plane_question(model, space, size, best, waiting, seed)
         if len(there):
             best = there[mean_at(model, there).argmax()].unsqueeze(0)
         elif best is None:
@@ -474,9 +505,11 @@ def _check_points(
 
 
 def _check_asked(kind: object, goal: object, **of_options: object) -> None:
-    """Checks the kind of a question, its goal, and that a line has no options."""
-    if not isinstance(kind, str) or kind not in ("options", "line"):
-        raise FeedbackError(f"kind is {kind!r}; ask for 'options' or for a 'line'.")
+    """Checks the kind of a question, its goal, and that others have no options."""
+    if not isinstance(kind, str) or kind not in get_args(QuestionKind):
+        raise FeedbackError(
+            f"kind is {kind!r}; ask for 'options', for a 'line', or for a 'plane'."
+        )
     goals = get_args(Goal) if kind == "options" else ("best",)
     if not isinstance(goal, str) or goal not in goals:
         raise FeedbackError(
@@ -484,9 +517,9 @@ def _check_asked(kind: object, goal: object, **of_options: object) -> None:
             f"{', '.join(map(repr, goals))}."
         )
     unused = [name for name, value in of_options.items() if value is not None]
-    if kind == "line" and unused:
+    if kind != "options" and unused:
         raise FeedbackError(
-            f"A line takes no {' and no '.join(unused)}; leave that out, or ask for "
+            f"A {kind} takes no {' and no '.join(unused)}; leave that out, or ask for "
             "options."
         )
 
@@ -502,19 +535,10 @@ def _num_answers(model: Model) -> int:
     return INITIAL if duels is None else len(duels)
 
 
-def _spread_question(
-    space: DesignSpace,
-    size: int,
-    beside: Tensor,
-    answers: int,
-    seen: Tensor,
-    seed: int,
-) -> Question:
+def _spread_options(
+    space: DesignSpace, size: int, beside: Tensor, seen: Tensor, seed: int
+) -> Tensor:
     """Options from where a Sobol sequence is, or at random of those rows not shown."""
-    reason = (
-        f"There are {answers} answers; before there are {INITIAL}, options are spread "
-        "over all designs."
-    )
     count = size - len(beside)
     if space.rows is None:
         before = len(seen) + len(beside)
@@ -525,7 +549,7 @@ def _spread_question(
         spread = rows[
             (shown + torch.rand(len(rows)).to(shown.device)).argsort()[:count]
         ]
-    return Question(torch.cat([beside, spread]), SPREAD, reason)
+    return torch.cat([beside, spread])
 
 
 def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
@@ -624,8 +648,8 @@ def _line_question(
     """A line through the recommended design; before three stops, spread ones."""
     if space.rows is not None or not len(space.columns):
         raise FeedbackError(
-            "A line needs numbers that vary, and designs between any two; leave out "
-            "discrete, or ask for options."
+            "A line needs numbers that vary, and designs between any two; ask for "
+            "options."
         )
     if model is None or answers < INITIAL_LINES:
         number = answers + len(waiting)
@@ -636,9 +660,7 @@ def _line_question(
         )
         return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
     if best is None:
-        # Whatever waits, the line that waits runs through this design too.
-        with manual_seed(seed):
-            best = recommended_of_space(model, space, seed)
+        best = _recommended(model, space, seed)
     # Along each number in turn, to its farther end.
     k = len(space.columns)
     here = space.coordinates(best).repeat(k, 1)
@@ -651,6 +673,29 @@ def _line_question(
     is_open = (lines.unsqueeze(1) == waiting).flatten(-2).all(-1).any(-1)
     values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
     return LineQuestion(lines[values.argmax()], LineEUBO.__name__, _REASONS[LineEUBO])
+
+
+def _plane_question(
+    model: Model,
+    space: DesignSpace,
+    size: int,
+    best: Tensor | None,
+    waiting: Tensor,
+    seed: int,
+) -> Question:
+    """The plane through the recommended design whose best one promises most."""
+    if best is None:
+        best = _recommended(model, space, seed)
+    smallest = SMALLEST_DIFFERENCE * space.widths
+    planes = planes_through(space, best, side_of(size), smallest)
+    options = best_plane(model, planes, best, waiting)
+    return Question(options, DuelingJointEUBO.__name__, _REASONS[DuelingJointEUBO])
+
+
+def _recommended(model: Model, space: DesignSpace, seed: int) -> Tensor:
+    """The recommended design, the same whatever waits: what waits runs through it."""
+    with manual_seed(seed):
+        return recommended_of_space(model, space, seed)
 
 
 def _apart(

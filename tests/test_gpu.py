@@ -141,11 +141,14 @@ def test_a_choice_and_raters() -> None:
         assert bool((options[:, 1:].sum(-1) == 1).all())
 
 
-def test_a_line_and_a_question_to_understand_are_asked_there() -> None:
+def test_lines_planes_and_questions_to_understand_are_asked_there() -> None:
     model, bounds = fitted("duels", "cuda"), BOUNDS.cuda()
     line = next_question(model, bounds, kind="line")
     assert line.options.device.type == "cuda"
     assert int((line.options[0] != line.options[1]).sum()) == 1
+    plane = next_question(model, bounds, 9, kind="plane").options
+    assert plane.device.type == "cuda"
+    assert int((plane != plane[0]).any(0).sum()) == 2
     question = next_question(model, bounds, 2, goal="understand")
     assert question.options.device.type == "cuda"
 

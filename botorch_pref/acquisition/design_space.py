@@ -399,7 +399,7 @@ def _tables(
         tables.append(([*group], one_hot(places, len(group)).to(base)))
     for column, steps in ({} if discrete_dims is None else discrete_dims).items():
         if column not in fixed:
-            tables.append(([column], base.new_tensor([*steps]).unsqueeze(-1)))
+            tables.append(([column], base.new_tensor(sorted(steps)).unsqueeze(-1)))
     return tables
 
 

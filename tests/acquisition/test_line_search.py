@@ -167,7 +167,7 @@ def test_a_fixed_feature_is_a_number() -> None:
 
 
 def test_lines_of_a_catalogue_are_refused() -> None:
-    with pytest.raises(FeedbackError, match="A line needs numbers that vary"):
+    with pytest.raises(FeedbackError, match="A line takes no discrete"):
         next_question(None, BOUNDS, discrete=BOUNDS, kind="line")
     with pytest.raises(FeedbackError, match=re.escape("kind is 'lines'")):
         next_question(None, BOUNDS, kind="lines")

@@ -1,0 +1,161 @@
+r"""Planes of designs to ask about, and the one whose best is expected to be the best.
+
+A plane, a gallery, has ``k x k`` designs in rows: two numbers of a design move, one
+from row to row and one along the rows, each in equal steps. Categories and all other
+numbers stay as they are.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+import torch
+from botorch.models.model import Model
+from torch import Generator, Tensor
+from torch.nn.functional import one_hot
+
+from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.option_search import in_portions
+from botorch_pref.acquisition.rules import DuelingJointEUBO
+from botorch_pref.errors import FeedbackError
+
+_STEPS = (1.0, 1 / 3, 1 / 9)
+"""Steps of planes, in those by which a plane has just room: the first is nearly as wide
+as the space, the last a ninth of it."""
+
+_ROUNDING = 1e-6
+"""The share of a range by which a design may be beyond it, as by rounding."""
+
+
+def side_of(size: int) -> int:
+    """Finds the number of rows of a plane, which is that of designs in a row.
+
+    Raises:
+        FeedbackError: The number of designs is no square of 3, 5, 7, ...: only then a
+            design is in the middle.
+    """
+    side = isqrt(size)
+    if side < 3 or side % 2 == 0 or side * side != size:
+        raise FeedbackError(
+            f"size is {size}; a plane has 9 designs, three by three, or 25, five by "
+            "five, with one in the middle."
+        )
+    return side
+
+
+def planes_through(
+    space: DesignSpace, centre: Tensor, side: int, smallest: Tensor
+) -> Tensor:
+    r"""Lists planes of designs through one: of all pairs of numbers, in several steps.
+
+    With the coordinates :math:`z` of the centre, the plane of the numbers :math:`i` and
+    :math:`j` has the designs
+
+    .. math:: z + s \, (a - a_0) \, e_i + s \, (b - b_0) \, e_j,
+        \quad a, b \in \{0, \dots, k - 1\},
+
+    each number in shares of its range; one of few values moves by whole places. The
+    centre is in the middle, or as near to it as bounds and constraints allow.
+
+    Args:
+        space: Of the designs.
+        centre: ``1 x d``, one of them.
+        side: The number :math:`k` of rows.
+        smallest: ``d``, the smallest difference that somebody could tell in each
+            column. Planes of smaller steps are left out.
+
+    Returns:
+        ``p x k^2 x d``, row by row; there may be none.
+    """
+    pairs, extents = _moving_pairs(space)
+    here = space.coordinates(centre)
+    # 1 along a number is all of its range.
+    axes = one_hot(pairs, here.shape[-1]).to(here) * extents
+    steps = here.new_tensor(_STEPS) / side
+    directions = (steps.view(-1, 1, 1, 1) * axes).flatten(0, 1)
+    directions[..., len(space.columns) :].round_()
+    places = torch.arange(side, device=here.device)
+    cells = torch.cartesian_prod(places, places)
+    planes = centre.repeat(len(directions), len(cells), 1)
+    is_there = torch.zeros(len(directions), dtype=torch.bool, device=here.device)
+    # From the middle outwards.
+    order = (cells - side // 2).square().sum(-1).argsort(stable=True)
+    for middle in order.tolist():
+        moves = (cells - cells[middle]).to(here) @ directions
+        designs, allowed = _designs_at(space, here + moves, extents)
+        designs[:, middle] = centre
+        fits = allowed & _all_differ(designs, smallest) & ~is_there
+        planes[fits] = designs[fits]
+        is_there |= fits
+    return planes[is_there]
+
+
+def best_plane(
+    model: Model,
+    planes: Tensor,
+    centre: Tensor,
+    waiting: Tensor,
+    generator: Generator | None = None,
+) -> Tensor:
+    r"""Finds the plane whose best design is expected to be the best, ``k^2 x d``.
+
+    .. math:: \alpha(x_1, \dots, x_{k^2}) = E[\max_j f(x_j)] - E[f(x_r)],
+
+    with the centre :math:`x_r`, which is one of them: `DuelingJointEUBO` of the others.
+
+    Args:
+        model: Any BoTorch model with one output whose posterior BoTorch draws from.
+        planes: ``p x k^2 x d``, of `planes_through`.
+        centre: ``1 x d``.
+        waiting: ``q x k^2 x d``, questions without answers, which are not asked again
+            while there is another plane.
+        generator: Source of the draws, on the CPU; torch's default one if None.
+
+    Raises:
+        FeedbackError: There is no plane.
+    """
+    if not len(planes):
+        raise FeedbackError(
+            "No plane through the recommended design has room: two numbers have to "
+            "move, in steps that somebody can tell, within the constraints. Ask for "
+            "options."
+        )
+    others = planes[(planes != centre).any(-1)].view(len(planes), -1, centre.shape[-1])
+    values = in_portions(DuelingJointEUBO(model, centre, generator), others)
+    is_open = (planes.unsqueeze(1) == waiting).flatten(-2).all(-1).any(-1)
+    values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
+    return planes[values.argmax()]
+
+
+def _moving_pairs(space: DesignSpace) -> tuple[Tensor, Tensor]:
+    """Lists pairs of coordinates of numbers, ``p x 2``, and ranges of all, ``c``."""
+    k = len(space.columns)
+    ranges = [1.0] * k + [len(listed.values) - 1.0 for listed in space.listed]
+    numbers = [
+        *range(k),
+        *(k + i for i, entry in enumerate(space.listed) if len(entry.columns) == 1),
+    ]
+    pairs = torch.combinations(torch.tensor(numbers, dtype=torch.long), 2)
+    return pairs.to(space.base.device), space.base.new_tensor(ranges)
+
+
+def _designs_at(
+    space: DesignSpace, Z: Tensor, extents: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Makes designs of coordinates, ``p x k^2 x c``; of which planes the space has all.
+
+    Returns:
+        ``p x k^2 x d`` and ``p``.
+    """
+    nearest = Z.clamp_min(0.0).minimum(extents)
+    within = ((Z - nearest).abs() <= _ROUNDING * extents).flatten(1).all(-1)
+    designs = space.features(nearest)
+    return designs, within & space.allows(designs).all(-1)
+
+
+def _all_differ(designs: Tensor, smallest: Tensor) -> Tensor:
+    """Tells of which planes, ``p x k^2 x d``, all designs can be told apart, ``p``."""
+    places = designs / smallest
+    gaps = torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
+    itself = torch.eye(designs.shape[-2], dtype=torch.bool, device=designs.device)
+    return gaps.masked_fill(itself, torch.inf).flatten(1).amin(-1) >= 1 - _ROUNDING
