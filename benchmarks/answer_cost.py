@@ -11,6 +11,12 @@ lapses, beside one under probit's; a fit of a simulated arena, 129 items without
 features and 3,460 pairs with counted wins, losses and ties; an evidence of a crowd of
 124 raters with 44 answers each, and with 343 of one among them; a fit of thirty orders
 of four options that have one of ten levels besides.
+
+Then milliseconds by what two settings choose between, for several numbers of points:
+two products with a triangle or LAPACK's (`PointSolver.lapack_points`); and an evidence
+with its gradient by Newton's steps alone, or by steps of an earlier curvature too, each
+of which may be several shares of the step before (`Laplace.chord_unknowns` and
+`chord_gain`).
 """
 
 from __future__ import annotations
@@ -51,6 +57,8 @@ from botorch_pref import (
     VariationalPreferenceGP,
 )
 from botorch_pref.feedback import Feedback
+from botorch_pref.inference import Laplace
+from botorch_pref.linalg.covariance import triangular_congruence
 from botorch_pref.models import CrowdPreferenceGP, PreferenceGP
 
 POINTS, COUNTS, REPEATS = 30, (200, 2000), 2
@@ -64,6 +72,7 @@ ENGINES: dict[str, type[PreferenceGP]] = {
 DUELS, DUEL_POINTS, LAPSES_TO_REACH = 2000, 60, 3.0
 LEVEL_QUESTIONS = 30
 ARENA_ITEMS, ARENA_PAIRS, ARENA_VOTES, ARENA_TO_REACH = 129, 3460, 1_670_000, 3.0
+SIZES, CHORD_GAINS = (50, 100, 200, 300, 450, 700), (0.1, 0.3, 0.6)
 RATERS, EACH, MANY, CROWD_ITEMS, CROWD_TO_REACH = 124, 44, 343, 60, 1.0
 
 
@@ -309,8 +318,47 @@ def levels_row() -> list[object]:
     return ["fit of orders of four with ten levels, seconds", spent, "", ""]
 
 
+# --- Ways between which sizes choose
+
+
+class _Newton(LaplacePreferenceGP):
+    """Laplace's approximation by Newton's steps alone."""
+
+    engine = Laplace(chord_gain=0.0)
+
+
+def _by_chords(gain: float) -> type[LaplacePreferenceGP]:
+    """A model of Laplace's approximation that takes steps of earlier curvatures."""
+
+    class Chords(LaplacePreferenceGP):
+        engine = Laplace(chord_unknowns=0, chord_gain=gain)
+
+    return Chords
+
+
+def size_row(count: int) -> list[object]:
+    """A row of milliseconds by each way, for a number of points.
+
+    Args:
+        count: The number of points, each in eight duels.
+    """
+    generator = torch.Generator().manual_seed(0)
+    square = normal(generator, count, count)
+    matrix = square @ square.mT
+    root = torch.linalg.cholesky(matrix + count * torch.eye(count).double())
+    points, utility = random_points(count, generator)
+    told = duels(utility, random_pairs(count, 4 * count, generator), generator)
+    kinds = [_Newton, *map(_by_chords, CHORD_GAINS)]
+    ways: list[Callable[[], object]] = [
+        lambda: root.mT @ (matrix @ root),
+        lambda: triangular_congruence(matrix, root),
+        *(lambda k=k: k(points, told).log_evidence().backward() for k in kinds),  # type: ignore[misc]
+    ]
+    return [count, *(1e3 * fastest(way, REPEATS) for way in ways)]
+
+
 def main() -> None:
-    """Prints both tables."""
+    """Prints the tables."""
     start(f"answers about {POINTS} points: an evidence with its gradient")
     rows = []
     for engine in ENGINES:
@@ -322,6 +370,11 @@ def main() -> None:
     print_table(
         ["task", "seconds", "ratio", "to reach"],
         [*lapse_rows(), levels_row(), arena_row(), *crowd_rows()],
+    )
+    by_gain = [f"gain {gain:g}" for gain in CHORD_GAINS]
+    print_table(
+        ["points", "two products", "LAPACK", "Newton", *by_gain],
+        [size_row(count) for count in SIZES],
     )
 
 

@@ -65,10 +65,6 @@ _ARMIJO = 1e-4
 _NOISE = 1e5
 # Length of a step, in posterior standard deviations, that changes nothing.
 _SETTLED = 1e-12
-# Share of a step that the next one by the same curvature may be.
-_CHORD_GAIN = 0.3
-# Unknowns from which a factor costs more than several evaluations.
-_LARGE = 300
 # Squared length, in posterior standard deviations, of steps on which slopes are enough.
 _SHORT = 1e-6
 
@@ -175,8 +171,10 @@ def _line_search(
     return new
 
 
-def _climb_by(posterior: LogPosterior[PointT], point: PointT, curvature: Any) -> PointT:
-    """Steps by one curvature, while each is a small part of the step before.
+def _climb_by(
+    posterior: LogPosterior[PointT], point: PointT, curvature: Any, gain: float
+) -> PointT:
+    """Steps by one curvature, while each is less than a ``gain`` of the step before.
 
     Such steps of the chord method cost a product with a matrix where another curvature
     costs its factor, and each gains as many digits as the curvature has right.
@@ -186,7 +184,7 @@ def _climb_by(posterior: LogPosterior[PointT], point: PointT, curvature: Any) ->
         step = curvature.respond(point.pull)
         length = step.decrement.abs().sqrt()
         # Also where the curvature is so far off that its steps are no numbers.
-        is_shorter = bool((length <= _CHORD_GAIN * before).all())
+        is_shorter = bool((length <= gain * before).all())
         if not is_shorter or bool((length <= _SETTLED).all()):
             return point
         new = posterior.point(point.opposed + step.opposed, point.moved + step.moved)
@@ -199,8 +197,7 @@ def _climb_by(posterior: LogPosterior[PointT], point: PointT, curvature: Any) ->
 def find_mode(
     log_posterior: LogPosterior[PointT],
     point: PointT,
-    tolerance: float,
-    max_iterations: int,
+    settings: Laplace,
     curvature: Any = None,
 ) -> tuple[PointT, Any, Tensor, int]:
     """Climbs to a mode by Newton's steps (algorithm 3.1).
@@ -208,8 +205,7 @@ def find_mode(
     Args:
         log_posterior: The function to climb.
         point: Where to start.
-        tolerance: Of the last step, in posterior standard deviations.
-        max_iterations: The largest number of steps.
+        settings: Of the steps.
         curvature: About that at the start, if it is known.
 
     Returns:
@@ -218,10 +214,11 @@ def find_mode(
     """
     before, iterations = torch.full_like(point.value, torch.inf), 0
     settled = torch.zeros_like(point.value, dtype=torch.bool)
-    is_large = point.pull.shape[-1] >= _LARGE
+    tolerance = settings.tolerance
+    is_large = point.pull.shape[-1] >= settings.chord_unknowns
     while True:
         if is_large and curvature is not None:
-            point = _climb_by(log_posterior, point, curvature)
+            point = _climb_by(log_posterior, point, curvature, settings.chord_gain)
         curvature, proper = log_posterior.curvature(point)
         step = curvature.respond(point.pull)
         # The Newton decrement: the length of the step in posterior standard deviations.
@@ -232,7 +229,7 @@ def find_mode(
         stalled = (before <= tolerance) & (residual >= 0.5 * before)
         settled = settled | stalled | (residual <= _SETTLED)
         settled = settled & (residual <= tolerance)
-        if iterations == max_iterations or bool(settled.all()):
+        if iterations == settings.max_iterations or bool(settled.all()):
             residual = torch.where(proper, residual, torch.inf)
             return point, curvature, residual, iterations
         point = _line_search(log_posterior, point, step)
@@ -326,12 +323,19 @@ class Laplace(Engine):
     Attributes:
         tolerance: Of the last Newton step, in posterior standard deviations: 1.5e-8.
         max_iterations: The largest number of steps.
+        chord_unknowns: Points or rows, whichever are fewer, from which steps also go by
+            the curvature of an earlier place: there a new one costs more than several
+            of them, which ``benchmarks/answer_cost.py`` prints.
+        chord_gain: Share of a step that the next one by the same curvature may be: one
+            that gains less leaves the curvature for a new one.
     """
 
     takes: ClassVar[frozenset[type[Any]]] = frozenset({Factors})
 
     tolerance: float = math.sqrt(torch.finfo(torch.float64).eps)
     max_iterations: int = 100
+    chord_unknowns: int = 300
+    chord_gain: float = 0.3
 
     def accepts(self, factors: type[Factors]) -> bool:
         """See base class."""
@@ -348,7 +352,7 @@ class Laplace(Engine):
             log_posterior = _LogPosterior(solver, factors.rows.apply(mean), factors)
             first, before = log_posterior.first(start)
             point, posterior, residual, iterations = find_mode(
-                log_posterior, first, self.tolerance, self.max_iterations, before
+                log_posterior, first, self, before
             )
             z = point.z
             above = z - log_posterior.prior

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -45,8 +45,6 @@ from botorch_pref.linalg.covariance import (
 )
 from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks, SparseDesign
 
-# Points from which products with triangles are left to LAPACK.
-_LARGE = 200
 # Precisions of sites beside the prior's whose differences keep enough digits.
 _PRECISE = 100.0
 
@@ -455,7 +453,15 @@ class _PointFactor(SitePosterior):
 
 
 class PointSolver(SiteSolver):
-    """Solver on ``K``, n x n, and on the noise of each answer by itself."""
+    """Solver on ``K``, n x n, and on the noise of each answer by itself.
+
+    Attributes:
+        lapack_points: Points from which products with a triangle are left to LAPACK. It
+            takes a quarter of the operations of two products, and of fewer points no
+            less time, which ``benchmarks/answer_cost.py`` prints.
+    """
+
+    lapack_points: ClassVar[int] = 200
 
     def __init__(
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
@@ -474,7 +480,7 @@ class PointSolver(SiteSolver):
         """Whether the root is one that LAPACK takes, of more than a few points."""
         root = self.root
         is_plain = root.dtype == torch.float64 and root.device.type == "cpu"
-        is_large = root.dim() == 2 and len(root) >= _LARGE
+        is_large = root.dim() == 2 and len(root) >= self.lapack_points
         return is_large and is_plain and not bool(root.triu(1).any())
 
     @cached_property

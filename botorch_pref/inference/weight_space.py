@@ -193,6 +193,20 @@ class _Curvature(NamedTuple):
         return Response(self.eta * step, step, half.square().sum((-2, -1)))
 
 
+def _choice_model(
+    features: Tensor, stages: Tensor, eta: Tensor, counts: Tensor | None
+) -> _Model:
+    """Makes the model of choices whose mode is sought; ``eta`` is the precision."""
+    items = stage_items(stages)
+    # A shift of all features changes no probability, but costs digits.
+    centred = features - features.mean(-2, keepdim=True)
+    often = torch.ones_like(features[..., :1, 0])
+    if counts is not None:
+        is_set = in_some_element(stages >= 0, 2).any(-1)
+        often = items.spread(counts[..., is_set].to(features))
+    return _Model(take_rows(centred, items.points), items, eta, often)
+
+
 def laplace_weights(
     features: Tensor,
     stages: Tensor,
@@ -217,21 +231,15 @@ def laplace_weights(
     :meth:`WeightEngine.solve`, in double precision, and of :class:`.Laplace`.
     """
     eta, d = precision.detach(), features.shape[-1]
+    settings = Laplace(tolerance=tolerance, max_iterations=max_iterations)
     with torch.no_grad():
-        items = stage_items(stages)
-        # A shift of all features changes no probability, but costs digits.
-        centred = features - features.mean(-2, keepdim=True)
-        often = torch.ones_like(features[..., :1, 0])
-        if counts is not None:
-            is_set = in_some_element(stages >= 0, 2).any(-1)
-            often = items.spread(counts[..., is_set].to(features))
-        model = _Model(take_rows(centred, items.points), items, eta, often)
+        model = _choice_model(features, stages, eta, counts)
         batch = torch.broadcast_shapes(
-            eta.shape, features.shape[:-2], items.present.shape[:-1]
+            eta.shape, features.shape[:-2], model.items.present.shape[:-1]
         )
         none = features.new_zeros(*batch, d)
         point, (cholesky, _), residual, iterations = find_mode(
-            model, model.point(none, none), tolerance, max_iterations
+            model, model.point(none, none), settings
         )
         mean, covariance = point.moved, torch.cholesky_inverse(cholesky)
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)

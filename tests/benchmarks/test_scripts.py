@@ -78,6 +78,7 @@ TINY = {
         **{"LEVEL_QUESTIONS": 3},
         **{"ARENA_ITEMS": 5, "ARENA_PAIRS": 8, "ARENA_VOTES": 100},
         **{"RATERS": 2, "EACH": 3, "MANY": 6, "CROWD_ITEMS": 4, "ENGINES": Only("EP")},
+        **{"SIZES": (4,), "CHORD_GAINS": (0.3,)},
     ),
     "ask_time": tiny(
         **{"TO_REACH": {("ep", 6): 1.0}, "TODAYS_BEST": {6: "-"}, "SEEDS": (0,)},

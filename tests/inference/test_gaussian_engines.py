@@ -28,7 +28,7 @@ from botorch_pref.feedback import (
 )
 from botorch_pref.inference.conditioning import Response
 from botorch_pref.inference.inducing import BlurredFactors
-from botorch_pref.inference.laplace import Point, find_mode
+from botorch_pref.inference.laplace import Laplace, Point, find_mode
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     BetaRatingLikelihood,
@@ -506,6 +506,6 @@ class NoCurvature:
 def test_an_earlier_curvature_that_is_no_number_is_left(number) -> None:
     hill, start = Hill(), torch.zeros(300).double()
     first, wrong = hill.point(start, start), NoCurvature(number)
-    top, _, residual, _ = find_mode(hill, first, 1e-9, 10, wrong)
+    top, _, residual, _ = find_mode(hill, first, Laplace(1e-9, 10), wrong)
     torch.testing.assert_close(top.moved, torch.ones(300).double())
     assert residual < 1e-9
