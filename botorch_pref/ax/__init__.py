@@ -4,6 +4,15 @@ Importing this package registers our models, acquisition functions and objective
 Ax's fitting and storage.
 """
 
+import sys
+
+from botorch_pref.errors import BotorchPrefError
+
+if sys.flags.optimize > 1:
+    raise BotorchPrefError(
+        "Ax and the page's description are made of docstrings, which python -OO leaves "
+        "out; start python -O, or python."
+    )
 try:
     import ax  # noqa: F401
     import sqlalchemy  # noqa: F401

@@ -23,6 +23,8 @@ def serve(argv: Sequence[str]) -> None:
         # Ax logs messages from its import on, which do not concern the server.
         logging.disable(logging.INFO)
         try:
+            # Before Ax, whose error says nothing under python -OO.
+            import botorch_pref.ax  # noqa: F401
             from botorch_pref.commands.page_server import serve_page
         except ImportError as error:
             from botorch_pref.errors import BotorchPrefError

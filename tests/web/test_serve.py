@@ -514,3 +514,12 @@ def test_the_code_of_the_page_runs(
         "str",
         "Markup",
     ]
+
+
+def test_without_docstrings_it_says_how_to_start(tmp_path: Path) -> None:
+    """Another interpreter, since this one has its docstrings."""
+    command = ["-OO", "-m", "botorch_pref", "serve", "tea.db", "--name", "tea"]
+    done = interpreter(tmp_path, *command, "--port", "0")
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "start python -O, or python" in done.stderr
