@@ -407,10 +407,10 @@ def plot_progress(
 def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) -> None:
     """Options by the numbers of their questions, from 1, beside the best of them."""
     # An experiment comes with Ax, which figures of models do without.
-    from botorch_pref.ax import report
+    from botorch_pref.ax.design_tables import designs_of_experiment
 
     adapter = experiment.fitted_adapter()
-    designs = report.designs_of_experiment(experiment.log.space, adapter)
+    designs = designs_of_experiment(experiment.log.space, adapter)
     chosen_questions = [q for q in experiment.log.questions if q.standing is not None]
     options = [
         dict(option.parameters) for q in chosen_questions for option in q.options

@@ -106,7 +106,7 @@ def designs_of(
     if isinstance(design, Tensor):
         raise BotorchPrefError("at is a tensor; give values of parameters by name.")
     # An experiment comes with Ax, which figures of models do without.
-    from botorch_pref.ax.report import designs_of_experiment, dimensions_of
+    from botorch_pref.ax.design_tables import designs_of_experiment, dimensions_of
 
     space = model.experiment.search_space
     dimensions = dimensions_of(space)

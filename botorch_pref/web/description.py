@@ -115,7 +115,7 @@ FINDINGS: JSON = {
     "summary": described(listed(listed({})), "Pairs of a row's name and its value."),
     "meanings": described(OBJECT, "What to make of a row of the summary, by its name."),
     "options": described(
-        listed(OBJECT), "Those judged, the best first, as Report.in_shares() has them."
+        listed(OBJECT), "Those judged, the best first, as Report.options has them."
     ),
     "context": CONTEXT,
     "reference": described(

@@ -63,8 +63,8 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
     log = projection.log
     context = log.last_context if context is None else context
     report = preference_report(projection, context)
-    shares, parameters = report.in_shares(), log.space.parameters
-    options = distinct_options(shares.options)
+    parameters = log.space.parameters
+    options = distinct_options(report.options)
     stands_for = representatives(report.options).to_dict()
     best = options.index[options["best"].notna()][0]
     # The name of the best judged option, and where it was first shown.

@@ -10,7 +10,7 @@ from espresso import QUICK
 from parameters import real
 from torch import Tensor
 
-from botorch_pref.ax import PreferenceExperiment, Question, report
+from botorch_pref.ax import PreferenceExperiment, Question, report, summary
 from botorch_pref.models import plausible, plausible_models
 
 PARAMETERS = [real(name, 0, 2) for name in ("a", "b")]
@@ -78,6 +78,6 @@ def tell(
 def short_report(experiment: PreferenceExperiment) -> report.Report:
     """A report by two explanations of the answers, and by few designs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "NUM_CANDIDATES", 16)
+        patch.setattr(summary, "NUM_CANDIDATES", 16)
         patch.setattr(plausible, "plausible_models", partial(plausible_models, count=2))
         return experiment.report()

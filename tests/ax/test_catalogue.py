@@ -16,8 +16,8 @@ from espresso import QUICK_FIT
 from showing import A, B, short_report, tell, triangle
 
 from botorch_pref.ax import Design, PreferenceExperiment
-from botorch_pref.ax.report import candidate_points
 from botorch_pref.ax.space.options import catalogue_parameters
+from botorch_pref.ax.summary import candidate_points
 from botorch_pref.errors import ExperimentError, StorageError
 from botorch_pref.evaluation.progress import NUM_CANDIDATES
 

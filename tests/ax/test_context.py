@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 from parameters import choice, real, whole
+from showing import averaged_draws
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.report import candidate_points
 from botorch_pref.ax.space.context import context_of, in_context
+from botorch_pref.ax.summary import candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.worker import findings_of, packed_state
 
@@ -313,6 +314,10 @@ def test_what_constraints_forbid_in_a_context_is_not_recommended(
     here = experiment.report(context={"x": 0.25}).options
     assert here["y"].to_dict() == {"1 B": 0.2}
     assert here["best"].tolist() == [1.0]
+    # The one option that is allowed here has no range of utilities.
+    values = experiment.report(context={"x": 0.25}).summary["value"]
+    assert values["expected range"] == 0
+    assert math.isnan(values["gain as a share of the range"])
     findings = findings_of(packed_state(experiment), {"x": 0.25})
     assert findings["recommended"]["name"] == "1 B"
     assert findings["asked"] == [{"question": 1, "options": ["1 B"]}]
@@ -327,3 +332,26 @@ def test_what_constraints_forbid_in_a_context_is_not_recommended(
     anywhere = experiment.recommend(anywhere=True, context={"x": 0.4})
     assert anywhere["x"] == 0.4
     assert anywhere["y"] <= 0.1
+
+
+def test_the_range_is_of_options_that_constraints_allow(tmp_path) -> None:
+    """Not of the option with the largest utility, which they forbid where x is 0.25."""
+    experiment = create(
+        tmp_path,
+        parameters=[real("x", 0, 1), real("y", 0, 1)],
+        parameter_constraints=["x + y <= 0.5"],
+        context=["x"],
+    )
+    shown = [{"x": 0.05, "y": y} for y in (0.2, 0.15, 0.45)]
+    experiment.record(shown, ranking=[2, 0, 1])
+    here = {"x": 0.25}
+    stated = experiment.report(context=here).summary["value"]["expected range"]
+    adapter = experiment.fitted_adapter(context=here)
+    points = adapter.points_of([design | here for design in shown])
+    draws = averaged_draws(adapter.botorch_model, points, 40_000)
+    extent = (draws[:, 0] - draws[:, 1]).abs()
+    # The report has 128 draws.
+    tolerance = 4 * float(extent.std()) / 128**0.5
+    assert abs(stated - float(extent.mean())) < tolerance
+    of_all = draws.amax(-1) - draws.amin(-1)
+    assert float(of_all.mean()) > stated + tolerance

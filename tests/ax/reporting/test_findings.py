@@ -8,7 +8,7 @@ from pandas import DataFrame
 from showing import A, B, C, short_report, tell, triangle
 
 from botorch_pref import DuelKernel, EPPreferenceGP, LapsingProbitLikelihood
-from botorch_pref.ax import PreferenceExperiment, report
+from botorch_pref.ax import PreferenceExperiment, report, summary
 from botorch_pref.ax.findings import (
     NOT_KNOWN,
     advice_in_words,
@@ -16,7 +16,7 @@ from botorch_pref.ax.findings import (
     printed_effects,
     printed_options,
 )
-from botorch_pref.ax.report import guesses
+from botorch_pref.ax.summary import guesses
 from botorch_pref.evaluation.scores import fit_by_evidence
 from botorch_pref.models import averaged_utility
 from botorch_pref.web.worker import findings_of, packed_state
@@ -116,11 +116,11 @@ def test_nobody_is_told_to_stop_for_guesses(
 ) -> None:
     experiment = triangle(tmp_path / "triangle.db", initial=1)
     tell(experiment, [A, B], winner=0)
-    usual = report._progress
+    usual = report.progress_rows
     monkeypatch.setattr(
-        report, "_progress", lambda *among: {**usual(*among), "stop": True}
+        report, "progress_rows", lambda *among: {**usual(*among), "stop": True}
     )
-    monkeypatch.setattr(report, "guesses", lambda model: {"guessed": probability})
+    monkeypatch.setattr(summary, "guesses", lambda model: {"guessed": probability})
     found = short_report(experiment)
     assert found.summary["value"]["stop"] is stop
     assert ("Stop. " in str(found)) is stop

@@ -31,7 +31,7 @@ from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.best_designs import best_anywhere, best_shown
 from botorch_pref.ax.generation import adapter as adapter_module
 from botorch_pref.ax.log import option_title
-from botorch_pref.ax.report import candidate_points
+from botorch_pref.ax.summary import candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
 from botorch_pref.models import averaged_utility
@@ -233,7 +233,8 @@ def test_effects_are_differences_of_the_joint_posterior(judged, result) -> None:
         assert len(effects[effects.parameter == name]) > 3
     points = adapter.points_of([best, *designs])
     draws = averaged_draws(adapter.botorch_model, points, 40_000)
-    drawn = draws[:, 1:] - draws[:, :1]
+    # In shares of the range that the summary has.
+    drawn = (draws[:, 1:] - draws[:, :1]) / result.summary["value"]["expected range"]
     change = torch.tensor(effects["change"].to_numpy())
     assert ((drawn.mean(0) - change).abs() <= 4 * drawn.std(0) / 200 + 1e-6).all()
     for column, level in (("lower", 0.025), ("upper", 0.975)):
@@ -246,26 +247,22 @@ def test_effects_are_differences_of_the_joint_posterior(judged, result) -> None:
 
 
 @pytest.mark.slow
-def test_differences_are_printed_as_shares_of_the_range(judged, result) -> None:
+def test_differences_are_shares_of_the_range(judged, result) -> None:
     """Of the expected range of the utilities of options judged, from joint draws."""
     adapter = judged.fitted_adapter()
     draws = averaged_draws(adapter.botorch_model, adapter.datapoints, 40_000)
     extent = draws.amax(-1) - draws.amin(-1)
     # The report has 128 draws, and a member of the average has as many as each other.
     error = float(extent.std()) / 128**0.5
-    assert abs(result.expected_range - float(extent.mean())) < 4 * error
-    shares = result.in_shares()
-    for table, shared, columns in (
-        (result.options, shares.options, ["difference", "least", "most"]),
-        (result.effects, shares.effects, ["change", "lower", "upper"]),
-    ):
-        unit = table[columns] / shared[columns]
-        assert unit.stack().dropna().to_numpy() == pytest.approx(result.expected_range)
-    worst = shares.options.iloc[-1]
+    unit = result.summary["value"]["expected range"]
+    assert abs(unit - float(extent.mean())) < 4 * error
+    means = result.options["mean"]
+    shares = (means - means.loc[result.reference]) / unit
+    assert result.options["difference"].to_numpy() == pytest.approx(shares.to_numpy())
+    worst = result.options.iloc[-1]
     assert f"{worst.difference:.2g} ({worst.least:.2g} to {worst.most:.2g})" in (
         result.to_markdown()
     )
-    assert shares.in_shares().to_markdown() == result.to_markdown()
 
 
 @pytest.mark.slow

@@ -1,0 +1,245 @@
+"""Tables of a report on options and on parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from ax.core.arm import Arm
+from ax.core.parameter import ChoiceParameter, ParameterType
+from ax.core.search_space import SearchSpace
+from ax.core.types import TParameterization
+from botorch.utils.transforms import is_ensemble
+from pandas import DataFrame
+from torch import Tensor
+
+from botorch_pref.ax.answer_kinds import preferred
+from botorch_pref.ax.answer_table import parameter_columns
+from botorch_pref.ax.best_designs import allowed_here, best_shown
+from botorch_pref.ax.findings import LEVEL, OPTION_COLUMNS
+from botorch_pref.ax.generation.adapter import PreferenceAdapter
+from botorch_pref.ax.log import Log
+from botorch_pref.ax.projection import Projection
+from botorch_pref.ax.rater_report import chances
+from botorch_pref.ax.space.lines import has_digits, readable
+from botorch_pref.ax.space.options import differ, in_smallest_differences
+from botorch_pref.evaluation import progress
+from botorch_pref.evaluation.explanation import Designs, Dimension
+from botorch_pref.evaluation.scores import table_of
+from botorch_pref.feedback import Comparisons
+from botorch_pref.posteriors.gaussian import central_interval
+
+NUM_VALUES = 11
+"""The number of values of a numeric parameter that its effect has."""
+
+
+def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
+    """Lists the parameters of a search space that vary."""
+    dimensions = []
+    for name, parameter in space.tunable_parameters.items():
+        if isinstance(parameter, ChoiceParameter):
+            dimensions.append(Dimension(name, choices=tuple(parameter.values)))
+            continue
+        ends = float(parameter.lower), float(parameter.upper)
+        integer = parameter.parameter_type is ParameterType.INT
+        dimensions.append(Dimension(name, ends, log=parameter.log_scale, whole=integer))
+    return tuple(dimensions)
+
+
+def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
+    """Makes designs of the parameters that vary; Ax adds what is fixed and derived.
+
+    Args:
+        space: The search space.
+        adapter: Ax's adapter with the model of all answers.
+    """
+
+    def varied(design: TParameterization) -> TParameterization:
+        return {name: design[name] for name in space.tunable_parameters}
+
+    dimensions = dimensions_of(space)
+    return Designs(
+        adapter.utility,
+        tuple(d for d in dimensions if d.name not in adapter.context),
+        varied(best_shown(adapter)),
+        [varied(arm.parameters) for arm in adapter.arms],
+        adapter.feedback,
+        lambda designs: adapter.points_of([dict(design) for design in designs]),
+        lambda design: space.check_membership(
+            dict(design), check_all_parameters_present=False
+        ),
+    )
+
+
+def judged_arms(projection: Projection, adapter: PreferenceAdapter) -> list[Arm]:
+    """Lists the arms of the model's points, then others of questions with an answer."""
+    arms = {arm.name: arm for arm in adapter.arms}
+    arms_by_name = projection.experiment().arms_by_name
+    for question in projection.log.questions:
+        if question.standing is not None:
+            arms |= {o.name: arms_by_name[o.name] for o in question.judged}
+    return [adapter.arm_in_context(arm) for arm in arms.values()]
+
+
+def option_table(
+    log: Log,
+    adapter: PreferenceAdapter,
+    arms: Sequence[Arm],
+    designs: Designs,
+    unit: float,
+) -> DataFrame:
+    """Makes the table of options of a `Report`, in the order of the arms.
+
+    Args:
+        log: The log of the experiment.
+        adapter: Ax's adapter with the model of all answers, in the context.
+        arms: Those of `judged_arms`.
+        designs: See `designs_of_experiment`.
+        unit: The utility of which differences are shares.
+    """
+    titles = [log.titles[arm.name] for arm in arms]
+    parameters = [arm.parameters for arm in arms]
+    points = adapter.points_of(parameters)
+    mean, lower, upper = central_interval(adapter.utility.posterior(points), LEVEL)
+    moments = table_of({"mean": mean, "lower": lower, "upper": upper})
+    judged = len(adapter.arms)
+    best, places = _best_probabilities(log, adapter, mean[:judged])
+    copies = ["" if i == j else titles[j] for i, j in enumerate(places)]
+    columns = parameter_columns(log.space.parameters, OPTION_COLUMNS)
+    table = DataFrame(parameters, index=titles).rename(columns=columns)
+    table = table.join(moments.set_axis(titles))
+    table["best"] = [*best, *[math.nan] * (len(arms) - judged)]
+    table = table.join(_wins_and_losses(log, titles))
+    if any(copies):
+        table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
+    table["part"] = _parts(log, adapter, arms).numpy()
+    baseline = log.settings.baseline
+    differences = _differences(designs, parameters, baseline or designs.best, unit)
+    if baseline is None:
+        differences = differences.drop(columns="preferred")
+    return table.join(differences.set_axis(titles))
+
+
+def _best_probabilities(
+    log: Log, adapter: PreferenceAdapter, mean: Tensor
+) -> tuple[list[float], list[int]]:
+    """Returns the probability of each judged option to be the best, and who has it.
+
+    Of options that nobody can tell apart, one has the probability of all, and its place
+    stands beside each of them; that of the others is NaN.
+    """
+    parameters = [arm.parameters for arm in adapter.arms]
+    apart = in_smallest_differences(
+        log.space, log.settings.smallest_difference, parameters
+    )
+    allowed = allowed_here(adapter, adapter.arms)
+    places = _representatives(apart, mean.where(allowed, -torch.inf))
+    best = torch.full_like(mean, math.nan)
+    best[places] = 0.0
+    probability = progress.best_probability(
+        adapter.utility, adapter.datapoints[allowed]
+    )
+    best.index_add_(0, places[allowed], probability)
+    return best.tolist(), places.tolist()
+
+
+def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
+    """Finds the place of the option that stands for each option and its near copies.
+
+    From the largest utility downwards, an option stands for all that do not `differ`
+    from it in ``apart``, ``n x c``, and are not stood for yet.
+    """
+    places = torch.full((len(apart),), -1)
+    for i in utilities.argsort(descending=True, stable=True).tolist():
+        if places[i] < 0:
+            near = ~differ((apart - apart[i]).square().sum(-1))
+            places[near & (places < 0)] = i
+    return places
+
+
+def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
+    columns = ["wins", "losses", "ties", "failed"]
+    counts = {column: dict.fromkeys(rows, 0) for column in columns}
+    for answer in log.answers():
+        titles = log.titles_of(log.questions[answer.question])
+        decided, tied = preferred(answer.fields, len(titles))
+        groups = {
+            "wins": [better for better, _ in decided],
+            "losses": [worse for _, worse in decided],
+            "ties": [option for pair in tied for option in pair],
+            "failed": answer.fields.get("invalid", ()),
+        }
+        for column, members in groups.items():
+            for option in members:
+                counts[column][titles[option]] += answer.count
+    return DataFrame(counts, index=rows, columns=columns)
+
+
+def _parts(log: Log, adapter: PreferenceAdapter, arms: Sequence[Arm]) -> Tensor:
+    """Numbers the part of the comparison graph that each arm is in."""
+    joins = [*adapter.feedback, *_stops_and_ends(log, arms), *_copies(arms)]
+    return progress.connected_components(len(arms), joins)
+
+
+def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
+    """Returns pairs of a stop within a line and an end of it, as places of arms."""
+    place = {arm.name: i for i, arm in enumerate(arms)}
+    pairs = [
+        [place[question.judged[-1].name], place[question.options[0].name]]
+        for question in log.questions
+        if len(question.judged) > len(question.options)
+    ]
+    return [Comparisons(torch.tensor(pairs))] if pairs else []
+
+
+def _copies(arms: Sequence[Arm]) -> list[Comparisons]:
+    """Returns pairs of arms that are one design here, seen in two contexts."""
+    first: dict[str, int] = {}
+    places = [first.setdefault(arm.signature, i) for i, arm in enumerate(arms)]
+    pairs = [[place, i] for i, place in enumerate(places) if place != i]
+    return [Comparisons(torch.tensor(pairs))] if pairs else []
+
+
+def _differences(
+    designs: Designs,
+    options: Sequence[TParameterization],
+    reference: TParameterization,
+    unit: float,
+) -> DataFrame:
+    """Predicts differences of options to another one, a row each, see `Report`."""
+    ends = designs.intervals(options, LEVEL, reference=reference)
+    points, against = designs.points_of(options), designs.points_of([reference])
+    columns = dict(
+        zip(("difference", "least", "most"), (end / unit for end in ends), strict=True)
+    )
+    return table_of(columns | chances(designs.model, points, against))
+
+
+def effect_table(
+    log: Log, adapter: PreferenceAdapter, designs: Designs, unit: float
+) -> DataFrame | None:
+    """Predicts changes of utility from the best design shown, see `Report`.
+
+    Args:
+        log: The log of the experiment.
+        adapter: Ax's adapter with the model of all answers.
+        designs: See `designs_of_experiment`.
+        unit: The utility of which changes are shares.
+    """
+    if log.catalogue is not None or is_ensemble(adapter.botorch_model):
+        return None
+    rows = []
+    for dimension in designs.dimensions:
+        values, intervals = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
+        changes = (torch.stack(intervals, dim=-1) / unit).tolist()
+        parameter = log.space.parameters[dimension.name]
+        if has_digits(parameter):
+            best = designs.best[dimension.name]
+            values = [x if x == best else readable(parameter, x) for x in values]
+        rows += [
+            (dimension.name, value, *change)
+            for value, change in zip(values, changes, strict=True)
+            if not math.isnan(change[0])
+        ]
+    return DataFrame(rows, columns=["parameter", "value", "change", "lower", "upper"])
