@@ -91,19 +91,15 @@ def ranking_size(
         noun = "pairs of an item and a group"
     elif items is None and count > MOST_ITEMS:
         return RankingSize(count, noun, 0.0, RankingModel.SPARSE)
-    if count > MOST_ITEMS and not reliability and _is_crowd(answers):
+    if count > MOST_ITEMS and _is_crowd(answers):
         return RankingSize(count, noun, _crowd_minutes(answers), RankingModel.CROWD)
     if count > MOST_POINTS:
-        remedy = (
-            f"{'raters and categories' if groups else 'features'}, and any number of "
-            "items is ranked in a minute (python -m botorch_pref rank FILE, without "
-            "--items, --rater and --category)"
-        )
-        if reliability and _is_crowd(answers):
-            remedy = "noises of raters (reliability, --reliability)"
         raise FeedbackError(
             f"There are {count:,} {noun}, and one model holds at most {MOST_POINTS:,}: "
-            f"leave out {remedy}; or leave out items with few answers."
+            f"leave out {'raters and categories' if groups else 'features'}, and any "
+            "number of items is ranked in a minute (python -m botorch_pref rank FILE, "
+            "without --items, --rater and --category); or leave out items with few "
+            "answers."
         )
     has_ties = TIE in answers.columns and bool(answers[TIE].any())
     slow = has_ties and len(answers) <= MOST_ANSWERS
@@ -263,18 +259,23 @@ class _Share(Kernel):
         return share * dense_covariance(self.base, x1, x2)
 
 
-def crowd_kernel(kernel: Kernel, has_categories: bool) -> CrowdKernel:
+def crowd_kernel(
+    kernel: Kernel, has_categories: bool, num_raters: int, *, reliability: bool
+) -> CrowdKernel:
     """The kernel of `group_kernel` in the parts that `CrowdPreferenceGP` takes.
 
     Args:
         kernel: Of the numbers of items, behind which stand those of categories.
         has_categories: Whether there are categories.
+        num_raters: How many raters there are.
+        reliability: Whether each rater has a noise.
     """
     if has_categories:
         kernel = ProductKernel(kernel, AgreementKernel(active_dims=(1,)))
     raters = AgreementKernel()
     parts = (_Share(kernel, raters, agree=agree) for agree in (True, False))
-    return CrowdKernel(*parts)
+    noises = ReliabilityKernel(torch.arange(num_raters)) if reliability else None
+    return CrowdKernel(*parts, noises)
 
 
 def numbered(items: ItemTable) -> ItemTable:

@@ -27,7 +27,7 @@ from botorch_pref.datasets.items import (
     group_names,
     tidy_answers,
 )
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.evaluation.answer_effects import (
     PositionBias,
     effect_table,
@@ -72,7 +72,7 @@ from botorch_pref.models import (
     LaplacePreferenceGP,
     PreferenceGP,
 )
-from botorch_pref.models.raters import RaterWeights
+from botorch_pref.models.raters import RaterWeights, reliability_kernel
 from botorch_pref.numerics.argument_checks import check_kind
 
 if TYPE_CHECKING:
@@ -233,6 +233,11 @@ class ItemRanking:
         Raises:
             BotorchPrefError: The ranking has no noise of each rater.
         """
+        if reliability_kernel(self.evidence_model) is None:
+            raise BotorchPrefError(
+                "The ranking has no noise of each rater; rank_items(answers, "
+                "reliability=True) learns them, of answers with a column rater."
+            )
         return rater_reliability(self.evidence_model, self.raters)
 
     def rater_biases(self, level: float = LEVEL) -> DataFrame:
@@ -373,7 +378,7 @@ def rank_items(
     kernel = item_kernel(num_features, items.points.shape[-1])
     if kind is RankingModel.CROWD:
         kernel, items = TableKernel(kernel, items.points), numbered(items)
-        models = _fitted_crowd(kernel, items, scaled)
+        models = _fitted_crowd(kernel, items, scaled, reliability)
     else:
         models = _fitted_models(kernel, items, scaled, reliability)
     for model in models:
@@ -418,7 +423,7 @@ def _fitted_models(
 
 
 def _fitted_crowd(
-    kernel: Kernel, items: ItemTable, answers: DataFrame
+    kernel: Kernel, items: ItemTable, answers: DataFrame, reliability: bool
 ) -> tuple[CrowdPreferenceGP, CrowdPreferenceGP]:
     """The model of a ranking by many raters, twice."""
     points, feedback, raters = _biased_feedback(items, answers)
@@ -427,7 +432,9 @@ def _fitted_crowd(
         points,
         feedback=feedback,
         likelihood=answer_likelihoods(None, feedback),
-        covar_module=crowd_kernel(kernel, CATEGORY in answers.columns),
+        covar_module=crowd_kernel(
+            kernel, CATEGORY in answers.columns, len(raters), reliability=reliability
+        ),
     )
     crowd.covariate_module = _weights_of(answers, raters) or crowd.covariate_module
     fit_by_evidence(crowd)

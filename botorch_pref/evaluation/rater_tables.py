@@ -20,11 +20,13 @@ from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.evaluation.scores import checked_names, table_of
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.models import (
+    CrowdPreferenceGP,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
     ReliabilityKernel,
 )
 from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
+from botorch_pref.models.crowd_noises import crowd_noise_curvature
 from botorch_pref.models.raters import (
     agreement_kernel,
     noise_curvature,
@@ -67,9 +69,9 @@ def rater_reliability(
     the quantile, the ratio is not evaluated.
 
     The table takes a gradient of the evidence for each hyper-parameter, and an
-    evaluation for each rater who may stand out. Where `noise_curvature` has it from the
-    solution, as under EP and with the noises as a factor of the whole kernel, no
-    gradient is needed for the noises.
+    evaluation for each rater who may stand out. Where `noise_curvature` or
+    `crowd_noise_curvature` has it from the solution, as under EP and with the noises as
+    a factor of the whole kernel, no gradient is needed for the noises.
 
     Args:
         model: Fitted, without batches, of comparisons, choices and rankings, with a
@@ -230,7 +232,9 @@ def _fit_around(model: PreferenceGP) -> _Fit:
     best = parameters_to_vector(parameters).detach().clone()
     of_noise = [torch.full_like(p, float(p is kernel.raw_noise)) for p in parameters]
     is_noise = parameters_to_vector(of_noise) > 0
-    of_noises, best_gradient = noise_curvature(model), gradient(best)
+    is_crowd = isinstance(model, CrowdPreferenceGP)
+    of_noises = crowd_noise_curvature(model) if is_crowd else noise_curvature(model)
+    best_gradient = gradient(best)
     steps = _STEP * torch.eye(len(best)).to(best)
     differ = ~is_noise if of_noises is not None else torch.ones_like(is_noise)
     hessian = torch.zeros_like(steps)

@@ -57,6 +57,7 @@ from botorch_pref.linalg.sparse_design import (
 from botorch_pref.models.answer_likelihoods import LikelihoodArgument
 from botorch_pref.models.engines import EPPreferenceGP
 from botorch_pref.models.kernels import default_covar_module
+from botorch_pref.models.raters import ReliabilityKernel
 from botorch_pref.models.training_data import TrainingSet
 from botorch_pref.models.utility_model import at_raters
 from botorch_pref.numerics.argument_checks import (
@@ -73,14 +74,17 @@ from botorch_pref.posteriors.gaussian import Moments
 class CrowdKernel(Kernel):
     r"""Covariance of utilities that people share in part.
 
-    .. math:: k\big((x, u), (x', u')\big) = k_t(x, x') + 1[u = u'] \, k_h(x, x')
+    .. math:: k\big((x, u), (x', u')\big) = s_u s_{u'} \, \big(k_t(x, x')
+        + 1[u = u'] \, k_h(x, x')\big)
 
-    The last column of a point is the number of its rater. Any model takes this kernel;
+    The last column of a point is the number of its rater. The scales :math:`s_u` are 1,
+    or one over the deviations of noises that are learned. Any model takes this kernel;
     :class:`CrowdPreferenceGP` computes with it for thousands of raters.
 
     Args:
         shared: :math:`k_t`, of the columns of items.
         own: :math:`k_h`, of the same columns.
+        reliability: Of raters who answer with more or less noise.
 
     Raises:
         FeedbackError: One of them is no kernel.
@@ -89,26 +93,40 @@ class CrowdKernel(Kernel):
     has_lengthscale = False
 
     @checked_arguments
-    def __init__(self, shared: Kernel, own: Kernel) -> None:
+    def __init__(
+        self,
+        shared: Kernel,
+        own: Kernel,
+        reliability: ReliabilityKernel | None = None,
+    ) -> None:
         super().__init__()
-        self.shared, self.own = shared, own
+        self.shared, self.own, self.reliability = shared, own, reliability
+
+    def scales(self, numbers: Tensor) -> Tensor:
+        """``s`` of raters by number, ``batch_shape x n``."""
+        if self.reliability is None:
+            return torch.ones_like(numbers)
+        return self.reliability.deviations(numbers).reciprocal()
 
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
         """See base class; points are ``batch_shape x n x (d + 1)``."""
         first, second = x1[..., :-1], x2[..., :-1]
+        first_scale, second_scale = (self.scales(x[..., -1]) for x in (x1, x2))
         if diag:
+            scale = first_scale * second_scale
             same_rater = x1[..., -1] == x2[..., -1]
             shared, taste = (
                 k(first, second, diag=True) for k in (self.shared, self.own)
             )
         else:
+            scale = first_scale.unsqueeze(-1) * second_scale.unsqueeze(-2)
             same_rater = same_raters(x1, x2)
             shared, taste = (
                 dense_covariance(k, first, second) for k in (self.shared, self.own)
             )
-        return cast("Tensor", shared + torch.where(same_rater, taste, 0.0))
+        return cast("Tensor", scale * (shared + torch.where(same_rater, taste, 0.0)))
 
 
 def same_raters(x1: Tensor, x2: Tensor) -> Tensor:
@@ -369,7 +387,12 @@ class CrowdPreferenceGP(EPPreferenceGP):
         count, p = len(crowd.items), self.num_covariates
         weights = torch.arange(count, count + p, device=crowd.item_of.device)
         columns = torch.cat([crowd.item_of, weights])
-        answer_factors.rows = answer_factors.rows.reindex(columns, count + p)
+        rows = answer_factors.rows
+        scales = self.covar_module.scales(crowd.raters)[crowd.rater_of]
+        # Weights of covariates are in deviations of the rater's noise.
+        scales = pad(scales, (0, p), value=1.0)[rows.indices]
+        rows = replace(rows, coefficients=rows.coefficients * scales)
+        answer_factors.rows = rows.reindex(columns, count + p)
         taste_covar = dense_covariance(self.covar_module.own, crowd.items).double()
         # Kernels in single precision are symmetric to rounding in it alone.
         taste_covar = pad(0.5 * (taste_covar + taste_covar.mT), (0, p, 0, p))
@@ -383,6 +406,16 @@ class CrowdPreferenceGP(EPPreferenceGP):
             parts.append(NoiseBlocks(blocks, covariance, answer_factors.rows.num_rows))
         answer_factors.noise = NoiseBuckets(parts)
         return answer_factors
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether rows of one answer share noise beside tastes."""
+        return self._made_factors().noise is not None
+
+    def raters_of_rows(self) -> Tensor:
+        """The number of the rater of each row of :meth:`factors`, ``m``."""
+        crowd = self._crowd
+        return crowd.raters[_raters_of_rows(self._made_factors().rows, crowd)]
 
     def posterior_terms(self) -> PosteriorTerms | None:
         """Refused: the posterior is no function of the covariances with points alone.
@@ -413,8 +446,12 @@ class CrowdPreferenceGP(EPPreferenceGP):
     def _without_shared(self, X: Tensor) -> _TasteMoments:
         """What answers say of the tastes of points, before what all share."""
         items, terms = X[..., :-1], self._conditioned()
-        mean, covar = self.mean_module(items), dense_covariance(self.covar_module, X)
-        shared, taste_cross = self._covariances_with_items(items)
+        scale = self.covar_module.scales(X[..., -1])
+        mean = scale * self.mean_module(items)
+        covar = dense_covariance(self.covar_module, X)
+        shared, taste_cross = (
+            scale.unsqueeze(-1) * part for part in self._covariances_with_items(items)
+        )
         pulls, number = torch.zeros_like(shared), X[..., -1].detach().contiguous()
         for part in () if terms is None else terms.tastes:
             place = torch.searchsorted(part.raters, number)
@@ -440,8 +477,9 @@ class CrowdPreferenceGP(EPPreferenceGP):
         contexts = pad(columns[:, :-1], (1, 0))
         contexts, place = torch.unique(contexts, dim=0, return_inverse=True)
         numbers, member = torch.unique(columns[:, -1], return_inverse=True)
+        weights = weights.to(X) * kernel.scales(columns[:, -1])
         shares = X.new_zeros(len(numbers), len(contexts))
-        shares = shares.index_put((member, place), weights.to(X), accumulate=True)
+        shares = shares.index_put((member, place), weights, accumulate=True)
         items, total = at_raters(X, contexts[:, 1:]), shares.sum(0)
 
         def parts(values: Tensor) -> Tensor:

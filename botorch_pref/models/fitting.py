@@ -112,7 +112,9 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         # Likelihoods have parameters of each item, such as thresholds, in no batch.
         batches = objective.shape
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
-        for _, module, prior, closure, _ in priors():
+        # A kernel that is a part of two others has its priors once.
+        terms = {(module, at): prior for _, module, prior, at, _ in priors()}
+        for (module, closure), prior in terms.items():
             log_prior = prior.log_prob(closure(module))
             # A kernel says its batch slowly, which one model does not have.
             own_batch = batches and getattr(module, "batch_shape", batches)

@@ -127,6 +127,7 @@ TINY = {
         **{"OFTEN": 1000, "GRID": 2001},
     ),
     "many_items": tiny("--sizes 30:400"),
+    "many_raters": tiny("--cases all --raters 3 --items 5"),
     "many_sets": tiny(ITEMS=6, LENGTH=3, COUNTS=(5,), **FEW_ANSWERS),
     "exact_ratings": tiny("ratings", POINTS=5, STARTS=1, SCALES=(10,)),
     "rounding": tiny(RATIOS={torch.float64: (10.0,)}, SEEDS=(1,)),

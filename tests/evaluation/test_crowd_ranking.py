@@ -11,8 +11,13 @@ from gpytorch.kernels import Kernel, ProductKernel
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.datasets import ItemTable
-from botorch_pref.errors import FeedbackError
-from botorch_pref.evaluation import ItemRanking, item_models, rank_items
+from botorch_pref.errors import BotorchPrefError, FeedbackError
+from botorch_pref.evaluation import (
+    ItemRanking,
+    item_models,
+    rank_items,
+    rater_reliability,
+)
 from botorch_pref.evaluation.item_models import RankingModel, ranking_size
 from botorch_pref.evaluation.rater_biases import with_rater_biases
 from botorch_pref.models import (
@@ -45,7 +50,7 @@ def drawn_answers(num_answers: int = 90) -> pd.DataFrame:
 
 
 def dense_twin(ranking: ItemRanking) -> tuple[EPPreferenceGP, torch.Tensor]:
-    """The model of all points with the crowd's scales, and the items' points."""
+    """The model of all points with the crowd's scales, and the points of items."""
     shared = ranking.model.covar_module.shared
     of_items, *of_categories = getattr(shared.base, "kernels", [shared.base])
     base = deepcopy(of_items.base)
@@ -58,6 +63,9 @@ def dense_twin(ranking: ItemRanking) -> tuple[EPPreferenceGP, torch.Tensor]:
     table = ItemTable(
         ranking.names, of_items.table, tuple(f"column {i}" for i in range(width))
     )
+    if (noises := ranking.model.covar_module.reliability) is not None:
+        agreements.append(deepcopy(noises))
+        agreements[-1].active_dims = torch.tensor(columns[-1:])
     points, feedback, raters = table.feedback(ranking.answers)
     if ranking.position_bias() is not None:
         feedback = with_rater_biases(points, feedback, len(raters))
@@ -84,7 +92,7 @@ def test_a_crowd_ranks_as_the_dense_model(monkeypatch, has_all: bool) -> None:
     answers = drawn_answers()
     if not has_all:
         answers = answers[["winner", "loser", "rater"]]
-    ranking = rank_items(answers, FEATURES if has_all else None)
+    ranking = rank_items(answers, FEATURES if has_all else None, reliability=has_all)
     assert isinstance(ranking, ItemRanking)
     assert isinstance(ranking.model, CrowdPreferenceGP)
     exact, points = dense_twin(ranking)
@@ -101,9 +109,18 @@ def test_a_crowd_ranks_as_the_dense_model(monkeypatch, has_all: bool) -> None:
             deviation = (centred @ covariance @ centred).diagonal().sqrt()
             half = 0.5 * (board["upper"] - board["lower"])
             assert half.tolist() == pytest.approx((1.959964 * deviation).tolist(), 1e-5)
+    if not has_all:
+        with pytest.raises(BotorchPrefError, match="reliability=True"):
+            ranking.reliability()
     if has_all:
         expected = exact.covariate_posterior().mean[0].item()
         assert ranking.position_bias().utility[0] == pytest.approx(expected, abs=1e-6)
+        table, exact_table = ranking.reliability(), rater_reliability(exact, "vwxyz")
+        # Squares of covariances between raters are left out of its curvature.
+        for column in ("noise", "lower", "upper"):
+            expected = exact_table[column].to_numpy()
+            assert table[column].to_numpy() == pytest.approx(expected, 0.03), column
+        assert table["outlier"].tolist() == exact_table["outlier"].tolist()
         # Nobody compared the last one: its sugar says what it is.
         assert ranking.board().loc["g", "answers"] == 0
 
@@ -126,8 +143,7 @@ def test_the_size_says_which_model_and_what_to_leave_out() -> None:
     assert ranking_size(answers).model is RankingModel.CROWD
     assert ranking_size(answers[:700]).model is RankingModel.DENSE
     assert ranking_size(answers.drop(columns="rater")).model is RankingModel.DENSE
-    with pytest.raises(FeedbackError, match=r"raters \(reliability, --reliability\);"):
-        ranking_size(answers, reliability=True)
+    assert ranking_size(answers, reliability=True).model is RankingModel.CROWD
     sets = answers.assign(choice=[*range(len(answers))])
     with pytest.raises(FeedbackError, match="4,000: leave out raters and categories"):
         ranking_size(sets)

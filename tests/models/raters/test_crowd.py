@@ -25,9 +25,11 @@ from botorch_pref.models import (
     CrowdKernel,
     CrowdPreferenceGP,
     GroupUtility,
+    ReliabilityKernel,
     TasteKernel,
 )
 from botorch_pref.models import crowd as crowd_module
+from botorch_pref.models.crowd_noises import crowd_noise_curvature
 from botorch_pref.models.kernels import default_covar_module
 from botorch_pref.posteriors.gaussian import moments_of
 
@@ -74,8 +76,15 @@ def with_factors(rank: int, items: Tensor = ITEMS) -> CrowdKernel:
     return CrowdKernel(shared, TasteKernel(items, rank))
 
 
-def crowd(feedback: list[Comparisons | Rankings] = FEEDBACK) -> CrowdPreferenceGP:
-    model = CrowdPreferenceGP(POINTS, feedback=feedback, covar_module=with_factors(2))
+def crowd(
+    feedback: list[Comparisons | Rankings] = FEEDBACK, *, noisy: bool = False
+) -> CrowdPreferenceGP:
+    kernel = with_factors(2)
+    if noisy:
+        # The first rater is not among those who have a noise.
+        kernel.reliability = ReliabilityKernel(RATERS[1:]).double()
+        kernel.reliability.noise = torch.tensor([0.4, 2.5, 1.3, 0.7]).double()
+    model = CrowdPreferenceGP(POINTS, feedback=feedback, covar_module=kernel)
     model.covar_module.shared.outputscale = 2.5
     return model
 
@@ -91,8 +100,10 @@ def dense(model: CrowdPreferenceGP) -> EPPreferenceGP:
     return twin
 
 
-def test_the_posterior_is_that_of_the_dense_model() -> None:
-    model, exact = crowd(), dense(crowd())
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_posterior_is_that_of_the_dense_model(noisy: bool) -> None:
+    model = crowd(noisy=noisy)
+    exact = dense(model)
     for X in (NEW, NEW.reshape(3, 2, 3), POINTS[28:]):
         posterior, expected = model.posterior(X), exact.posterior(X)
         # Each stops where moments match to 1e-7 posterior deviations.
@@ -225,8 +236,12 @@ def test_tastes_much_wider_than_the_noise_keep_their_digits() -> None:
     assert float(away.abs().max()) < 1e-7
 
 
-def test_the_evidence_and_its_gradient_are_those_of_the_dense_model() -> None:
-    model, exact = crowd(), dense(crowd())
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_evidence_and_its_gradient_are_those_of_the_dense_model(
+    noisy: bool,
+) -> None:
+    model = crowd(noisy=noisy)
+    exact = dense(model)
     values, slopes = [], []
     for tested in (model, exact):
         value = tested.log_evidence()
@@ -237,6 +252,46 @@ def test_the_evidence_and_its_gradient_are_those_of_the_dense_model() -> None:
     for slope, expected in zip(*slopes, strict=True):
         # The fixed point is reached to 1e-7, and the gradient follows it.
         torch.testing.assert_close(slope, expected, rtol=0, atol=1e-6)
+
+
+def noise_hessian(model: CrowdPreferenceGP) -> Tensor:
+    """Differences of the gradient of the evidence in log noises."""
+    kernel, step = model.covar_module.reliability, 1e-3
+    start, rows = kernel.raw_noise.detach().clone(), []
+    for change in step * torch.eye(len(start)).double():
+        ends = []
+        for raw in (start + change, start - change):
+            # The raw noise is the log noise in spreads, of 1 here.
+            kernel.raw_noise.data.copy_(raw)
+            ends += torch.autograd.grad(model.log_evidence(), kernel.raw_noise)
+        rows.append((ends[0] - ends[1]) / (2 * step))
+    kernel.raw_noise.data.copy_(start)
+    return torch.stack(rows)
+
+
+def test_the_curvature_of_the_evidence_in_the_noises() -> None:
+    pairs, ties = FEEDBACK[0].pairs, FEEDBACK[0].ties
+    model = crowd([Comparisons(pairs, ties)], noisy=True)
+    # Where raters share nothing, nothing is left out.
+    model.covar_module.shared.outputscale = 1e-6
+    curvature = crowd_noise_curvature(model)
+    assert curvature is not None
+    expected = noise_hessian(model)
+    torch.testing.assert_close(curvature, expected, rtol=1e-3, atol=1e-5)
+    shown = torch.linspace(-1, 1, len(pairs) + len(ties)).double().unsqueeze(-1)
+    model = crowd([Comparisons(pairs, ties, covariates=shown)], noisy=True)
+    model.covar_module.shared.outputscale = 2.5
+    variances = [
+        torch.linalg.inv(torch.eye(4).double() - hessian).diagonal()
+        for hessian in (crowd_noise_curvature(model), noise_hessian(model))
+    ]
+    # Squares of covariances between raters are a few percent.
+    torch.testing.assert_close(*variances, rtol=0.05, atol=0)
+
+
+def test_the_curvature_in_the_noises_is_not_known_of_answers_that_share_noise() -> None:
+    assert crowd_noise_curvature(crowd(noisy=True)) is None
+    assert crowd_noise_curvature(crowd(FEEDBACK[:1])) is None
 
 
 def test_more_answers_of_old_and_new_raters_are_taken() -> None:

@@ -1,0 +1,230 @@
+r"""Curvature of a crowd's evidence in the noises of its raters.
+
+Rows are :math:`z = y + C w`: what is heard of items, in deviations of the rater's
+noise, and covariates of their weights. With :math:`E_u`, which picks the rows of a
+rater, a log noise moves the prior covariance :math:`K` of ``y`` by :math:`-\tfrac12
+(E_u K + K E_u)`, so that the evidence has the gradient
+
+.. math:: -\tfrac12 \sum_{i \in u} \big(a_i E[y_i] - \tau_i \Sigma^{yz}_{ii}\big)
+
+with the forces ``a`` and precisions :math:`\tau` of sites, and covariances of the
+posterior. Its derivative follows from those of the moments. While the sites stay, they
+are, with :math:`S^y = I - \Sigma^{yz} T` and :math:`S^z` alike,
+
+.. math::
+    \partial E[z] = -\tfrac12 \big(S^z E_v E[y] + \Sigma^{zy} E_v a\big), \qquad
+    \partial \Sigma^{yz} = -\tfrac12 \big(S^y E_v \Sigma^{yz}
+    + \Sigma^{yy} E_v S^{z\prime}\big),
+
+and sites that move add :math:`\Sigma f` to means and :math:`-(\Sigma \circ \Sigma)
+d\tau` to variances, see :mod:`botorch_pref.inference.gaussian_solution`. Squares of
+covariances of two raters are left out: these are small, and what they say of all noises
+alike is no part of the ratio of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self, cast
+
+import torch
+from torch import Tensor
+
+from botorch_pref.inference import GaussianSolution
+from botorch_pref.inference.engine import in_double
+from botorch_pref.inference.gaussian_solution import Slopes, site_slopes
+from botorch_pref.inference.solvers import ConditionedNoise
+from botorch_pref.likelihoods.factors import ScalarFactors
+from botorch_pref.linalg.krylov import krylov_solution
+from botorch_pref.linalg.sparse_design import BlockRows, NoiseBlocks
+from botorch_pref.models.crowd import CrowdPreferenceGP
+
+
+class _Squares(NamedTuple):
+    """Products of the entries of two covariances, of the rows of each rater.
+
+    Of ``z`` with itself, of ``z`` with what is between it and ``y``, and of both with
+    each other: a block for each bucket of raters, ``b x k x k``.
+    """
+
+    rows: list[Tensor]
+    mixed: list[Tensor]
+    heard: list[Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class _Response:
+    """What moves with the noises: moments of ``m`` rows, and the slopes of sites.
+
+    ``covariates`` is ``C`` and ``between`` is the posterior covariance of ``z`` with
+    the weights, ``m x p``; ``weight_covar`` is that of these, and ``heard`` are the
+    means of ``y``.
+    """
+
+    solution: GaussianSolution
+    mean: Tensor
+    variance: Tensor
+    heard: Tensor
+    covariates: Tensor
+    between: Tensor
+    weight_covar: Tensor
+    slopes: list[Slopes]
+    parts: Sequence[NoiseBlocks]
+    squares: _Squares
+
+    @classmethod
+    def from_model(cls, model: CrowdPreferenceGP, solution: GaussianSolution) -> Self:
+        """Collects what does not depend on the rater."""
+        factors = cast("ScalarFactors", in_double(model.factors()))
+        factor, (_, prior_mean, covar) = solution.factor, solution.prior.in_double()
+        start = len(covar) - model.num_covariates
+        covariates = factor.rows.dense()[:, start:]
+        mean, variance = solution.row_means(prior_mean), factor.variance()
+        of_points = covar - covar @ factor.precision() @ covar
+        weight_covar = of_points[start:, start:]
+        between = factor.kept(covariates @ covar[start:, start:], variance)
+        weights = (covar @ solution.weights)[start:]
+        noise = ConditionedNoise(factors.noise, factor.tau)
+        squares = _Squares([], [], [])
+        for part in noise.parts:
+            rows = BlockRows.from_design(factor.rows, part.blocks.rows)
+            zz = part.softened(rows.congruence(of_points)) + part.covariance
+            c, b = part.blocks.take(covariates), part.blocks.take(between)
+            zy = zz - b @ c.mT
+            yy = zy - c @ b.mT + c @ weight_covar @ c.mT
+            squares.rows.append(zz.square())
+            squares.mixed.append(zz * zy)
+            squares.heard.append(zy * zy.mT + zz * yy)
+        arguments = mean, variance, factor.tau, solution.sites.shift
+        is_resolved = torch.ones_like(mean, dtype=torch.bool)
+        return cls(
+            solution,
+            mean,
+            variance,
+            mean - covariates @ weights,
+            covariates,
+            between,
+            weight_covar,
+            site_slopes(factors.tilted, is_resolved, *arguments),
+            [part.blocks for part in noise.parts],
+            squares,
+        )
+
+    def of_noises(self, rater: Tensor, raters: Tensor) -> Tensor:
+        """Changes of the terms of rows in the gradient, ``m x R``.
+
+        Args:
+            rater: Of each row, ``m`` numbers.
+            raters: Whose log noises move, ``R`` numbers.
+        """
+        tau, nu = self.solution.factor.tau, self.solution.sites.shift
+        force, tau = (nu - tau * self.mean).unsqueeze(-1), tau.unsqueeze(-1)
+        moving = (rater.unsqueeze(-1) == raters).to(tau)
+        heard, pulled = self.heard.unsqueeze(-1), tau * moving
+        overlap = (self.covariates * self.between).sum(-1)
+        of_heard = self.variance - overlap
+        spread = ((self.covariates @ self.weight_covar) * self.covariates).sum(-1)
+        alone = (2 * of_heard - overlap + spread).unsqueeze(-1)
+        of_heard = of_heard.unsqueeze(-1)
+        moved = -0.5 * (
+            moving * heard
+            - self._rows_times(pulled * heard)
+            + self._heard(moving * force)
+        )
+        widened = self._within(self.squares.mixed, pulled) - moving * of_heard
+        mean, variance = self._with_reaction(moved, widened)
+        of_tau, of_force = self._site_changes(mean, variance)
+        of_y = -0.5 * (
+            moving * heard
+            - self._heard(pulled * heard, transposed=True)
+            + self._heard_twice(moving * force)
+        ) + self._heard(of_force, transposed=True)
+        of_square = -0.5 * (moving * alone - self._within(self.squares.heard, pulled))
+        mixed = [square.mT for square in self.squares.mixed]
+        of_square = of_square - self._within(mixed, of_tau)
+        forces = of_force - tau * mean
+        return -0.5 * (
+            forces * heard + force * of_y - of_tau * of_heard - tau * of_square
+        )
+
+    def _with_reaction(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Changes of moments, ``m x R`` each, with those that sites make then."""
+        scale = torch.cat([self.variance.sqrt(), self.variance])
+
+        def lacking(scaled: Tensor) -> Tensor:
+            changes = (scaled * scale).mT.chunk(2)
+            of_tau, of_force = self._site_changes(*changes)
+            more = self._rows_times(of_force), -self._within(self.squares.rows, of_tau)
+            return scaled - torch.cat(more).mT / scale
+
+        right = torch.cat([mean, variance]).mT / scale
+        changes, _ = krylov_solution(lacking, right, _TOLERANCE, _MOST_PRODUCTS)
+        of_mean, of_variance = (changes * scale).mT.chunk(2)
+        return of_mean, of_variance
+
+    def _site_changes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        """Changes of precisions and forces of sites that match moments, ``m x R``."""
+        (a, b), (c, d), (tau_tau, nu_tau), (tau_nu, nu_nu) = (
+            (tau.unsqueeze(-1), nu.unsqueeze(-1)) for tau, nu in self.slopes[:4]
+        )
+        tau, nu = a * mean + c * variance, b * mean + d * variance
+        det = (1 - tau_tau) * (1 - nu_nu) - tau_nu * nu_tau
+        of_tau = ((1 - nu_nu) * tau + tau_nu * nu) / det
+        of_nu = ((1 - tau_tau) * nu + nu_tau * tau) / det
+        return of_tau, of_nu - self.mean.unsqueeze(-1) * of_tau
+
+    def _rows_times(self, values: Tensor) -> Tensor:
+        r""":math:`\Sigma^{zz}` times values of rows, ``m x R``."""
+        return self.solution.factor.covariance_times(values)
+
+    def _heard(self, values: Tensor, transposed: bool = False) -> Tensor:
+        r""":math:`\Sigma^{zy}` or its transpose times values of rows, ``m x R``."""
+        left, right = self.between, self.covariates
+        if transposed:
+            left, right = right, left
+        return self._rows_times(values) - left @ (right.mT @ values)
+
+    def _heard_twice(self, values: Tensor) -> Tensor:
+        r""":math:`\Sigma^{yy}` times values of rows, ``m x R``."""
+        weights = self.weight_covar @ (self.covariates.mT @ values)
+        weights = weights - self.between.mT @ values
+        return self._heard(values) + self.covariates @ weights
+
+    def _within(self, squares: list[Tensor], values: Tensor) -> Tensor:
+        """Products with blocks of the rows of each rater, ``m x R``."""
+        total = torch.zeros_like(values)
+        for part, square in zip(self.parts, squares, strict=True):
+            total = part.put(square @ part.take(values), total)
+        return total
+
+
+_TOLERANCE, _MOST_PRODUCTS = 1e-6, 100
+_AT_ONCE = 64
+"""Raters whose noises move at once, for memory."""
+
+
+@torch.no_grad()
+def crowd_noise_curvature(model: CrowdPreferenceGP) -> Tensor | None:
+    """The Hessian of the log evidence in the raters' log noises, ``R x R``.
+
+    None where answers share noise or have sites of negative precision.
+
+    Args:
+        model: Has a `ReliabilityKernel`.
+    """
+    solution, kernel = model.solution(), model.covar_module.reliability
+    if kernel is None or not isinstance(solution, GaussianSolution):
+        return None
+    if model.shares_noise or bool((solution.factor.tau <= 0).any()):
+        return None
+    response = _Response.from_model(model, solution)
+    rater, is_listed = kernel.places(model.raters_of_rows())
+    count = len(kernel.raters)
+    rater = torch.where(is_listed, rater, count)
+    hessian = response.mean.new_zeros(count + 1, count)
+    for raters in torch.arange(count, device=rater.device).split(_AT_ONCE):
+        hessian[:, raters] = hessian[:, raters].index_add(
+            0, rater, response.of_noises(rater, raters)
+        )
+    return 0.5 * (hessian[:-1] + hessian[:-1].mT)
