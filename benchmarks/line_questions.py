@@ -22,7 +22,7 @@ import argparse
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import joblib
@@ -54,7 +54,6 @@ from botorch_pref import (
     next_question,
     recommend,
 )
-from botorch_pref.acquisition import DuelingJointEUBO
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
@@ -215,7 +214,7 @@ OTHER_LINES = {"oblique line": oblique_ends, "search line": search_ends}
 KINDS = ("line", *OTHER_LINES, "plane", "duel", "four ranked", "GLISp duel")
 """Stops on the lines of the library, which move one input, on the best lines in any
 direction, and on those of Sequential Line Search; the best of nine designs of a plane
-(Koyama et al. 2020); duels, and rankings of four; and duels of GLISp."""
+of the library; duels, and rankings of four; and duels of GLISp."""
 
 
 def line_regrets(
@@ -254,49 +253,25 @@ def line_regrets(
         yield float(problem.regret(best.flatten()))
 
 
-def plane_designs(model: Model, bounds: Tensor) -> Tensor:
-    """The best grid of three by three designs around the best one, ``9 x d``.
-
-    Two inputs move, by all of their range or by a quarter of it.
-    """
-    best, dim = incumbent(model), bounds.shape[-1]
-    steps = torch.linspace(-0.5, 0.5, 3, dtype=torch.double)
-    grid = torch.cartesian_prod(steps, steps)
-    planes = []
-    for (i, j), width in product(combinations(range(dim), 2), (1.0, 0.25)):
-        # Within the cube, so that nine designs are nine.
-        centre = best.clamp(0.5 * width, 1 - 0.5 * width)
-        plane = best.repeat(len(grid), 1)
-        plane[:, [i, j]] = centre[:, [i, j]] + width * grid
-        planes.append(plane)
-    generator = Generator().manual_seed(len(model.datapoints))
-    candidates = torch.stack(planes)
-    with torch.no_grad():
-        values = DuelingJointEUBO(model, best, generator)(candidates)
-    return candidates[values.argmax()]
-
-
 def plane_regrets(
     problem: Problem, errors: str, questions: int, seed: int
 ) -> Iterator[float]:
-    """Regret after each of a run of planes, of which the best design is named."""
+    """Regret after each of a run of galleries, of which the best design is named."""
     generator = Generator().manual_seed(seed)
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).repeat(1, problem.dim)
     X, chosen = bounds[:0], []
     deviation = DEVIATIONS[problem.name] if errors == "hears" else 0.0
     model: Model | None = None
-    for number in range(questions):
-        if model is None or number < 3:
-            options = next_question(model, bounds, 9, seed=seed).options
-        else:
-            options = plane_designs(model, bounds)
+    for _ in range(questions):
+        options = next_question(model, bounds, 9, seed=seed, kind="plane").options
         noise = torch.randn(9, generator=generator, dtype=torch.double)
         heard = problem.utility(options) + deviation * noise
         chosen.append(len(X) + int(heard.argmax()))
         X = torch.cat([X, options])
         sets = torch.arange(len(X)).view(-1, 9)
         model = default_model(X, Choices(sets, torch.tensor(chosen)))
-        yield float(problem.regret(incumbent(model).flatten()))
+        best = recommend(model, bounds, seed=seed).point
+        yield float(problem.regret(best.flatten()))
 
 
 def option_regrets(
@@ -428,17 +403,16 @@ PAGE = """# Questions on a line
 What is a stop on a line worth beside duels, rankings of four, and the best of nine
 designs of a plane? Simulated people answer; regret is of the best design so far, the
 mean with its standard error (and the median). A *line* is what the library asks: it
-moves one input of the design that `recommend` names, whose regret is tabled; that of
-all others is of the best design shown. An *oblique line* is the best one in any
-direction through it, and a *search line* that of Sequential Line Search (Koyama et al.
-2017), through it and the one of the largest expected improvement. A *plane* has three
-by three designs, two inputs of the best one moved (after Koyama et al. 2020), and was
-asked about eight times. A *GLISp duel* is a new point of GLISp (Bemporad and Piga 2021)
-beside its best so far. Rows *of
-the suite* and *of next_question* are those of its studies [default](default.md) and
-[people-tasks](people-tasks.md): duels of two new points under learned noise and lapses,
-and four that are chosen by the knowledge gradient, with a stationary kernel; and what
-the library asks.
+moves one input of the design that `recommend` names; a *plane*, asked about eight
+times, has three by three designs, in which two of its inputs move. The regret of both
+is that of this design after the answer, and of all others that of the best design
+shown. An *oblique line* is the best one in any direction through it, and a *search
+line* that of Sequential Line Search (Koyama et al. 2017), through it and the one of the
+largest expected improvement. A *GLISp duel* is a new point of GLISp (Bemporad and Piga
+2021) beside its best so far. Rows *of the suite* and *of next_question* are those of
+its studies [default](default.md) and [people-tasks](people-tasks.md): duels of two new
+points under learned noise and lapses, and four that are chosen by the knowledge
+gradient, with a stationary kernel; and what the library asks.
 
 People never err (*none*); *hear* each design with noise, along a line correlated over a
 quarter of it; have a *hand* that misses by a twentieth of the line; or *overshoot*:

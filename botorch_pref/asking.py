@@ -688,7 +688,7 @@ def _plane_question(
         best = _recommended(model, space, seed)
     smallest = SMALLEST_DIFFERENCE * space.widths
     planes = planes_through(space, best, side_of(size), smallest)
-    options = best_plane(model, planes, best, waiting)
+    options = best_plane(model, planes, best, waiting, smallest)
     return Question(options, DuelingJointEUBO.__name__, _REASONS[DuelingJointEUBO])
 
 

@@ -95,6 +95,7 @@ def best_plane(
     planes: Tensor,
     centre: Tensor,
     waiting: Tensor,
+    smallest: Tensor,
     generator: Generator | None = None,
 ) -> Tensor:
     r"""Finds the plane whose best design is expected to be the best, ``k^2 x d``.
@@ -109,6 +110,7 @@ def best_plane(
         centre: ``1 x d``.
         waiting: ``q x k^2 x d``, questions without answers, which are not asked again
             while there is another plane.
+        smallest: ``d``, see `planes_through`: planes that differ by less are the same.
         generator: Source of the draws, on the CPU; torch's default one if None.
 
     Raises:
@@ -122,7 +124,8 @@ def best_plane(
         )
     others = planes[(planes != centre).any(-1)].view(len(planes), -1, centre.shape[-1])
     values = in_portions(DuelingJointEUBO(model, centre, generator), others)
-    is_open = (planes.unsqueeze(1) == waiting).flatten(-2).all(-1).any(-1)
+    gaps = ((planes.unsqueeze(1) - waiting) / smallest).abs()
+    is_open = (gaps < 1).flatten(-2).all(-1).any(-1)
     values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
     return planes[values.argmax()]
 

@@ -13,6 +13,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
+from botorch_pref.asking import QuestionKind
 from botorch_pref.ax import best_designs, exchange, existing, line_choice
 from botorch_pref.ax import questions as telling
 from botorch_pref.ax import report as reporting
@@ -307,6 +308,7 @@ class PreferenceExperiment:
         options: Sequence[Mapping[str, Any]] | None = None,
         rater: str | None = None,
         line: bool = False,
+        plane: bool = False,
         context: Mapping[str, Any] | None = None,
     ) -> Question:
         """Returns the next question, pending until it is told, here or after a restart.
@@ -319,17 +321,22 @@ class PreferenceExperiment:
             rater: The name of who is asked; nobody else can answer then.
             line: Whether to ask where somebody stops who moves along a line of designs,
                 and tells the ``position``; ``options`` are its ends.
+            plane: Whether to show a gallery: nine designs, or ``size=25``, in rows, in
+                which two parameters of the recommended design move; somebody tells the
+                ``best``. Before three answers, options are spread.
             context: The values of parameters that are measured and not chosen, as
                 ``{"room": "b"}``, which all options have. ``options`` may have them.
 
         Raises:
             ExperimentError: There are fewer options to show, or the search space does
                 not have those that were given; or the model takes no positions, or
-                nothing can move along a line.
+                nothing can move along a line or in a plane.
         """
-        line = checked_truth("line", line)
+        kind = _question_kind(line, plane, options)
         if line and size not in (None, 2):
             raise ExperimentError(f"size is {size}; a line has two ends, leave it out.")
+        if size is None and plane:
+            size = line_choice.PLANE_SIZE
         if size is not None:
             size = checked_integer("size", size, 2, telling.MOST_OPTIONS)
         rater, log = checked_rater(rater), self.log
@@ -338,14 +345,11 @@ class PreferenceExperiment:
             measured = checked_context(log.space, log.settings.context, context)
         # Choosing takes seconds, which are not spent on what cannot be kept.
         self._stored.check_writable()
-        if line:
-            line_choice.check_lines(log)
-        if options is None and line:
-            chosen = line_choice.chosen_line(self._stored.projection, rater, measured)
-        elif options is None:
-            size = size or self.default_size
-            chosen = question_choice.chosen_question(
-                self._stored.projection, size, rater, measured
+        number = size or self.default_size
+        line_choice.check_kind(log, kind, number)
+        if options is None:
+            chosen = line_choice.chosen_of_kind(
+                self._stored.projection, kind, number, rater, measured
             )
         else:
             designs = own_options(log.space, log.catalogue, options, measured)
@@ -687,6 +691,18 @@ class PreferenceExperiment:
         check_with_parameters(parameters, parameter_constraints)
         new = (name, parameters, parameter_constraints)
         return self._create(exchange.repeat_events(self.log, *new), storage)
+
+
+def _question_kind(line: bool, plane: bool, options: object) -> QuestionKind:
+    """Returns the kind of a question that is asked for."""
+    line, plane = checked_truth("line", line), checked_truth("plane", plane)
+    if plane and (line or options is not None):
+        rival = "line" if line else "options"
+        raise ExperimentError(
+            f"plane and {rival} are both there; a plane is one of its own designs, so "
+            "leave out one of them."
+        )
+    return "line" if line else "plane" if plane else "options"
 
 
 def _resume(cls: type[PreferenceExperiment], name: str, place: str) -> Any:

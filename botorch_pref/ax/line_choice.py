@@ -1,4 +1,4 @@
-"""The line of designs that an experiment asks about next."""
+"""The line or the plane of designs that an experiment asks about next."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from ax.core.types import TParameterization
 from ax.utils.common.random import with_rng_seed
 
 from botorch_pref.acquisition.line_search import LineEUBO
-from botorch_pref.asking import INITIAL_LINES
+from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
+from botorch_pref.asking import INITIAL_LINES, QuestionKind
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.best_designs import best_anywhere, fitted_adapter
 from botorch_pref.ax.generation.question_choice import (
     MODEL,
     SPREAD,
     PreferenceGenerators,
+    chosen_question,
     derived_seed,
     fitted_sobol_spec,
     num_answers,
@@ -27,9 +29,44 @@ from botorch_pref.ax.generation.question_choice import (
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.projection import Projection, chosen_by
 from botorch_pref.ax.settings import Settings
-from botorch_pref.ax.space.context import NO_CONTEXT, Context
+from botorch_pref.ax.space.context import NO_CONTEXT, Context, in_context
 from botorch_pref.ax.space.lines import Line, can_move, line_through, line_toward
-from botorch_pref.errors import ExperimentError
+from botorch_pref.errors import ExperimentError, FeedbackError
+
+PLANE_SIZE = 9
+"""Designs of a plane, unless somebody wants more."""
+
+
+def check_kind(log: Log, kind: QuestionKind, size: int) -> None:
+    """Checks that an experiment can ask questions of a kind, of so many options."""
+    if kind == "line":
+        check_lines(log)
+    elif kind == "plane":
+        check_planes(log, size)
+
+
+def chosen_of_kind(
+    projection: Projection,
+    kind: QuestionKind,
+    size: int,
+    rater: str | None,
+    context: Context = NO_CONTEXT,
+) -> Chosen:
+    """Returns the options of the next question of a kind; of a line its ends."""
+    if kind == "line":
+        return chosen_line(projection, rater, context)
+    if kind == "plane":
+        return chosen_plane(projection, size, rater, context)
+    return chosen_question(projection, size, rater, context)
+
+
+def answers_before(settings: Settings, kind: QuestionKind) -> int:
+    """Counts answers before a model chooses: about a line or a plane fewer do."""
+    initial = settings.initial
+    return initial if kind == "options" else min(initial, INITIAL_LINES)
+
+
+# --- Lines
 
 
 def check_lines(log: Log) -> None:
@@ -51,11 +88,6 @@ def check_ends(log: Log, designs: Sequence[TParameterization]) -> None:
     Line(log.space, *designs)
 
 
-def answers_before(settings: Settings, line: bool) -> int:
-    """Counts answers before a model chooses: a stop says what several duels do."""
-    return min(settings.initial, INITIAL_LINES) if line else settings.initial
-
-
 def chosen_line(
     projection: Projection, rater: str | None, context: Context = NO_CONTEXT
 ) -> Chosen:
@@ -66,17 +98,20 @@ def chosen_line(
     """
     log, experiment = projection.log, projection.experiment()
     with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):
-        if num_answers(experiment) < answers_before(log.settings, line=True):
+        if num_answers(experiment) < answers_before(log.settings, "line"):
             return _spread_line(log, experiment, context)
         return _best_line(projection, rater, context)
 
 
+def _movable(log: Log) -> list[str]:
+    """Lists the parameters that are chosen and have values in order."""
+    parameters = log.space.tunable_parameters.items()
+    return [n for n, p in parameters if n not in log.settings.context and can_move(p)]
+
+
 def _lines_through(log: Log, design: TParameterization) -> list[Line]:
     """Returns lines through a design, one for each parameter that can move."""
-    chosen = log.space.tunable_parameters.keys() - {*log.settings.context}
-    parameters = log.space.tunable_parameters.items()
-    movable = (n for n, p in parameters if n in chosen and can_move(p))
-    lines = (line_through(log.space, design, name) for name in movable)
+    lines = (line_through(log.space, design, name) for name in _movable(log))
     return [line for line in lines if line is not None]
 
 
@@ -131,4 +166,69 @@ def _best_line(projection: Projection, rater: str | None, context: Context) -> C
         PreferenceGenerators.PREFERENCE.value,
         generated={"node": MODEL},
         line=True,
+    )
+
+
+# --- Planes
+
+
+def check_planes(log: Log, size: int) -> None:
+    """Checks that numbers move in a plane, and that the model takes its best design."""
+    if log.catalogue is not None:
+        raise ExperimentError(
+            "The designs are rows of a catalogue, with nothing in between; ask without "
+            "plane=True."
+        )
+    try:
+        side_of(size)
+    except FeedbackError as error:
+        raise ExperimentError(str(error)) from error
+    if (number := len(_movable(log))) < 2:
+        raise ExperimentError(
+            f"A plane moves two parameters with values in order, and there are {number}"
+            " that are chosen; ask without plane=True."
+        )
+    check_taken(log.settings, Answer(best=0), size, log.num_levels)
+
+
+def chosen_plane(
+    projection: Projection,
+    size: int,
+    rater: str | None,
+    context: Context = NO_CONTEXT,
+) -> Chosen:
+    """Returns the designs of the plane of the next question, row by row.
+
+    Before the model chooses, they are spread; see `botorch_pref.next_question`.
+
+    Raises:
+        ExperimentError: No plane through the recommended design has room.
+    """
+    log = projection.log
+    if num_answers(projection.experiment()) < answers_before(log.settings, "plane"):
+        return chosen_question(projection, size, rater, context)
+    with with_rng_seed(derived_seed(log.settings, len(log.questions), "plane")):
+        number = log.number_of_rater(rater)
+        adapter: Any = fitted_adapter(projection, rater=number, context=context)
+        best = best_anywhere(log, adapter)
+        centre, smallest = adapter.points_of([best]), adapter.smallest_differences
+        of_space = (adapter.design_space(), centre, side_of(size), smallest)
+        waiting = adapter.open_questions(size)
+        try:
+            points = best_plane(
+                adapter.botorch_model,
+                planes_through(*of_space),
+                centre,
+                waiting,
+                smallest,
+            )
+        except FeedbackError as error:
+            raise ExperimentError(str(error)) from error
+    designs = [
+        in_context(log.space, design, context) for design in adapter.designs_of(points)
+    ]
+    # As it was recommended, for transforms there and back change digits.
+    designs[int((points == centre).all(-1).nonzero())] = best
+    return Chosen(
+        designs, PreferenceGenerators.PREFERENCE.value, generated={"node": MODEL}
     )

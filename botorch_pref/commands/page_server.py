@@ -50,7 +50,7 @@ def serve_page(arguments: argparse.Namespace, listening: socket.socket) -> None:
         hosts = [name, f"{name}.local", *arguments.allow_host]
     kinds = None if arguments.kinds is None else arguments.kinds.split(",")
     options: dict[str, Any] = {"kinds": kinds, "size": arguments.size, "hosts": hosts}
-    options["show"] = _show(arguments)
+    options |= {"show": _show(arguments), "plane": arguments.plane}
     texts = ("title", "question", "introduction")
     options |= {name: getattr(arguments, name) for name in texts}
     options["language"] = _language(arguments.language)

@@ -85,6 +85,12 @@ def _add_experiment(add: Callable[..., Any]) -> None:
         "takes, side by side",
     )
     add(
+        "--plane",
+        action="store_true",
+        help="galleries: nine designs, or --size 25, in rows, in which two parameters "
+        "of the recommended design move",
+    )
+    add(
         "--position-bias",
         action="store_true",
         help="a new experiment learns how much being shown first adds to an option",

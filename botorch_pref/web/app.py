@@ -176,6 +176,7 @@ def make_app(
     token: str | None = None,
     kinds: Collection[str] | None = None,
     size: int | None = None,
+    plane: bool = False,
     hosts: Collection[str] = (),
     title: str | None = None,
     question: str | None = None,
@@ -203,6 +204,8 @@ def make_app(
         size: How many options a question shows. By default
             `PreferenceExperiment.default_size`, or 2 where ``kinds`` has neither
             ``best`` nor ``ranking``.
+        plane: Whether questions are galleries: nine designs, or ``size=25``, in rows,
+            in which two parameters move.
         hosts: Names under which browsers may ask for the page, as that of a server with
             TLS before it; addresses of IP and ``localhost`` always may be used.
         title: Of the page, in place of the experiment's name.
@@ -226,7 +229,13 @@ def make_app(
 
     texts = PageTexts(title, question, introduction, language)
     service = PreferenceService(
-        experiment, address, show=show, kinds=kinds, size=size, texts=texts
+        experiment,
+        address,
+        show=show,
+        kinds=kinds,
+        size=size,
+        plane=plane,
+        texts=texts,
     )
 
     @asynccontextmanager

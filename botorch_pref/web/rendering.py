@@ -21,11 +21,12 @@ from ax.core.parameter import (
 )
 from ax.core.search_space import SearchSpace
 
+from botorch_pref.asking import QuestionKind
 from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import INVALID, POSITION
 from botorch_pref.ax.answers import check_taken, checked_answer
-from botorch_pref.ax.line_choice import check_lines
 from botorch_pref.ax.space.options import number_range
+from botorch_pref.ax.user_values import checked_truth
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.media import Media, media_of_bytes, media_of_file
 from botorch_pref.web.worker import JSON, LOGGER
@@ -458,6 +459,19 @@ def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
 # --- Kinds of answers
 
 
+def page_kind(kinds: Collection[str] | None, plane: object) -> QuestionKind:
+    """Returns the kind of the questions of a page."""
+    is_plane = checked_truth("plane", plane)
+    if kinds is None or POSITION.field not in kinds:
+        return "plane" if is_plane else "options"
+    if is_plane:
+        raise ExperimentError(
+            "kinds has position, which is of lines, and plane is True; leave out one "
+            "of them."
+        )
+    return "line"
+
+
 def offered_kinds(
     experiment: PreferenceExperiment, size: int, kinds: Collection[str] | None = None
 ) -> tuple[str, ...]:
@@ -470,7 +484,6 @@ def offered_kinds(
     if kinds is not None and POSITION.field in kinds:
         if size != 2:
             raise ExperimentError(f"size is {size}; a line has two ends, leave it out.")
-        check_lines(experiment.log)
         examples = OF_LINES
     if isinstance(kinds, str):
         raise ExperimentError(f"kinds is {kinds!r}; give a list of kinds of answers.")

@@ -17,6 +17,7 @@ from typing import Any
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import POSITION, stop_place
 from botorch_pref.ax.generation.question_choice import has_designs_to_choose
+from botorch_pref.ax.line_choice import PLANE_SIZE, check_kind
 from botorch_pref.ax.log import PERSON, Event
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
@@ -85,16 +86,20 @@ class PreferenceService:
         show: rendering.Show | rendering.NumberTable | None = None,
         kinds: Collection[str] | None = None,
         size: int | None = None,
+        plane: bool = False,
         texts: PageTexts | None = None,
         apart: bool = True,
     ) -> None:
+        kind = rendering.page_kind(kinds, plane)
+        if size is None and kind == "plane":
+            size = PLANE_SIZE
         if size is None:
             # The usual number, or 2 where no wanted kind is of more.
             of_many = kinds is None or {"best", "ranking"} & set(kinds)
             size = experiment.default_size if of_many else 2
-        asks_lines = kinds is not None and POSITION.field in kinds
         size = checked_integer("size", size, 2, MOST_OPTIONS)
         log = experiment.log
+        check_kind(log, kind, size)
         if not has_designs_to_choose(log, size):
             raise ExperimentError(
                 f"size is {size}, and there are fewer designs that a person can tell "
@@ -112,11 +117,11 @@ class PreferenceService:
         # Questions of a person's own may show another number of options.
         self._wanted = None if kinds is None else [*kinds]
         offered = rendering.offered_kinds(experiment, size, kinds)
-        self._kinds = {(size, asks_lines): offered}
+        self._kinds = {(size, kind == "line"): offered}
         self._presenter = rendering.Presenter(
             space, show, address, self._texts.table, measured
         )
-        self._worker = ModelWorker(experiment, size, apart, asks_lines)
+        self._worker = ModelWorker(experiment, size, apart, kind)
         self._places = RaterPlaces(experiment.pending)
         self._changed = Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")

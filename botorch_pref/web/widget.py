@@ -30,6 +30,7 @@ class QuestionWidget(anywidget.AnyWidget):
         show: See `make_app`.
         size: How many options a question shows; by default
             `PreferenceExperiment.default_size`.
+        plane: See `make_app`.
         kinds: See `make_app`.
         title: See `make_app`, as the next two.
         question: What is asked of the options.
@@ -48,6 +49,7 @@ class QuestionWidget(anywidget.AnyWidget):
         show: Show | NumberTable | None = None,
         size: int | None = None,
         *,
+        plane: bool = False,
         kinds: Collection[str] | None = None,
         title: str | None = None,
         question: str | None = None,
@@ -61,6 +63,7 @@ class QuestionWidget(anywidget.AnyWidget):
             show=show,
             kinds=kinds,
             size=size,
+            plane=plane,
             texts=texts,
             apart=False,
         )

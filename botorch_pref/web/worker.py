@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from ax.core.parameter import Parameter
 from pandas import DataFrame
 
+from botorch_pref.asking import QuestionKind
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answer_table import parameter_columns
@@ -32,7 +33,7 @@ from botorch_pref.ax.findings import (
 from botorch_pref.ax.generation.question_choice import (
     chosen_questions,
 )
-from botorch_pref.ax.line_choice import answers_before, chosen_line
+from botorch_pref.ax.line_choice import answers_before, chosen_of_kind
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
@@ -185,9 +186,16 @@ def packed_choices(
     return pickle.dumps(chosen_questions(pickle.loads(state), size, raters, context))
 
 
-def packed_line(state: bytes, rater: str | None, context: Context) -> bytes:
-    """Choices of the next question about a line, one, as `packed_choices` has them."""
-    return pickle.dumps([chosen_line(pickle.loads(state), rater, context)])
+def packed_choice(
+    state: bytes,
+    kind: QuestionKind,
+    size: int,
+    rater: str | None,
+    context: Context,
+) -> bytes:
+    """Choices of the next question of a kind, one, as `packed_choices` has them."""
+    chosen = chosen_of_kind(pickle.loads(state), kind, size, rater, context)
+    return pickle.dumps([chosen])
 
 
 @one_at_a_time
@@ -341,17 +349,17 @@ class ModelWorker:
         experiment: PreferenceExperiment,
         size: int,
         apart: bool = True,
-        asks_lines: bool = False,
+        kind: QuestionKind = "options",
     ) -> None:
         self.experiment, self._size, self._apart = experiment, size, apart
-        self._asks_lines = asks_lines
+        self._kind: QuestionKind = kind
         self._notes: Counter[str] = Counter()
         self._process: ModelProcess | None = None
         self._ended_in_a_row, self._closed = 0, False
         self._lock, self._findings_turn = Lock(), Lock()
         self._findings: tuple[str, JSON] | None = None
         settings = experiment.settings
-        self._initial = answers_before(settings, asks_lines)
+        self._initial = answers_before(settings, kind)
         model = model_classes()[settings.model]
         acquisition = duel_classes()[settings.acquisition_of(size)]
         modules = [part.__module__.partition(".")[0] for part in (model, acquisition)]
@@ -380,17 +388,22 @@ class ModelWorker:
         context = dict(context)
         if self.experiment.num_answers >= self._initial:
             with suppress(EOFError):
-                if self._asks_lines:
-                    choices = self.run_in_process(packed_line, raters[0], context)
-                else:
+                if self._kind == "options":
                     of_all = (self._size, raters, context)
                     choices = self.run_in_process(packed_choices, *of_all)
+                else:
+                    of_one = (self._kind, self._size, raters[0], context)
+                    choices = self.run_in_process(packed_choice, *of_one)
                 return ask_chosen(self.experiment, choices, raters)
         if self._closed:
             raise ExperimentError("No more questions are asked: this is being closed.")
         question = self.run_here(
             lambda: self.experiment.ask(
-                self._size, rater=raters[0], line=self._asks_lines, context=context
+                self._size,
+                rater=raters[0],
+                line=self._kind == "line",
+                plane=self._kind == "plane",
+                context=context,
             )
         )
         return [question]

@@ -146,16 +146,15 @@ def test_the_plane_that_is_asked_about_has_the_largest_expected_best(
     model: EPPreferenceGP,
 ) -> None:
     centre = recommend(model, CUBE).point
-    planes = planes_through(
-        DesignSpace.from_bounds(CUBE), centre, 3, torch.full((3,), 0.01)
-    )
+    smallest = torch.full((3,), 0.01)
+    planes = planes_through(DesignSpace.from_bounds(CUBE), centre, 3, smallest)
     worths = [expected_best(model, plane) for plane in planes]
     best = max(range(len(planes)), key=lambda place: worths[place][0])
     others = [worth for place, (worth, _) in enumerate(worths) if place != best]
     # The difference is no chance of these draws.
     assert worths[best][0] - max(others) > 6 * worths[best][1]
     generator = Generator().manual_seed(0)
-    chosen = best_plane(model, planes, centre, planes[:0], generator)
+    chosen = best_plane(model, planes, centre, planes[:0], smallest, generator)
     assert torch.equal(chosen, planes[best])
     question = next_question(model, CUBE, 9, kind="plane", best=centre)
     assert torch.equal(question.options, planes[best])

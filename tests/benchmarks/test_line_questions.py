@@ -6,7 +6,6 @@ import torch
 from torch import Generator
 
 from benchmarks import line_questions
-from botorch_pref import default_model
 from botorch_pref.simulation import make_problem
 
 PROBLEM = make_problem("hartmann3-dead")
@@ -77,15 +76,3 @@ def test_a_table_has_the_regret_when_the_time_is_over() -> None:
         number = answers[rule[2]]
         assert in_time.startswith(f"{150 + number}.0000 ± 50.0000")
         assert in_time.endswith(f", {number}")
-
-
-def test_planes_are_nine_designs_that_move_two_inputs() -> None:
-    bounds = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
-    X = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.6, 0.4]], dtype=torch.double)
-    model = default_model(X, torch.tensor([[0, 1]]))
-    plane = line_questions.plane_designs(model, bounds)
-    assert len(plane.unique(dim=0)) == 9
-    assert bool(((plane >= 0) & (plane <= 1)).all())
-    moved = (plane - plane[0]).abs().amax(0) > 0
-    assert int(moved.sum()) == 2
-    assert torch.equal(plane[:, ~moved], X[:1, ~moved].expand(9, 1))

@@ -414,20 +414,30 @@ class PreferenceAdapter(TorchAdapter):
         ties = means.reindex(columns=[TIE.metric]).dropna().index
         with_tie = {*ties.get_level_values("trial_index")}
         tied = [i for i, trial in enumerate(questions) if trial.index in with_tie]
-        smallest = Settings.from_experiment(self._experiment).smallest_difference
-        widths = column_widths(self._experiment.search_space, smallest)
-        widest = torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
         counts = answer_counts(self._experiment, apart=False)
         times = [counts[trial.index][None] for trial in questions]
         points = self._points_of_questions(questions, size)
         apart = Distinctness(
-            widest,
+            self.smallest_differences,
             points,
             points[open_ones],
             tied=points[tied],
             times=torch.tensor(times, dtype=torch.float64),
         )
         return {**options, _APART: apart}
+
+    @property
+    def smallest_differences(self) -> Tensor:
+        """The smallest differences that somebody could tell, of features, ``d``."""
+        smallest = Settings.from_experiment(self._experiment).smallest_difference
+        widths = column_widths(self._experiment.search_space, smallest)
+        return torch.tensor([widths[c] for c in self.parameters], dtype=torch.float64)
+
+    def open_questions(self, size: int) -> Tensor:
+        """Finds the questions of a size without answers, ``k x size x d``."""
+        running = (t for t in self._experiment.trials.values() if t.status.is_running)
+        waiting = [trial for trial in running if len(trial.arms_by_name) == size]
+        return self._points_of_questions(waiting, size)
 
     def _points_of_questions(self, questions: Sequence[BaseTrial], size: int) -> Tensor:
         """Makes points of the options of questions of one size, ``k x size x d``.

@@ -208,8 +208,11 @@ const CONTENTS = {
 /** What a design says that is a table or a text: its values that move, or the text. */
 function valueWords(shown) {
   const rows = shown.filter(({ type }) => type === "table").flatMap(({ rows }) => rows.filter((row) => row.differs));
-  const values = rows.map(({ name, value, unit }) => `${name} ${value} ${unit}`.trim());
-  return [...values, ...shown.filter(({ type }) => type === "text").map(({ text }) => text)].join(", ");
+  return [rowWords(rows), ...shown.filter(({ type }) => type === "text").map(({ text }) => text)].filter(Boolean).join(", ");
+}
+
+function rowWords(rows) {
+  return rows.map(({ name, value, unit }) => `${name} ${value} ${unit}`.trim()).join(", ");
 }
 
 /** Goes on with a sound or a film where the slider has brought another one into sight. */
@@ -668,9 +671,13 @@ class QuestionView {
     const media = asked.shown.some((one) => one.some((c) => c.type !== "table"));
     this.prompt = make("h2", { class: "bp-prompt", tabindex: "-1" }, this.#promptWords());
     this.slider = null;
+    // Nine options or more that make a square, as those of a gallery, stand in one.
+    const side = Math.sqrt(asked.options.length);
+    this.side = side >= 3 && Number.isInteger(side) ? side : null;
     this.cards = asked.positions ? [this.#lineCard(asked)] : asked.shown.map((shown, place) => this.#card(shown, place));
     const long = asked.shown.flat().some((c) => c.type === "text" && c.text.length > LONG_TEXT);
-    const group = make("div", { class: `bp-options ${asked.positions ? "bp-line" : `bp-of-${asked.options.length}`} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""}`, role: "group", "aria-label": this.texts.say("question", { number: asked.number }), "data-question": asked.question }, ...this.cards);
+    const group = make("div", { class: `bp-options ${asked.positions ? "bp-line" : `bp-of-${asked.options.length}`} ${media ? "bp-media" : "bp-numbers"} ${long ? "bp-long" : ""} ${this.side ? "bp-square" : ""}`, role: "group", "aria-label": this.texts.say("question", { number: asked.number }), "data-question": asked.question }, ...this.cards);
+    group.style.setProperty("--side", this.side);
     const moved = new ResizeObserver(() => group.isConnected && (!this.busy || this.settling) && this.#settle());
     for (const one of group.querySelectorAll("img, video")) moved.observe(one);
     const beside = make("div", { class: "bp-beside" });
@@ -701,7 +708,7 @@ class QuestionView {
     this.#introduce();
     this.end = make("section", { class: "bp-enough" });
     this.#askToEnd();
-    this.main.replaceChildren(this.end, this.introduction, this.prompt, this.hint, group, beside, this.#more(kinds) ?? "", back);
+    this.main.replaceChildren(this.end, this.introduction, this.prompt, this.hint, this.#shared(asked) ?? "", group, beside, this.#more(kinds) ?? "", back);
     this.#watchMedia(group);
     this.#showOrder();
     this.live.textContent = `${this.said ?? ""} ${this.texts.say("question", { number: asked.number })}. ${this.prompt.textContent}`.trim();
@@ -776,6 +783,13 @@ class QuestionView {
     return card;
   }
 
+  /** The values that all options of a square have, which have no room in each; null without any. */
+  #shared({ shown }) {
+    const rows = this.side ? shown[0].filter(({ type }) => type === "table").flatMap((table) => table.rows) : [];
+    const values = rowWords(rows.filter((row) => !row.differs));
+    return values ? make("p", { class: "bp-hint bp-shared" }, this.texts.say("inAll", { values })) : null;
+  }
+
   /** The designs along a line, of which the slider brings one into sight. */
   #lineCard({ shown, positions }) {
     const name = (place) => this.texts.say("positionOf", { percent: percent(positions[place]) });
@@ -823,6 +837,20 @@ class QuestionView {
       slider.value = `${Number(slider.value) + steps[key]}`;
       slider.dispatchEvent(new Event("input"));
       slider.focus({ preventScroll: true });
+    };
+  }
+
+  /** Goes to another option of a square by an arrow, from the middle on; Enter takes it. */
+  #walk(key) {
+    const { side, cards } = this;
+    const right = getComputedStyle(this.main).direction === "rtl" ? -1 : 1;
+    const steps = { ArrowLeft: [0, -right], ArrowRight: [0, right], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    if (!side || !this.tapped || !(key in steps)) return null;
+    return () => {
+      const at = cards.findIndex((card) => card.contains(this.root.getRootNode().activeElement));
+      const within = (place) => Math.min(Math.max(place, 0), side - 1);
+      const row = within(Math.floor(at / side) + steps[key][0]), column = within((at % side) + steps[key][1]);
+      cards[at < 0 ? Math.floor(cards.length / 2) : row * side + column].querySelector(".bp-choose").focus();
     };
   }
 
@@ -1210,7 +1238,7 @@ class QuestionView {
   #actOf(key) {
     const size = this.asked.options.length;
     const kinds = this.#ranking ? ["ranking"] : this.asked.kinds;
-    const turn = this.slider && this.#turn(key);
+    const turn = this.slider ? this.#turn(key) : this.#walk(key);
     if (turn) return turn;
     if (this.slider && key === "Enter") return () => this.#stop();
     if (size === 2 && key === "ArrowLeft") return () => this.#tap(0);
@@ -1258,7 +1286,7 @@ class QuestionView {
 
   #showKeys() {
     const say = (key) => this.texts.say(key);
-    const keys = [["← →", say("keysSides")], ["Home End", say("keysEnds")], ["↵", say("keysStopHere")], ["1 2 3 …", say("keysNumbers")], ["=", say("noDifference")], ["X", say("nothingGoodButton")], ["C", say("cannotCompare")], ["R", say("keysRank")], ["Esc", say("keysStop")], ["U", say("keysUndo")], ["S", say("keysSkip")]];
+    const keys = [["← →", say("keysSides")], ["← → ↑ ↓", say("keysWalk")], ["Home End", say("keysEnds")], ["↵", say("keysStopHere")], ["1 2 3 …", say("keysNumbers")], ["=", say("noDifference")], ["X", say("nothingGoodButton")], ["C", say("cannotCompare")], ["R", say("keysRank")], ["Esc", say("keysStop")], ["U", say("keysUndo")], ["S", say("keysSkip")]];
     this.#dialog(say("keys"), make("dl", { class: "bp-keys" }, ...keys.flatMap(([key, what]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, what)])));
   }
 
