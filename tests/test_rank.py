@@ -588,11 +588,11 @@ def test_answers_that_cannot_be_kept_are_not_fitted(
 
 
 @pytest.mark.parametrize(
-    ("people", "message"),
+    ("kinds", "message"),
     [(10, ""), (30, "3,000 pairs of an item and a group"), (41, "are 4,100 pairs")],
 )
 def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
-    people: int,
+    kinds: int,
     message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -602,22 +602,23 @@ def test_a_long_wait_is_told_before_it_and_one_too_long_refused(
         raise FeedbackError("fitted")
 
     monkeypatch.setattr(command, "rank_items", stop)
-    # Each person compares all of 100 items.
+    # All of 100 items are compared in each category.
     table = tmp_path / "answers.csv"
-    rows = [f"{i},{i + 1},p{person}" for i in range(99) for person in range(people)]
-    table.write_text("\n".join(["winner,loser,who", *rows]))
+    rows = [f"{i},{i + 1},k{kind}" for i in range(99) for kind in range(kinds)]
+    table.write_text("\n".join(["winner,loser,kind", *rows]))
     out = tmp_path / "out"
-    options = ["--rater", "who", "--reliability", "--out"]
+    options = ["--category", "kind", "--out"]
     assert main(["rank", str(table), *options, str(out)]) == 2
-    assert out.exists() == (people <= 40)
+    assert out.exists() == (kinds <= 40)
     output = capsys.readouterr()
     assert message in output.out + output.err
-    assert ("fitted" in output.err) == (people <= 40)
-    assert ("takes 11 minutes or more" in output.out) == (people == 30)
+    assert ("fitted" in output.err) == (kinds <= 40)
+    assert ("takes 11 minutes or more" in output.out) == (kinds == 30)
     # Thresholds of ties take longer.
-    table.write_text("\n".join(["winner,loser,who,tie", *(f"{r},true" for r in rows)]))
+    ties = [f"{row},true" for row in rows]
+    table.write_text("\n".join(["winner,loser,kind,tie", *ties]))
     assert main(["rank", str(table), *options, str(tmp_path)]) == 2
-    assert ("takes 49 minutes or more" in capsys.readouterr().out) == (people == 30)
+    assert ("takes 49 minutes or more" in capsys.readouterr().out) == (kinds == 30)
 
 
 def test_characters_without_a_font_are_told_once(

@@ -31,7 +31,7 @@ from botorch_pref.commands.notes import (
     sentence_of_moves,
     sentences_of_controls,
 )
-from botorch_pref.datasets.answer_files import read_answers
+from botorch_pref.datasets.answer_files import AnswerFile, read_answers
 from botorch_pref.datasets.items import (
     CATEGORY,
     CHOICE,
@@ -68,64 +68,78 @@ def rank(argv: Sequence[str]) -> None:
     arguments = _make_parser().parse_args(argv)
     table: Path = arguments.table
     _check_arguments(arguments)
-    named = {name: getattr(arguments, name) for name in _COLUMNS}
-    columns = NamedColumns(
-        **named, tie=arguments.tie, rater=arguments.rater, first_won=arguments.first_won
-    )
-    controls = arguments.control
-    file = read_answers(
-        table,
-        columns,
-        home=arguments.home,
-        category=arguments.category,
-        controls=controls,
-    )
-    if arguments.reliability and file.answers[RATER].nunique() < 2:
-        raise FeedbackError(
-            f"--reliability compares raters, and the column {arguments.rater} of "
-            f"{table.name} names one: leave it out"
-        )
-    is_rated = RATING in file.answers.columns
-    _check_options(arguments, table, is_rated)
+    file = _read(arguments)
     answers = _answers_without(arguments.without, file.answers)
     items = read_items(arguments.items, answers) if arguments.items else None
     out: Path = arguments.out or Path("runs", table.stem)
     _check_folder(out, [path for path in (table, arguments.items) if path])
-    if not is_rated:
+    if RATING not in answers.columns:
         _print_duration(answers, items, arguments.reliability)
     with _workers(arguments.jobs, arguments.scheduler):
         # The models take their time: a folder that cannot be written fails before them.
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
             pass
-        ranking = rank_items(answers, items, reliability=arguments.reliability)
-        boards = _boards(ranking, answers, arguments.top or 5)
-    notes = [*file.notes, *notes_on_answers(ranking, answers)]
+        ranked = rank_items(answers, items, reliability=arguments.reliability)
+        boards = _boards(ranked, answers, arguments.top or 5)
+    notes = [*file.notes, *notes_on_answers(ranked, answers)]
     if arguments.without:
         before = rank_items(file.answers, items).board()
         notes.append(sentence_of_moves(before, boards[None], arguments.without))
-    home, top = ranking.position_bias(), arguments.top
-    notes += _notes_on_ranking(ranking, boards[None], home, top)
-    raters = None
-    if arguments.rater and isinstance(ranking, ItemRanking):
-        biases = ranking.rater_biases()
-        if len(biases):
-            notes.append(sentence_of_biases(biases))
-        raters = _rater_table(ranking, biases, arguments.reliability)
+    ranking = _described(ranked, boards, notes, arguments)
     next_lines = []
-    if arguments.next and not isinstance(ranking, RatingRanking):
-        next_lines = _next_pairs(ranking, boards[None], arguments.next, top)
-    board = Ranking(boards, notes, home, raters)
+    if arguments.next and not isinstance(ranked, RatingRanking):
+        next_lines = _next_pairs(ranked, boards[None], arguments.next, arguments.top)
     try:
-        _print(board, file.unread)
+        _print(ranking, file.unread)
         for line in next_lines:
             print(line)
     finally:
         # Also where nobody reads what is printed any more, as behind "| head".
         title = arguments.title or f"Ranks of the items of {table.name}"
-        paths = write_boards(board, title, out, arguments.caption)
+        paths = write_boards(ranking, title, out, arguments.caption)
     for path in paths:
         print(f"written: {path}")
+
+
+def _read(arguments: argparse.Namespace) -> AnswerFile:
+    """Reads the answers of a table, and checks that options are about such."""
+    named = {name: getattr(arguments, name) for name in _COLUMNS}
+    columns = NamedColumns(
+        **named, tie=arguments.tie, rater=arguments.rater, first_won=arguments.first_won
+    )
+    file = read_answers(
+        arguments.table,
+        columns,
+        home=arguments.home,
+        category=arguments.category,
+        controls=arguments.control,
+    )
+    if arguments.reliability and file.answers[RATER].nunique() < 2:
+        raise FeedbackError(
+            f"--reliability compares raters, and the column {arguments.rater} of "
+            f"{arguments.table.name} names one: leave it out"
+        )
+    _check_options(arguments, RATING in file.answers.columns)
+    return file
+
+
+def _described(
+    ranked: RankedItems,
+    boards: Boards,
+    notes: list[str],
+    arguments: argparse.Namespace,
+) -> Ranking:
+    """Returns boards with all that is said of them and of raters, notes first."""
+    home, raters = ranked.position_bias(), None
+    about = _notes_on_ranking(ranked, boards[None], home, arguments.top)
+    notes = [*notes, *about]
+    if arguments.rater and isinstance(ranked, ItemRanking):
+        biases = ranked.rater_biases()
+        if len(biases):
+            notes.append(sentence_of_biases(biases))
+        raters = _rater_table(ranked, biases, arguments.reliability)
+    return Ranking(boards, notes, home, raters)
 
 
 def _answers_without(items: Sequence[str], answers: DataFrame) -> DataFrame:
@@ -145,14 +159,14 @@ def _answers_without(items: Sequence[str], answers: DataFrame) -> DataFrame:
     return kept.reset_index(drop=True)
 
 
-def _check_options(arguments: argparse.Namespace, table: Path, is_rated: bool) -> None:
+def _check_options(arguments: argparse.Namespace, is_rated: bool) -> None:
     """Checks that no option is of duels where a file has ratings."""
     options = ("items", "tie", "category", "reliability", "next", "control")
     of_duels = [f"--{name}" for name in options if getattr(arguments, name)]
     if is_rated and of_duels:
         raise FeedbackError(
-            f"{table} has ratings: leave out {', '.join(of_duels)}, which duels alone "
-            "have"
+            f"{arguments.table} has ratings: leave out {', '.join(of_duels)}, which "
+            "duels alone have"
         )
 
 

@@ -28,6 +28,7 @@ from botorch_pref.datasets.layout_words import (
     Answers,
     NamedColumns,
     Ratings,
+    Reading,
     notes_on_lines,
 )
 from botorch_pref.datasets.layouts import read_layout
@@ -117,37 +118,75 @@ def read_answers(
     if not table.rows:
         raise _no_answer(table, notes[1:])
     count = named.count or next((n for n in table.header if n == COUNT), None)
-    readings: list[Callable[[], Any]] = [lambda: reading.read(table)]
-    if is_counted := count is not None and count not in reading.columns:
-        readings.append(lambda: _read_counts(table, str(count)))
-    named_groups = {RATER: named.rater, CATEGORY: category}
-    groups = {name: column for name, column in named_groups.items() if column}
-    readings += [partial(table.texts, column) for column in groups.values()]
-    chosen = [control_of(name, table, reading) for name in dict.fromkeys(controls)]
-    answers, *others = read_together(*readings)
+    groups = {RATER: named.rater, CATEGORY: category}
+    further = _FurtherColumns(
+        None if count in reading.columns else count,
+        {name: column for name, column in groups.items() if column},
+        home,
+        [control_of(name, table, reading) for name in dict.fromkeys(controls)],
+    )
+    answers, columns = further.read(table, reading)
+    unread = further.unread(table, reading)
     if isinstance(answers, Ratings):
-        if home is not None or category is not None or is_counted:
-            raise FeedbackError(
-                f"{path} has ratings: leave out --home, --category and --count"
-            )
-        columns_read = {*reading.columns, named.rater}
-        names = [name for name in table.header if name and name not in columns_read]
-        ratings = _rating_table(answers)
-        return AnswerFile(ratings, names, notes)
+        return AnswerFile(_rating_table(answers), unread, notes)
     if not answers.winner:
         raise _no_answer(table, notes[1:])
-    columns = _columns(answers, others[0] if is_counted else None)
-    for name, texts in zip(groups, others[is_counted:], strict=True):
-        columns[name] = [texts[row] for row in answers.row]
-    if home is not None:
-        columns[HOME] = _read_home(table, home, answers)
-    for control in chosen:
-        columns[CONTROL + control.name] = _read_control(table, control, answers)
-        notes.append(f"The control {control.name} is {control.formula}.")
-    read = {*reading.columns, count, *groups.values(), home}
-    read |= {name for control in chosen for name in control.columns}
-    unread = dict.fromkeys(name for name in table.header if name and name not in read)
-    return AnswerFile(merged_answers(columns), [*unread], notes)
+    notes += [f"The control {c.name} is {c.formula}." for c in further.controls]
+    return AnswerFile(merged_answers(columns), unread, notes)
+
+
+@dataclass(frozen=True)
+class _FurtherColumns:
+    """Columns of a table beside those by which its layout tells the answers.
+
+    Attributes:
+        count: Of how often an answer was given.
+        groups: Of raters and categories.
+        home: Of who was at home.
+        controls: What the two items have more or less of.
+    """
+
+    count: str | None
+    groups: dict[str, str]
+    home: str | None
+    controls: list[Control]
+
+    def read(
+        self, table: CsvTable, reading: Reading
+    ) -> tuple[Answers | Ratings, dict[str, list[Any]]]:
+        """Returns what the rows say, and the columns of a table of answers.
+
+        Ratings have none, and a table without answers neither.
+        """
+        readings: list[Callable[[], Any]] = [lambda: reading.read(table)]
+        if self.count is not None:
+            readings.append(partial(_read_counts, table, self.count))
+        readings += [partial(table.texts, column) for column in self.groups.values()]
+        answers, *others = read_together(*readings)
+        if isinstance(answers, Ratings):
+            if self.home or CATEGORY in self.groups or self.count is not None:
+                raise FeedbackError(
+                    f"{table.path} has ratings: leave out --home, --category and "
+                    "--count"
+                )
+            return answers, {}
+        if not answers.winner:
+            return answers, {}
+        counts = None if self.count is None else others.pop(0)
+        columns = _columns(answers, counts)
+        for name, texts in zip(self.groups, others, strict=True):
+            columns[name] = [texts[row] for row in answers.row]
+        if self.home is not None:
+            columns[HOME] = _read_home(table, self.home, answers)
+        for control in self.controls:
+            columns[CONTROL + control.name] = _read_control(table, control, answers)
+        return answers, columns
+
+    def unread(self, table: CsvTable, reading: Reading) -> list[str]:
+        """Returns the names of columns that say nothing, each once."""
+        read = {*reading.columns, self.count, *self.groups.values(), self.home}
+        read |= {name for control in self.controls for name in control.columns}
+        return [*dict.fromkeys(n for n in table.header if n and n not in read)]
 
 
 def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:

@@ -369,6 +369,13 @@ def rank_items(
         items = ItemTable.from_answers(answers)
     # First of the rows as they are, so that errors name them.
     numbered(items).feedback(_in_units(answers))
+    return _ranked(answers, items, kind, reliability)
+
+
+def _ranked(
+    answers: DataFrame, items: ItemTable, kind: RankingModel, reliability: bool
+) -> ItemRanking:
+    """Fits the model of a kind to answers that it can take, and ranks items by it."""
     num_features = len(items.feature_names) if items.has_features else 0
     if not items.is_ids:
         items = items.with_ids()

@@ -211,6 +211,34 @@ class _Fit:
         return bool(2 * worse + prior > limit)
 
 
+def _hessian(
+    gradient: Callable[[Tensor], Tensor],
+    best: Tensor,
+    best_gradient: Tensor,
+    is_noise: Tensor,
+    of_noises: Tensor | None,
+) -> Tensor:
+    """The Hessian of a loss, by differences of its gradient.
+
+    Args:
+        gradient: Of the loss.
+        best: Where, ``p``.
+        best_gradient: The gradient there, ``p``.
+        is_noise: Which parameters are raw noises, ``p``.
+        of_noises: The part of these, ``R x R``; None where it is not known.
+    """
+    hessian = torch.diag_embed(best.new_zeros(len(best)))
+    differ = ~is_noise if of_noises is not None else torch.ones_like(is_noise)
+    for place in differ.nonzero().flatten().tolist():
+        step = torch.zeros_like(best)
+        step[place] = _STEP
+        hessian[place] = (gradient(best + step) - best_gradient) / _STEP
+    if of_noises is not None:
+        hessian[is_noise] = hessian[:, is_noise].mT
+        hessian[is_noise.unsqueeze(-1) & is_noise] = of_noises.flatten()
+    return 0.5 * (hessian + hessian.mT)
+
+
 def _fit_around(model: PreferenceGP) -> _Fit:
     """The objective of a fitted model around its hyper-parameters."""
     model = deepcopy(model).train()
@@ -233,21 +261,13 @@ def _fit_around(model: PreferenceGP) -> _Fit:
     of_noise = [torch.full_like(p, float(p is kernel.raw_noise)) for p in parameters]
     is_noise = parameters_to_vector(of_noise) > 0
     is_crowd = isinstance(model, CrowdPreferenceGP)
-    of_noises = crowd_noise_curvature(model) if is_crowd else noise_curvature(model)
+    curvature = crowd_noise_curvature(model) if is_crowd else noise_curvature(model)
     best_gradient = gradient(best)
-    steps = _STEP * torch.eye(len(best)).to(best)
-    differ = ~is_noise if of_noises is not None else torch.ones_like(is_noise)
-    hessian = torch.zeros_like(steps)
-    for place in differ.nonzero().flatten().tolist():
-        hessian[place] = (gradient(best + steps[place]) - best_gradient) / _STEP
-    if of_noises is not None:
-        hessian[is_noise] = hessian[:, is_noise].mT
+    of_noises = None
+    if curvature is not None:
         # The prior of a log noise in spreads, which is its raw one, is standard normal.
-        noise_hessian = (
-            torch.eye(len(of_noises)).to(best) - kernel.spread**2 * of_noises
-        )
-        hessian[is_noise.unsqueeze(-1) & is_noise] = noise_hessian.flatten()
-    hessian = 0.5 * (hessian + hessian.mT)
+        of_noises = torch.eye(len(curvature)).to(best) - kernel.spread**2 * curvature
+    hessian = _hessian(gradient, best, best_gradient, is_noise, of_noises)
     noise_axes, other_axes = (
         torch.eye(len(best)).to(best)[:, k] for k in (is_noise, ~is_noise)
     )
