@@ -132,19 +132,23 @@ class DesignSpace:
             tuple(Listed(c, values, values @ A[:, c].T) for c, values in tables),
             (shares * (high - low), b - shares @ low),
         )
+        return space._with_rows(rows)
+
+    def _with_rows(self, rows: Tensor | None) -> DesignSpace:
+        """Keeps those of the rows that are designs, or lists designs that are few."""
         if rows is None:
-            designs = space.designs()
+            designs = self.designs()
             is_few = designs is not None and len(designs) <= _FEW_DESIGNS
             rows = designs if is_few else None
         else:
-            rows = rows[space.allows(rows)].unique(dim=0)
+            rows = rows[self.allows(rows)].unique(dim=0)
         if rows is not None and not len(rows):
             raise FeedbackError(
                 "No design is within bounds, inequality_constraints, categorical, "
                 "discrete_dims and fixed_features; loosen them, and give rows of "
                 "discrete in the units of bounds."
             )
-        return space if rows is None else replace(space, rows=rows)
+        return self if rows is None else replace(self, rows=rows)
 
     @property
     def num_parameters(self) -> int:

@@ -194,24 +194,36 @@ def _with_points(
     ids = set() if log.catalogue is None else {*log.catalogue.rows}
     if isinstance(items, DataFrame):
         ids = {*map(str, items.index)}
-
-    def pointed(column: Series[Any]) -> Series[Any]:
-        if column.name in texts:
-            return column
-        ids_kept = ids if column.name in of_ids else ()
-        if column.name not in of_ids:
-            cells = [*map(str, column)]
-            if places := grouped(cells, separator, column.name in integers):
-                place = places[0]
-                raise ExperimentError(
-                    f"Row {column.index[place]} has {cells[place]!r} in the column "
-                    f"{column.name!r}, which {AMBIGUOUS}."
-                )
-        return column.map(
-            lambda cell: cell if cell in ids_kept else decimal_point(cell, separator)
+    return table.apply(
+        lambda column: (
+            column
+            if column.name in texts
+            else _pointed(
+                column,
+                separator,
+                column.name in integers,
+                ids if column.name in of_ids else None,
+            )
         )
+    )
 
-    return table.apply(pointed)
+
+def _pointed(
+    column: Series[Any], separator: str, is_integer: bool, ids: set[str] | None
+) -> Series[Any]:
+    """Puts decimal points into a column, of one with ``ids`` into all other cells."""
+    if ids is None:
+        cells = [*map(str, column)]
+        if places := grouped(cells, separator, is_integer):
+            place = places[0]
+            raise ExperimentError(
+                f"Row {column.index[place]} has {cells[place]!r} in the column "
+                f"{column.name!r}, which {AMBIGUOUS}."
+            )
+    kept = ids or ()
+    return column.map(
+        lambda cell: cell if cell in kept else decimal_point(cell, separator)
+    )
 
 
 def _questions_of_options(

@@ -326,18 +326,7 @@ def feedback_dataset(
     if not rows:
         raise _no_answer()
     place = {row: i for i, row in enumerate(rows)}
-    # A database keeps no order, and Ax's transforms not always this one.
-    means = experiment_data.observation_data["mean"].sort_index()
-    answers: dict[Answered, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
-    for metric in means.columns:
-        # Ax's tables keep so many decimals, and read back others.
-        values = means[metric].dropna().round(DECIMALS)
-        trials, names = map(values.index.get_level_values, ("trial_index", "arm_name"))
-        for trial, name, value in zip(trials, names, values.tolist(), strict=True):
-            for rater in counts[trial]:
-                answers[trial, rater][metric][place[name, rater]] = value
-    if not any(kind.metric in rows for rows in answers.values() for kind in KINDS):
-        raise _no_answer()
+    answers = _values_of_answers(experiment_data, counts, place)
     positions = None
     if biased:
         positions = {
@@ -357,15 +346,38 @@ def feedback_dataset(
         for trial, by_rater in counts.items()
         for rater, count in by_rater.items()
     }
-    in_order = dict(sorted(answers.items(), key=lambda answer: answer[0][0]))
     num_levels = number_of_levels(experiment)
     return FeedbackDataset(
         torch.from_numpy(first.to_numpy(dtype=float, copy=True)),
-        feedback_blocks(in_order, num_levels, positions, times),
+        feedback_blocks(answers, num_levels, positions, times),
         feature_names=parameters,
         outcome_names=[OBJECTIVE],
         raters=torch.tensor(numbers) if apart else None,
     )
+
+
+def _values_of_answers(
+    experiment_data: ExperimentData,
+    counts: Counts,
+    place: Mapping[tuple[str, int | None], int],
+) -> dict[Answered, dict[str, Values]]:
+    """Reads what each answer says from tables, by its metrics and the rows of options.
+
+    Answers are in the order of their trials: a database keeps none, and Ax's transforms
+    not always this one.
+    """
+    means = experiment_data.observation_data["mean"].sort_index()
+    answers: dict[Answered, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
+    for metric in means.columns:
+        # Ax's tables keep so many decimals, and read back others.
+        values = means[metric].dropna().round(DECIMALS)
+        trials, names = map(values.index.get_level_values, ("trial_index", "arm_name"))
+        for trial, name, value in zip(trials, names, values.tolist(), strict=True):
+            for rater in counts[trial]:
+                answers[trial, rater][metric][place[name, rater]] = value
+    if not any(kind.metric in rows for rows in answers.values() for kind in KINDS):
+        raise _no_answer()
+    return dict(sorted(answers.items(), key=lambda answer: answer[0][0]))
 
 
 def _no_answer() -> ExperimentError:

@@ -461,20 +461,29 @@ def stopping_advice(
     observed = candidates if shown is None else shown
     sources = plausible or [model]
     num_draws = math.ceil((num_samples if bounds is None else NUM_PATHS) / len(sources))
-    gains, extents, chances = [], [], []
+    draws = []
     for place, source in enumerate(sources):
-        draws = _gains(
+        gain, extent = _gains(
             source, best, candidates, observed, bounds, num_draws, seed + place
         )
         source_link = model_link(source) if link is None else link
         with torch.no_grad():
-            chances.append(
-                source_link.win_probability(draws[0], torch.zeros_like(draws[0]))
-            )
+            chance = source_link.win_probability(gain, torch.zeros_like(gain))
         unit = utility_unit(model) / utility_unit(source) if plausible else 1.0
-        gains.append(unit * draws[0])
-        extents.append(unit * draws[1])
-    gain, extent, chance = map(torch.cat, (gains, extents, chances))
+        draws.append((unit * gain, unit * extent, chance))
+    gain, extent, chance = map(torch.cat, zip(*draws, strict=True))
+    return _advice_of_draws(gain, extent, chance, tolerance, confidence, gain_tolerance)
+
+
+def _advice_of_draws(
+    gain: Tensor,
+    extent: Tensor,
+    chance: Tensor,
+    tolerance: float,
+    confidence: float,
+    gain_tolerance: float,
+) -> StoppingAdvice:
+    """Advises by draws of the gain, of the range shown and of the chance of regret."""
     unnoticed = float((chance < tolerance).double().mean())
     little = float((gain < gain_tolerance * extent).double().mean())
     # An ensemble's members count alike.

@@ -159,22 +159,16 @@ class RelevanceKernel(Kernel):
         if self.numbers:
             raw = torch.zeros(*batch, 1, len(self.numbers), dtype=torch.float64)
             self.register_parameter("raw_lengthscale", Parameter(raw))
-            self.register_constraint(
-                "raw_lengthscale",
-                GreaterThan(_SHORTEST, **in_spreads(lengthscale_spread)),
-            )
+            constraint = GreaterThan(_SHORTEST, **in_spreads(lengthscale_spread))
+            self.register_constraint("raw_lengthscale", constraint)
             prior = _around(lengthscale, lengthscale_spread)
             register_prior(self, "lengthscale", prior)
             self.lengthscale = lengthscale
         inputs = len(self.numbers) + len(self.categorical)
-        share = min(expected_inputs / inputs, 0.5)
-        log_odds = math.log(share / (1 - share))
-        start = torch.full((*batch, inputs), log_odds, dtype=torch.float64)
-        covariance = relevance_spread**2 * torch.eye(inputs, dtype=torch.float64)
-        of_relevance = MultivariateNormalPrior(
-            torch.full((inputs,), log_odds, dtype=torch.float64),
-            covariance + share_spread**2,
+        of_relevance = _relevance_prior(
+            inputs, expected_inputs, relevance_spread, share_spread
         )
+        start = of_relevance.mean.expand(*batch, inputs).clone()
         self.register_parameter("raw_relevance", Parameter(start))
         register_prior(self, "raw_relevance", of_relevance)
 
@@ -490,6 +484,21 @@ class DuelKernel(ScaleKernel):
                 f"make it with dim={num_features}."
             )
         return super().__call__(x1, *args, **params)
+
+
+def _relevance_prior(
+    inputs: int, expected_inputs: float, relevance_spread: float, share_spread: float
+) -> MultivariateNormalPrior:
+    """Prior of the log odds that inputs matter, which share what is not known of all.
+
+    As many as expected matter on average, but no more than half of the inputs.
+    """
+    share = min(expected_inputs / inputs, 0.5)
+    covariance = relevance_spread**2 * torch.eye(inputs, dtype=torch.float64)
+    return MultivariateNormalPrior(
+        torch.full((inputs,), math.log(share / (1 - share)), dtype=torch.float64),
+        covariance + share_spread**2,
+    )
 
 
 def _around(mode: float, spread: float) -> LogNormalPrior:

@@ -149,10 +149,9 @@ class PreferenceGP(UtilityModel, GP):
                 inputs = self.transform_inputs(datapoints)
                 transformed = check_answered(datapoints, inputs)
             features = transformed.shape[-1]
-            if covar_module is None:
-                kernels.warn_of_wide_ranges(transformed, "the default kernel")
-            elif isinstance(covar_module, kernels.DuelKernel):
-                kernels.warn_of_wide_ranges(transformed, "DuelKernel")
+            if covar_module is None or isinstance(covar_module, kernels.DuelKernel):
+                name = "DuelKernel" if covar_module else "the default kernel"
+                kernels.warn_of_wide_ranges(transformed, name)
         elif blocks:
             raise FeedbackError("There is feedback but there are no datapoints.")
         batch = self.batch_shape

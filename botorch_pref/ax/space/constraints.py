@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.parameter import (
@@ -493,6 +493,37 @@ def _outwards(number: float, step: float, rounding: Callable[[float], int]) -> f
     return float(steps * Decimal(repr(step)))
 
 
+class _Variables(NamedTuple):
+    """Variables of a programme that make one parameter.
+
+    The parameter is ``offset`` and the sum of its variables times their ``values``.
+    """
+
+    offset: float
+    values: list[float]
+    ends: list[tuple[float, float]]
+    is_whole: bool
+
+
+def _variables(parameter: Any, fixed: Any = None) -> _Variables:
+    """Makes the variables of a parameter, which may have a ``fixed`` value.
+
+    A number is its share of the range, a whole number counts from the smallest one, and
+    a choice has a variable for each value, which is 1 where it is taken.
+    """
+    if isinstance(parameter, ChoiceParameter):
+        values = [float(value) for value in parameter.values]
+        ends = [(0.0, 1.0)] * len(values)
+        if fixed is not None:
+            ends = [(float(v == fixed),) * 2 for v in parameter.values]
+        return _Variables(0.0, values, ends, True)
+    low, span = float(parameter.lower), float(parameter.upper - parameter.lower)
+    is_whole = parameter.parameter_type is ParameterType.INT
+    size, largest = (1.0, span) if is_whole else (span, 1.0)
+    end = (0.0, largest) if fixed is None else ((fixed - low) / size,) * 2
+    return _Variables(low, [size], [end], is_whole)
+
+
 def _solution(
     space: SearchSpace,
     constraints: Sequence[ParameterConstraint],
@@ -503,33 +534,18 @@ def _solution(
     """Returns a design that satisfies constraints, by a mixed-integer programme.
 
     With the smallest value of the parameter that is wanted, or the largest with -1; or
-    as far as can be from the bound of a constraint, in units of its largest term. A
-    number is its share of the range, a whole number counts from the smallest one, and a
-    choice has a variable for each value, which is 1 where it is taken. Some parameters
-    may have ``fixed`` values.
+    as far as can be from the bound of a constraint, in units of its largest term. Some
+    parameters may have ``fixed`` values.
     """
     names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
     columns, offset, integrality, rows = [], {}, [], []
     ends: list[tuple[float, float]] = []
     for name in names:
-        parameter: Any = space.parameters[name]
-        is_choice = isinstance(parameter, ChoiceParameter)
-        is_whole = parameter.parameter_type is ParameterType.INT
-        if is_choice:
-            offset[name], largest = 0.0, 1.0
-            values = [float(value) for value in parameter.values]
-        else:
-            offset[name] = float(parameter.lower)
-            span = float(parameter.upper - parameter.lower)
-            values, largest = ([1.0], span) if is_whole else ([span], 1.0)
-        columns += [(name, value) for value in values]
-        integrality += [int(is_choice or is_whole)] * len(values)
-        if name not in fixed:
-            ends += [(0.0, largest)] * len(values)
-        elif is_choice:
-            ends += [(float(v == fixed[name]),) * 2 for v in parameter.values]
-        else:
-            ends += [((fixed[name] - offset[name]) / values[0],) * 2]
+        variables = _variables(space.parameters[name], fixed.get(name))
+        offset[name] = variables.offset
+        columns += [(name, value) for value in variables.values]
+        integrality += [int(variables.is_whole)] * len(variables.values)
+        ends += variables.ends
     for name in names:
         if isinstance(space.parameters[name], ChoiceParameter):
             row_of_choice = [float(column == name) for column, _ in columns]
