@@ -71,10 +71,11 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
         return table
     if table["part"].nunique() == 1:
         table = table.drop(columns="part")
-    intervals = table[["difference", "least", "most"]].itertuples(index=False)
+    # What rounding leaves of no difference is none; adding 0 takes the sign of -0 away.
+    intervals = table[["difference", "least", "most"]].round(9) + 0.0
     table[f"beside {reference}"] = [
         "" if low == high else f"{mean:.2g} ({low:.2g} to {high:.2g})"
-        for mean, low, high in intervals
+        for mean, low, high in intervals.itertuples(index=False)
     ]
     first = [*designs, f"beside {reference}", "better", "preferred", "best"]
     counts = [c for c in (*_COUNTS, "part") if c in table]
@@ -123,6 +124,7 @@ def advice_in_words(
     options: DataFrame,
     best: str,
     favourites: DataFrame | None = None,
+    all_judged: bool = False,
 ) -> str:
     """Says how sure it is that an option is the best, and whether to ask on.
 
@@ -134,6 +136,7 @@ def advice_in_words(
         options: Its table of options.
         best: What the table calls the best option shown.
         favourites: Its table of raters' best options.
+        all_judged: Whether the space has no other designs.
     """
     if look_like_guesses(values):
         return (
@@ -141,12 +144,14 @@ def advice_in_words(
             f"is {values['guessed']:.2f}, where before them it was 0.50. Ask about "
             "options that differ more, or whether the person sees a difference."
         )
-    row = options.loc[best]
+    # What answers say of options that nobody can tell from the best, they say of it.
+    row = distinct_options(options).loc[best]
     parts = [
         _context_sentence(values),
         _failure_sentence(row),
         _tie_sentence(values),
-        _gain_sentence(values),
+        _validity_sentence(values),
+        _gain_sentence(values, all_judged),
         _rival_sentence(options, best),
         _dissent_sentence(favourites, best),
     ]
@@ -173,16 +178,33 @@ def _failure_sentence(best: Series) -> str:
 
 def _tie_sentence(values: Mapping[str, Any]) -> str:
     """Says that nobody saw a difference, where all answers about options are ties."""
-    kinds = {row.removeprefix("that say ") for row in values if "that say " in row}
+    kinds = _kinds_of_answers(values)
     if "tie" not in kinds or kinds - {"tie", "invalid", "cannot_compare"}:
         return ""
+    which = "any that did not fail" if "invalid" in kinds else "any"
     return (
         "Nobody has seen a difference so far, and all that is said here is a guess: "
-        "ask about options that differ more, in wider ranges, or take any."
+        f"ask about options that differ more, in wider ranges, or take {which}."
     )
 
 
-def _gain_sentence(values: Mapping[str, Any]) -> str:
+def _validity_sentence(values: Mapping[str, Any]) -> str:
+    """Says that no answer compares options, where all say what failed."""
+    kinds = _kinds_of_answers(values)
+    if "invalid" not in kinds or kinds - {"invalid", "cannot_compare"}:
+        return ""
+    return (
+        "No answer says so far which of two options is better: all that is said here "
+        "follows from what failed."
+    )
+
+
+def _kinds_of_answers(values: Mapping[str, Any]) -> set[str]:
+    """Returns what answers say, by the rows of the summary that count it."""
+    return {row.removeprefix("that say ") for row in values if "that say " in row}
+
+
+def _gain_sentence(values: Mapping[str, Any], all_judged: bool) -> str:
     """Says what is left to gain, by the rows of the summary on regret and gain."""
     chance, share = values["chance of regret"], values["gain as a share of the range"]
     worth = ""
@@ -191,11 +213,12 @@ def _gain_sentence(values: Mapping[str, Any]) -> str:
         better = f" It would be better by {percent} of the step from the worst option"
         worth = f"{better} so far to the best. Differences are shares of that step."
     unseen = " A narrow peak far from all options shown would not be seen."
+    has_unseen = values["stop"] and not all_judged
     return (
         f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
         f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
         f"comparisons, where 50 means as good as equal.{worth}"
-        f"{unseen if values['stop'] else ''}"
+        f"{unseen if has_unseen else ''}"
     )
 
 

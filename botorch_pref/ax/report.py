@@ -29,14 +29,14 @@ from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.rater_report import favourites_of, rater_checks, rater_tables
 from botorch_pref.ax.report_page import rater_sentences, report_html
 from botorch_pref.ax.space.context import Context
-from botorch_pref.ax.summary import progress_rows, summary_table
+from botorch_pref.ax.summary import all_judged, progress_rows, summary_table
 from botorch_pref.errors import BotorchPrefError
 
 _MOST_PRINTED = 30
 """Options of a printed report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Report on the answers: ``print`` it, or end a notebook's cell with it.
 
@@ -45,8 +45,8 @@ class Report:
     context; the summary has that range. Duels and rankings say hardly how precise a
     person is, and so what a unit of utility is: of one who seldom errs, differences in
     utility leave their intervals in a third of the cases after 8 to 30 answers, and as
-    shares in few (``docs/logbook/calibration.md``). One option alone has no range; its
-    effects are in units of utility.
+    shares in few (``docs/logbook/calibration.md``). One option alone has no range:
+    differences and changes are in units of utility then.
 
     Attributes:
         summary: The column ``value`` has numbers of questions and answers; what is
@@ -164,7 +164,7 @@ class Report:
             raters=rater_sentences(self.raters, self.agreement, self.checks),
         )
 
-    __str__ = to_markdown
+    __repr__ = __str__ = to_markdown
     _repr_markdown_ = to_markdown
 
 
@@ -199,7 +199,9 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         agreement,
         rater_checks(log),
         effect_table(log, adapter, designs, unit),
-        advice_in_words(dict(summary["value"]), options, best, favourites),
+        advice_in_words(
+            dict(summary["value"]), options, best, favourites, all_judged(adapter)
+        ),
         "the baseline" if log.settings.baseline else best,
         favourites,
     )

@@ -169,6 +169,15 @@ def progress_rows(
     }
 
 
+def all_judged(adapter: PreferenceAdapter) -> bool:
+    """Tells whether a space has no designs but those that were judged."""
+    designs = adapter.design_space().designs()
+    if designs is None:
+        return False
+    judged = adapter.datapoints[allowed_here(adapter, adapter.arms)]
+    return len(judged.unique(dim=0)) >= len(designs)
+
+
 def candidate_points(
     projection: Projection, adapter: PreferenceAdapter, anywhere: TParameterization
 ) -> Tensor:
@@ -198,7 +207,8 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
     if isinstance(model, GroupUtility):
         model = model.rater_model
         kernel = agreement_kernel(model)
-        if kernel is not None:
+        # The answers of one tell nothing of it.
+        if kernel is not None and len(log.raters) > 1:
             rows["agreement of raters"] = float(kernel.agreement.detach())
     if getattr(model, "num_covariates", 0):
         share = position_bias(model, LEVEL).share

@@ -159,6 +159,12 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
     assert tested.raters is tested.agreement is None
 
 
+def test_one_rater_alone_agrees_with_nobody(tmp_path) -> None:
+    experiment = triangle(tmp_path / "one.db", initial=1, raters="share")
+    experiment.record(options(A, B), winner=0, rater="ann")
+    assert "agreement of raters" not in short_report(experiment).summary.index
+
+
 def test_the_report_says_which_raters_look_alike(tmp_path) -> None:
     experiment = triangle(tmp_path / "triangle.db", initial=1)
     for rater, better, worse in (("Ann", A, B), ("ann", B, C), ("bob", A, C)):

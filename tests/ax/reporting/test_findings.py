@@ -99,6 +99,44 @@ def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     assert "of all" not in advice_in_words(VALUES, equals, "1 A")
 
 
+def test_a_peak_can_hide_only_where_designs_were_not_judged() -> None:
+    stop = {**VALUES, "stop": True}
+    assert "narrow peak" in advice_in_words(stop, OPTIONS, "1 A")
+    assert "narrow peak" not in advice_in_words(stop, OPTIONS, "1 A", all_judged=True)
+    assert "narrow peak" not in advice_in_words(VALUES, OPTIONS, "1 A")
+
+
+def test_a_failure_is_no_news_where_a_copy_was_preferred() -> None:
+    counts = {"wins": [0, 3, 0], "ties": [0, 0, 0], "failed": [1, 0, 0]}
+    options = OPTIONS.assign(**counts)
+    assert "failed" not in advice_in_words(VALUES, options, "1 A")
+    apart = options.drop(columns="copy_of")
+    assert "This option failed once" in advice_in_words(VALUES, apart, "1 A")
+
+
+def test_it_is_said_where_answers_only_say_what_failed() -> None:
+    failed = {**VALUES, "that say invalid": 2}
+    sentence = "No answer says so far which of two options is better"
+    assert sentence in advice_in_words(failed, OPTIONS, "1 A")
+    for kind in ("winner", "tie", "ratings"):
+        more = {**failed, f"that say {kind}": 1}
+        assert sentence not in advice_in_words(more, OPTIONS, "1 A")
+    assert sentence not in advice_in_words(VALUES, OPTIONS, "1 A")
+
+
+def test_what_rounding_leaves_of_no_difference_is_printed_as_none() -> None:
+    options = OPTIONS.assign(difference=[0.0, -0.1, -2.3e-18], most=[0.0, 0.1, 4.0])
+    table = printed_options(options, "1 A")
+    assert table.loc["1 B", "beside 1 A"] == "0 (-4 to 4)"
+
+
+def test_of_ties_and_failures_not_any_option_will_do() -> None:
+    tied = {**VALUES, "that say tie": 2}
+    assert advice_in_words(tied, OPTIONS, "1 A").count("or take any.") == 1
+    failed = advice_in_words({**tied, "that say invalid": 1}, OPTIONS, "1 A")
+    assert "or take any that did not fail." in failed
+
+
 def test_guesses_are_called_guesses_where_a_coin_is_probable_and_nothing_else() -> None:
     usual = advice_in_words(VALUES, OPTIONS, "1 A")
     assert advice_in_words({**VALUES, "guessed": 0.9}, OPTIONS, "1 A") == usual

@@ -31,7 +31,7 @@ from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.best_designs import best_anywhere, best_shown
 from botorch_pref.ax.generation import adapter as adapter_module
 from botorch_pref.ax.log import option_title
-from botorch_pref.ax.summary import candidate_points
+from botorch_pref.ax.summary import all_judged, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
 from botorch_pref.models import averaged_utility
@@ -502,6 +502,22 @@ def test_all_designs_of_a_finite_space_stand_for_it(constraints, tmp_path) -> No
     assert len(result) == len(expected) + 3
     searched = experiment.report().summary["value"]["searched for the best"]
     assert searched == f"all {len(expected)} designs"
+    assert not all_judged(adapter)
+
+
+def test_a_space_of_two_designs_is_judged_by_one_duel(tmp_path) -> None:
+    beans = choice("bean", ["a", "b"], is_ordered=False)
+    cup = choice("cup", [60, 80, 100], is_ordered=True)
+    for parameters, is_all in (([beans], True), ([beans, cup], False)):
+        name = f"of {len(parameters)}"
+        experiment = PreferenceExperiment.create(
+            name, parameters=parameters, storage=tmp_path / f"{name}.db"
+        )
+        pair = [{"bean": "a", "cup": 60}, {"bean": "b", "cup": 60}]
+        names = [parameter.name for parameter in parameters]
+        shown = [{key: design[key] for key in names} for design in pair]
+        experiment.record(shown, winner=0)
+        assert all_judged(experiment.fitted_adapter()) is is_all
 
 
 @pytest.mark.slow
