@@ -115,7 +115,8 @@ def option_table(
         table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
     table["part"] = _parts(log, adapter, arms).numpy()
     baseline = log.settings.baseline
-    differences = _differences(designs, parameters, baseline or designs.best, unit)
+    reference = baseline or dict(designs.best)
+    differences = _differences(designs, parameters, reference, unit)
     if baseline is None:
         differences = differences.drop(columns="preferred")
     return table.join(differences.set_axis(titles))

@@ -512,10 +512,11 @@ def _variables(parameter: Any, fixed: Any = None) -> _Variables:
     a choice has a variable for each value, which is 1 where it is taken.
     """
     if isinstance(parameter, ChoiceParameter):
-        values = [float(value) for value in parameter.values]
+        numbers: list[Any] = parameter.values
+        values = [float(number) for number in numbers]
         ends = [(0.0, 1.0)] * len(values)
         if fixed is not None:
-            ends = [(float(v == fixed),) * 2 for v in parameter.values]
+            ends = [(float(number == fixed),) * 2 for number in numbers]
         return _Variables(0.0, values, ends, True)
     low, span = float(parameter.lower), float(parameter.upper - parameter.lower)
     is_whole = parameter.parameter_type is ParameterType.INT
