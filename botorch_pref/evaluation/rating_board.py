@@ -359,8 +359,9 @@ def _design(
     if sizes[1] > MOST_RATERS or math.prod(sizes) > 10 * MOST_VALUES:
         raise FeedbackError(
             f"There are {len(names):,} items and {num_raters:,} raters, too many for "
-            "their biases: leave out the raters (--rating COLUMN --first COLUMN of a "
-            "file without a column of raters), or items with few ratings."
+            "their biases: leave out the raters (rank_items(answers.drop(columns="
+            "'rater')), or python -m botorch_pref rank of a file without their "
+            "column), or items with few ratings."
         )
     centred = torch.tensor(values - values.mean())
     counts = torch.zeros(sizes[0], sizes[1] + 1, dtype=torch.double)

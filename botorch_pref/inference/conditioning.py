@@ -187,6 +187,10 @@ class SitePosterior(ABC):
         """
         return self.kept(self.rows.dense(), self.variance())
 
+    def cross_covariance(self, covar: Tensor) -> Tensor:
+        """Posterior covariances of rows with points of prior ``K``, ``... x m x n``."""
+        return self.influence() @ covar
+
     def kept(self, values: Tensor, variance: Tensor) -> Tensor:
         """``(I - Sigma T) values`` of rows whose posterior variances are given."""
         tau = self.tau.unsqueeze(-1)

@@ -341,7 +341,7 @@ def _rows_form(
     with torch.no_grad():
         index, posterior = rows.indices, state.posterior
         utilities = mean + (covar @ state.balance.weights.unsqueeze(-1)).squeeze(-1)
-        covariance = (posterior.influence() @ covar).gather(-1, index)
+        covariance = posterior.cross_covariance(covar).gather(-1, index)
         gradient = state.force.unsqueeze(-1) * utilities[index]
         gradient = gradient - posterior.tau.unsqueeze(-1) * covariance
     return (gradient * rows.coefficients).sum((-2, -1))

@@ -400,6 +400,12 @@ class _PointFactor(SitePosterior):
         )
         return self._site_noise.soften(self.rows.apply_matrix(self._weights(eye).mT))
 
+    def cross_covariance(self, covar: Tensor) -> Tensor:
+        """See base class: ``Q A S`` with the covariance ``S`` of the points."""
+        return self._site_noise.soften(
+            self.rows.apply_matrix(self._half.mT @ self._half)
+        )
+
     def variance(self) -> Tensor:
         """See base class."""
         site_noise, noise = self._site_noise, self._solver.noise
@@ -412,9 +418,10 @@ class _PointFactor(SitePosterior):
         for part, covariance in zip(
             site_noise.parts, self._block_covariances, strict=True
         ):
-            softened = part.softened(covariance) + part.covariance
-            block_variance = softened.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
-            variance = part.blocks.put(block_variance, variance)
+            # No other entry of the softened covariance is needed.
+            spread = (part.softening @ covariance * part.softening).sum(-1)
+            spread = spread + part.covariance.diagonal(dim1=-2, dim2=-1)
+            variance = part.blocks.put(spread.unsqueeze(-1), variance)
         return variance.squeeze(-1)
 
     @cached_property
