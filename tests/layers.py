@@ -114,7 +114,7 @@ PARTS = (
     Part(
         "web",
         "the page and the widget that ask a person",
-        ("threads", "ax"),
+        ("threads", "asking", "ax"),
         frozenset({"anywidget", "ax", "pandas", "starlette", "traitlets"}),
     ),
     Part(
