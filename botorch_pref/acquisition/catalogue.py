@@ -43,22 +43,22 @@ def informative_pairs(
     X: Tensor | None = None,
     pairs_pending: Tensor | None = None,
 ) -> Tensor:
-    r"""Pairs of items for many raters at once, the most informative duel first.
+    r"""Chooses pairs of items for many raters at once, the most informative first.
 
     The information of a duel about the utilities is :math:`h(E[g(u)]) - E[h(g(u))]` of
     the difference :math:`u` under the posterior (see :class:`.DuelingBALD`). The pairs
     of a batch are a spanning tree of the items in which the sum of the information is
     largest: every item is asked about, and the answers compare all of them (Mikhailiuk
     et al. 2021; Li et al. 2018). More pairs than a tree has are further trees, of the
-    pairs that are left, chosen as if nothing of the trees before were asked. Pairs that
-    say as much as each other stand in a random order of fixed seed.
+    pairs that are left, chosen as if nobody were asked the trees before. Pairs that say
+    as much as each other stand in a random order of fixed seed.
 
-    What pending duels will say is not said again. The answer to a duel of which a share
-    :math:`\rho^2` of the variance :math:`\tau^2` is expected to go (see
-    :func:`.answer_correlation`) counts as the difference with a Gaussian noise of
-    :math:`\tau^2 (1 - \rho^2) / \rho^2`. All of them leave the covariance :math:`C -
-    \Delta`, and means that are not known yet, :math:`m \sim N(\mu, \Delta)`, over which
-    the information of another duel is a mean.
+    A duel counts for less where pending duels will say the same. The answer to a
+    pending duel that is expected to take a share :math:`\rho^2` of the variance
+    :math:`\tau^2` away (see :func:`.answer_correlation`) counts as the difference with
+    a Gaussian noise of :math:`\tau^2 (1 - \rho^2) / \rho^2`. All of them leave the
+    covariance :math:`C - \Delta`, and means that are not known yet, :math:`m \sim
+    N(\mu, \Delta)`, over which the information of another duel is a mean.
 
     Of up to 1,024 items all pairs compete; of more, those that are nearest to each
     other in the order of posterior means: up to 512 places apart at first, 134 of 2,000
@@ -72,7 +72,7 @@ def informative_pairs(
         num_pairs: How many; by default one tree, a pair fewer than items.
         X: ``n x d`` items, two or more; by default the model's points.
         pairs_pending: ``m x 2`` places in ``X`` of duels that were asked and are not
-            answered yet, one as often as it was asked.
+            answered yet; one that was asked twice stands there twice.
 
     Returns:
         ``num_pairs x 2`` places in ``X``, all pairs different, tree by tree.

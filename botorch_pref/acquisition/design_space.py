@@ -54,7 +54,7 @@ class DesignSpace:
 
     Units do not matter to a search by coordinates. A category, and a number that has
     some values only, is one coordinate, the place of its value among those that are
-    allowed. Whatever is fixed is none.
+    allowed. A column with a fixed value has no coordinate.
 
     Attributes:
         base: ``d``, the values of all columns that do not vary, and 0 elsewhere.
@@ -65,8 +65,8 @@ class DesignSpace:
             of the shares :math:`z`, with the sum :math:`a` of the amounts of values.
         rows: All designs, ``N x d``, where they are a table, or few because all columns
             have some values only; None elsewhere.
-        grids: The values of numbers of many values, in order, by their columns. No
-            constraint is about them.
+        grids: The values, in order, of each number that has many, by its column. No
+            constraint is about such a number.
     """
 
     base: Tensor
@@ -180,7 +180,7 @@ class DesignSpace:
     def frame(self) -> Frame | None:
         """Frame of shares in a thin or flat polytope, None elsewhere.
 
-        Where it is about numbers of some values only, it has none.
+        There is none either where constraints are about numbers of some values only.
         """
         A, b = (part.double().cpu() for part in self.limits)
         if not len(b) or self.limits_lists:
@@ -279,10 +279,10 @@ class DesignSpace:
         return self.features(Z[self.satisfies(Z)])
 
     def rows_besides(self, options: Tensor, count: int) -> Tensor:
-        """Lists the designs, at least ``count``, that are none of some options.
+        """Lists the designs that are not among some options, at least ``count``.
 
         Raises:
-            FeedbackError: They are fewer.
+            FeedbackError: There are fewer of them.
         """
         designs = self.designs()
         assert designs is not None, "the designs can be listed"
@@ -358,9 +358,9 @@ class DesignSpace:
     def mix(self, centres: Tensor, designs: Tensor) -> Tensor:
         """Mixes ``centres`` and other designs, mostly near the centres.
 
-        Between two that satisfy constraints all do. Half of the listed values stay,
-        or all of a design where constraints are about them. Both are coordinates,
-        ``n x c``.
+        What lies between two designs that satisfy constraints satisfies them too. Half
+        of the listed values stay, or all of a design where constraints are about them.
+        Centres and results are coordinates, ``n x c``.
         """
         share = torch.rand(len(designs), 1).to(designs) ** 3
         mixed = torch.lerp(centres, designs, share)
@@ -371,7 +371,7 @@ class DesignSpace:
     def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
         """Draws designs anywhere and around one, ``1 x d``, and adds that one.
 
-        Of designs that can be listed there are the nearest and some others.
+        Where designs can be listed, it takes the nearest and some others.
         """
         designs = self.designs()
         if designs is not None:

@@ -40,7 +40,7 @@ from botorch_pref.posteriors.gaussian import (
 def likely_best(
     model: Model, X: Tensor, num_points: int = 32, generator: Generator | None = None
 ) -> Tensor:
-    """Points that may be the best: where the posterior mean, or a draw, is largest.
+    """Finds points that may be the best: of the largest posterior mean, or in a draw.
 
     As BoTorch's ``MaxPosteriorSampling`` finds them, of any posterior that a
     `DuelingAcquisition` takes. For ``choices`` of `DuelingKG` and `DuelingJointKG`.
@@ -50,7 +50,7 @@ def likely_best(
             from equally often.
         X: The points, ``n x d``, or ``batch_shape x n x d``; hundreds, such as some
             anywhere and some around the best so far.
-        num_points: How many at most. One is that of the mean.
+        num_points: How many at most. One has the largest posterior mean.
         generator: Source of the draws, on the CPU; torch's default one if None.
 
     Returns:
@@ -92,10 +92,11 @@ def without_hopeless(
     likely: Tensor,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Exchanges options that are hardly ever heard as the best, in turn.
+    """Replaces in turn the options that hardly any answer would name as the best.
 
-    A knowledge gradient hears differences, from which it learns even beside an option
-    that nobody takes. Of such an answer a choice or a ranking says next to nothing.
+    A knowledge gradient takes an answer for all differences to the reference, and so
+    values an option that nobody would choose: how much worse it is, it expects to
+    learn. A choice or a ranking says next to nothing of that.
 
     Args:
         acquisition: Values options, ``batch_shape x q x d``.

@@ -49,7 +49,7 @@ class Climb:
         num_restarts: Number of starts that are led uphill.
         raw_samples: Number of questions from which they are chosen.
         arguments: Further ones of BoTorch's ``optimize_acqf``.
-        rounding: Makes designs those that are shown, by which ends are compared.
+        rounding: Rounds designs to those that are shown, which are compared at the end.
     """
 
     num_restarts: int = 8
@@ -138,8 +138,9 @@ def best_options(
         size: Number of options.
         centres: ``n x d``, designs of the space around which half of the starts are.
         beside: ``j x d``, options of the question that are there already.
-        open_questions: ``k x s x d``, which are not to be asked again. A search of a
-            continuous space does not meet them by chance.
+        open_questions: ``k x s x d``, questions without an answer, which are not asked
+            again where designs are listed. A search of a continuous space does not meet
+            them by chance.
         seed: The seed of the starts.
 
     Returns:
@@ -229,7 +230,7 @@ def _starts(
 
 
 def _negligible(values: Tensor) -> float:
-    """Finds a gain that no question is worth by the values of those drawn."""
+    """Finds a gain in value that is too small to matter, by questions drawn."""
     finite = values[values.isfinite()]
     spread = float(finite.max() - finite.median()) if len(finite) else 0.0
     return _NEGLIGIBLE * max(spread, _LEAST_SPREAD)

@@ -23,7 +23,7 @@ Reference = Callable[[Model], Tensor]
 
 
 def utility_model(model: Model) -> Model:
-    """Preference model inside the list of one that Ax makes of it."""
+    """Takes a preference model out of the list of one model that Ax makes of it."""
     if not isinstance(model, ModelList):
         return model
     if len(model.models) != 1:
@@ -37,7 +37,7 @@ def utility_model(model: Model) -> Model:
 def duel_input_constructor(
     acquisition_class: type[AcquisitionFunction], reference: Reference | None
 ) -> Callable[..., dict[str, Any]]:
-    """The input constructor of an acquisition function, from its own signature.
+    """Makes the input constructor of an acquisition function, from its signature.
 
     It takes the keywords of the class, but ``model`` may be a list of one, as Ax wraps
     it, and ``X_ref`` may be left out where there is a rule for the reference.
@@ -81,7 +81,7 @@ A = TypeVar("A", bound=AcquisitionFunction)
 def register_acquisition(
     name: str, reference: Reference | None = None
 ) -> Callable[[type[A]], type[A]]:
-    """A decorator that lets BoTorch, Ax and the command line make an acquisition class.
+    """Makes a decorator by which BoTorch, Ax and the command line know a class.
 
     ``python -m botorch_pref`` and `PreferenceExperiment` then take its name, and
     BoTorch's ``get_acqf_input_constructor`` knows its keywords, which are those of the
@@ -123,11 +123,11 @@ def register_acquisition(
 
 
 def registered_acquisitions() -> list[RegisteredAcquisition]:
-    """All registered acquisition functions, by name in alphabetical order."""
+    """Lists all registered acquisition functions, by name in alphabetical order."""
     return sorted(registered(AcquisitionFunction), key=lambda entry: entry.name)
 
 
 def reference_rule(acquisition_class: type[AcquisitionFunction]) -> Reference | None:
-    """The rule for the reference of a class; None without one, or if not registered."""
+    """Finds the rule for the reference of a class; None where there is none."""
     rules = {e.cls.__name__: e.reference for e in registered_acquisitions()}
     return rules.get(acquisition_class.__name__)

@@ -14,7 +14,7 @@ from botorch_pref.numerics.argument_checks import check_finite, check_kind, chec
 
 
 def checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
-    """Bounds of the type of a point, ``1 x d``, and of its number of columns."""
+    """Checks bounds, and gives them the type of a point, ``1 x d``."""
     right = isinstance(bounds, Tensor) and bounds.shape == (2, like.shape[-1])
     if not right or not bool((bounds[0] <= bounds[1]).all() & bounds.isfinite().all()):
         values = bounds.tolist() if isinstance(bounds, Tensor) else bounds
@@ -28,7 +28,7 @@ def checked_bounds(bounds: Tensor, like: Tensor) -> Tensor:
 def checked_fixed_features(
     fixed: Mapping[int, float] | None, dim: int
 ) -> Mapping[int, float]:
-    """Values of columns by their indices, of points with ``dim`` columns."""
+    """Checks values of columns, by their indices, of points with ``dim`` columns."""
     values = {} if fixed is None else fixed
     columns = range(dim)
     if not isinstance(values, Mapping) or not all(
@@ -73,7 +73,7 @@ def space_of(
     categorical: Sequence[Sequence[int]] | None,
     fixed_features: Mapping[int, float] | None,
 ) -> DesignSpace:
-    """The designs that options may be."""
+    """Makes the space of designs that options may be."""
     if not bool((bounds[0] < bounds[1]).all()):
         raise FeedbackError(
             f"bounds is {bounds.tolist()}; give upper ends that are larger than the "
@@ -109,7 +109,7 @@ def _checked_values(
     bounds: Tensor,
     categorical: Sequence[Sequence[int]],
 ) -> Mapping[int, Sequence[float]]:
-    """Different values within the bounds of columns that are of no category."""
+    """Checks different values, within bounds, of columns that are of no category."""
     values = {} if discrete_dims is None else discrete_dims
     others = {column for group in categorical for column in group}
     columns = {*range(bounds.shape[-1])} - others
@@ -131,7 +131,7 @@ def _checked_values(
 
 
 def checked_designs(name: str, points: Tensor, like: Tensor) -> Tensor:
-    """Some finite points, ``n x d``, of as many columns as ``like`` has."""
+    """Checks finite points, ``n x d``, of as many columns as ``like`` has."""
     points = check_finite(name, check_points(name, points, like, len(like)))
     if points.dim() != 2 or not len(points):
         raise FeedbackError(
@@ -142,7 +142,7 @@ def checked_designs(name: str, points: Tensor, like: Tensor) -> Tensor:
 
 
 def checked_pending(pending: Tensor | None, size: int, like: Tensor) -> Tensor:
-    """Open questions, ``k x size x d``; none of None."""
+    """Checks open questions, ``k x size x d``; of None it makes no question."""
     if pending is None:
         return like.new_zeros(0, size, len(like))
     check_kind("pending", pending, Tensor)

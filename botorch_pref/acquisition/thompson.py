@@ -99,7 +99,7 @@ class DuelingThompson(ReferenceAcquisition):
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Mean improvement of the new points on the reference, each by its own draw.
+        """Averages improvements of new points on the reference, each by its own draw.
 
         Args:
             X: New points, ``batch_shape x q x d``.
@@ -184,7 +184,7 @@ class HallucinatedModel(DerivedModel):
         return (self._points,)
 
     def moments(self, X: Tensor) -> Moments:
-        """Moments given the draw; the members of an ensemble are a batch."""
+        """Finds moments under the draw; the members of an ensemble are a batch."""
         has_transform = hasattr(self.model, "input_transform")
         dim = None if has_transform else self._points.shape[-1]
         X = check_finite("X", check_points("X", X, self._points, dim))

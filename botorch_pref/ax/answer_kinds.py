@@ -579,9 +579,9 @@ def _counted(
 def tied_in_turn(values: Values) -> list[Values]:
     """Makes ties of each option with the next, and of the last with the first.
 
-    In answers of a Thurstone's person, who hears each option once and finds all of them
-    within a threshold, there is about as much as in this ring, and less than in ties of
-    all pairs, each of which would be heard anew (`docs/feedback.md`).
+    A person of Thurstone's model judges each option once, and finds all of them within
+    a threshold. Such an answer says about as much as this ring, and less than ties of
+    all pairs, for each of which she would judge anew (`docs/feedback.md`).
     """
     places = [*values]
     if len(places) <= 2:

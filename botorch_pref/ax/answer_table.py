@@ -69,7 +69,7 @@ text that names it, what was said (fields of `Answer` and circumstances), and wh
 
 
 def _is_gap(cell: object) -> bool:
-    """Tells whether a cell is empty, also of numbers that pandas cannot ask."""
+    """Tells whether a cell is empty, also one with a number that pandas refuses."""
     return cell is None or cell is NA or (isinstance(cell, float) and cell != cell)
 
 

@@ -44,7 +44,7 @@ from botorch_pref.posteriors.gaussian import mean_of
 
 
 class UtilityMean(PosteriorMean):
-    """BoTorch's posterior mean, of a utility, which is never weighted.
+    """BoTorch's posterior mean of a utility, without Ax's weights of objectives.
 
     Of an average over plausible models it is the mean of their means.
     """
@@ -148,7 +148,8 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
     """Finds the point of the search space with the largest posterior mean.
 
     Rounding can make it worse, or leave the constraints: then it is the best shown.
-    Where no hand tells it from the last stop on a line, it is that stop.
+    Where it is too near to the last stop on a line for a hand on a knob to tell them
+    apart, it is that stop.
     """
     options: Any = {
         Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options,
@@ -173,7 +174,7 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 def _stop_near(
     log: Log, adapter: PreferenceAdapter, best: TParameterization
 ) -> TParameterization | None:
-    """Finds the last stop on a line, if no hand tells a design from it."""
+    """Finds the last stop on a line, if a hand cannot tell a design from it."""
     answered = (log.questions[answer.question] for answer in log.answers())
     line = next((q for q in answered if q.is_line and not q.has_no_stop), None)
     if line is None or line.stop is None:

@@ -14,7 +14,7 @@ from botorch_pref.ax.settings import Settings
 
 
 class PreferenceClient(Client):
-    """Ax's client, that knows the best of options that were compared.
+    """Ax's client, which finds the best of the options that were compared.
 
     Args:
         settings: Of the experiment.

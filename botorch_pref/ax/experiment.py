@@ -161,7 +161,7 @@ class PreferenceExperiment:
         parameter_constraints: Sequence[str] = (),
         read_only: bool = False,
     ) -> Self:
-        """Returns an experiment as it was left, however it was left.
+        """Returns an experiment as its last change left it, also after a crash.
 
         Args:
             name: Of the experiment.
@@ -215,9 +215,9 @@ class PreferenceExperiment:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Makes copies and pickles the experiment itself, opened once more.
+        """Makes a copy or a pickle, which opens the same experiment once more.
 
-        They have its name and its storage, and no answers: `resume` reads these.
+        It has the name and the storage, and no answers: `resume` reads these.
 
         Raises:
             ExperimentError: It was opened to be read, or its storage has a password.

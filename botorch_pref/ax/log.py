@@ -449,7 +449,7 @@ class Log:
     def number_of_rater(self, name: str | None) -> int | None:
         """Finds the number of a rater whose own utility counts; None for all together.
 
-        Somebody new has the next number: the model knows what the others let expect.
+        Somebody new has the next number: the model predicts her from the others.
         """
         if name is None or self.settings.raters != SHARE:
             return None
@@ -564,8 +564,8 @@ class Log:
     def append(self, event: Event) -> None:
         """Adds an event that is known to be right.
 
-        Threads may read meanwhile: what a question names is there before it, and it
-        before its event.
+        Threads may read meanwhile, so that the names of its options are added before a
+        question, and the question before its event.
         """
         if event.kind == ASKED:
             self._append_question(event)

@@ -255,9 +255,9 @@ class KnownAnswers:
 def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
     """Lists answered questions by a text that tells the answer, the latest first.
 
-    They have their number, and how many of their events there were then. An answer has
-    the same text in every log: of its time, its options, and what was said. It may have
-    been answer_content back since, and another one given.
+    Beside the number of each question stands how many events it had after the answer.
+    An answer has the same text in every log: of its time, its options, and what was
+    said. Somebody may have undone it since, and given another one.
     """
     places: dict[str, list[tuple[int, int]]] = {}
     for event in reversed(log.events):

@@ -172,8 +172,8 @@ class Settings:
     def from_stored(cls, stored: object) -> Self:
         """Returns settings that were stored with an experiment.
 
-        Positions did not count, and there was no context, where nothing is said of
-        them.
+        Where they say nothing of positions and of a context, positions do not count and
+        there is no context.
         """
         names = {attribute.name for attribute in fields(cls)}
         later = {"position_bias", "context"}

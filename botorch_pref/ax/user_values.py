@@ -44,8 +44,8 @@ def checked_integer(
 def finite_number(value: Any) -> float | None:
     """Makes a float of a number that can be calculated with and stored.
 
-    None of what is no real number, of booleans, NaN and infinity, and of what no float
-    can hold.
+    It makes None of what is no real number, of booleans, NaN and infinity, and of what
+    no float can hold.
     """
     if not isinstance(value, Real | Decimal) or is_bool(value):
         return None

@@ -342,16 +342,16 @@ def test_the_range_is_of_options_that_constraints_allow(tmp_path) -> None:
         parameter_constraints=["x + y <= 0.5"],
         context=["x"],
     )
-    shown = [{"x": 0.05, "y": y} for y in (0.2, 0.15, 0.45)]
-    experiment.record(shown, ranking=[2, 0, 1])
-    here = {"x": 0.25}
-    stated = experiment.report(context=here).summary["value"]["expected range"]
-    adapter = experiment.fitted_adapter(context=here)
-    points = adapter.points_of([design | here for design in shown])
+    designs = [{"x": 0.05, "y": y} for y in (0.2, 0.15, 0.45)]
+    experiment.record(designs, ranking=[2, 0, 1])
+    context = {"x": 0.25}
+    values = experiment.report(context=context).summary["value"]
+    adapter = experiment.fitted_adapter(context=context)
+    points = adapter.points_of([design | context for design in designs])
     draws = averaged_draws(adapter.botorch_model, points, 40_000)
     extent = (draws[:, 0] - draws[:, 1]).abs()
     # The report has 128 draws.
     tolerance = 4 * float(extent.std()) / 128**0.5
-    assert abs(stated - float(extent.mean())) < tolerance
+    assert abs(values["expected range"] - float(extent.mean())) < tolerance
     of_all = draws.amax(-1) - draws.amin(-1)
-    assert float(of_all.mean()) > stated + tolerance
+    assert float(of_all.mean()) > values["expected range"] + tolerance

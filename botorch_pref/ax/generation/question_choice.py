@@ -189,7 +189,7 @@ def _fixed(context: Context) -> dict[str, ObservationFeatures]:
 
 
 def spread_context(log: Log) -> Context:
-    """Draws a context, as where one is as good as any other."""
+    """Draws a context at random, where any of them will do."""
     if not log.settings.context:
         return NO_CONTEXT
     spec = fitted_sobol_spec(log.blank, log.settings, 0)
@@ -388,7 +388,7 @@ def chosen_questions(
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
-    """Derives the seed of a purpose, which parts tell from others."""
+    """Derives the seed of a purpose, which the parts tell from other purposes."""
     digest = sha256(repr((settings.seed, *purpose)).encode()).digest()
     # NumPy takes seeds of 32 bits.
     return int.from_bytes(digest[:4], "big")

@@ -392,7 +392,7 @@ def equalities(space: SearchSpace) -> list[str]:
 
 
 def _is_equality(space: SearchSpace, limit: ParameterConstraint) -> bool:
-    """Tells whether all designs that satisfy the constraints are at one's bound."""
+    """Tells whether all designs of the space lie on the bound of one constraint."""
     most_room = _solution(space, space.parameter_constraints, limit)
     return most_room.x is not None and -most_room.fun < _NO_RANGE
 
@@ -422,8 +422,8 @@ _NO_RANGE, _FAR_SMALLER = 10 * _TOLERANCE, 0.1
 def fit_ranges(space: SearchSpace) -> None:
     """Gives numbers the range that constraints leave them, where that is far smaller.
 
-    The model, the spread and the smallest differences go by ranges, of which designs
-    would share one end. The space is changed, its designs stay the same.
+    The model, the spread and the smallest differences go by ranges, and in a range that
+    is far too wide all designs lie at one place. The space changes, its designs do not.
     """
     waiting = [
         parameter

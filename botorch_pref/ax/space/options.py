@@ -432,7 +432,7 @@ def can_differ(
 ) -> bool:
     """Tells whether people can tell apart the ends that constraints leave numbers.
 
-    Where they are not, no two designs are that have the values of the context.
+    Where people cannot, they cannot tell apart any two designs in the context.
     """
     varying = space.tunable_parameters.items()
     if any(isinstance(p, ChoiceParameter) and n not in context for n, p in varying):

@@ -515,8 +515,8 @@ def test_a_space_of_two_designs_is_judged_by_one_duel(tmp_path) -> None:
         )
         pair = [{"bean": "a", "cup": 60}, {"bean": "b", "cup": 60}]
         names = [parameter.name for parameter in parameters]
-        shown = [{key: design[key] for key in names} for design in pair]
-        experiment.record(shown, winner=0)
+        designs = [{key: design[key] for key in names} for design in pair]
+        experiment.record(designs, winner=0)
         assert all_judged(experiment.fitted_adapter()) is is_all
 
 
