@@ -534,6 +534,20 @@ def test_raters_who_answer_at_random_are_listed(
     assert 'id="raters"' not in (tmp_path / "out" / "leaderboard.html").read_text()
 
 
+def test_of_many_raters_the_noisiest_are_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    noise = np.random.default_rng(0).permutation(25) + 1.0
+    raters = pd.DataFrame({"answers": 7, "noise": noise})
+    boards.print_raters(raters)
+    head, _, *rows, more = capsys.readouterr().out.splitlines()
+    assert (
+        head == "Raters: noise of answers, 1 for the typical rater; the noisiest first:"
+    )
+    assert [float(row.split()[-1]) for row in rows] == [*range(25, 5, -1)]
+    assert more == "... and 5 more, in the files"
+
+
 def test_files_of_others_stay_where_boards_are_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

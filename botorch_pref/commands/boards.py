@@ -100,6 +100,18 @@ def print_boards(boards: Boards) -> None:
         print(f"The boards of {len(boards) - 1:,} categories are in the files.")
 
 
+def print_raters(raters: DataFrame) -> None:
+    """Prints a table of raters; of many the noisiest ones."""
+    head, unprinted = head_of_raters(raters), len(raters) - PRINTED
+    if unprinted > 0 and "noise" in raters.columns:
+        raters = raters.sort_values("noise", ascending=False, kind="stable")
+        head += "; the noisiest first"
+    print(f"{head}:")
+    print(raters.head(PRINTED).round(2).to_string())
+    if unprinted > 0:
+        print(f"... and {unprinted:,} more, in the files")
+
+
 def _printed(row: Series[float]) -> list[str]:
     """Returns the cells of a row in a terminal, without the name."""
     interval = f"{row['least']:+z.2f} to {row['most']:+z.2f}"

@@ -183,11 +183,12 @@ def _notes_on_contradictions(table: DataFrame, in_one_order: bool) -> list[str]:
     if not repeated:
         return []
     order = " in one order" if in_one_order else ""
+    of_coin = f"{repeated / 2:,.1f}".removesuffix(".0")
     notes = [
         (
             f"Of {repeated:,.0f} pairs of answers of one rater about the same two items"
             f"{order}, {contradicted:,.0f} contradict each other: the noise of the "
-            f"board makes {expected:,.0f}, a coin {repeated / 2:,.0f}."
+            f"board makes {expected:,.0f}, a coin {of_coin}."
         )
     ]
     for name in table.index[_is_like_a_coin(table)]:

@@ -18,8 +18,8 @@ from botorch_pref.commands.boards import (
     RATERS_FILE,
     Boards,
     Ranking,
-    head_of_raters,
     print_boards,
+    print_raters,
     write_boards,
 )
 from botorch_pref.commands.item_file import read_items
@@ -244,8 +244,7 @@ def _print(ranking: Ranking, unread: Sequence[str]) -> None:
         print(f"Columns that were not read: {', '.join(unread[:10])}{remainder}.")
     print_boards(ranking.boards)
     if ranking.raters is not None and len(ranking.raters.columns) > 1:
-        print(f"{head_of_raters(ranking.raters)}:")
-        print(ranking.raters.round(2).to_string())
+        print_raters(ranking.raters)
 
 
 def _sentence_of_top(ranking: RankedItems, board: DataFrame, top: int) -> str:
