@@ -7,6 +7,7 @@ import re
 import statistics
 import sys
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -82,12 +83,25 @@ def stored(tmp_path: Path) -> Iterator[Callable[[], RDBStorage]]:
         study.engine.dispose()
 
 
+def random_design(draws: random.Random) -> dict[str, Any]:
+    return {
+        "rate": 10 ** draws.uniform(-5, -1),
+        "layers": draws.randint(1, 12),
+        "drop": draws.randint(0, 6) / 10,
+        "act": draws.choice(["relu", None, True]),
+    }
+
+
 @pytest.mark.slow
-def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
+def test_mixed_studies_go_uphill_and_on_as_if_they_had_not_stopped(
     stored: Callable[[], RDBStorage],
 ) -> None:
-    """Better than the best of as many designs at random: the judge does not err."""
-    reached, trial_records = [], []
+    """Slow, for it takes several studies of a judge who does not err.
+
+    What the model chose is compared with designs at random, and not the best of each:
+    the bests of studies differ by 0.6, too much for so few.
+    """
+    chosen, trial_records = [], []
     for seed, stops in ((0, [10]), (1, [10]), (2, [10]), (1, [2, 2])):
         name = f"{seed} {stops}"
         preferential.create_study(n_generate=4, study_name=name, storage=stored())
@@ -98,27 +112,20 @@ def test_a_mixed_study_beats_chance_and_goes_on_as_if_it_had_not_stopped(
             )
             play(study, num_answers)
         trial_records.append([trial.params for trial in study.trials])
-        reached.append(utility(sampler.best_trial(study).params))
+        if len(stops) == 1:
+            # The first designs are spread.
+            chosen += [utility(trial.params) for trial in study.trials[-5:]]
     assert (
         trial_records[1][: len(trial_records[3])]
         == trial_records[3]
         != trial_records[0][: len(trial_records[3])]
     )
     draws = random.Random(0)
-
-    def at_random() -> dict[str, Any]:
-        return {
-            "rate": 10 ** draws.uniform(-5, -1),
-            "layers": draws.randint(1, 12),
-            "drop": draws.randint(0, 6) / 10,
-            "act": draws.choice(["relu", None, True]),
-        }
-
-    best_of_as_many = statistics.mean(
-        max(utility(at_random()) for _ in trial_records[0]) for _ in range(2_000)
-    )
-    # After ten answers studies differ by 0.6.
-    assert statistics.mean(reached[:3]) > best_of_as_many + 0.3
+    at_random = sorted(utility(random_design(draws)) for _ in range(2_000))
+    ranks = [bisect_left(at_random, value) / len(at_random) for value in chosen]
+    # Of designs at random the ranks would be uniform: three standard errors.
+    tolerance = 3 / math.sqrt(12 * len(ranks))
+    assert statistics.mean(ranks) > 0.5 + tolerance
     # The model's values are all of them what optuna takes, and none is drawn instead.
     new_trial = study.ask()
     assert suggest(new_trial) == new_trial.relative_params
