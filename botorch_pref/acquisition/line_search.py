@@ -16,6 +16,7 @@ from botorch_pref.acquisition.duels import observed_points, takes_points
 from botorch_pref.acquisition.rules import DuelingJointEUBO, WrappedAcquisition
 from botorch_pref.feedback import LineChoices
 from botorch_pref.feedback.lines import STEADINESS
+from botorch_pref.models import GroupUtility
 
 
 def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
@@ -114,7 +115,9 @@ def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
     """The last stop on a line, if no hand tells it from a design.
 
     A model compares a stop only with what a hand can tell from it, and knows no better
-    which of two designs so near is best. The person was there, and stopped.
+    which of two designs so near is best. The person was there, and stopped. A rater's
+    utility has his last stop; the mean of several has none, for nobody has stopped
+    where all together are best off.
 
     Args:
         model: Any BoTorch model with training inputs and without batches.
@@ -124,17 +127,36 @@ def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
     Returns:
         ``1 x d``; ``0 x d`` where the model has no stop so near.
     """
-    blocks = [b for b in getattr(model, "feedback", ()) if isinstance(b, LineChoices)]
-    if not blocks or not blocks[-1].num_rows:
+    if (last_stop := _last_stop(model)) is None:
         return X[:0]
-    # Members of an ensemble have the same answers.
-    line = blocks[-1].lines.reshape(-1, 2)[-1]
-    position = blocks[-1].chosen.flatten()[-1]
-    ends = observed_points(model)[line]
+    ends, position = last_stop
     first, last = ends.unsqueeze(1)
     stop = torch.lerp(first, last, position.to(ends))
     is_near = is_at_stop(X / widths, stop / widths, ends / widths)
     return stop if is_near else X[:0]
+
+
+def _last_stop(model: Model) -> tuple[Tensor, Tensor] | None:
+    """Finds the last stop of the person of a model; None where there is none.
+
+    Returns:
+        The ends of the line, ``2 x d``, and the position on it, a number.
+    """
+    group = model if isinstance(model, GroupUtility) else None
+    source = model if group is None else group.rater_model
+    blocks = [b for b in getattr(source, "feedback", ()) if isinstance(b, LineChoices)]
+    if not blocks or not blocks[-1].num_rows:
+        return None
+    # Members of an ensemble have the same answers.
+    lines = blocks[-1].lines.reshape(-1, blocks[-1].num_rows, 2)[-1]
+    positions = blocks[-1].chosen.reshape(-1, blocks[-1].num_rows)[-1]
+    ends = observed_points(source)[lines]
+    if group is not None:
+        ends, raters = ends.tensor_split([-group.raters.shape[-1]], dim=-1)
+        is_of_each = (raters == group.raters[:, None, None]).flatten(2).all(-1)
+        is_of_all = is_of_each.all(0)
+        ends, positions = ends[is_of_all], positions[is_of_all]
+    return (ends[-1], positions[-1]) if len(ends) else None
 
 
 def is_at_stop(X: Tensor, stop: Tensor, ends: Tensor) -> bool:

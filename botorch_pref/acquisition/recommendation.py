@@ -78,8 +78,8 @@ def recommend(
     rows, or columns have some values only, by the search of `next_question`. One of
     the starts is the `champion`, if it is in the space, so that no observed point there
     has a larger mean. Where the person of the model, who moves along lines, stopped
-    last so near to it that no hand tells the two apart, it is that stop. Of several
-    raters' mean utility no stop is.
+    last so near to it that no hand tells the two apart, it is that stop: of
+    one rater's utility his last one, of the mean of several none.
 
     Args:
         model: Any BoTorch model with training inputs and one output: without batches,

@@ -149,7 +149,7 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 
     Rounding can make it worse, or leave the constraints: then it is the best shown.
     Where it is too near to the last stop on a line for a hand on a knob to tell them
-    apart, it is that stop.
+    apart, it is that stop: of one rater's utility hers, of the mean of several none.
     """
     options: Any = {
         Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options,
@@ -174,8 +174,17 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 def _stop_near(
     log: Log, adapter: PreferenceAdapter, best: TParameterization
 ) -> TParameterization | None:
-    """Finds the last stop on a line, if a hand cannot tell a design from it."""
-    answered = (log.questions[answer.question] for answer in log.answers())
+    """Finds the last stop of the person of a model, if it is too near to a design.
+
+    See `nearby_stop`.
+    """
+    raters = getattr(adapter.botorch_model, "raters", None)
+    numbers = None if raters is None else {*raters.flatten().tolist()}
+    answered = (
+        log.questions[answer.question]
+        for answer in log.answers()
+        if numbers is None or numbers == {log.raters[str(answer.rater)]}
+    )
     line = next((q for q in answered if q.is_line and not q.has_no_stop), None)
     if line is None or line.stop is None:
         return None

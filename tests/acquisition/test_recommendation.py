@@ -9,6 +9,7 @@ from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from draws import uniform
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import RBFKernel
 from linear_operator import to_linear_operator
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from botorch_pref import (
     next_question,
     recommend,
 )
+from botorch_pref.models import GroupUtility, rater_covar_module
 
 TOP = torch.tensor([0.3, 0.6], dtype=torch.double)
 BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -297,3 +299,30 @@ def test_lines_run_through_what_is_recommended() -> None:
 def line_choices(stops: list[float]) -> LineChoices:
     lines = torch.arange(2 * len(stops)).view(-1, 2)
     return LineChoices(lines, torch.tensor(stops, dtype=torch.double))
+
+
+def of_two_raters(order: list[int]) -> EPPreferenceGP:
+    """Stops of two raters on one line, at 0.49 of rater 0 and 0.51 of rater 1."""
+    raters = torch.tensor(order, dtype=torch.double)
+    lines = torch.arange(2 * len(order)).view(-1, 2)
+    points = torch.zeros(len(order), 2, 2, dtype=torch.double)
+    points[:, 1, 0] = 1.0
+    points[..., 1] = raters.unsqueeze(-1)
+    stops = LineChoices(lines, 0.49 + 0.02 * raters)
+    kernel = rater_covar_module(1, stimulus=RBFKernel()).double()
+    return EPPreferenceGP(points.flatten(0, 1), feedback=[stops], covar_module=kernel)
+
+
+def test_the_utility_of_a_rater_has_his_stop_and_the_mean_of_several_none() -> None:
+    points, bounds = [], BOX[:, :1]
+    for order in ([0, 1], [1, 0], [0, 1, 0]):
+        model = of_two_raters(order)
+        for rater, stop in ((0.0, 0.49), (1.0, 0.51)):
+            utility = GroupUtility(model.eval(), torch.tensor([rater]).double())
+            point = recommend(utility, bounds).point
+            assert float(point) == pytest.approx(stop, abs=1e-12)
+        group = GroupUtility(model, torch.tensor([0.0, 1.0]).double())
+        points.append(float(recommend(group, bounds).point))
+    # Whoever answered last: between both, as near as a search comes.
+    assert points[0] == pytest.approx(points[1], abs=1e-4)
+    assert all(0.4905 < point < 0.5095 for point in points)

@@ -318,3 +318,16 @@ def test_a_line_has_two_ends(limited: Any) -> None:
     design = {"amount": 0.1, "heat": 2.0, "cups": 2, "mill": 1.0, "bean": "arabica"}
     with pytest.raises(ExperimentError, match="Both ends of the line are one design"):
         Line(limited.log.space, design, dict(design))
+
+
+def test_a_rater_is_recommended_his_own_stop_and_all_of_them_none(
+    tmp_path: Path,
+) -> None:
+    experiment = created(tmp_path, [AMOUNT], raters="share")
+    ends = [{"amount": 0.0}, {"amount": 1.0}]
+    for rater, position in (("ann", 0.49), ("bob", 0.51)):
+        question = experiment.ask(line=True, options=ends, rater=rater)
+        experiment.tell(question, position=position)
+    for rater, stop in (("ann", 0.49), ("bob", 0.51)):
+        assert experiment.recommend(anywhere=True, rater=rater) == {"amount": stop}
+    assert 0.49 < experiment.recommend(anywhere=True)["amount"] < 0.51
