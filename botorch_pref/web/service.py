@@ -252,7 +252,7 @@ class PreferenceService:
             "answered": len(answers),
             "yours": num_answers_of(experiment.log, rater),
             "pending": len(experiment.pending),
-            "initial": experiment.settings.initial,
+            "initial": self._worker.initial,
             "enough": self._shown_end(rater),
             "raters": sorted(
                 {answer.rater for answer in answers if answer.rater is not None}
@@ -513,7 +513,7 @@ class PreferenceService:
                 index = place.questions[0].index
                 if index == place.displayed or not is_outdated(experiment.log, index):
                     break
-                if experiment.num_answers < experiment.settings.initial:
+                if experiment.num_answers < self._worker.initial:
                     break
                 outdated.append(place.questions.popleft())
                 self._places.give_unowned(place)
@@ -610,7 +610,7 @@ class PreferenceService:
     def _check_is_due(self) -> bool:
         """Tells whether to look if it is enough, which needs fits that are apart."""
         answers = self.experiment.num_answers
-        begun = answers >= self.experiment.settings.initial
+        begun = answers >= self._worker.initial
         return self._apart and begun and answers >= self._next_check
 
     def _check_end(self) -> None:

@@ -359,7 +359,7 @@ class ModelWorker:
         self._lock, self._findings_turn = Lock(), Lock()
         self._findings: tuple[str, JSON] | None = None
         settings = experiment.settings
-        self._initial = answers_before(settings, kind)
+        self.initial = answers_before(settings, kind)
         model = model_classes()[settings.model]
         acquisition = duel_classes()[settings.acquisition_of(size)]
         modules = [part.__module__.partition(".")[0] for part in (model, acquisition)]
@@ -368,7 +368,7 @@ class ModelWorker:
     def prepare(self, num_raters: int) -> None:
         """Starts the process in time for the model's first question to so many."""
         answers = self.experiment.num_answers
-        if answers + num_raters + _LEAD >= self._initial:
+        if answers + num_raters + _LEAD >= self.initial:
             self.start()
 
     def ask(
@@ -386,7 +386,7 @@ class ModelWorker:
         self.prepare(num_raters)
         # Another process reads no proxies of dictionaries.
         context = dict(context)
-        if self.experiment.num_answers >= self._initial:
+        if self.experiment.num_answers >= self.initial:
             with suppress(EOFError):
                 if self._kind == "options":
                     of_all = (self._size, raters, context)

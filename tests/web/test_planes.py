@@ -28,6 +28,8 @@ def test_a_page_of_galleries_asks_about_nine_in_a_plane(tmp_path: Path) -> None:
     service = PreferenceService(experiment, lambda *_: "", plane=True, apart=False)
     question = service.question({})
     assert len(question["options"]) == 9
+    # Three answers are enough for a model to choose galleries.
+    assert service.progress({})["initial"] == 3
     assert {"best", "tie", "ranking"} <= {*question["kinds"]}
     # Another process chooses the same.
     (chosen,) = pickle.loads(elsewhere)
