@@ -459,8 +459,7 @@ def next_question(
         if model is None or answers < initial or len(observed.unique(dim=0)) < 2:
             seen = torch.cat([observed, waiting.flatten(0, 1)])
             reason = (
-                f"There are {answers} answers; before there are {initial}, options are "
-                "spread over all designs."
+                f"{_too_little(answers, initial)} options are spread over all designs."
             )
             return Question(
                 _spread_options(space, size, there, seen, seed), SPREAD, reason
@@ -533,6 +532,14 @@ def _num_answers(model: Model) -> int:
         return sum(block.num_rows for block in blocks)
     duels = getattr(model, "comparisons", None)
     return INITIAL if duels is None else len(duels)
+
+
+def _too_little(answers: int, initial: int) -> str:
+    """Says what a model lacks to choose, as the start of a sentence."""
+    if answers >= initial:
+        return "All answers are about one design; before there are two,"
+    number = "is 1 answer" if answers == 1 else f"are {answers} answers"
+    return f"There {number}; before there are {initial},"
 
 
 def _spread_options(
@@ -654,10 +661,8 @@ def _line_question(
     if model is None or answers < INITIAL_LINES:
         number = answers + len(waiting)
         start, toward = space.features(space.draw(2 * number + 2, seed))[-2:]
-        reason = (
-            f"There are {answers} answers; before there are {INITIAL_LINES}, lines run "
-            "through designs that are spread over all."
-        )
+        lines = "lines run through designs that are spread over all."
+        reason = f"{_too_little(answers, INITIAL_LINES)} {lines}"
         return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
     if best is None:
         best = _recommended(model, space, seed)

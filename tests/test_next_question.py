@@ -355,7 +355,7 @@ def test_options_are_spread_before_there_are_answers(size: int) -> None:
             believer = None
         question = next_question(believer, CUBE, size)
         assert question.acquisition == "Sobol"
-        assert "answers" in question.reason
+        assert "options are spread over all designs" in question.reason
         X = torch.cat([X, question.options])
     for column in X.T:
         counts = (column * 8).long().bincount(minlength=8)
@@ -475,3 +475,17 @@ def test_coordinates_and_designs_are_each_other() -> None:
     wrong[1, 5] = 6.0
     wrong[2, 1:4] = torch.tensor([0.0, 1, 0])
     assert space.allows(wrong).tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [
+        (1, "There is 1 answer; before there are 5,"),
+        (2, "There are 2 answers; before there are 5,"),
+        (6, "All answers are about one design; before there are two,"),
+    ],
+)
+def test_why_options_are_spread_is_true_of_few_answers(number: int, start: str) -> None:
+    ratings = Ratings(torch.zeros(number).long(), torch.full((number,), 0.7).double())
+    question = next_question(default_model(POINTS[:1], ratings), CUBE, 2)
+    assert question.reason == f"{start} options are spread over all designs."

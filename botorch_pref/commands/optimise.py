@@ -118,7 +118,7 @@ def in_words(advice: progress.StoppingAdvice) -> str:
     )
     notice = (
         f"it would be preferred in {100 * advice.chance_of_regret:.0f} of 100 "
-        "comparisons, where 50 are none but chance"
+        "comparisons, where 50 means as good as equal"
     )
     start = "Stop" if advice.stop else "Ask more"
     if advice.stop and advice.gain_confidence >= progress.CONFIDENCE:
