@@ -177,8 +177,8 @@ def _print_duration(
     size = ranking_size(answers, items, reliability=reliability)
     if minutes := round(size.minutes):
         duration = f"{minutes} minute{'s' * (minutes > 1)} or more"
-        # It takes a gradient of the evidence for each hyper-parameter.
-        advice = ", about half of that without --reliability" * reliability
+        # Each noise is one more hyper-parameter.
+        advice = ", and less without --reliability" * reliability
         print(
             f"{size.num_points:,} {size.noun}: this takes {duration}{advice}.",
             flush=True,

@@ -49,6 +49,9 @@ MINUTES = {False: 0.4, True: 1.8}
 """What 1,000 points take, and others by the cube of their number: without, with a tie
 threshold for each item."""
 
+TIMES_OF_NOISES = 4.0
+"""How many times as long a crowd takes in which each rater has a noise."""
+
 MOST_ENTRIES = 10**8
 """Answers times items that a crowd holds in 8 GB."""
 
@@ -92,7 +95,8 @@ def ranking_size(
     elif items is None and count > MOST_ITEMS:
         return RankingSize(count, noun, 0.0, RankingModel.SPARSE)
     if count > MOST_ITEMS and _is_crowd(answers):
-        return RankingSize(count, noun, _crowd_minutes(answers), RankingModel.CROWD)
+        minutes = _crowd_minutes(answers) * (TIMES_OF_NOISES if reliability else 1.0)
+        return RankingSize(count, noun, minutes, RankingModel.CROWD)
     if count > MOST_POINTS:
         raise FeedbackError(
             f"There are {count:,} {noun}, and one model holds at most {MOST_POINTS:,}: "

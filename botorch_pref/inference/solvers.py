@@ -203,14 +203,11 @@ class _ConditionedBlocks:
         scale = blocks.take(tau).sqrt()
         scaled_noise = scale * blocks.covariance * scale.mT
         inner = site_cholesky(plus_identity(scaled_noise))
-        half = torch.linalg.solve_triangular(
-            inner, torch.diag_embed(scale.squeeze(-1)), upper=False
-        )
-        self.precision = half.mT @ half
+        inverse = torch.cholesky_inverse(inner)
+        self.precision = scale * inverse * scale.mT
         # Where a site is more precise than the noise, I - N P has no digits left.
         precise = scaled_noise.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) > 1
-        solved = torch.cholesky_inverse(inner) * scale.mT
-        solved = solved / torch.where(precise, scale, 1.0)
+        solved = inverse * scale.mT / torch.where(precise, scale, 1.0)
         difference = plus_identity(-blocks.covariance @ self.precision)
         self.softening = torch.where(precise, solved, difference)
         self.covariance = self.softening @ blocks.covariance
