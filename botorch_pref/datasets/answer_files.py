@@ -125,11 +125,11 @@ def read_answers(
         home,
         [control_of(name, table, reading) for name in dict.fromkeys(controls)],
     )
-    answers, columns = further.read(table, reading)
+    content, columns = further.read(table, reading)
     unread = further.unread(table, reading)
-    if isinstance(answers, Ratings):
-        return AnswerFile(_rating_table(answers), unread, notes)
-    if not answers.winner:
+    if isinstance(content, Ratings):
+        return AnswerFile(_rating_table(content), unread, notes)
+    if not content.winner:
         raise _no_answer(table, notes[1:])
     notes += [f"The control {c.name} is {c.formula}." for c in further.controls]
     return AnswerFile(merged_answers(columns), unread, notes)

@@ -277,9 +277,9 @@ def crowd_kernel(
     if has_categories:
         kernel = ProductKernel(kernel, AgreementKernel(active_dims=(1,)))
     raters = AgreementKernel()
-    parts = (_Share(kernel, raters, agree=agree) for agree in (True, False))
+    shared, taste = (_Share(kernel, raters, agree=agree) for agree in (True, False))
     noises = ReliabilityKernel(torch.arange(num_raters)) if reliability else None
-    return CrowdKernel(*parts, noises)
+    return CrowdKernel(shared, taste, noises)
 
 
 def numbered(items: ItemTable) -> ItemTable:
