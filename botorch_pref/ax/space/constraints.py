@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
@@ -120,6 +121,24 @@ class LinearConstraint(ParameterConstraint):
         return self.clone()
 
 
+def _identified(identifiers: Mapping[str, str], token: re.Match[str]) -> str:
+    """Writes a name of a parameter as its identifier, and a number as Python does.
+
+    Raises:
+        ValueError: The token is neither.
+    """
+    name, number, word, sign = token.groups()
+    if word in identifiers:
+        raise ValueError(f"{word!r} follows a number; write * between them")
+    if word is not None:
+        raise ValueError(f"there is no parameter {word!r}")
+    if sign is not None:
+        raise ValueError(f"{sign!r} means nothing in it")
+    if number is not None and not math.isfinite(float(number)):
+        raise ValueError(f"{number} is too large")
+    return f" {identifiers[name] if number is None else float(number)} "
+
+
 def linear_form(text: str, names: Sequence[str]) -> Form:
     """Reads a linear function of parameters, such as ``"2 * (dose - 0.5 * cup)"``.
 
@@ -133,23 +152,12 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
         [*(rf"(?<!\w){name}(?!\w)" for name in longest_first), r"(?!)"]
     )
 
-    def identified(token: re.Match[str]) -> str:
-        name, number, word, sign = token.groups()
-        if word in identifiers:
-            raise ValueError(f"{word!r} follows a number; write * between them")
-        if word is not None:
-            raise ValueError(f"there is no parameter {word!r}")
-        if sign is not None:
-            raise ValueError(f"{sign!r} means nothing in it")
-        if number is not None and not math.isfinite(float(number)):
-            raise ValueError(f"{number} is too large")
-        return f" {identifiers[name] if number is None else float(number)} "
-
+    identify = partial(_identified, identifiers)
     tokens = rf"({alternatives})|({_NUMBER})|([^\W\d]\w*)|([^-+*/()\s])"
     try:
         if len(text) > _LONGEST:
             raise ValueError("it is too long")
-        quoted = " ".join(re.sub(tokens, identified, text).split())
+        quoted = " ".join(re.sub(tokens, identify, text).split())
         return _form(ast.parse(quoted, mode="eval").body, identified_names)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else error
