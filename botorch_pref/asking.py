@@ -504,7 +504,7 @@ def _check_points(
 
 
 def _check_asked(kind: object, goal: object, **of_options: object) -> None:
-    """Checks the kind of a question, its goal, and that others have no options."""
+    """Checks the kind of a question, its goal, and what lines and planes take."""
     if not isinstance(kind, str) or kind not in get_args(QuestionKind):
         raise FeedbackError(
             f"kind is {kind!r}; ask for 'options', for a 'line', or for a 'plane'."
