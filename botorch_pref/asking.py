@@ -661,8 +661,8 @@ def _line_question(
     if model is None or answers < INITIAL_LINES:
         number = answers + len(waiting)
         start, toward = space.features(space.draw(2 * number + 2, seed))[-2:]
-        lines = "lines run through designs that are spread over all."
-        reason = f"{_too_little(answers, INITIAL_LINES)} {lines}"
+        spread = "lines run through designs that are spread over all."
+        reason = f"{_too_little(answers, INITIAL_LINES)} {spread}"
         return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
     if best is None:
         best = _recommended(model, space, seed)
