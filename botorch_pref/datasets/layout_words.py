@@ -349,13 +349,16 @@ def silent_rows(
     silent = dict[int, str]()
     sides = zip(table.cells(first), table.cells(second), strict=True)
     for row, (a, b) in enumerate(sides):
-        if {a, b} & UNNAMED:
+        if a in UNNAMED or b in UNNAMED:
             silent[row] = EMPTY
         elif a == b:
             silent[row] = ITSELF
-    if outcomes:
-        outcome_cells = zip(*(table.cells(column) for column in outcomes), strict=True)
-        for row, cells in enumerate(outcome_cells):
-            if silences(c.casefold() in MISSING | ABSTAINED_WORDS for c in cells):
+    columns = [table.cells(column) for column in outcomes]
+    words = MISSING | ABSTAINED_WORDS
+    # A million rows have a handful of different cells.
+    gaps = {c for cells in columns for c in {*cells} if c.casefold() in words}
+    if gaps:
+        for row, cells in enumerate(zip(*columns, strict=True)):
+            if silences(cell in gaps for cell in cells):
                 silent[row] = EMPTY
     return silent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from botorch_pref.datasets.items import MOST_COUNTED, WINNER
 from botorch_pref.datasets.layout_words import (
@@ -310,14 +311,16 @@ def _codes(column: str, pair: Pair, cells: set[str]) -> list[tuple[str, Code]]:
     """Returns ways to say who won, each with words for it."""
 
     def by(meanings: dict[str, str]) -> Code:
-        def outcome(cell: str, first: str, second: str) -> str | None:
+        # A million rows have a handful of different cells.
+        @cache
+        def meaning(cell: str) -> str | None:
             text = cell.casefold()
             # "[[A]]" is A, and -1 is not 1.
             if re.search("[a-z]", text) and text not in meanings | _NO_WINNER:
                 text = " ".join(words_of(text))
             return meanings.get(text, _NO_WINNER.get(text))
 
-        return outcome
+        return lambda cell, first, second: meaning(cell)
 
     def by_name(cell: str, first: str, second: str) -> str | None:
         if cell in (first, second):

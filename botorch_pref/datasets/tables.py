@@ -269,6 +269,11 @@ class CsvTable:
             places.setdefault(name, []).append(place)
         return places
 
+    @cached_property
+    def _stripped(self) -> dict[int, list[str]]:
+        """Texts of the columns that were asked for, by their places."""
+        return {}
+
     @classmethod
     def read(cls, path: Path) -> CsvTable:
         """Reads a file in UTF-8, separated as its header is: see `separator_of`.
@@ -376,7 +381,11 @@ class CsvTable:
         if message:
             raise TableFaults(self.path, [Fault(0, "", message)])
         place = places[0]
-        texts = [row[place].strip() if place < len(row) else "" for row in self.rows]
+        # Layouts are tried one after the other, each on the same columns.
+        if place not in self._stripped:
+            cells = (row[place] if place < len(row) else "" for row in self.rows)
+            self._stripped[place] = [cell.strip() for cell in cells]
+        texts = [*self._stripped[place]]
         if not may_be_empty:
             message = "empty cell: fill it in"
             self.refuse(

@@ -128,9 +128,11 @@ def test_a_crowd_ranks_as_the_dense_model(monkeypatch, has_all: bool) -> None:
 @pytest.mark.parametrize("most", [3, 1500], ids=["crowd", "dense"])
 def test_a_ranking_pickles(monkeypatch, most: int) -> None:
     monkeypatch.setattr(item_models, "MOST_ITEMS", most)
-    ranking = rank_items(drawn_answers()[["winner", "loser", "rater"]])
+    answers = drawn_answers()[["winner", "loser", "rater"]]
+    ranking = rank_items(answers, reliability=True)
     copied = pickle.loads(pickle.dumps(ranking))
     pd.testing.assert_frame_equal(copied.board("x"), ranking.board("x"))
+    pd.testing.assert_frame_equal(copied.reliability(), ranking.reliability())
 
 
 def test_the_size_says_which_model_and_what_to_leave_out() -> None:
