@@ -29,7 +29,7 @@ from botorch_pref.acquisition import (
 from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
-from botorch_pref.acquisition.line_search import LineEUBO, line_ends
+from botorch_pref.acquisition.line_search import LineEUBO, line_ends, moved_last
 from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.acquisition.recommendation import recommended_of_space
@@ -313,8 +313,8 @@ _REASONS: dict[type[AcquisitionFunction], str] = {
         "teach most, or now and then those that may be far better."
     ),
     LineEUBO: (
-        "The line runs through the recommended design and moves one number, that by "
-        "which the best design of its line is expected to be the best."
+        "The line runs through the recommended design and moves one number, another "
+        "than the last line: that by which its best design is expected to be the best."
     ),
     DuelingJointEUBO: (
         "The options move two numbers of the recommended design, those by which the "
@@ -364,10 +364,11 @@ def next_question(
     well (`docs/logbook/calibration.md`).
 
     A question of the kind "line" moves one number of the design that `recommend` names
-    from edge to edge of the space, the one that `LineEUBO` values most; people turn its
-    knob and stop. Before there are three stops, lines run through spread designs.
-    Categories stay along a line, so that stops say nothing of them: ask for options in
-    between. Tell a model of a stop by `LineChoices`.
+    from edge to edge of the space, the one that `LineEUBO` values most of those that
+    the last line left as they were; people turn its knob and stop. Before there are
+    three stops, lines run through spread designs. Categories stay along a line, so that
+    stops say nothing of them: ask for options in between. Tell a model of a stop by
+    `LineChoices`.
 
     A question of the kind "plane" is a gallery: nine designs, three by three, or 25,
     row by row. Two numbers of the design that `recommend` names move in equal steps,
@@ -675,8 +676,8 @@ def _line_question(
     lines = line_ends(space, best.expand_as(toward), toward)
     with torch.no_grad():
         values = LineEUBO(model, best)(lines)
-    is_open = (lines.unsqueeze(1) == waiting).flatten(-2).all(-1).any(-1)
-    values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
+    is_turned = moved_last(model, lines, waiting)
+    values = torch.where(is_turned & ~is_turned.all(), -torch.inf, values)
     return LineQuestion(lines[values.argmax()], LineEUBO.__name__, _REASONS[LineEUBO])
 
 

@@ -111,6 +111,28 @@ def points_on_lines(ends: Tensor, number: int) -> Tensor:
     return torch.lerp(first, second, positions)
 
 
+def moved_last(model: Model, lines: Tensor, waiting: Tensor) -> Tensor:
+    """Tells along which lines the numbers move that were asked about last.
+
+    `LineEUBO` expects much of a line on which two designs may be the best. Where people
+    err it takes many stops to tell these, and nothing else would be asked about.
+
+    Args:
+        model: Any BoTorch model with training inputs and without batches.
+        lines: ``n x 2 x d``.
+        waiting: Lines without a stop, ``m x 2 x d``, which were asked about last; of
+            none the line of the last stop was.
+
+    Returns:
+        ``n`` booleans.
+    """
+    recent, last_stop = waiting, _last_stop(model)
+    if not len(waiting) and last_stop is not None:
+        recent = last_stop[0].unsqueeze(0)
+    moving, moved = (ends[:, 0] != ends[:, 1] for ends in (lines, recent))
+    return (moving.unsqueeze(1) == moved).all(-1).any(-1)
+
+
 def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
     """The last stop on a line, if no hand tells it from a design.
 

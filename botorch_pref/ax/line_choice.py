@@ -94,7 +94,7 @@ def chosen_line(
     """Returns the ends of the line of the next question, the smaller value first.
 
     Lines run through designs that are spread, or through the recommended one: then they
-    move the one parameter by which `LineEUBO` expects most.
+    move one parameter, another than the last line, by which `LineEUBO` expects most.
     """
     log, experiment = projection.log, projection.experiment()
     with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):
@@ -132,6 +132,14 @@ def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
     return idle or [*lines]
 
 
+def _last_moved(log: Log) -> list[str]:
+    """Returns the parameters that the line asked about last moves, if there is one."""
+    question = next((q for q in reversed(log.questions) if q.is_line), None)
+    if question is None:
+        return []
+    return Line(log.space, *(option.parameters for option in question.options)).moving
+
+
 def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
     """Returns a line through designs of the Sobol sequence, or the baseline and one.
 
@@ -156,6 +164,8 @@ def _best_line(projection: Projection, rater: str | None, context: Context) -> C
     adapter: Any = fitted_adapter(projection, rater=number, context=context)
     best = best_anywhere(log, adapter)
     lines = _idle_lines(log, _lines_through(log, best))
+    turned = _last_moved(log)
+    lines = [line for line in lines if line.moving != turned] or lines
     ends = adapter.points_of(end for e in lines for end in (e.first, e.last))
     value = LineEUBO(adapter.botorch_model, adapter.points_of([best]))
     with torch.no_grad():

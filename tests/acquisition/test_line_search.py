@@ -154,6 +154,33 @@ def test_a_line_that_waits_is_not_asked_again(model: EPPreferenceGP) -> None:
     assert sorted(moved) == [0, 1]
 
 
+def test_nobody_is_asked_to_turn_one_knob_over_and_over() -> None:
+    """Though two designs along it seem equally good, and each stop is at another."""
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
+    X, stops, moved = bounds[:0], list[float](), []
+    for number in range(9):
+        lines = torch.arange(len(X)).view(-1, 2)
+        answers = LineChoices(lines, torch.tensor(stops, dtype=DOUBLE))
+        model = default_model(X, answers) if stops else None
+        ends = next_question(model, bounds, kind="line").options
+        humps = torch.tensor([[0.5, 0.15], [0.5, 0.85]], dtype=DOUBLE)[number % 2]
+        path = points_on_lines(ends, 101)
+        stops.append(float((path - humps).square().sum(-1).argmin()) / 100)
+        X = torch.cat([X, ends])
+        if number >= 3:
+            moved.append((ends[0] != ends[1]).nonzero().flatten().tolist())
+    assert moved in ([[0], [1]] * 3, [[1], [0]] * 3)
+
+
+def test_the_only_knob_is_turned_again() -> None:
+    bounds = torch.tensor([[0.0], [1.0]], dtype=DOUBLE)
+    answers = LineChoices(
+        torch.tensor([[0, 1]] * 3), torch.tensor([0.3, 0.4, 0.35], dtype=DOUBLE)
+    )
+    model = default_model(bounds, answers)
+    assert next_question(model, bounds, kind="line").options.sum() == 1
+
+
 @pytest.mark.parametrize("position", [1.5, -0.1, float("nan")])
 def test_no_design_is_beyond_the_ends_of_a_line(position: float) -> None:
     question = next_question(None, BOUNDS, categorical=[[2, 3]], kind="line")

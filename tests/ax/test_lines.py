@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def test_a_person_who_turns_knobs_ends_at_what_she_likes(experiment: Any) -> Non
     # Until the model chooses, all that is no step moves.
     assert moved[:3] == [["amount", "heat"]] * 3
     assert {len(names) for names in moved[3:]} == {1}
+    assert all(names != after for names, after in pairwise(moved[3:]))
     # The best of all cups is 3 by far; of the others a stop is within a hundredth.
     best = experiment.recommend()
     assert best["cups"] == 3
