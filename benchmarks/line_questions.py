@@ -57,6 +57,7 @@ from botorch_pref import (
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
+from botorch_pref.asking import INITIAL_LINES
 from botorch_pref.simulation import Problem, make_problem
 from botorch_pref.simulation.question_loop import (
     RunSettings,
@@ -211,10 +212,19 @@ def search_ends(model: Model, bounds: Tensor) -> Tensor:
 OTHER_LINES = {"oblique line": oblique_ends, "search line": search_ends}
 """Lines of other rules than the library's."""
 
-KINDS = ("line", *OTHER_LINES, "plane", "duel", "four ranked", "GLISp duel")
-"""Stops on the lines of the library, which move one input, on the best lines in any
-direction, and on those of Sequential Line Search; the best of nine designs of a plane
-of the library; duels, and rankings of four; and duels of GLISp."""
+KINDS = (
+    "line",
+    "repeating line",
+    *OTHER_LINES,
+    "plane",
+    "duel",
+    "four ranked",
+    "GLISp duel",
+)
+"""Stops on the lines of the library, which move one input, on those that may move the
+input of the line before again, on the best lines in any direction, and on those of
+Sequential Line Search; the best of nine designs of a plane of the library; duels, and
+rankings of four; and duels of GLISp."""
 
 
 def line_regrets(
@@ -234,8 +244,11 @@ def line_regrets(
     X, stops = bounds[:0], []
     model: Model | None = None
     share = torch.linspace(0, 1, POSITIONS, dtype=torch.double)
-    for _ in range(questions):
-        question = next_question(model, bounds, seed=seed, kind="line")
+    for number in range(questions):
+        # A line that waits, and moves all inputs, takes the place of the last one.
+        repeats = kind == "repeating line" and number >= INITIAL_LINES
+        waiting = bounds.unsqueeze(0) if repeats else None
+        question = next_question(model, bounds, seed=seed, kind="line", pending=waiting)
         ends = question.options
         if kind in OTHER_LINES and question.acquisition == LineEUBO.__name__:
             ends = OTHER_LINES[kind](model, bounds)
@@ -403,14 +416,15 @@ PAGE = """# Questions on a line
 What is a stop on a line worth beside duels, rankings of four, and the best of nine
 designs of a plane? Simulated people answer; regret is of the best design so far, the
 mean with its standard error (and the median). A *line* is what the library asks: it
-moves one input of the design that `recommend` names; a *plane*, asked about eight
-times, has three by three designs, in which two of its inputs move. The regret of both
-is that of this design after the answer, and of all others that of the best design
-shown. An *oblique line* is the best one in any direction through it, and a *search
-line* that of Sequential Line Search (Koyama et al. 2017), through it and the one of the
-largest expected improvement. A *GLISp duel* is a new point of GLISp (Bemporad and Piga
-2021) beside its best so far. Rows *of the suite* and *of next_question* are those of
-its studies [default](default.md) and [people-tasks](people-tasks.md): duels of two new
+moves one input of the design that `recommend` names, and another than the line before;
+a *repeating line* may move the same again. A *plane*, asked about eight times, has
+three by three designs, in which two of its inputs move. The regret of these is that of
+this design after the answer, and of all others that of the best design shown. An
+*oblique line* is the best one in any direction through it, and a *search line* that of
+Sequential Line Search (Koyama et al. 2017), through it and the one of the largest
+expected improvement. A *GLISp duel* is a new point of GLISp (Bemporad and Piga 2021)
+beside its best so far. Rows *of the suite* and *of next_question* are those of its
+studies [default](default.md) and [people-tasks](people-tasks.md): duels of two new
 points under learned noise and lapses, and four that are chosen by the knowledge
 gradient, with a stationary kernel; and what the library asks.
 

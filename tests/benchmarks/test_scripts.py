@@ -212,7 +212,10 @@ TINY = {
     "line_questions": tiny(
         "--starts 1 --questions 4 --problem hartmann3-dead --errors hears",
         # The package of GLISp is an extra of its own.
-        KINDS=("line", "oblique line", "search line", "plane", "duel", "four ranked"),
+        KINDS=(
+            *("line", "repeating line", "oblique line", "search line"),
+            *("plane", "duel", "four ranked"),
+        ),
     ),
     "line_stops": tiny(DRAWS=50, ANSWERS=(1,), POSITIONS=21),
     "rank_uniformity": tiny("--runs 2 --engine ep"),
