@@ -600,7 +600,7 @@ def test_of_many_options_the_best_are_printed() -> None:
 
 def test_a_report_reads_well(result) -> None:
     text = str(result)
-    assert text == result.to_markdown() == result._repr_markdown_()
+    assert text == repr(result) == result.to_markdown() == result._repr_markdown_()
     assert "nan" not in text.replace("answers", "")
     # What to take, how sure that is, and tables.
     best, advice, tables = text.split("\n\n", 2)
