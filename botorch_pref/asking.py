@@ -459,12 +459,8 @@ def next_question(
         initial = INITIAL if kind == "options" else INITIAL_LINES
         if model is None or answers < initial or len(observed.unique(dim=0)) < 2:
             seen = torch.cat([observed, waiting.flatten(0, 1)])
-            reason = (
-                f"{_too_little(answers, initial)} options are spread over all designs."
-            )
-            return Question(
-                _spread_options(space, size, there, seen, seed), SPREAD, reason
-            )
+            too_little = _too_little(answers, initial)
+            return _spread_question(space, size, there, seen, too_little, seed)
         if kind == "plane":
             return _plane_question(model, space, size, best, waiting, seed)
         if len(there):
@@ -543,9 +539,14 @@ def _too_little(answers: int, initial: int) -> str:
     return f"There {number}; before there are {initial},"
 
 
-def _spread_options(
-    space: DesignSpace, size: int, beside: Tensor, seen: Tensor, seed: int
-) -> Tensor:
+def _spread_question(
+    space: DesignSpace,
+    size: int,
+    beside: Tensor,
+    seen: Tensor,
+    too_little: str,
+    seed: int,
+) -> Question:
     """Options from where a Sobol sequence is, or at random of those rows not shown."""
     count = size - len(beside)
     if space.rows is None:
@@ -557,7 +558,8 @@ def _spread_options(
         spread = rows[
             (shown + torch.rand(len(rows)).to(shown.device)).argsort()[:count]
         ]
-    return torch.cat([beside, spread])
+    reason = f"{too_little} options are spread over all designs."
+    return Question(torch.cat([beside, spread]), SPREAD, reason)
 
 
 def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
