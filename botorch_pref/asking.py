@@ -262,7 +262,7 @@ class Question(NamedTuple):
 
     Attributes:
         options: ``size x d``, in the units of the user and in a random order, because
-            people favour what comes first.
+            people favour what comes first; of a plane row by row.
         acquisition: The name of the acquisition function that chose them, or `Sobol`.
         reason: A sentence that says why.
     """

@@ -167,9 +167,10 @@ class DesignSpace:
 
     @property
     def is_box(self) -> bool:
-        """Whether all numbers within the bounds are designs."""
-        varied = self.listed or self.grids or len(self.limits[1])
-        return not varied and self.rows is None
+        """Whether all columns vary, and all numbers within the bounds are designs."""
+        limited = self.listed or self.grids or len(self.limits[1])
+        all_vary = len(self.columns) == len(self.base)
+        return all_vary and not limited and self.rows is None
 
     @property
     def limits_lists(self) -> bool:

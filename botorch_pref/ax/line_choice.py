@@ -195,8 +195,8 @@ def check_planes(log: Log, size: int) -> None:
         raise ExperimentError(str(error)) from error
     if (number := len(_movable(log))) < 2:
         raise ExperimentError(
-            f"A plane moves two parameters with values in order, and there are {number}"
-            " that are chosen; ask without plane=True."
+            "A plane moves two parameters with values in order; of those that are "
+            f"chosen, {number} can move. Ask without plane=True."
         )
     check_taken(log.settings, Answer(best=0), size, log.num_levels)
 

@@ -355,3 +355,15 @@ def test_the_range_is_of_options_that_constraints_allow(tmp_path) -> None:
     assert abs(values["expected range"] - float(extent.mean())) < tolerance
     of_all = draws.amax(-1) - draws.amin(-1)
     assert float(of_all.mean()) > values["expected range"] + tolerance
+
+
+def test_numbers_alone_in_a_context_are_reported(tmp_path) -> None:
+    """The context is no number that the best design is sought in."""
+    numbers = [real("x", 0, 1), real("y", 0, 1)]
+    experiment = create(tmp_path, parameters=[*numbers, ROOM])
+    designs = [{"x": x, "y": 0.5, "room": "a"} for x in (0.1, 0.5, 0.9)]
+    experiment.record(designs, ranking=[1, 0, 2])
+    report = experiment.report()
+    assert report.options["x"].tolist()[0] == 0.5
+    searched = report.summary["value"]["searched for the best"]
+    assert searched != "the whole space", "the other room is searched too"

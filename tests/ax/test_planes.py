@@ -131,7 +131,7 @@ def test_a_gallery_stays_in_its_context(tmp_path: Path) -> None:
         (SPACE, {"line": True}, "plane and line are both there"),
         (SPACE, {"options": [{}, {}]}, "plane and options are both there"),
         (SPACE, {"size": 4}, "size is 4; a plane has 9 designs"),
-        ([AMOUNT, BEAN], {}, "there are 1 that are chosen"),
+        ([AMOUNT, BEAN], {}, "chosen, 1 can move"),
     ],
 )
 def test_what_is_no_gallery_is_refused(
