@@ -144,7 +144,7 @@ def scores(case: str, raters: int, items: int, seed: int) -> list[object]:
 
 
 def main() -> None:
-    """Prints the table, of each case and simulation in a process of its own."""
+    """Prints a table of each case, whose simulations have a process each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=LEARNED, default=[*LEARNED])
     parser.add_argument("--raters", type=int, default=100)
@@ -155,15 +155,13 @@ def main() -> None:
     print(f"To reach: {SECONDS_TO_REACH} s and {GIGABYTES_TO_REACH} GB; 95 % held.\n")
     header = ["case", "answers", "fit", "board", "raters", "GB", "correlation"]
     header += ["utilities held", "ranks held", "noises held"]
-    rows = []
-    context = get_context("spawn")
+    context, size = get_context("spawn"), (options.raters, options.items)
     # A process for each: the most memory is that of its life.
     with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
         for case in options.cases:
-            for seed in range(options.simulations):
-                size = options.raters, options.items
-                rows.append(pool.submit(scores, case, *size, seed).result())
-    print_table(header, rows)
+            seeds = range(options.simulations)
+            tasks = [pool.submit(scores, case, *size, seed) for seed in seeds]
+            print_table(header, [task.result() for task in tasks])
 
 
 if __name__ == "__main__":
