@@ -100,6 +100,16 @@ def dense(model: CrowdPreferenceGP) -> EPPreferenceGP:
     return twin
 
 
+def test_utilities_are_in_deviations_of_the_noise_of_each_rater() -> None:
+    noisy, even = crowd(noisy=True).covar_module, crowd().covar_module
+    noise = {8: 1.0, 3: 0.4, 5: 2.5, 7: 1.3, 40: 0.7}
+    of_rows = [noise[int(rater)] for rater in POINTS[:, -1]]
+    scale = torch.tensor(of_rows, dtype=DOUBLE).rsqrt()
+    expected = scale[:, None] * scale * even(POINTS).to_dense()
+    torch.testing.assert_close(noisy(POINTS).to_dense(), expected)
+    torch.testing.assert_close(noisy(POINTS, diag=True), expected.diagonal())
+
+
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_posterior_is_that_of_the_dense_model(noisy: bool) -> None:
     model = crowd(noisy=noisy)
@@ -278,7 +288,15 @@ def test_the_curvature_of_the_evidence_in_the_noises() -> None:
     assert curvature is not None
     expected = noise_hessian(model)
     torch.testing.assert_close(curvature, expected, rtol=1e-3, atol=1e-5)
+    # Nor where each rater has weights of her own.
     shown = torch.linspace(-1, 1, len(pairs) + len(ties)).double().unsqueeze(-1)
+    answerer = POINTS[torch.cat([pairs, ties])[:, :1], -1]
+    apart = shown * (answerer == RATERS)
+    model = crowd([Comparisons(pairs, ties, covariates=apart)], noisy=True)
+    model.covar_module.shared.outputscale = 1e-6
+    torch.testing.assert_close(
+        crowd_noise_curvature(model), noise_hessian(model), rtol=1e-3, atol=1e-5
+    )
     model = crowd([Comparisons(pairs, ties, covariates=shown)], noisy=True)
     model.covar_module.shared.outputscale = 2.5
     variances = [
