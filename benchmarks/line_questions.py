@@ -417,10 +417,11 @@ What is a stop on a line worth beside duels, rankings of four, and the best of n
 designs of a plane? Simulated people answer; regret is of the best design so far, the
 mean with its standard error (and the median). A *line* is what the library asks: it
 moves one input of the design that `recommend` names, and another than the line before;
-a *repeating line* may move the same again. A *plane*, asked about eight times, has
-three by three designs, in which two of its inputs move. The regret of these is that of
-this design after the answer, and of all others that of the best design shown. An
-*oblique line* is the best one in any direction through it, and a *search line* that of
+a *repeating line* may move the same again (starts are the first of one list, so that
+fewer of them are easier or harder ones). A *plane*, asked about eight times, has three
+by three designs, in which two of its inputs move. The regret of these is that of this
+design after the answer, and of all others that of the best design shown. An *oblique
+line* is the best one in any direction through it, and a *search line* that of
 Sequential Line Search (Koyama et al. 2017), through it and the one of the largest
 expected improvement. A *GLISp duel* is a new point of GLISp (Bemporad and Piga 2021)
 beside its best so far. Rows *of the suite* and *of next_question* are those of its
