@@ -323,7 +323,8 @@ class PreferenceExperiment:
                 and tells the ``position``; ``options`` are its ends.
             plane: Whether to show a gallery: nine designs, or ``size=25``, in rows, in
                 which two parameters of the recommended design move; somebody tells the
-                ``best``. Before three answers, options are spread.
+                ``best``. Before three answers, options are spread; where no plane has
+                room, as at a corner of constraints, they are as without ``plane``.
             context: The values of parameters that are measured and not chosen, as
                 ``{"room": "b"}``, which all options have. ``options`` may have them.
 

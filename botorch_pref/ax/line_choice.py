@@ -209,10 +209,9 @@ def chosen_plane(
 ) -> Chosen:
     """Returns the designs of the plane of the next question, row by row.
 
-    Before the model chooses, they are spread; see `botorch_pref.next_question`.
-
-    Raises:
-        ExperimentError: No plane through the recommended design has room.
+    Before the model chooses, they are spread; see `botorch_pref.next_question`. Where
+    no plane through the recommended design has room, as at a corner of constraints,
+    they are those of a question that is no plane.
     """
     log = projection.log
     if num_answers(projection.experiment()) < answers_before(log.settings, "plane"):
@@ -223,17 +222,11 @@ def chosen_plane(
         best = best_anywhere(log, adapter)
         centre, smallest = adapter.points_of([best]), adapter.smallest_differences
         of_space = (adapter.design_space(), centre, side_of(size), smallest)
+        planes = planes_through(*of_space)
+        if not len(planes):
+            return chosen_question(projection, size, rater, context)
         waiting = adapter.open_questions(size)
-        try:
-            points = best_plane(
-                adapter.botorch_model,
-                planes_through(*of_space),
-                centre,
-                waiting,
-                smallest,
-            )
-        except FeedbackError as error:
-            raise ExperimentError(str(error)) from error
+        points = best_plane(adapter.botorch_model, planes, centre, waiting, smallest)
     designs = [
         in_context(log.space, design, context) for design in adapter.designs_of(points)
     ]

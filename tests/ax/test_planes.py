@@ -152,3 +152,23 @@ def test_a_catalogue_has_no_galleries(tmp_path: Path) -> None:
     )
     with pytest.raises(ExperimentError, match="ask without plane=True"):
         catalogue.ask(plane=True)
+
+
+def test_where_no_plane_has_room_nine_other_designs_are_shown(tmp_path: Path) -> None:
+    """Of a mixture that is best pure: no two parameters move freely there."""
+    parts = [
+        RangeParameterConfig(name=name, bounds=(0.0, 1.0), parameter_type="float")
+        for name in "abc"
+    ]
+    mixture = created(tmp_path, parts, parameter_constraints=["a + b + c <= 1"])
+    tops = []
+    for _ in range(7):
+        question = mixture.ask(plane=True)
+        assert len({tuple(option.values()) for option in question.options}) == 9
+        assert all(sum(option.values()) <= 1 + 1e-9 for option in question.options)
+        amounts = [option["a"] for option in question.options]
+        mixture.tell(question, best=amounts.index(max(amounts)))
+        tops.append(mixture.recommend(anywhere=True)["a"])
+    assert tops[-1] > 0.97
+    # At the corner itself there is no plane.
+    assert 1.0 in tops[:-1]
