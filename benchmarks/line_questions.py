@@ -67,7 +67,12 @@ from botorch_pref.simulation.question_loop import (
 
 CHECKPOINTS = (8, 15, 30)
 
-DEVIATIONS = {"hartmann6": 0.3, "sixhumpcamel-narrow": 0.2, "hartmann3-dead": 0.386}
+DEVIATIONS = {
+    "hartmann6": 0.3,
+    "sixhumpcamel-narrow": 0.2,
+    "hartmann3-dead": 0.386,
+    "levy12": 38.0,
+}
 """Standard deviation of what is heard, where that has noise: as in the suite."""
 
 HAND = 0.05
@@ -427,7 +432,8 @@ expected improvement. A *GLISp duel* is a new point of GLISp (Bemporad and Piga 
 beside its best so far. Rows *of the suite* and *of next_question* are those of its
 studies [default](default.md) and [people-tasks](people-tasks.md): duels of two new
 points under learned noise and lapses, and four that are chosen by the knowledge
-gradient, with a stationary kernel; and what the library asks.
+gradient, with a stationary kernel; and what the library asks, which plain rows *duel*
+and *four ranked* are as well.
 
 People never err (*none*); *hear* each design with noise, along a line correlated over a
 quarter of it; have a *hand* that misses by a twentieth of the line; or *overshoot*:

@@ -61,6 +61,7 @@ __all__ = [
     "LaplacePreferenceGP",
     "LapsingProbitLikelihood",
     "LineChoices",
+    "LineLogitLikelihood",
     "LineProbitLikelihood",
     "LineQuestion",
     "OrdinalProbitLikelihood",

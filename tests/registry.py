@@ -63,6 +63,7 @@ from botorch_pref import (
     LaplacePreferenceGP,
     LapsingProbitLikelihood,
     LineChoices,
+    LineLogitLikelihood,
     LineProbitLikelihood,
     OrdinalProbitLikelihood,
     OrdinalRatings,
@@ -91,6 +92,7 @@ from botorch_pref.likelihoods.logit import (
     LogitFactors,
     PlackettLuceFactors,
     RaoKupperFactors,
+    SoftmaxFactors,
 )
 
 # Deviations and nats are those of the worst cells, rounded up: Laplace is far off where
@@ -162,6 +164,7 @@ CELLS = [
         Comparisons(PAIRS, TIES),
     ),
     Cell(lambda: LineProbitLikelihood(NOISE), LINES),
+    Cell(LineLogitLikelihood, LINES),
 ]
 
 
@@ -257,6 +260,7 @@ SET_CASES = [
 
 LINE_CASES = [
     SetCase(LineProbitLikelihood, LineChoices, CorrelatedBoxFactors, {"noise": 0.4}),
+    SetCase(LineLogitLikelihood, LineChoices, SoftmaxFactors),
 ]
 
 LAPSES = {"lapse_rate": torch.tensor(LAPSE_RATE, dtype=torch.float64)}

@@ -65,7 +65,8 @@ def test_every_kind_of_factors_is_covered() -> None:
         MergedBoxFactors,
         MergedLapsingFactors,
     }
-    assert covered | {case.factors for case in SET_CASES} == concrete(Factors)
+    of_sets = {case.factors for case in SET_CASES + LINE_CASES}
+    assert covered | of_sets == concrete(Factors)
 
 
 def test_every_acquisition_function_has_an_entry() -> None:

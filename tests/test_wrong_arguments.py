@@ -81,7 +81,7 @@ WRONG_THINGS = {
     "Sequence[Feedback]": set(THINGS) - {"dictionary"},
     "Mapping[int, float] | None": set(THINGS) - {"None", "dictionary"},
     "Mapping[int, Sequence[float]] | None": set(THINGS) - {"None", "dictionary"},
-    "Literal['options', 'line']": set(THINGS),
+    "QuestionKind": set(THINGS),
     "Goal": set(THINGS),
     "Sequence[Constraint] | None": set(THINGS) - {"None"},
     "torch.Size": set(THINGS),

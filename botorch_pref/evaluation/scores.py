@@ -36,6 +36,7 @@ from botorch_pref.feedback import (
 )
 from botorch_pref.feedback.container import AnswerFold, answer_folds
 from botorch_pref.likelihoods import (
+    LineLogitLikelihood,
     LineProbitLikelihood,
     PairwiseLogitLikelihood,
     PreferenceLikelihood,
@@ -205,10 +206,10 @@ def _of_stops(
 ) -> Tensor:
     """Averages over draws; stops that are compared at like positions at once."""
     assert feedback.points is not None, "placed before"
-    if not isinstance(likelihood, LineProbitLikelihood):
+    if not isinstance(likelihood, LineLogitLikelihood | LineProbitLikelihood):
         raise UnsupportedFeedbackError(
             f"{type(likelihood).__name__} says nothing of stops on lines; use "
-            "LineProbitLikelihood."
+            "LineProbitLikelihood or LineLogitLikelihood."
         )
     positions = line_positions(feedback.chosen.to(options.datapoints))
     patterns, group = (feedback.points >= 0).unique(dim=0, return_inverse=True)

@@ -7,7 +7,10 @@ from botorch_pref.likelihoods.factors import (
     ScalarFactors,
 )
 from botorch_pref.likelihoods.lapses import LapsingProbitLikelihood
-from botorch_pref.likelihoods.lines import LineProbitLikelihood
+from botorch_pref.likelihoods.lines import (
+    LineLogitLikelihood,
+    LineProbitLikelihood,
+)
 from botorch_pref.likelihoods.logit import (
     LogitLink,
     PairwiseLogitLikelihood,
@@ -36,6 +39,7 @@ __all__ = [
     "DuelLink",
     "Factors",
     "LapsingProbitLikelihood",
+    "LineLogitLikelihood",
     "LineProbitLikelihood",
     "LogDerivatives",
     "LogitLink",

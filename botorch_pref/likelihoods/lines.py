@@ -1,13 +1,17 @@
-r"""Thurstone's likelihood of stops on lines, whose noise is correlated along the line.
+r"""Likelihoods of stops on lines: Thurstone's and the continuous logit.
 
-A person hears :math:`u(t) = f(x(t)) + \epsilon(t)` at position ``t`` and stops at the
-largest. Two designs that are nearly the same are heard nearly the same:
+Thurstone's has noise that is correlated along the line. A person hears :math:`u(t) =
+f(x(t)) + \epsilon(t)` at position ``t`` and stops at the largest. Two designs that are
+nearly the same are heard nearly the same:
 
 .. math:: Cov(\epsilon(t), \epsilon(s)) = \sigma^2 e^{-|t - s| / \ell}.
 
 Far ends are heard as two options of a duel are. Near the stop the noise of a difference
 shrinks with the distance, so that how exactly somebody stops follows from the noise and
 from how flat the utility is, and a finer grid of positions changes little.
+
+The continuous logit has a density of stops in closed form, for Laplace's approximation,
+which takes no noise that positions share.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from torch.distributions import Categorical
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import LineChoices, line_positions
 from botorch_pref.likelihoods.factors import CorrelatedBoxFactors
+from botorch_pref.likelihoods.logit import GumbelNoise, SoftmaxFactors
 from botorch_pref.likelihoods.probit import boxed_rows
 from botorch_pref.likelihoods.protocol import (
     GaussianNoise,
@@ -78,18 +83,14 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         Raises:
             FeedbackError: The answers have no datapoints at their positions yet.
         """
-        if feedback.points is None:
-            raise FeedbackError(
-                "LineChoices has no datapoints at its positions; a model adds them, or "
-                "LineChoices.placed(datapoints) does."
-            )
+        points = _placed_points(feedback)
         noise = self.noise.unsqueeze(-1)
         positions = line_positions(feedback.chosen.to(noise))
+        others = points[..., 1:]
         independent, shared = difference_noise(
-            positions, feedback.points[..., 1:] >= 0, self.correlation_length
+            positions, others >= 0, self.correlation_length
         )
-        others = feedback.points[..., 1:]
-        stops = feedback.points[..., :1].expand_as(others)
+        stops = points[..., :1].expand_as(others)
         return boxed_rows(stops, others, independent, shared, num_points, noise)
 
     def log_stop_probability(self, utilities: Tensor, positions: Tensor) -> Tensor:
@@ -116,6 +117,90 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
                 function_samples, positions, self.noise, self.correlation_length
             )
         )
+
+
+@register_likelihood
+class LineLogitLikelihood(GumbelNoise[LineChoices]):
+    r"""The continuous logit of stops: a softmax over all positions of a line.
+
+    .. math:: p(t_0) = \frac{e^{f(x(t_0))}}{\int_0^1 e^{f(x(t))} dt}, \qquad
+        P(\mathrm{stop\ at\ } t_0)
+        = \frac{s_0 e^{f(x(t_0))}}{\sum_j s_j e^{f(x(t_j))}},
+
+    the density (Ben-Akiva, Litinas and Tsunokawa 1985), and the probability of the stop
+    among the positions :math:`t_j` of :func:`~botorch_pref.feedback.line_positions`, of
+    which each stands for the share :math:`s_j` of the line that is nearest to it. More
+    positions make the sum the integral, so that near ones do not count twice. Far ends
+    are heard as two options of a logistic duel are.
+
+    It has no noise parameter: the kernel's output scale is the only scale.
+    """
+
+    explains: ClassVar = {LineChoices: SoftmaxFactors}
+
+    def factors(self, feedback: LineChoices, num_points: int) -> SoftmaxFactors:
+        """See base class.
+
+        Raises:
+            FeedbackError: The answers have no datapoints at their positions yet.
+        """
+        points = _placed_points(feedback)
+        positions = line_positions(feedback.chosen.to(self._like))
+        offsets = line_shares(positions, points >= 0).log()
+        # Those that are not compared stand last.
+        order = (points < 0).long().argsort(dim=-1, stable=True)
+        order = order.expand(offsets.shape)
+        return SoftmaxFactors(
+            points.expand(offsets.shape).gather(-1, order),
+            num_points,
+            self._like,
+            offsets=offsets.gather(-1, order),
+        )
+
+    def log_stop_probability(self, utilities: Tensor, positions: Tensor) -> Tensor:
+        """Log probability of a stop at the first of some positions.
+
+        Args:
+            utilities: ``... x k``.
+            positions: ``... x k``, in [0, 1].
+        """
+        shares = line_shares(positions, torch.ones_like(positions, dtype=torch.bool))
+        return (utilities + shares.log()).log_softmax(-1)[..., 0]
+
+    def forward(self, function_samples: Tensor) -> Categorical:
+        """See base class: the position, of ``k`` equidistant ones from end to end.
+
+        Args:
+            function_samples: Utilities at the positions, ``... x k``.
+        """
+        k, like = function_samples.shape[-1], function_samples
+        positions = torch.linspace(0, 1, k, dtype=like.dtype, device=like.device)
+        shares = line_shares(positions, torch.ones_like(positions, dtype=torch.bool))
+        return Categorical(logits=function_samples + shares.log())
+
+
+def _placed_points(feedback: LineChoices) -> Tensor:
+    """The datapoints at the positions of answers, which a model added."""
+    if feedback.points is None:
+        raise FeedbackError(
+            "LineChoices has no datapoints at its positions; a model adds them, or "
+            "LineChoices.placed(datapoints) does."
+        )
+    return feedback.points
+
+
+def line_shares(positions: Tensor, present: Tensor) -> Tensor:
+    """The share of the line that is nearest to each position, ``... x k``.
+
+    Args:
+        positions: ``... x k``, in [0, 1], those that are present different.
+        present: ``... x k`` booleans; the share of others is 0.
+    """
+    ordered, order = torch.where(present, positions, torch.inf).sort(-1)
+    middles = (0.5 * (ordered[..., 1:] + ordered[..., :-1])).clamp_max(1.0)
+    ends = torch.zeros_like(ordered[..., :1])
+    limits = torch.cat([ends, middles, ends + 1], dim=-1)
+    return torch.zeros_like(ordered).scatter(-1, order, limits.diff(dim=-1))
 
 
 def line_correlation(positions: Tensor, length: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import math
 from copy import copy
 from dataclasses import dataclass
 from types import NoneType
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from gpytorch.priors import NormalPrior, Prior
@@ -233,12 +233,13 @@ def stage_items(stages: Tensor) -> StageItems:
     )
 
 
-class PlackettLuceFactors(Factors):
+class SoftmaxFactors(Factors):
     """Choices of the first item of each set, with softmax probabilities.
 
     ``stages`` are ``batch_shape x L x k`` long, the chosen point first, padded with -1;
-    ``answers`` says which answer each is of, ``L`` long, None for one each. The rows
-    take the dtype and device of ``like``.
+    ``answers`` says which answer each is of, ``L`` long, None for one each. To the
+    utilities ``offsets`` are added, as long as ``stages``, None for none. The rows take
+    the dtype and device of ``like``.
     """
 
     takes_counts = True
@@ -250,9 +251,9 @@ class PlackettLuceFactors(Factors):
         num_points: int,
         like: Tensor,
         answers: Tensor | None = None,
+        offsets: Tensor | None = None,
     ) -> None:
-        self.stages: Tensor | None = stages
-        self._answers = answers
+        self._answers, self._offsets = answers, offsets
         k = stages.shape[-1]
         # All pairs (i, j) of places, those of the chosen item first.
         self._first, self._second = torch.triu_indices(
@@ -274,7 +275,7 @@ class PlackettLuceFactors(Factors):
             num_points,
         )
 
-    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> PlackettLuceFactors:
+    def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> Self:
         """See base class: sets that were chosen from many times count as often."""
         if counts is None:
             return self
@@ -289,24 +290,15 @@ class PlackettLuceFactors(Factors):
             return of_sets
         return of_sets * self.counts.unsqueeze(-1)
 
-    def reindex(self, inverse: Tensor, num_points: int) -> None:
-        """See base class."""
-        super().reindex(inverse, num_points)
-        if self.stages is not None:
-            moved = inverse[self.stages.clamp_min(0)]
-            self.stages = torch.where(self.stages >= 0, moved, -1)
-
-    def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
-        """See base class; sets of options are no sets of points."""
-        super().see_options(points, covariates, num_points)
-        self.stages = None
-
     def _log_probabilities(self, z: Tensor) -> Tensor:
         """Log probability of each item of each set, ``batch_shape x L x k``."""
         behind = -z[..., self._against_chosen]
         behind = torch.where(self._is_pair, behind, -torch.inf)
         chosen = behind.new_zeros(*behind.shape[:-1], 1)
-        return torch.cat([chosen, behind], dim=-1).log_softmax(-1)
+        utilities = torch.cat([chosen, behind], dim=-1)
+        if self._offsets is not None:
+            utilities = utilities + self._offsets
+        return utilities.log_softmax(-1)
 
     def _of_pairs(self, log_p: Tensor) -> Tensor:
         """``p_i p_j`` of all pairs of each set, ``batch_shape x L x P``."""
@@ -348,13 +340,46 @@ class PlackettLuceFactors(Factors):
         return self._rows_of(out)
 
 
+class PlackettLuceFactors(SoftmaxFactors):
+    """Choices of items without offsets, of which the sets of points are known.
+
+    The arguments are those of :class:`SoftmaxFactors`.
+    """
+
+    def __init__(
+        self,
+        stages: Tensor,
+        num_points: int,
+        like: Tensor,
+        answers: Tensor | None = None,
+    ) -> None:
+        super().__init__(stages, num_points, like, answers)
+        self.stages: Tensor | None = stages
+
+    def reindex(self, inverse: Tensor, num_points: int) -> None:
+        """See base class."""
+        super().reindex(inverse, num_points)
+        if self.stages is not None:
+            moved = inverse[self.stages.clamp_min(0)]
+            self.stages = torch.where(self.stages >= 0, moved, -1)
+
+    def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
+        """See base class; sets of options are no sets of points."""
+        super().see_options(points, covariates, num_points)
+        self.stages = None
+
+
 class GumbelNoise(PreferenceLikelihood[FeedbackT]):
-    """Items are heard with Gumbel noise: a choice out of two is a logistic duel."""
+    """Items are heard with Gumbel noise."""
 
     @property
     def observation_variance(self) -> Tensor:
         r"""Variance of the Gumbel noise of one item, :math:`\pi^2 / 6`."""
         return torch.full_like(self._like, math.pi**2 / 6)
+
+
+class LogisticDuels(GumbelNoise[FeedbackT]):
+    """A choice out of two is a logistic duel."""
 
     @property
     def link(self) -> LogitLink:
@@ -367,7 +392,7 @@ class GumbelNoise(PreferenceLikelihood[FeedbackT]):
 
 
 @register_likelihood
-class PairwiseLogitLikelihood(GumbelNoise[Comparisons]):
+class PairwiseLogitLikelihood(LogisticDuels[Comparisons]):
     r"""Logistic likelihood of duels, in the difference of two utilities.
 
     .. math:: P(w \succ l) = 1 / (1 + e^{-(f_w - f_l)}).
@@ -403,7 +428,7 @@ _ITEM_TIES_SPREAD = 0.2
 
 
 @register_likelihood
-class RaoKupperLikelihood(GumbelNoise[Comparisons]):
+class RaoKupperLikelihood(LogisticDuels[Comparisons]):
     r"""Logistic likelihood of duels with ties, also with a threshold for each item.
 
     .. math::
@@ -515,7 +540,7 @@ class RaoKupperLikelihood(GumbelNoise[Comparisons]):
 
 
 @register_likelihood
-class PlackettLuceLikelihood(GumbelNoise[Choices | Rankings]):
+class PlackettLuceLikelihood(LogisticDuels[Choices | Rankings]):
     r"""Softmax likelihood of choices and rankings (Plackett and Luce).
 
     .. math:: P(c \mid S) = e^{f_c} / \sum_{j \in S} e^{f_j}.

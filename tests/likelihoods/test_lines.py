@@ -12,12 +12,18 @@ from torch import Generator, Tensor
 from botorch_pref import (
     EPPreferenceGP,
     FeedbackError,
+    LaplacePreferenceGP,
     LineChoices,
+    LineLogitLikelihood,
     LineProbitLikelihood,
     SkewPreferenceGP,
 )
 from botorch_pref.feedback import line_positions
-from botorch_pref.likelihoods.lines import difference_noise, stop_probabilities
+from botorch_pref.likelihoods.lines import (
+    difference_noise,
+    line_shares,
+    stop_probabilities,
+)
 
 DOUBLE = torch.float64
 LENGTH = torch.tensor(0.25, dtype=DOUBLE)
@@ -145,6 +151,82 @@ def test_the_best_is_where_people_stop(stop: float) -> None:
         best = line[model.posterior(line).mean.argmax()]
     # What a hand does not feel; shares of the way to either end were off by 0.03.
     assert float(best) == pytest.approx(stop, abs=0.02)
+
+
+def nearest_shares(positions: Tensor, present: Tensor) -> Tensor:
+    """Shares of a fine grid that are nearest to each position, by brute force."""
+    grid = (torch.arange(100_000, dtype=DOUBLE) + 0.5) / 100_000
+    distance = (grid.unsqueeze(-1) - positions).abs()
+    distance[:, ~present] = torch.inf
+    counts = torch.bincount(distance.argmin(-1), minlength=len(positions))
+    return counts / len(grid)
+
+
+def test_each_position_stands_for_the_part_of_the_line_nearest_to_it() -> None:
+    positions = line_positions(torch.tensor([0.4, 0.99, 0.0], dtype=DOUBLE))
+    present = (positions - positions[:, :1]).abs() >= 0.02
+    present[:, 0] = True
+    shares = line_shares(positions, present)
+    for row in range(3):
+        expected = nearest_shares(positions[row], present[row])
+        # Two cells of the grid.
+        torch.testing.assert_close(
+            shares[row], expected, rtol=0, atol=2e-5, check_dtype=False
+        )
+
+
+def test_the_continuous_logit_is_a_density_of_stops() -> None:
+    """Positions without an end to their number have its integral for their sum."""
+    positions = torch.linspace(0, 1, 2_001, dtype=DOUBLE)
+    utilities = 5 * (7 * positions).sin()
+    log_integral = torch.trapezoid(utilities.exp(), positions).log()
+    likelihood = LineLogitLikelihood().double()
+    for stop in (0, 300, 2_000):
+        order = [stop, *(place for place in range(2_001) if place != stop)]
+        got = likelihood.log_stop_probability(utilities[order], positions[order])
+        width = 0.0005 if 0 < stop < 2_000 else 0.00025
+        expected = utilities[stop] - log_integral + math.log(width)
+        # The trapezoid rule is what the shares make.
+        assert float(got) == pytest.approx(float(expected), abs=1e-6)
+        categorical = likelihood.forward(utilities)
+        assert float(categorical.log_prob(torch.tensor(stop))) == pytest.approx(
+            float(got), abs=1e-9
+        )
+
+
+def test_laplace_of_the_continuous_logit_is_near_importance_sampling() -> None:
+    X = torch.tensor([[0.0], [1.0], [0.3], [0.8]], dtype=DOUBLE)
+    answers = LineChoices(
+        torch.tensor([[0, 1], [2, 3]]), torch.tensor([0.7, 0.1], dtype=DOUBLE)
+    )
+    kernel = ScaleKernel(RBFKernel()).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 2.0, 0.3
+    model = LaplacePreferenceGP(
+        X, feedback=[answers], likelihood=LineLogitLikelihood(), covar_module=kernel
+    ).eval()
+    points, (placed,) = model.datapoints, model.feedback
+    with torch.no_grad():
+        values, vectors = torch.linalg.eigh(kernel(points).to_dense())
+        draws = torch.randn(
+            400_000, len(points), generator=Generator().manual_seed(0), dtype=DOUBLE
+        )
+        f = draws @ (vectors * values.clamp_min(0.0).sqrt()).T
+        log_weights = torch.zeros(len(f), dtype=DOUBLE)
+        for stop, places in zip(answers.chosen, placed.points, strict=True):
+            shares = nearest_shares(line_positions(stop), places >= 0)
+            logits = f[:, places.clamp_min(0)] + shares.log()
+            log_weights += logits.log_softmax(-1)[:, 0]
+        weights = log_weights.softmax(0)
+        mean = weights @ f
+        deviation = (weights @ (f - mean).square()).sqrt()
+        posterior = model.posterior(points)
+        # Draws are exact to a hundredth, and Laplace to a tenth of a deviation.
+        error = (posterior.mean.squeeze(-1) - mean) / deviation
+        assert float(error.abs().max()) < 0.1
+        ratio = posterior.variance.squeeze(-1).sqrt() / deviation
+        assert bool(((ratio - 1).abs() < 0.1).all())
+        evidence = float(log_weights.logsumexp(0)) - math.log(len(f))
+        assert float(model.log_evidence()) == pytest.approx(evidence, abs=0.1)
 
 
 def test_a_length_that_is_not_positive_is_refused() -> None:
