@@ -416,6 +416,38 @@ def regret_rows(
     return rows
 
 
+TO_REACH = {
+    ("hartmann6", "none"): 0.03,
+    ("hartmann6", "hears"): 0.3,
+    ("sixhumpcamel-narrow", "none"): 0.0005,
+    ("sixhumpcamel-narrow", "hears"): 0.012,
+}
+"""Mean regret after thirty lines."""
+
+RANKED = "four ranked of next_question"
+
+REACHED = (
+    *("problem", "errors", "runs", "to reach", "after 30 lines"),
+    *("lines in five minutes", "four ranked in five minutes"),
+)
+
+
+def reached_rows(
+    regrets: Mapping[tuple[str, str, str], Tensor], person: PersonTime
+) -> list[list[str]]:
+    """Rows of `REACHED`: what lines find beside what they were to find."""
+    rows = []
+    for (name, errors), most in TO_REACH.items():
+        lines, ranked = regrets[name, errors, "line"], regrets[name, errors, RANKED]
+        in_time = [
+            f"{float(values[:, person.num_answers(kind) - 1].mean()):.4f}"
+            for values, kind in ((lines, "line"), (ranked, RANKED))
+        ]
+        reached = f"{float(lines[:, 29].mean()):.4f}"
+        rows.append([name, errors, str(len(lines)), f"{most:g}", reached, *in_time])
+    return rows
+
+
 PAGE = """# Questions on a line
 
 What is a stop on a line worth beside duels, rankings of four, and the best of nine
@@ -440,6 +472,12 @@ quarter of it; have a *hand* that misses by a twentieth of the line; or *oversho
 they go on until the design is worse by half the noise's deviation. In five minutes
 there is time for so many answers where a look takes {look:g} s, a decision
 {decision:g} s and a sweep of the hand {sweep:g} s (`PersonTime`).
+
+What was to be reached, and what is, in means:
+
+{reached}
+
+All that was played:
 
 {regrets}
 
@@ -470,7 +508,9 @@ def page(record: Path, person: PersonTime) -> str:
     regrets = by_rule(recorded(record)) | suite_regrets(record.parent)
     widths = width_rows()
     noticed = [100 * row[WIDTHS.index("a loss that is noticed")] for row in widths]
+    reached = reached_rows(regrets, person)
     return PAGE.format(
+        reached=markdown(DataFrame(reached, columns=REACHED)),
         regrets=markdown(DataFrame(regret_rows(regrets, person), columns=REGRETS)),
         widths=markdown(DataFrame(widths, columns=WIDTHS)),
         least=min(noticed),

@@ -46,7 +46,7 @@ from botorch_pref.likelihoods import (
 )
 from botorch_pref.likelihoods.factors import CorrelatedBoxFactors, joint_factors
 from botorch_pref.likelihoods.lapses import LapsingBoxes
-from botorch_pref.likelihoods.logit import PlackettLuceFactors
+from botorch_pref.likelihoods.logit import PlackettLuceFactors, SoftmaxFactors
 
 ENGINES = {"laplace": laplace, "ep": expectation_propagation}
 each_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
@@ -199,7 +199,7 @@ def concrete(cls):
 def test_every_kind_of_factor_has_a_row() -> None:
     # Correlated boxes are boxes with more unknowns: to an engine they are the same.
     # Lapsing boxes are the answers within the factors of lapses.
-    within = {CorrelatedBoxFactors, LapsingBoxes, PlackettLuceFactors}
+    within = {CorrelatedBoxFactors, LapsingBoxes, PlackettLuceFactors, SoftmaxFactors}
     kinds = {type(problem(name).factors()) for name in PROBLEMS}
     assert kinds == concrete(Factors) - within
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -143,15 +144,22 @@ def _ratings(f: Tensor, answers: Ratings, law: Any, noise: float) -> Tensor:
 
 
 def _lines(f: Tensor, answers: LineChoices, law: Any, noise: float) -> Tensor:
-    return torch.stack(
-        [
-            stop_between(f, points, stop, law, noise)
-            for points, stop in zip(
-                answers.points, answers.chosen.tolist(), strict=True
-            )
-        ],
-        -1,
-    )
+    stops = [*zip(answers.points, answers.chosen.tolist(), strict=True)]
+    if not hasattr(law, "correlation_length"):
+        return torch.stack([logistic_stop(f, *stop) for stop in stops], -1)
+    return torch.stack([stop_between(f, *stop, law, noise) for stop in stops], -1)
+
+
+def logistic_stop(f: Tensor, points: Tensor, stop: float) -> Tensor:
+    """Log P(a stop) of a softmax over the parts of the line nearest to positions."""
+    steps = (0.0, -0.1, -0.3, 0.1, 0.3)
+    positions = [*(stop + step for step in steps), 0.0, 1.0]
+    order = sorted((points >= 0).nonzero()[:, 0].tolist(), key=positions.__getitem__)
+    inner = [0.5 * (positions[i] + positions[j]) for i, j in pairwise(order)]
+    limits = [0.0, *inner, 1.0]
+    shares = [after - before for before, after in pairwise(limits)]
+    utilities = f[:, points[order]] + torch.tensor(shares, dtype=f.dtype).log()
+    return utilities.log_softmax(-1)[:, order.index(0)]
 
 
 def stop_between(

@@ -240,7 +240,7 @@ def test_answers_of_any_two_kinds_of_factors_fit_in_one_model() -> None:
         type(cell.likelihood()).explains[type(cell.feedback)]: cell
         for cell in reversed(CELLS)
     }
-    assert len(one_each) == 7
+    assert len(one_each) == 8
     for cells in itertools.combinations(one_each.values(), 2):
         if type(cells[0].feedback) is type(cells[1].feedback):
             continue
