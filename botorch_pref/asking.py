@@ -313,8 +313,9 @@ _REASONS: dict[type[AcquisitionFunction], str] = {
         "teach most, or now and then those that may be far better."
     ),
     LineEUBO: (
-        "The line runs through the recommended design and moves one number, another "
-        "than the last line: that by which its best design is expected to be the best."
+        "The line runs through the recommended design and moves one number, if there "
+        "are several another than the last line moved: that by which the best design "
+        "of its line is expected to be the best."
     ),
     DuelingJointEUBO: (
         "The options move two numbers of the recommended design, those by which the "
