@@ -37,7 +37,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     incumbent,
 )
-from botorch_pref.asking import likelihoods_of_people
+from botorch_pref.asking.default_models import likelihoods_of_people
 
 RANDOM, QUESTIONS, CHECKPOINTS = 5, 30, (15, 20, 30)
 

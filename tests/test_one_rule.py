@@ -11,9 +11,10 @@ import torch
 
 from benchmarks.suite.cell import LIBRARY
 from benchmarks.suite.runs.library import PlayerOfLibrary
-from botorch_pref import DuelingMUC, asking, default_model, next_question
+from botorch_pref import DuelingMUC, default_model, next_question
 from botorch_pref.__main__ import main
 from botorch_pref.acquisition.registration import registered_acquisitions
+from botorch_pref.asking import default_models, next_questions
 from botorch_pref.feedback import Comparisons, Feedback, Rankings, Validity
 from botorch_pref.simulation import make_problem
 
@@ -43,8 +44,8 @@ def another_rule(monkeypatch: pytest.MonkeyPatch) -> Asked:
         asked.append((size, num_parameters))
         return DuelingMUC
 
-    monkeypatch.setattr(asking, "recommended_acquisition", recommended)
-    monkeypatch.setitem(asking._REASONS, DuelingMUC, "It is a test.")
+    monkeypatch.setattr(next_questions, "recommended_acquisition", recommended)
+    monkeypatch.setitem(next_questions._REASONS, DuelingMUC, "It is a test.")
     return asked
 
 
@@ -52,13 +53,13 @@ def another_rule(monkeypatch: pytest.MonkeyPatch) -> Asked:
 def fitted(monkeypatch: pytest.MonkeyPatch) -> list[type]:
     """The kinds of answers of models whose likelihoods were the recommended ones."""
     kinds: list[type] = []
-    recommended = asking.likelihoods_of_people
+    recommended = default_models.likelihoods_of_people
 
     def recorded(feedback: Sequence[Feedback], *options: Any) -> Any:
         kinds.extend(map(type, feedback))
         return recommended(feedback, *options)
 
-    monkeypatch.setattr(asking, "likelihoods_of_people", recorded)
+    monkeypatch.setattr(default_models, "likelihoods_of_people", recorded)
     return kinds
 
 
@@ -151,7 +152,7 @@ def test_experiments_ask_by_it(
     configs = pytest.importorskip("ax.api.configs", reason="the host is not installed")
     from botorch_pref.ax import PreferenceExperiment, naming, settings
 
-    recorded = asking.likelihoods_of_people
+    recorded = default_models.likelihoods_of_people
     monkeypatch.setattr(naming, "likelihoods_of_people", recorded)
 
     asked: Asked = []

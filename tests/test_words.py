@@ -22,19 +22,24 @@ LIMIT = 0.01
 """The share of names that may be function words."""
 
 TESTS = Path(__file__).parent
-FOLDERS = sorted(
-    path
-    for parent in (PACKAGE, TESTS)
-    for path in parent.iterdir()
-    if path.is_dir() and any(path.rglob("*.py"))
-)
+FOLDERS = [
+    *(PACKAGE, TESTS),
+    *sorted(
+        path
+        for parent in (PACKAGE, TESTS)
+        for path in parent.iterdir()
+        if path.is_dir() and any(path.rglob("*.py"))
+    ),
+]
+"""Folders with all that is below them: the two whole ones, and each part."""
 
 
 def assigned_names(file: Path) -> Iterator[tuple[str, int]]:
     """Names to which a file assigns, and their lines."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id, node.lineno
+            if not node.id.startswith("__"):
+                yield node.id, node.lineno
         elif isinstance(node, ast.arg):
             yield node.arg, node.lineno
 

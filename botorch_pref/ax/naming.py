@@ -17,7 +17,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.priors import Prior
 
 from botorch_pref.acquisition.registration import registered_acquisitions
-from botorch_pref.asking import likelihoods_of_people
+from botorch_pref.asking.default_models import likelihoods_of_people
 from botorch_pref.errors import ExperimentError
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods.protocol import registered_likelihoods

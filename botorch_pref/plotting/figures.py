@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 from torch import Tensor
 
 from botorch_pref.acquisition.duels import observed_points
-from botorch_pref.asking import SPREAD
+from botorch_pref.asking.next_questions import SPREAD
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.leaderboard import win_probabilities
 from botorch_pref.evaluation.progress import NUM_SAMPLES

@@ -1,19 +1,17 @@
-"""The model that the library recommends for what people said, and what it asks next."""
+"""The next question to ask, by the rule that the library recommends."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
-from botorch.models.transforms.input import Normalize
 from botorch.utils.sampling import manual_seed
-from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from botorch_pref.acquisition import (
@@ -41,39 +39,17 @@ from botorch_pref.acquisition.space_arguments import (
     space_of,
 )
 from botorch_pref.errors import FeedbackError
-from botorch_pref.feedback import (
-    Choices,
-    Comparisons,
-    Feedback,
-    Rankings,
-    Ratings,
-    Strengths,
-)
-from botorch_pref.likelihoods import (
-    BetaRatingLikelihood,
-    LapsingProbitLikelihood,
-    PairwiseBetaLikelihood,
-)
-from botorch_pref.likelihoods.protocol import PreferenceLikelihood
-from botorch_pref.models import (
-    DuelKernel,
-    EPPreferenceGP,
-    GroupUtility,
-    PreferenceGP,
-    PreferenceMarginalLogLikelihood,
-    rater_covar_module,
-)
+from botorch_pref.models import PreferenceGP
 from botorch_pref.models.answer_likelihoods import check_unbatched, knows_duels
 from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_checks import (
     check_count,
     check_kind,
-    check_points,
     checked_arguments,
 )
 from botorch_pref.posteriors.gaussian import mean_at
 
-__all__ = ["LineQuestion", "Question", "default_model", "next_question"]
+__all__ = ["LineQuestion", "Question", "next_question"]
 
 Goal = Literal["best", "understand"]
 """What questions are asked for: the best design, or what a person's utility is like."""
@@ -95,150 +71,6 @@ SPREAD = "Sobol"
 _DESIGNS, _OPEN = 256, 24
 """Designs that one may choose in the end are of so many; options of open questions that
 a joint choice allows for, at most: those that may be the best."""
-
-
-def likelihoods_of_people(
-    feedback: Sequence[Feedback],
-    model_class: type[PreferenceGP] = EPPreferenceGP,
-    chosen: Collection[type[Feedback]] = (),
-) -> dict[type[Feedback], PreferenceLikelihood[Any]]:
-    """Chooses likelihoods of a person's answers that models do not take by themselves.
-
-    Duels alone teach how precise a person is, and she may lapse; choices and rankings
-    share one fixed noise with duels, which models have by default. Who rates, or says
-    how much better, does not repeat herself: the precision of her scale has the prior
-    Gamma(2, 0.05), most probably 20, an error of a ninth of the scale in its middle.
-
-    Args:
-        feedback: All answers, at most one container of a kind.
-        model_class: The model. Others than EP have their own likelihoods.
-        chosen: Kinds of which the user chose likelihoods: then models have their own of
-            the others.
-    """
-    blocks = {type(block): block for block in feedback}
-    likelihoods: dict[type[Feedback], PreferenceLikelihood[Any]] = {}
-    if not blocks.keys() & {Comparisons, Choices, Rankings}:
-        # The questions to come are duels.
-        duels = model_class.default_likelihoods[Comparisons].default_for(None)
-        likelihoods[Comparisons] = duels
-    if chosen or model_class is not EPPreferenceGP:
-        return likelihoods
-    if Comparisons in blocks and not blocks.keys() & {Choices, Rankings}:
-        duels = LapsingProbitLikelihood.default_for(blocks[Comparisons], blocks)
-        likelihoods[Comparisons] = duels
-    precision = GammaPrior(2.0, 0.05)
-    if Ratings in blocks:
-        likelihoods[Ratings] = BetaRatingLikelihood(precision_prior=precision)
-    if Strengths in blocks:
-        likelihoods[Strengths] = PairwiseBetaLikelihood(precision_prior=precision)
-    return likelihoods
-
-
-def default_model(
-    X: Tensor,
-    feedback: Tensor | Feedback | Sequence[Feedback],
-    *,
-    bounds: Tensor | None = None,
-    categorical: Sequence[Sequence[int]] | None = None,
-    raters: Tensor | None = None,
-) -> EPPreferenceGP | GroupUtility:
-    """Fits the model that the library recommends for a person's answers.
-
-    Expectation propagation under a `DuelKernel`, which expects a sum of functions of
-    few inputs. Of duels alone it learns how precise the person is, and allows for
-    lapses (`LapsingProbitLikelihood`). Questions take it as it is; findings average
-    over all hyper-parameters that explain the answers (`plausible_models`), because the
-    most probable ones are surer than the answers are.
-
-    Args:
-        X: ``n x d`` designs that were shown, in the units of the user.
-        feedback: What was said of them: pairs ``m x 2`` of rows of ``X``, the winner
-            first; a container such as `Rankings`; or several, at most one of a kind.
-        bounds: ``2 x d``, the lower and the upper end of each column; the unit cube by
-            default. Columns of choices are from 0 to 1.
-        categorical: The columns of each unordered choice, coded as zeros and a one.
-        raters: ``n`` numbers, the rater who saw each row of ``X``: a design that two
-            raters saw is two rows. What all raters share and what is each rater's is
-            learned, and the model is the mean utility of all (`GroupUtility`).
-
-    Returns:
-        The fitted model, in evaluation mode.
-
-    Raises:
-        FeedbackError: Points, answers, bounds or raters that cannot be.
-        UnsupportedFeedbackError: A kind of answers that expectation propagation does
-            not take.
-    """
-    X = check_points("X", X)
-    dim = X.shape[-1]
-    if isinstance(feedback, Tensor):
-        feedback = Comparisons(feedback)
-    check_kind("feedback", feedback, Feedback, Sequence)
-    blocks = [feedback] if isinstance(feedback, Feedback) else [*feedback]
-    for block in blocks:
-        check_kind("feedback", block, Feedback)
-    bounds = None if bounds is None else _checked(bounds, X)
-    choices = () if categorical is None else categorical
-    kernel: Any = DuelKernel(dim, categorical=choices)
-    for choice in choices:
-        _check_coded(X, bounds, [*choice])
-    transform = None
-    if bounds is not None:
-        columns = [*range(dim)]
-        transform = Normalize(len(columns), indices=columns, bounds=bounds)
-    points = X
-    if raters is not None:
-        points = torch.cat([X, _rater_column(raters, X)], dim=-1)
-        kernel = rater_covar_module(dim, stimulus=kernel)
-    model = EPPreferenceGP(
-        points,
-        feedback=blocks,
-        likelihood=likelihoods_of_people(blocks),
-        covar_module=kernel.to(X),
-        input_transform=transform,
-    )
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    if raters is None:
-        return model.eval()
-    return GroupUtility(model.eval(), points[:, -1].unique())
-
-
-def _checked(bounds: Tensor, X: Tensor) -> Tensor:
-    is_right = isinstance(bounds, Tensor) and bounds.shape == (2, X.shape[-1])
-    if not is_right or not bool((bounds.isfinite() & (bounds[0] < bounds[1])).all()):
-        value = bounds.tolist() if isinstance(bounds, Tensor) else bounds
-        raise FeedbackError(
-            f"bounds is {value!r}; give a tensor, 2 x {X.shape[-1]}, the finite lower "
-            "ends of the columns of X and then the upper ends, which are larger."
-        )
-    return bounds.to(X)
-
-
-def _check_coded(X: Tensor, bounds: Tensor | None, columns: list[int]) -> None:
-    """Checks that a choice is coded as zeros and a one, which its bounds leave so."""
-    values = X[:, columns]
-    is_coded = ((values == 0) | (values == 1)).all(-1) & (values.sum(-1) == 1)
-    if not bool(is_coded.all()):
-        row = int(is_coded.logical_not().nonzero()[0, 0])
-        raise FeedbackError(
-            f"X[{row}] has {values[row].tolist()} in the columns {columns} of a "
-            "choice; give a one for its option and zeros."
-        )
-    if bounds is not None and bounds[:, columns].unique(dim=-1).T.tolist() != [[0, 1]]:
-        raise FeedbackError(
-            f"bounds of the columns {columns} of a choice are "
-            f"{bounds[:, columns].tolist()}; give 0 and 1 for each."
-        )
-
-
-def _rater_column(raters: Tensor, X: Tensor) -> Tensor:
-    check_kind("raters", raters, Tensor)
-    if raters.shape != X.shape[:-1]:
-        raise FeedbackError(
-            f"raters has shape {tuple(raters.shape)}; give the number of the rater who "
-            f"saw each of the {len(X)} rows of X."
-        )
-    return raters.to(X).unsqueeze(-1)
 
 
 def recommended_acquisition(
@@ -284,7 +116,7 @@ class LineQuestion(Question):
     __slots__ = ()
 
     def at(self, position: float | Tensor) -> Tensor:
-        """The designs at positions, ``... x d`` of ``...``.
+        """Returns the designs at positions, ``... x d`` of ``...``.
 
         Raises:
             FeedbackError: A position is not from 0 to 1.
@@ -348,7 +180,7 @@ def next_question(
     kind: QuestionKind = "options",
     goal: Goal = "best",
 ) -> Question:
-    """The next question to ask, by the rule that the library recommends.
+    """Chooses the next question, by the rule that the library recommends.
 
     Four options or more are the best design so far and challengers chosen jointly by
     `DuelingJointKG`, where designs are no list without those that would be named in
@@ -423,7 +255,7 @@ def next_question(
             options beside the best.
     """
     check_count("size", size, at_least=2)
-    _check_asked(
+    _check_kind_and_goal(
         kind,
         goal,
         discrete=discrete,
@@ -440,44 +272,100 @@ def next_question(
         categorical,
         fixed_features,
     )
-    choices, best, beside = (
-        None if point is None else checked_designs(name, point, space.base)
-        for name, point in (("choices", choices), ("best", best), ("beside", beside))
-    )
-    there = observed[:0].to(space.base) if beside is None else beside
-    _check_points(space, size, best, there)
+    designs = {"choices": choices, "best": best, "beside": beside}
+    points = {
+        name: checked_designs(name, X, space.base)
+        for name, X in designs.items()
+        if X is not None
+    }
     # A line has two ends.
     size = 2 if kind == "line" else size
-    if kind == "plane":
-        side_of(size)
-    waiting = checked_pending(pending, size, space.base)
+    open_questions = checked_pending(pending, size, space.base)
     answers = 0 if model is None else _num_answers(model)
-    draw = (seed, len(observed), answers, len(waiting))
-    of_draw = Random(repr(draw)).getrandbits(31)
-    with manual_seed(of_draw):
-        if kind == "line":
-            return _line_question(model, space, answers, best, waiting, seed)
-        initial = INITIAL if kind == "options" else INITIAL_LINES
-        if model is None or answers < initial or len(observed.unique(dim=0)) < 2:
-            seen = torch.cat([observed, waiting.flatten(0, 1)])
-            too_little = _too_little(answers, initial)
-            return _spread_question(space, size, there, seen, too_little, seed)
-        if kind == "plane":
-            return _plane_question(model, space, size, best, waiting, seed)
-        if len(there):
-            best = there[mean_at(model, there).argmax()].unsqueeze(0)
-        elif best is None:
-            best = best_design(model, space, of_draw)
-        return _chosen_question(
-            *(model, space, size, best, there, choices, waiting),
-            feasibility_model,
-            of_draw,
-            goal,
-        )
+    draw = (seed, len(observed), answers, len(open_questions))
+    request = _Request(
+        kind,
+        goal,
+        size,
+        space,
+        points.get("best"),
+        points.get("beside", observed[:0].to(space.base)),
+        points.get("choices"),
+        open_questions,
+        feasibility_model,
+        seed,
+        Random(repr(draw)).getrandbits(31),
+    )
+    request.check_points()
+    with manual_seed(request.draw_seed):
+        return _requested_question(request, model, observed, answers)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A question that somebody wants, as `next_question` takes it, with all checked.
+
+    Attributes:
+        beside: ``k x d``, none by default.
+        open_questions: ``m x size x d``, questions that wait for an answer.
+        seed: Seed of the Sobol sequence.
+        draw_seed: Seed of all draws.
+    """
+
+    kind: QuestionKind
+    goal: Goal
+    size: int
+    space: DesignSpace
+    best: Tensor | None
+    beside: Tensor
+    choices: Tensor | None
+    open_questions: Tensor
+    feasibility_model: PreferenceGP | None
+    seed: int
+    draw_seed: int
+
+    def check_points(self) -> None:
+        """Checks the best design, other options, and what lines and planes need."""
+        best, space = self.best, self.space
+        if best is not None and not (len(best) == 1 and bool(space.allows(best))):
+            raise FeedbackError(
+                f"best is {best.tolist()}; give one design, 1 x {len(space.base)}, "
+                "within bounds and all else that designs have to satisfy, or leave it "
+                "out."
+            )
+        if len(self.beside) >= self.size:
+            raise FeedbackError(
+                f"beside has {len(self.beside)} options, and size is {self.size}; give "
+                "fewer of them, or a larger size."
+            )
+        if self.kind == "plane":
+            side_of(self.size)
+        if self.kind == "line" and (space.rows is not None or not len(space.columns)):
+            raise FeedbackError(
+                "A line needs numbers that vary, and designs between any two; ask for "
+                "options."
+            )
+
+
+def _requested_question(
+    request: _Request, model: Model | None, observed: Tensor, answers: int
+) -> Question:
+    """Asks a question of a kind by the model, or while it knows little a spread one."""
+    initial = INITIAL if request.kind == "options" else INITIAL_LINES
+    knows_little = answers < initial
+    if request.kind == "line":
+        if model is None or knows_little:
+            return _spread_line(request, answers)
+        return _line_question(request, model)
+    if model is None or knows_little or len(observed.unique(dim=0)) < 2:
+        return _spread_question(request, observed, _too_little(answers, initial))
+    if request.kind == "plane":
+        return _plane_question(request, model)
+    return _chosen_question(request, model)
 
 
 def _observed(model: Model | None, bounds: Tensor) -> Tensor:
-    """The points that a model has seen, ``n x d``; none of None."""
+    """Returns the points that a model has seen, ``n x d``; none of None."""
     check_kind("bounds", bounds, Tensor)
     if model is None:
         return bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
@@ -485,23 +373,7 @@ def _observed(model: Model | None, bounds: Tensor) -> Tensor:
     return observed_points(model)
 
 
-def _check_points(
-    space: DesignSpace, size: int, best: Tensor | None, beside: Tensor
-) -> None:
-    """Checks that the best design is one of the space, and that options are left."""
-    if best is not None and not (len(best) == 1 and bool(space.allows(best))):
-        raise FeedbackError(
-            f"best is {best.tolist()}; give one design, 1 x {len(space.base)}, within "
-            "bounds and all else that designs have to satisfy, or leave it out."
-        )
-    if len(beside) >= size:
-        raise FeedbackError(
-            f"beside has {len(beside)} options, and size is {size}; give fewer of "
-            "them, or a larger size."
-        )
-
-
-def _check_asked(kind: object, goal: object, **of_options: object) -> None:
+def _check_kind_and_goal(kind: object, goal: object, **of_options: object) -> None:
     """Checks the kind of a question, its goal, and what lines and planes take."""
     if not isinstance(kind, str) or kind not in get_args(QuestionKind):
         raise FeedbackError(
@@ -522,7 +394,7 @@ def _check_asked(kind: object, goal: object, **of_options: object) -> None:
 
 
 def _num_answers(model: Model) -> int:
-    """Number of answers of a model, of whatever kind; of BoTorch's, of its duels."""
+    """Counts answers of a model, of whatever kind; of BoTorch's, of its duels."""
     if isinstance(model, DerivedModel):
         return _num_answers(model._source)
     blocks = getattr(model, "feedback", None)
@@ -540,31 +412,25 @@ def _too_little(answers: int, initial: int) -> str:
     return f"There {number}; before there are {initial},"
 
 
-def _spread_question(
-    space: DesignSpace,
-    size: int,
-    beside: Tensor,
-    seen: Tensor,
-    too_little: str,
-    seed: int,
-) -> Question:
-    """Options from where a Sobol sequence is, or at random of those rows not shown."""
-    count = size - len(beside)
+def _spread_question(request: _Request, observed: Tensor, too_little: str) -> Question:
+    """Spreads options by a Sobol sequence, or draws them of those rows not shown."""
+    space, beside = request.space, request.beside
+    count = request.size - len(beside)
+    asked_about = torch.cat([observed, request.open_questions.flatten(0, 1)])
     if space.rows is None:
-        before = len(seen) + len(beside)
-        spread = space.features(space.draw(before + count, seed)[before:])
+        before = len(asked_about) + len(beside)
+        spread = space.features(space.draw(before + count, request.seed)[before:])
     else:
         rows = space.rows_besides(beside, count)
-        shown = (rows.unsqueeze(-2) == seen).all(-1).sum(-1)
-        spread = rows[
-            (shown + torch.rand(len(rows)).to(shown.device)).argsort()[:count]
-        ]
+        times = (rows.unsqueeze(-2) == asked_about).all(-1).sum(-1)
+        order = (times + torch.rand(len(rows)).to(times.device)).argsort()
+        spread = rows[order[:count]]
     reason = f"{too_little} options are spread over all designs."
     return Question(torch.cat([beside, spread]), SPREAD, reason)
 
 
 def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
-    """The best design so far of a space, ``1 x d``; see `next_question`.
+    """Finds the best design so far of a space, ``1 x d``; see `next_question`.
 
     Args:
         model: Any BoTorch model with training inputs.
@@ -582,20 +448,16 @@ def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     return designs[mean_at(model, designs).argmax()].unsqueeze(0)
 
 
-def _chosen_question(
-    model: Model,
-    space: DesignSpace,
-    size: int,
-    best: Tensor,
-    beside: Tensor,
-    choices: Tensor | None,
-    waiting: Tensor,
-    feasibility_model: PreferenceGP | None,
-    seed: int,
-    goal: Goal,
-) -> Question:
-    """The question that the recommended acquisition function chooses."""
-    rule = recommended_acquisition(size, space.num_parameters, goal)
+def _chosen_question(request: _Request, model: Model) -> Question:
+    """Asks the question that the recommended acquisition function chooses."""
+    size, space, beside = request.size, request.space, request.beside
+    if len(beside):
+        best = beside[mean_at(model, beside).argmax()].unsqueeze(0)
+    elif request.best is None:
+        best = best_design(model, space, request.draw_seed)
+    else:
+        best = request.best
+    rule = recommended_acquisition(size, space.num_parameters, request.goal)
     of_new = size == 2 and rule in (DuelingBALD, DuelingEUBO) and not len(beside)
     centres, options = best, beside if len(beside) else best[: not of_new]
     in_turn = rule in (DuelingBALD, DuelingExploringEIIG) and not of_new
@@ -603,114 +465,103 @@ def _chosen_question(
     make: Any = rule
     make = make if of_new else partial(make, X_ref=best)
     if rule is DuelingJointKG:
-        likely = likely_best(model, space.sample_near(best, _DESIGNS, seed))
-        make = partial(make, choices=likely if choices is None else choices)
+        near = space.sample_near(best, _DESIGNS, request.draw_seed)
+        likely = likely_best(model, near)
+        choices = likely if request.choices is None else request.choices
+        make = partial(make, choices=choices)
         centres = torch.cat([best, likely])
     value: AcquisitionFunction = make(model)
-    if feasibility_model is not None:
+    if request.feasibility_model is not None:
         # What cannot be judged leaves the best as it is.
         failure = float(mean_at(model, best)) if of_new else 0.0
-        value = FeasibilityWeighted(value, feasibility_model, failure)
+        value = FeasibilityWeighted(value, request.feasibility_model, failure)
     # Answers say little where all is flat, and joint options there would be the same.
     acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)
-    pending = _pending_options(rule, model, best, waiting)
+    pending = _pending_options(rule, model, best, request.open_questions)
     while len(options) < size:
         # The best is the reference of the others, or there is none.
-        others = options[(options != best).any(-1)]
-        same = torch.cat([pending, others])
-        acquisition.set_X_pending(same if len(same) else None)
-        found = best_options(
+        challengers = options[(options != best).any(-1)]
+        excluded = torch.cat([pending, challengers])
+        acquisition.set_X_pending(excluded if len(excluded) else None)
+        chosen = best_options(
             acquisition,
             space,
             at_once,
             centres,
             beside=options,
-            open_questions=waiting,
-            seed=seed + len(options),
+            open_questions=request.open_questions,
+            seed=request.draw_seed + len(options),
         )
         if rule is DuelingJointKG and space.designs() is None:
-            found = without_hopeless(acquisition, found, options, likely)
-        options = torch.cat([options, found])
+            chosen = without_hopeless(acquisition, chosen, options, likely)
+        options = torch.cat([options, chosen])
     order = torch.randperm(size)
     return Question(options[order], rule.__name__, _REASONS[rule])
 
 
 def _pending_options(
-    rule: type[AcquisitionFunction], model: Model, best: Tensor, waiting: Tensor
+    rule: type[AcquisitionFunction], model: Model, best: Tensor, questions: Tensor
 ) -> Tensor:
-    """Options of open questions that a rule allows for, ``n x d``."""
-    pending = waiting.flatten(0, 1)
+    """Returns options of open questions that a rule allows for, ``n x d``."""
+    pending = questions.flatten(0, 1)
     if rule is DuelingEUBO:
         return pending
     # What was answered about is known, and is no new option.
-    known = (pending.unsqueeze(-2) == best).all(-1).any(-1)
-    pending = pending[~known].unique(dim=0)
+    is_best = (pending.unsqueeze(-2) == best).all(-1).any(-1)
+    pending = pending[~is_best].unique(dim=0)
     return likely_best(model, pending, _OPEN) if len(pending) > _OPEN else pending
 
 
-def _line_question(
-    model: Model | None,
-    space: DesignSpace,
-    answers: int,
-    best: Tensor | None,
-    waiting: Tensor,
-    seed: int,
-) -> LineQuestion:
-    """A line through the recommended design; before three stops, spread ones."""
-    if space.rows is not None or not len(space.columns):
-        raise FeedbackError(
-            "A line needs numbers that vary, and designs between any two; ask for "
-            "options."
-        )
-    if model is None or answers < INITIAL_LINES:
-        number = answers + len(waiting)
-        start, toward = space.features(space.draw(2 * number + 2, seed))[-2:]
-        spread = "lines run through designs that are spread over all."
-        reason = f"{_too_little(answers, INITIAL_LINES)} {spread}"
-        return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
-    if best is None:
-        best = _recommended(model, space, seed)
+def _spread_line(request: _Request, answers: int) -> LineQuestion:
+    """Asks about a line through two spread designs."""
+    space = request.space
+    number = answers + len(request.open_questions)
+    start, toward = space.features(space.draw(2 * number + 2, request.seed))[-2:]
+    spread = "lines run through designs that are spread over all."
+    reason = f"{_too_little(answers, INITIAL_LINES)} {spread}"
+    return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
+
+
+def _line_question(request: _Request, model: Model) -> LineQuestion:
+    """Asks about the line through the recommended design that promises most."""
+    space = request.space
+    best = _recommended(request, model)
     # Along each number in turn, to its farther end.
     k = len(space.columns)
-    here = space.coordinates(best).repeat(k, 1)
-    there = here.clone()
-    there[:, :k].diagonal().copy_((here[0, :k] < 0.5).to(here))
-    toward = space.features(there)
+    centre = space.coordinates(best).repeat(k, 1)
+    end = centre.clone()
+    end[:, :k].diagonal().copy_((centre[0, :k] < 0.5).to(centre))
+    toward = space.features(end)
     lines = line_ends(space, best.expand_as(toward), toward)
     with torch.no_grad():
         values = LineEUBO(model, best)(lines)
-    is_turned = moved_last(model, lines, waiting)
+    is_turned = moved_last(model, lines, request.open_questions)
     values = torch.where(is_turned & ~is_turned.all(), -torch.inf, values)
     return LineQuestion(lines[values.argmax()], LineEUBO.__name__, _REASONS[LineEUBO])
 
 
-def _plane_question(
-    model: Model,
-    space: DesignSpace,
-    size: int,
-    best: Tensor | None,
-    waiting: Tensor,
-    seed: int,
-) -> Question:
-    """The plane through the recommended design whose best one promises most."""
-    if best is None:
-        best = _recommended(model, space, seed)
+def _plane_question(request: _Request, model: Model) -> Question:
+    """Asks about the plane through the recommended design that promises most."""
+    space, side = request.space, side_of(request.size)
+    best = _recommended(request, model)
     smallest = SMALLEST_DIFFERENCE * space.widths
-    planes = planes_through(space, best, side_of(size), smallest)
-    options = best_plane(model, planes, best, waiting, smallest)
+    planes = planes_through(space, best, side, smallest)
+    options = best_plane(model, planes, best, request.open_questions, smallest)
     return Question(options, DuelingJointEUBO.__name__, _REASONS[DuelingJointEUBO])
 
 
-def _recommended(model: Model, space: DesignSpace, seed: int) -> Tensor:
-    """The recommended design, the same whatever waits: what waits runs through it."""
-    with manual_seed(seed):
-        return recommended_of_space(model, space, seed)
+def _recommended(request: _Request, model: Model) -> Tensor:
+    """Returns the recommended design, whatever waits: what waits runs through it."""
+    if request.best is not None:
+        return request.best
+    with manual_seed(request.seed):
+        return recommended_of_space(model, request.space, request.seed)
 
 
 def _apart(
     acquisition: AcquisitionFunction, space: DesignSpace, by_model: bool = True
 ) -> DistinctOptions:
-    """The same, kept from options that nobody could tell apart.
+    """Keeps an acquisition function from options that nobody could tell apart.
 
     By the model, if its likelihood knows, or else by a hundredth of some range.
     """
