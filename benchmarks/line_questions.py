@@ -358,9 +358,9 @@ def add_record(path: Path, run: Run, values: Iterable[float]) -> None:
 def summary(values: Tensor) -> str:
     """Mean ± standard error (median) of some numbers; one by itself."""
     if len(values) == 1:
-        return f"{float(values):.4f}"
+        return f"{float(values):.3g}"
     error = values.std() / len(values) ** 0.5
-    return f"{values.mean():.4f} ± {error:.4f} ({values.median():.4f})"
+    return f"{values.mean():.3g} ± {error:.2g} ({values.median():.3g})"
 
 
 def by_rule(runs: Mapping[Run, list[float]]) -> dict[tuple[str, str, str], Tensor]:
@@ -481,13 +481,19 @@ All that was played:
 
 {regrets}
 
-## How exactly people stop
+[How exactly people stop](line-stops.md) where the likelihood is right.
 
-A prior predictive check of `LineProbitLikelihood`, whose noise has a deviation of 1. Of
-utilities with a squared exponential kernel, where the best design is within the line:
-how far from it people stop, in lengths of the line; the loss that 95 % do not exceed;
-how often the loss is one that is noticed, 0.95 deviations or more; and how far from the
-best is who goes on until that, every time.
+_`python -m benchmarks.line_questions --page docs/logbook/lines.md` made this page._
+"""
+
+
+STOPS_PAGE = """# How exactly people stop
+
+A prior predictive check of the `LineProbitLikelihood` of [lines](lines.md), whose noise
+has a deviation of 1. Of utilities with a squared exponential kernel, where the best
+design is within the line: how far from it people stop, in lengths of the line; the loss
+that 95 % do not exceed; how often the loss is one that is noticed, 0.95 deviations or
+more; and how far from the best is who goes on until that, every time.
 
 {widths}
 
@@ -506,16 +512,22 @@ def page(record: Path, person: PersonTime) -> str:
         person: What answers take of her time.
     """
     regrets = by_rule(recorded(record)) | suite_regrets(record.parent)
-    widths = width_rows()
-    noticed = [100 * row[WIDTHS.index("a loss that is noticed")] for row in widths]
     reached = reached_rows(regrets, person)
     return PAGE.format(
         reached=markdown(DataFrame(reached, columns=REACHED)),
         regrets=markdown(DataFrame(regret_rows(regrets, person), columns=REGRETS)),
+        **asdict(person),
+    )
+
+
+def stops_page() -> str:
+    """The page of the logbook on how exactly people stop."""
+    widths = width_rows()
+    noticed = [100 * row[WIDTHS.index("a loss that is noticed")] for row in widths]
+    return STOPS_PAGE.format(
         widths=markdown(DataFrame(widths, columns=WIDTHS)),
         least=min(noticed),
         most=max(noticed),
-        **asdict(person),
     )
 
 
@@ -530,10 +542,16 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=CHECKPOINTS[-1])
     parser.add_argument("--record", type=Path, help="a file to add runs to")
     parser.add_argument("--read", type=Path, help="a file to print, and play nothing")
-    parser.add_argument("--page", type=Path, help="a page to write of the record")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        help="a page to write of the record, and line-stops.md beside it",
+    )
     options = parser.parse_args()
     if options.page is not None:
         options.page.write_text(page(RECORD, PersonTime()), encoding="utf-8")
+        beside = options.page.with_name("line-stops.md")
+        beside.write_text(stops_page(), encoding="utf-8")
         return
     start("regret by kind of question")
     if options.read is None:

@@ -74,6 +74,7 @@ html_title = f"botorch_pref {version}"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(HERE / "search_scorer.js")
 html_extra_path = ["_extra"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -87,7 +88,11 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {
-    f"docs/{page}": [] for page in ("index", "start", "choose", "questions")
+    f"docs/{page}": []
+    for page in (
+        *("index", "start", "choose", "questions", "reliability", "gallery"),
+        *("logbook/lines", "logbook/*-[0-9]*"),  # wide tables
+    )
 }
 
 linkcheck_timeout = 20
@@ -249,12 +254,15 @@ def hide_values(app: Sphinx, doctree: nodes.document) -> None:
 SETTING = re.compile(r"docs/logbook/.*-\d[\d.]*")
 
 
-def leave_settings_to_their_study(app: Sphinx, doctree: nodes.document) -> None:
-    """Leaves the tables of single settings out of the search: their study links them.
+def mark_logbook(app: Sphinx, doctree: nodes.document) -> None:
+    """Gives pages of the logbook no list of their sections: they are short, and wide.
 
-    There are dozens, and their titles have words such as "ties".
+    Tables of single settings are left out of the search, since their study links them:
+    there are dozens, and their titles have words such as "ties".
     """
     page = app.env.docname
+    if page.startswith("docs/logbook/"):
+        app.env.metadata[page]["html_theme.sidebar_secondary.remove"] = "true"
     if SETTING.fullmatch(page):
         app.env.metadata[page]["no-search"] = ""
 
@@ -288,7 +296,10 @@ def let_names_break(
 
     if body := context.get("body"):
         body = IMAGE.sub('<img loading="lazy"', body)
-        context["body"] = NARROW.sub(broken, body)
+        body = NARROW.sub(broken, body)
+        if page.startswith("docs/logbook/"):
+            body = f'<div class="logbook">{body}</div>'
+        context["body"] = body
         for found in NOT_FOR_READERS.findall(body):
             LOGGER.warning("%s.html shows %r.", page, found)
 
@@ -312,7 +323,7 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-bases", name_public_bases)
     app.connect("autodoc-process-signature", write_defaults)
     app.connect("doctree-read", hide_values)
-    app.connect("doctree-read", leave_settings_to_their_study)
+    app.connect("doctree-read", mark_logbook)
     app.connect("html-page-context", let_names_break)
     app.add_html_math_renderer(
         "mathml",

@@ -71,8 +71,8 @@ def test_a_table_has_the_regret_when_the_time_is_over() -> None:
     rows = line_questions.regret_rows(regrets, person)
     for *rule, runs, _, after_15, after_30, in_time in rows:
         assert (runs, rule[2] in answers) == ("2", True)
-        assert after_15.startswith("165.0000 ± 50.0000")
-        assert after_30.startswith("180.0000 ± 50.0000")
+        assert after_15.startswith("165 ± 50 (115)")
+        assert after_30.startswith("180 ± 50 (130)")
         number = answers[rule[2]]
-        assert in_time.startswith(f"{150 + number}.0000 ± 50.0000")
+        assert in_time.startswith(f"{150 + number} ± 50 (")
         assert in_time.endswith(f", {number}")

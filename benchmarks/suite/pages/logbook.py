@@ -19,6 +19,7 @@ from benchmarks.suite.pages.tables import (
     NEAR,
     UNCLEAR,
     hidden_list,
+    listed_pages,
     markdown,
 )
 from benchmarks.suite.pages.targets import targets_page
@@ -43,28 +44,34 @@ decides. {decided} of {number} claims with runs are decided. These lead:
 
 _FURTHER = """# Further claims
 
-Held against pairs of runs as the [claims that lead](claims.md) are; *less* is what is
-compared.
+Held against pairs of runs as the [claims that lead](claims.md) are.
 """
 
 _VERDICTS = {
-    "holds": ("What holds", "The interval lies above a half."),
+    "holds": (
+        "claims-that-hold",
+        "Claims that hold",
+        "The interval lies above a half.",
+    ),
     "is wrong here": (
-        "What does not",
+        "claims-that-fail",
+        "Claims that fail",
         "These are decided the other way: the interval lies below a half.",
     ),
     "is level": (
-        "What is level",
+        "claims-that-are-level",
+        "Claims of what is level",
         f"""Each of these intervals lies between {100 * (1 - MEDIUM):.0f} and
 {100 * MEDIUM:.0f} %, outside of which Vargha and Delaney (2000) call a difference
 medium. Means are within a factor of {FACTOR:g}.""",
     ),
     "is not decided": (
-        "Not decided",
+        "claims-not-decided",
+        "Claims that are not decided",
         "A half lies in the interval, for want of starts or of a difference.",
     ),
 }
-"""Title of the section of a verdict, and what it says."""
+"""Name of the page of a verdict, its title, and what it says."""
 
 _READING = f"""# How to read the tables
 
@@ -82,8 +89,8 @@ rule.
   whole cube with the largest posterior mean (`recommend`), whether it was shown or not.
 - *Against the reference* is the mean difference from the same starts with its standard
   error, negative where the rule is better; *better in* the number of these starts with
-  less regret. Studies with fewer than {ENOUGH} starts of most rules have one table
-  of medians.
+  less regret. Studies with fewer than {ENOUGH} starts of most rules have a table of
+  the medians of all settings.
 - *Wrong optimum* counts runs that recommend a point on a hill whose top is more than
   {WRONG:g} below the best.
 - Of the chosen questions, *near copies* have two options nearer than {NEAR:g} in the
@@ -134,7 +141,7 @@ def make_pages(
     claims, num_missing = _tested_claims(studies, runs)
     pages = {
         "claims": _leading_claims(claims),
-        "further-claims": _further_claims(claims, num_missing),
+        **_further_claims(claims, num_missing),
         "figures-to-reach": targets_page(runs, claims),
         "how-to-read": _READING,
         "names": names_page(),
@@ -206,25 +213,26 @@ def _leading_claims(claims: pd.DataFrame) -> str:
     )
 
 
-def _further_claims(claims: pd.DataFrame, num_missing: int) -> str:
-    """The page of the other claims, by their verdicts; empty where there are none."""
+def _further_claims(claims: pd.DataFrame, num_missing: int) -> dict[str, str]:
+    """The page that links the other claims, then these by their verdicts."""
     others = claims[~_leads(claims)]
-    if others.empty:
-        return ""
     columns = ["claim", "less", "starts", "better in %", "times", "study"]
-    parts = [_FURTHER]
-    for verdict, (title, about) in _VERDICTS.items():
+    pages = {}
+    for verdict, (name, title, about) in _VERDICTS.items():
         rows = others[others["so it"] == verdict]
         if len(rows):
-            table = markdown(rows[columns])
-            parts.append(f"\n## {title}\n\n{about}\n\n{table}\n")
+            told = f"# {title}\n\n{about} *Less* is what is compared.\n"
+            pages[name] = f"{told}\n{markdown(rows[columns])}\n"
+    if not pages:
+        return {}
+    further = _FURTHER + listed_pages("By what runs say", pages)
     if num_missing:
         number = len(claims) + num_missing
-        parts.append(
+        further += (
             f"\nOf {number} claims {num_missing} have no pair of runs yet, and are not "
             "listed.\n"
         )
-    return "".join(parts)
+    return {"further-claims": further, **pages}
 
 
 def _list_of_studies(studies: Sequence[Study], runs: Mapping[str, pd.DataFrame]) -> str:

@@ -12,6 +12,7 @@ from benchmarks.suite.pages.options import options_pages
 from benchmarks.suite.pages.tables import (
     RULE,
     SETTING,
+    hidden_list,
     joined,
     listed_pages,
     markdown,
@@ -69,17 +70,19 @@ def study_pages(
         shown = f"\n## {setting_title(*setting)}\n\n{markdown(readable(of_setting))}\n"
         return {study.name: "".join([head, shown, *drawn.values()])}
     head += _all_settings(study, runs)
-    if table["runs"].median() < ENOUGH:
-        head += f"\n## Each setting\n\n{markdown(medians(table))}\n"
-        head += f"\n## Questions\n\n{markdown(questions(table))}\n"
-        return {study.name: "".join([head, *drawn.values()])}
     pages = {}
     for setting, of_setting in groups:
+        if of_setting["runs"].max() < FEWEST:
+            continue
         name, title = setting_name(study.name, *setting), setting_title(*setting)
         told = f"# {title}\n\nA setting of the study [{study.name}]({study.name}.md).\n"
         told += f"\n{markdown(readable(of_setting))}\n"
         pages[name] = told + drawn.get(name, "")
-    return {study.name: head + listed_pages("Each setting", pages), **pages}
+    if table["runs"].median() >= ENOUGH:
+        return {study.name: head + listed_pages("Each setting", pages), **pages}
+    head += f"\n## Each setting\n\n{markdown(medians(study, table))}\n"
+    head += f"\n## Questions\n\n{markdown(questions(table))}\n"
+    return {study.name: head + (hidden_list(pages) if pages else ""), **pages}
 
 
 def _all_settings(study: Study, runs: pd.DataFrame) -> str:
@@ -90,17 +93,26 @@ def _all_settings(study: Study, runs: pd.DataFrame) -> str:
     return f"\n## All settings\n\n{markdown(compared)}\n"
 
 
-def medians(table: pd.DataFrame) -> pd.DataFrame:
+def medians(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     """One row for each setting: the median regret of each rule, the best ranks first.
 
     Args:
+        study: Whose pages of settings are linked.
         table: Of `table_of`.
     """
-    titles = [setting_title(*row) for row in table[SETTING].itertuples(index=False)]
-    told = table.assign(setting=titles, rule=rule_titles(table))
-    grid = told.pivot(index="setting", columns="rule", values="median")
+    told = table.assign(rule=rule_titles(table))
+    grid = told.pivot(index=SETTING, columns="rule", values="median")
     ranks = grid.rank(axis="columns").mean().sort_values()
-    return grid[ranks.index].reset_index()
+    starts = table.groupby(SETTING)["runs"].max()
+    titles = [
+        f"[{setting_title(*row)}]({setting_name(study.name, *row)}.md)"
+        if starts[row] >= FEWEST
+        else setting_title(*row)
+        for row in grid.index
+    ]
+    shown = grid[ranks.index].reset_index(drop=True)
+    shown.insert(0, "setting", titles)
+    return shown
 
 
 def questions(table: pd.DataFrame) -> pd.DataFrame:
