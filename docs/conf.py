@@ -10,6 +10,7 @@ import base64
 import inspect
 import json
 import re
+import subprocess
 from importlib import import_module
 from pathlib import Path
 
@@ -61,6 +62,15 @@ nb_ipywidgets_js: dict[str, str] = {}
 nb_render_markdown_format = "myst"
 nb_merge_streams = True
 
+
+def repository() -> str | None:
+    """The page of the repository on the web, where the remote of this clone has one."""
+    command = ["git", "config", "--get", "remote.origin.url"]
+    asked = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+    address = re.sub(r"^git@([^:]+):", r"https://\1/", asked.stdout.strip())
+    return address.removesuffix(".git") if address.startswith("https://") else None
+
+
 autosummary_generate = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
@@ -80,6 +90,11 @@ html_show_sourcelink = False
 html_copy_source = False
 html_domain_indices = False  # two modules: the reference has the names
 html_theme_options = {
+    "icon_links": [
+        {"name": "Repository", "url": url, "icon": "fa-solid fa-code-branch"}
+        for url in (repository(),)
+        if url
+    ],
     "navigation_with_keys": False,
     "show_prev_next": False,
     "header_links_before_dropdown": 6,

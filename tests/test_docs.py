@@ -124,6 +124,18 @@ def test_links_lead_somewhere() -> None:
     assert lost_here == ["models.md#no-such-heading", "none.md"]
 
 
+def _comments(text: str) -> list[str]:
+    """Lines that Markdown of the site takes for comments, and leaves out."""
+    return [line for line in text.splitlines() if line.lstrip().startswith("%")]
+
+
+def test_no_line_is_lost_as_a_comment() -> None:
+    """A percentage that is broken before its sign would be."""
+    lost = {page.name: _comments(_prose(page)) for page in PAGES}
+    assert {name: lines for name, lines in lost.items() if lines} == {}
+    assert _comments("held 92\n% of them") == ["% of them"]
+
+
 HANDBOOK = [
     page
     for page in sorted(DOCS.rglob("*.md"))

@@ -73,6 +73,26 @@ def test_cells_are_short_and_teach_instead_of_testing(name: str) -> None:
     assert not any(isinstance(node, ast.Assert) for node in nodes)
 
 
+BY_HAND = {
+    *("plot", "scatter", "bar", "hist", "errorbar", "step", "fill_between", "contour"),
+    *("contourf", "axhline", "axvline", "axhspan", "axvspan", "annotate", "text"),
+}
+"""Methods that draw into axes: notebooks draw by `botorch_pref.plotting`."""
+
+
+def drawn_by_hand(source: str) -> list[str]:
+    calls = (n.func for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call))
+    names = [f.attr for f in calls if isinstance(f, ast.Attribute)]
+    return [name for name in names if name in BY_HAND]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_figures_are_drawn_by_the_functions_of_plotting(name: str) -> None:
+    sources = [cell.source for cell in code_cells(name)]
+    assert [call for source in sources for call in drawn_by_hand(source)] == []
+    assert drawn_by_hand("axes[0].plot(x, y); plot_curves(x, z)") == ["plot"]
+
+
 def test_the_quick_start_is_twenty_lines_and_two_figures() -> None:
     loop, *figures = code_cells("quick_start.ipynb")
     function = ast.parse(loop.source).body
