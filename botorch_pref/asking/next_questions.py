@@ -194,7 +194,7 @@ def next_question(
     The goal "understand" asks what each parameter does, by the answer that says most
     about utilities (`DuelingBALD`): of two new points, or of the best design and a
     challenger at a time. More effects are known in the end, and the best design less
-    well (`docs/logbook/calibration.md`).
+    well (`docs/logbook/calibration-further.md`).
 
     A question of the kind "line" moves one number of the design that `recommend` names
     from edge to edge of the space, the one that `LineEUBO` values most of those that

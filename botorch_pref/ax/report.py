@@ -45,8 +45,8 @@ class Report:
     context; the summary has that range. Duels and rankings say hardly how precise a
     person is, and so what a unit of utility is: of one who seldom errs, differences in
     utility leave their intervals in a third of the cases after 8 to 30 answers, and as
-    shares in few (``docs/logbook/calibration.md``). One option alone has no range:
-    differences and changes are in units of utility then.
+    shares in few (``docs/logbook/calibration-further.md``). One option alone has no
+    range: differences and changes are in units of utility then.
 
     Attributes:
         summary: The column ``value`` has numbers of questions and answers; what is
