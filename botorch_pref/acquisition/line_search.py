@@ -111,26 +111,42 @@ def points_on_lines(ends: Tensor, number: int) -> Tensor:
     return torch.lerp(first, second, positions)
 
 
-def moved_last(model: Model, lines: Tensor, waiting: Tensor) -> Tensor:
-    """Tells along which lines the numbers move that were asked about last.
+def best_line(model: Model, lines: Tensor, X_ref: Tensor, recent: Tensor) -> Tensor:
+    """Finds the line of which `LineEUBO` expects most, where it moves other numbers.
 
     `LineEUBO` expects much of a line on which two designs may be the best. Where people
-    err it takes many stops to tell these, and nothing else would be asked about.
+    err it takes many stops to tell these, and nothing else would be asked about. So no
+    line moves what the last one moved, unless all do.
+
+    Args:
+        model: Any BoTorch model with one output whose posterior BoTorch draws from.
+        lines: ``n x 2 x d``.
+        X_ref: The best design so far, ``1 x d``.
+        recent: Lines that were asked about last, ``m x 2 x d``.
+
+    Returns:
+        The index of the line, a number.
+    """
+    with torch.no_grad():
+        values = LineEUBO(model, X_ref)(lines)
+    moving, moved = (ends[:, 0] != ends[:, 1] for ends in (lines, recent))
+    is_turned = (moving.unsqueeze(1) == moved).all(-1).any(-1)
+    return torch.where(is_turned & ~is_turned.all(), -torch.inf, values).argmax()
+
+
+def line_of_last_stop(model: Model, X: Tensor) -> Tensor:
+    """Finds the line on which the person of a model stopped last.
 
     Args:
         model: Any BoTorch model with training inputs and without batches.
-        lines: ``n x 2 x d``.
-        waiting: Lines without a stop, ``m x 2 x d``, which were asked about last; of
-            none the line of the last stop was.
+        X: ``... x d``, a design, for the type of the result.
 
     Returns:
-        ``n`` booleans.
+        ``1 x 2 x d``; ``0 x 2 x d`` where the model has no stop.
     """
-    recent, last_stop = waiting, _last_stop(model)
-    if not len(waiting) and last_stop is not None:
-        recent = last_stop[0].unsqueeze(0)
-    moving, moved = (ends[:, 0] != ends[:, 1] for ends in (lines, recent))
-    return (moving.unsqueeze(1) == moved).all(-1).any(-1)
+    if (last_stop := _last_stop(model)) is None:
+        return X.new_zeros(0, 2, X.shape[-1])
+    return last_stop[0].unsqueeze(0)
 
 
 def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:

@@ -27,7 +27,12 @@ from botorch_pref.acquisition import (
 from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
-from botorch_pref.acquisition.line_search import LineEUBO, line_ends, moved_last
+from botorch_pref.acquisition.line_search import (
+    LineEUBO,
+    best_line,
+    line_ends,
+    line_of_last_stop,
+)
 from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.acquisition.recommendation import recommended_of_space
@@ -533,11 +538,11 @@ def _line_question(request: _Request, model: Model) -> LineQuestion:
     end[:, :k].diagonal().copy_((centre[0, :k] < 0.5).to(centre))
     toward = space.features(end)
     lines = line_ends(space, best.expand_as(toward), toward)
-    with torch.no_grad():
-        values = LineEUBO(model, best)(lines)
-    is_turned = moved_last(model, lines, request.open_questions)
-    values = torch.where(is_turned & ~is_turned.all(), -torch.inf, values)
-    return LineQuestion(lines[values.argmax()], LineEUBO.__name__, _REASONS[LineEUBO])
+    recent = request.open_questions
+    if not len(recent):
+        recent = line_of_last_stop(model, best)
+    line = lines[best_line(model, lines, best, recent)]
+    return LineQuestion(line, LineEUBO.__name__, _REASONS[LineEUBO])
 
 
 def _plane_question(request: _Request, model: Model) -> Question:

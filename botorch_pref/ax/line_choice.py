@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-import torch
 from ax.core.experiment import Experiment
 from ax.core.types import TParameterization
 from ax.utils.common.random import with_rng_seed
 
-from botorch_pref.acquisition.line_search import LineEUBO
+from botorch_pref.acquisition.line_search import best_line
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.asking.next_questions import INITIAL_LINES, QuestionKind
 from botorch_pref.ax.answers import Answer, check_taken
@@ -132,12 +132,10 @@ def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
     return idle or [*lines]
 
 
-def _last_moved(log: Log) -> list[str]:
-    """Returns the parameters that the line asked about last moves, if there is one."""
-    question = next((q for q in reversed(log.questions) if q.is_line), None)
-    if question is None:
-        return []
-    return Line(log.space, *(option.parameters for option in question.options)).moving
+def _last_line(log: Log) -> list[TParameterization]:
+    """Returns the ends of the line that was asked about last, if there is one."""
+    lines = (q for q in reversed(log.questions) if q.is_line)
+    return [end.parameters for question in islice(lines, 1) for end in question.options]
 
 
 def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
@@ -164,13 +162,13 @@ def _best_line(projection: Projection, rater: str | None, context: Context) -> C
     adapter: Any = fitted_adapter(projection, rater=number, context=context)
     best = best_anywhere(log, adapter)
     lines = _idle_lines(log, _lines_through(log, best))
-    turned = _last_moved(log)
-    lines = [line for line in lines if line.moving != turned] or lines
-    ends = adapter.points_of(end for e in lines for end in (e.first, e.last))
-    value = LineEUBO(adapter.botorch_model, adapter.points_of([best]))
-    with torch.no_grad():
-        values = value(ends.view(len(lines), 2, -1))
-    line = lines[int(values.argmax())]
+    asked_about = [end for line in lines for end in (line.first, line.last)]
+    points = adapter.points_of([best, *asked_about, *_last_line(log)])
+    ends = points[1:].unflatten(0, (-1, 2))
+    number_of_line = best_line(
+        adapter.botorch_model, ends[: len(lines)], points[:1], ends[len(lines) :]
+    )
+    line = lines[int(number_of_line)]
     return Chosen(
         [line.first, line.last],
         PreferenceGenerators.PREFERENCE.value,

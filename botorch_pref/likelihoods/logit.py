@@ -253,6 +253,7 @@ class SoftmaxFactors(Factors):
         answers: Tensor | None = None,
         offsets: Tensor | None = None,
     ) -> None:
+        self.stages: Tensor | None = stages
         self._answers, self._offsets = answers, offsets
         k = stages.shape[-1]
         # All pairs (i, j) of places, those of the chosen item first.
@@ -274,6 +275,18 @@ class SoftmaxFactors(Factors):
             coefficients.flatten(-3, -2)[..., self._pair_places, :],
             num_points,
         )
+
+    def reindex(self, inverse: Tensor, num_points: int) -> None:
+        """See base class."""
+        super().reindex(inverse, num_points)
+        if self.stages is not None:
+            moved = inverse[self.stages.clamp_min(0)]
+            self.stages = torch.where(self.stages >= 0, moved, -1)
+
+    def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
+        """See base class; sets of options are no sets of points."""
+        super().see_options(points, covariates, num_points)
+        self.stages = None
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> Self:
         """See base class: sets that were chosen from many times count as often."""
@@ -341,32 +354,7 @@ class SoftmaxFactors(Factors):
 
 
 class PlackettLuceFactors(SoftmaxFactors):
-    """Choices of items without offsets, of which the sets of points are known.
-
-    The arguments are those of :class:`SoftmaxFactors`.
-    """
-
-    def __init__(
-        self,
-        stages: Tensor,
-        num_points: int,
-        like: Tensor,
-        answers: Tensor | None = None,
-    ) -> None:
-        super().__init__(stages, num_points, like, answers)
-        self.stages: Tensor | None = stages
-
-    def reindex(self, inverse: Tensor, num_points: int) -> None:
-        """See base class."""
-        super().reindex(inverse, num_points)
-        if self.stages is not None:
-            moved = inverse[self.stages.clamp_min(0)]
-            self.stages = torch.where(self.stages >= 0, moved, -1)
-
-    def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
-        """See base class; sets of options are no sets of points."""
-        super().see_options(points, covariates, num_points)
-        self.stages = None
+    """Choices of items, without offsets."""
 
 
 class GumbelNoise(PreferenceLikelihood[FeedbackT]):
