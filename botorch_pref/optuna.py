@@ -265,7 +265,7 @@ class _Space:
 
     @cached_property
     def discrete_dims(self) -> dict[int, list[float]]:
-        """The shares of whole numbers and steps, by their columns."""
+        """Values of whole numbers and of steps, from 0 to 1, by their columns."""
         return {
             self.columns[name][0]: values
             for name, distribution in self.distributions.items()

@@ -138,10 +138,10 @@ class LapsingBoxes(BoxFactors):
         )
 
 
-def _without_doubt(
+def _without_negative_precision(
     moments: LogDerivatives | TiltedMoments, variance: Tensor
 ) -> TiltedMoments:
-    """Moments of answers none of which makes a row less certain.
+    """Moments whose sites have no negative precision.
 
     A surprise, which is a lapse or not, may ask for a site of negative precision. With
     several of them expectation propagation may go in circles (Jylanki et al. 2011). So
@@ -188,7 +188,7 @@ class LapsingFactors(ScalarFactors):
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class, but that no answer makes a row less certain."""
-        return _without_doubt(self.log_partition(mean, variance), variance)
+        return _without_negative_precision(self.log_partition(mean, variance), variance)
 
 
 class MergedLapsingFactors(MergedBoxFactors):
@@ -200,7 +200,7 @@ class MergedLapsingFactors(MergedBoxFactors):
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
         """See base class, but that no answer makes a row less certain."""
-        return _without_doubt(self.log_partition(mean, variance), variance)
+        return _without_negative_precision(self.log_partition(mean, variance), variance)
 
 
 # Of the Gaussians that sum up to an entropy, whatever the rate of lapses.
