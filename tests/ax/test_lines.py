@@ -87,6 +87,28 @@ def test_a_person_who_turns_knobs_ends_at_what_she_likes(experiment: Any) -> Non
     assert experiment.recommend(anywhere=True) == question.at(beside)
 
 
+def test_no_line_moves_what_the_last_one_moved(tmp_path: Path) -> None:
+    """Though two designs along it seem equally good, and each stop is at another."""
+    grind = RangeParameterConfig(
+        name="grind", bounds=(0.0, 1.0), parameter_type="float"
+    )
+    experiment = created(tmp_path, [AMOUNT, grind])
+    moved = []
+    for number in range(9):
+        question = experiment.ask(line=True)
+        first, last = question.options
+        moved.append([name for name in first if first[name] != last[name]])
+        best_grind = (0.15, 0.85)[number % 2]
+        places = [place / 100 for place in range(101)]
+        distances = [
+            math.dist(question.at(place).values(), (0.5, best_grind))
+            for place in places
+        ]
+        experiment.tell(question, position=places[distances.index(min(distances))])
+    pairs = [*pairwise(moved[3:])]
+    assert all(before != after for before, after in pairs), f"moved in turn: {moved}"
+
+
 def test_what_was_said_is_kept_and_taken_back(experiment: Any, tmp_path: Path) -> None:
     question = experiment.ask(line=True)
     waiting = PreferenceExperiment.resume("knob", storage=tmp_path / "knob.db")
