@@ -229,7 +229,7 @@ def _pointed(
 def _questions_of_options(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
-    """Returns the questions of a table with a row for each option."""
+    """Yields the answers of a table with a row for each option."""
     if items is not None:
         raise ExperimentError("The answers have rows of options; leave out items.")
     columns = parameter_columns(log.space.parameters)
@@ -262,7 +262,7 @@ def _questions_of_options(
 def _questions_of_duels(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
-    """Returns the questions of a table with a row for each duel."""
+    """Yields the answers of a table with a row for each duel; it has no times."""
     _check_items(items)
     columns = [f"{side}_{name}" for side in _SIDES for name in log.space.parameters]
     by_name = items is not None or log.catalogue is not None

@@ -153,7 +153,7 @@ def checked_parts(
 ) -> tuple[Answer, dict[str, Any]]:
     """Checks an answer and its circumstances, and makes them as JSON keeps them.
 
-    ``given`` has the fields of both.
+    ``fields`` has those of both.
     """
     answer_fields = {k: v for k, v in fields.items() if k not in CIRCUMSTANCES}
     rater, note, seconds, order, count = map(fields.get, CIRCUMSTANCES)

@@ -222,9 +222,9 @@ def site_slopes(
 ) -> list[Slopes]:
     """Derivatives of matching sites, each of which depends on its own row alone.
 
-    Sites of rows that are not ``resolved`` stay. The ``given`` are the posterior means
-    and variances of the rows, these no less than their rounding error, the former
-    precisions and shifts, and what ``tilted`` takes behind a cavity. In each of them
+    Sites of rows that are not ``resolved`` stay. The ``arguments`` are the posterior
+    means and variances of the rows, these no less than their rounding error, the former
+    precisions and shifts, and what ``tilted`` takes behind a cavity. For each of them
     there are the derivative of the new precision and that of the new shift.
     """
     with torch.enable_grad():

@@ -261,10 +261,12 @@ class BoxFactors(ScalarFactors):
         return OpposedAnswers(variance.rsqrt(), wins, losses)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> BoxFactors:
-        """Makes boxes whose noise and ends are changed alike, without rows of theirs.
+        """Makes boxes whose noise and ends are changed alike, as by taking some.
+
+        The ``rows`` stay, for users of the result read its noise and ends alone.
 
         Args:
-            change: Takes ``batch_shape x m``.
+            change: Takes ``batch_shape x m`` of each.
         """
         variance, lower, upper, width = map(change, self._ends)
         return BoxFactors(self.rows, variance, lower, upper, width=width)

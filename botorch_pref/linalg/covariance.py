@@ -236,7 +236,10 @@ class RowKernel:
         )
 
     def slopes(self) -> RowSlopes:
-        """The parts of the derivatives at the present scales."""
+        """Computes ``s k``, ``F`` and ``G`` of the class docstring at present scales.
+
+        Derivatives by the logs of scales are made of these, in `first` and `second`.
+        """
         lengthscale = self._base.lengthscale.detach().numpy().reshape(-1)
         precision = np.broadcast_to(lengthscale**-2.0, self._x.shape[-1:])
         squared_norms = self._x**2 @ precision

@@ -114,9 +114,9 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
     if likelihood is None:
         return {}
     if isinstance(likelihood, Mapping):
-        chosen = {kind: _own_likelihood(choice) for kind, choice in likelihood.items()}
+        chosen = {kind: _translated(choice) for kind, choice in likelihood.items()}
     else:
-        ours = _own_likelihood(likelihood)
+        ours = _translated(likelihood)
         kinds = getattr(ours, "explains", {Comparisons: None})
         chosen = dict.fromkeys(kinds, ours)
     for kind, choice in chosen.items():
@@ -134,8 +134,8 @@ def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihoo
     return chosen
 
 
-def _own_likelihood(likelihood: Any) -> Any:
-    """The likelihood of ours that one of BoTorch stands for; any other as it is."""
+def _translated(likelihood: Any) -> Any:
+    """Translates a likelihood of BoTorch to ours; returns any other as it is."""
     translation = BOTORCH_LIKELIHOODS.get(type(likelihood))
     return likelihood if translation is None else translation()
 
@@ -187,7 +187,8 @@ def item_noise(model: Model) -> Tensor:
 
 
 def _likelihood_and_link(model: Model) -> tuple[AnyLikelihood, DuelLink]:
-    likelihood = _own_likelihood(getattr(model, "likelihood", None))
+    """Returns the model's likelihood, ours for BoTorch's, and how it answers a duel."""
+    likelihood = _translated(getattr(model, "likelihood", None))
     try:
         if isinstance(likelihood, PreferenceLikelihood):
             return likelihood, likelihood.link

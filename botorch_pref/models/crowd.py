@@ -550,7 +550,12 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
 
 def _conditioned_moments(terms: _Terms | None, about: _TasteMoments) -> Moments:
-    """Moments of utilities by all that answers say, the prior's without any."""
+    """Adds what answers say of ``t`` to moments that know it of tastes alone.
+
+    In the symbols of the module, with ``shared`` for ``k``, ``pulls`` for ``g'`` and
+    ``between`` for ``k_t(Z, Z)``: the mean gains ``k w``, and the covariance of
+    ``t(x)`` becomes the posterior one of ``t(x) - g' t(Z)``.
+    """
     mean, covariance, shared, pulls = about
     if terms is not None:
         mean = mean + shared @ terms.weights
@@ -595,8 +600,8 @@ def _tastes_of(
 
 
 _SHARE, _LEAST_WIDTH = 0.8, 8
-"""Raters with so large a share of the most answers of a bucket are in it, and all with
-fewer than the second number."""
+"""Raters with so large a share of the most answers of a bucket are in it; no
+bucket follows one whose width is the second number or less."""
 
 
 def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, Tensor]]:
@@ -625,7 +630,11 @@ def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, T
 
 
 def _bucket_widths(count: Tensor) -> Tensor:
-    """The most answers of a rater in each bucket, ascending."""
+    """Finds the most answers of a rater in each bucket, ascending.
+
+    Blocks are padded to this, so that a wide bucket wastes memory and a narrow one
+    makes more of them.
+    """
     widths: list[int] = []
     for size in count.unique().flip(0).tolist():
         if not widths or size < _SHARE * widths[-1] > _SHARE * _LEAST_WIDTH:

@@ -74,8 +74,8 @@ class PreferenceService:
     Each rater is asked one question at a time. Questions that are pending come first;
     further ones are asked ahead in a thread, so that the next one is there at once. An
     answer is stored before the call returns; the same answer again changes nothing.
-    Threads may use it at once. ``apart`` says whether models are fitted in a process of
-    their own; see `make_app` and `Presenter`.
+    Threads may use it at once. ``separate_process`` says where models are fitted, see
+    `ModelWorker`; see `make_app` and `Presenter` for the others.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PreferenceService:
         size: int | None = None,
         plane: bool = False,
         texts: PageTexts | None = None,
-        apart: bool = True,
+        separate_process: bool = True,
     ) -> None:
         kind = rendering.page_kind(kinds, plane)
         if size is None and kind == "plane":
@@ -121,13 +121,13 @@ class PreferenceService:
         self._presenter = rendering.Presenter(
             space, show, address, self._texts.table, measured
         )
-        self._worker = ModelWorker(experiment, size, apart, kind)
+        self._worker = ModelWorker(experiment, size, separate_process, kind)
         self._places = RaterPlaces(experiment.pending)
         self._changed = Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
         self._num_removed = 0
-        self._apart, self._next_check = apart, FIRST_CHECK
+        self._can_check, self._next_check = separate_process, FIRST_CHECK
         self._enough: JSON | None = None
         self._num_alike = 0
 
@@ -608,10 +608,13 @@ class PreferenceService:
     # When it is enough.
 
     def _check_is_due(self) -> bool:
-        """Tells whether to look if it is enough, which needs fits that are apart."""
+        """Tells whether to look if it is enough, which takes long fits.
+
+        These need a process of their own: here they would hold up a notebook.
+        """
         answers = self.experiment.num_answers
         begun = answers >= self._worker.initial
-        return self._apart and begun and answers >= self._next_check
+        return self._can_check and begun and answers >= self._next_check
 
     def _check_end(self) -> None:
         """Looks whether more questions are worth it; notes what was found if not."""

@@ -65,7 +65,7 @@ class QuestionWidget(anywidget.AnyWidget):
             size=size,
             plane=plane,
             texts=texts,
-            apart=False,
+            separate_process=False,
         )
         super().__init__(name=service.name, texts=texts.table)
         self._service = service

@@ -340,18 +340,19 @@ class ModelWorker:
     after the other, as where none can be started, models are fitted here, and so are
     those of a user's own, which another process does not know. Threads may use it.
 
-    Without ``apart`` there is no other process: beside a notebook's cells all work is
-    done as if by a cell, and warnings are theirs as well.
+    Without ``separate_process`` there is no other process: beside a notebook's cells
+    all work is done as if by a cell, and warnings are theirs as well.
     """
 
     def __init__(
         self,
         experiment: PreferenceExperiment,
         size: int,
-        apart: bool = True,
+        separate_process: bool = True,
         kind: QuestionKind = "options",
     ) -> None:
-        self.experiment, self._size, self._apart = experiment, size, apart
+        self.experiment, self._size = experiment, size
+        self._is_separate = separate_process
         self._kind: QuestionKind = kind
         self._notes: Counter[str] = Counter()
         self._process: ModelProcess | None = None
@@ -363,7 +364,7 @@ class ModelWorker:
         model = model_classes()[settings.model]
         acquisition = duel_classes()[settings.acquisition_of(size)]
         modules = [part.__module__.partition(".")[0] for part in (model, acquisition)]
-        self._can_move = apart and modules == [_PACKAGE, _PACKAGE]
+        self._can_move = separate_process and modules == [_PACKAGE, _PACKAGE]
 
     def prepare(self, num_raters: int) -> None:
         """Starts the process in time for the model's first question to so many."""
@@ -462,13 +463,13 @@ class ModelWorker:
         raise EOFError("There is no process that fits models.")
 
     def run_here(self, job: Callable[[], T]) -> T:
-        """Runs a job in this process, and notes its warnings where work is apart.
+        """Runs a job in this process, and notes its warnings if there is another.
 
         A user's model that ends the process raises `RuntimeError` instead.
         """
         notes: list[str] = []
         try:
-            return run_noted(notes, job) if self._apart else job()
+            return run_noted(notes, job) if self._is_separate else job()
         # A model that calls sys.exit ends neither the server nor this thread.
         except SystemExit as error:
             raise RuntimeError(f"A model has raised SystemExit: {error}") from error

@@ -101,7 +101,7 @@ def test_what_was_chosen_for_a_room_that_was_left_is_withdrawn(
     tmp_path, monkeypatch
 ) -> None:
     experiment = create(tmp_path / "rooms.db", repeat_rate=0)
-    service = PreferenceService(experiment, str, size=2, apart=False)
+    service = PreferenceService(experiment, str, size=2, separate_process=False)
     place = service._places.of("ann")
     place.context, place.waiting_since = dict(A), 0.0
     choose = service._worker.ask

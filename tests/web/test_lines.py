@@ -40,7 +40,7 @@ def service(tmp_path: Path) -> Iterator[PreferenceService]:
         lambda index, option, part, media: f"{index}/{option}/{part}",
         show=lambda option: f"{option['leaf (g)']} g of leaf",
         kinds=KINDS,
-        apart=False,
+        separate_process=False,
     )
     yield service
     service.close()
@@ -90,11 +90,13 @@ def test_whoever_wants_positions_wants_two_ends(tmp_path: Path) -> None:
     ):
         with pytest.raises(ExperimentError, match=message):
             make_app(experiment, **{"kinds": KINDS, **options})
-    duels = PreferenceService(experiment, lambda *_: "", kinds=["winner"], apart=False)
+    duels = PreferenceService(
+        experiment, lambda *_: "", kinds=["winner"], separate_process=False
+    )
     # A line that somebody asked about by hand has its slider on any page.
     experiment.ask(line=True)
     resumed = PreferenceService(
-        experiment, lambda *_: "", kinds=["winner"], apart=False
+        experiment, lambda *_: "", kinds=["winner"], separate_process=False
     )
     assert resumed.question({})["kinds"] == ("position",)
     for service in (duels, resumed):

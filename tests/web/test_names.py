@@ -54,7 +54,7 @@ def test_a_question_in_the_making_is_for_the_name_that_is_entered_meanwhile(
 def test_what_is_skipped_while_the_name_is_entered_can_be_undone_under_it(
     experiment: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = PreferenceService(experiment, lambda *part: "", apart=False)
+    service = PreferenceService(experiment, lambda *part: "", separate_process=False)
     withdraw = calls.withdraw_unanswered
 
     def slow(*args: Any) -> bool:

@@ -25,7 +25,9 @@ def test_a_page_of_galleries_asks_about_nine_in_a_plane(tmp_path: Path) -> None:
     for place in (4, 0, 8):
         experiment.tell(experiment.ask(plane=True), best=place)
     elsewhere = packed_choice(packed_state(experiment), "plane", 9, None, {})
-    service = PreferenceService(experiment, lambda *_: "", plane=True, apart=False)
+    service = PreferenceService(
+        experiment, lambda *_: "", plane=True, separate_process=False
+    )
     question = service.question({})
     assert len(question["options"]) == 9
     # Three answers are enough for a model to choose galleries.

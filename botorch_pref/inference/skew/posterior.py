@@ -282,6 +282,8 @@ class SkewTangent:
         approximation: GaussianSolution,
         result: SkewResult,
     ) -> None:
+        # In the symbols of the module: M_Gamma, w_s - w_q, then mu_v and the fraction
+        # behind d tau, with r the noise of the rows.
         self._gaussian = q = GaussianTangent(mean, approximation)
         self._shared = result.factor.precision()
         self._from_mean = result.weights - q.weights.unsqueeze(-1)
