@@ -123,7 +123,7 @@ def _check_pending(pairs: Tensor, count: int) -> None:
 def _candidates(
     model: Model, items: Tensor, pending: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Pairs that compete, ``m x 2``, and the information of their duels, ``m``."""
+    """Lists competing pairs, ``m x 2``, and the information of their duels, ``m``."""
     count, link = len(items), model_link(model)
     scale = noticeable_difference(model)
     reach, order = count - 1, torch.arange(count, device=items.device)
@@ -166,7 +166,7 @@ def _candidates(
 
 
 def _as_gaussian(posterior: Posterior) -> Posterior:
-    """The Gaussian with the mean and the covariance of a mixture.
+    """Returns the Gaussian with the mean and the covariance of a mixture.
 
     Answers would change the weights of its components, which `Moments` keeps equal.
     """
@@ -178,7 +178,7 @@ def _as_gaussian(posterior: Posterior) -> Posterior:
 def _information(
     link: DuelLink, scale: Tensor, gap: Tensor, variance: Tensor
 ) -> Tensor:
-    """The information of duels whose differences are mixtures of Gaussians.
+    """Computes the information of duels whose differences are mixtures of Gaussians.
 
     That of one Gaussian is a smooth function of two numbers, the size of the mean and
     the deviation: where a quadrature for each of many pairs would take far longer, it
@@ -204,7 +204,7 @@ def _information(
 def _information_after(
     link: DuelLink, scale: Tensor, gap: Tensor, variance: Tensor, variance_after: Tensor
 ) -> Tensor:
-    """The expected information of duels once answers have shrunk their variance."""
+    """Computes the expected information of duels once answers shrink their variance."""
     nodes, weights = roots_hermitenorm(_NODES)
     total, moves = torch.zeros_like(variance), (variance - variance_after).sqrt()
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
@@ -214,13 +214,13 @@ def _information_after(
 
 
 def _mean(model: Model, items: Tensor) -> Tensor:
-    """Posterior means of items, without their covariance."""
+    """Computes posterior means of items, without their covariance."""
     parts = items.unsqueeze(-2).split(_WINDOW)
     return torch.cat([mean_at(model, part).squeeze(-1) for part in parts])
 
 
 def _spanning_tree(pairs: Tensor, information: Tensor, count: int) -> Tensor:
-    """Places of the pairs of the best tree, or of trees, most informative first."""
+    """Finds the pairs of the best tree, or of trees, most informative first."""
     order = information.argsort(descending=True, stable=True)
     ends = pairs[order].cpu().numpy()
     # The best tree depends on the order of weights alone. Places from 1 as weights say

@@ -48,7 +48,7 @@ from botorch_pref.posteriors.gaussian import (
 
 
 def single_output(model: Model) -> Model:
-    """The model, which has one output, the utility, and one of it for each point."""
+    """Returns the model after checking that it has one output, one value a point."""
     # `PairwiseGP` knows their number only once it has points.
     if (outputs := getattr(model, "num_outputs", 1)) != 1:
         raise UnsupportedError(
@@ -60,7 +60,7 @@ def single_output(model: Model) -> Model:
 
 @checked_arguments
 def observed_points(model: Model) -> Tensor:
-    """The points of any BoTorch model, ``batch_shape x n x d``, as the user gave them.
+    """Returns the points of any BoTorch model, ``batch_shape x n x d``, untransformed.
 
     The members of an ensemble have the same points, which are returned once.
     """
@@ -82,7 +82,7 @@ def observed_points(model: Model) -> Tensor:
 
 
 def shown_points(model: Model, points: Tensor) -> Tensor:
-    """Whether each of the observed points is in an answer, ``batch_shape x n``.
+    """Tells which of the observed points are in an answer, ``batch_shape x n``.
 
     A model of ours may hold rows of a catalogue that nobody was shown. Of other models,
     and of one without answers, all points count. A derived model has the answers of the
@@ -110,14 +110,14 @@ def shown_points(model: Model, points: Tensor) -> Tensor:
 
 
 def points_at(points: Tensor, index: Tensor) -> Tensor:
-    """One point of each batch by its index, ``batch_shape x 1 x d``."""
+    """Takes one point of each batch by its index, ``batch_shape x 1 x d``."""
     places = index[..., None, None].expand(*index.shape, 1, points.shape[-1])
     expanded = points.expand(*index.shape, *points.shape[-2:])
     return expanded.gather(-2, places).clone()
 
 
 def champion(model: Model) -> Tensor:
-    """The observed point with the largest posterior mean.
+    """Returns the observed point with the largest posterior mean.
 
     Points that are in no answer, such as rows of a catalogue that nobody was shown, do
     not count.
@@ -138,7 +138,7 @@ def champion(model: Model) -> Tensor:
 
 
 def champion_index(model: Model) -> Tensor:
-    """Index of the `champion` among the datapoints, a long ``batch_shape``.
+    """Finds the index of the `champion` among the datapoints, a long ``batch_shape``.
 
     Args:
         model: See `champion`, also for errors.
@@ -149,7 +149,7 @@ def champion_index(model: Model) -> Tensor:
 
 
 def incumbent(model: Model) -> Tensor:
-    r"""The observed point most likely to be better than the others.
+    r"""Returns the observed point most likely to be better than the others.
 
     It maximises the expected fraction of the other observed points that it is better
     than, under their joint posterior,
@@ -178,7 +178,7 @@ def incumbent(model: Model) -> Tensor:
 
 
 def incumbent_index(model: Model) -> Tensor:
-    """Index of the `incumbent` among the datapoints, a long ``batch_shape``.
+    """Finds the index of the `incumbent` among the datapoints, a long ``batch_shape``.
 
     Args:
         model: See `incumbent`, also for errors.
@@ -200,7 +200,7 @@ _CHUNK_ELEMENTS = 2**18
 
 
 def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
-    """Expected number of shown points that each is better than, ``batch_shape x n``."""
+    """Computes the expected wins of each point over shown ones, ``batch_shape x n``."""
     n, counted = points.shape[-2], in_answer.to(points)
     posterior = model.posterior(points)
     first, second = torch.triu_indices(n, n, offset=1, device=points.device)
@@ -222,7 +222,7 @@ def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
 
 
 def better_probability(model: Model, points: Tensor, reference: Tensor) -> Tensor:
-    """P(f(x) > f(x_r)) of ``N x d`` points, and a half at the reference, ``1 x d``."""
+    """Computes P(f(x) > f(x_r)) of ``N x d`` points, one half at ``x_r``, ``1 x d``."""
     pairs = torch.stack([points, reference.expand_as(points)], dim=-2)
     means, variance = difference_mixture(model.posterior(pairs), 0, 1)
     wins = torch.special.ndtr(means / variance.clamp_min(1e-12).sqrt()).mean(0)
@@ -244,7 +244,7 @@ def points_of(model: Model, name: str, points: Tensor) -> Tensor:
 
 
 def reference_point(X_ref: Tensor, model: Model) -> Tensor:
-    """A checked, detached copy of a reference, ``batch_shape x 1 x d``, or ``d``."""
+    """Checks a reference, ``batch_shape x 1 x d`` or ``d``; returns a detached copy."""
     is_vector = isinstance(X_ref, Tensor) and X_ref.dim() == 1
     point = X_ref.unsqueeze(0) if is_vector else X_ref
     point = points_of(model, "X_ref", point)
@@ -266,7 +266,7 @@ FunctionT = TypeVar("FunctionT", bound=Any)
 
 
 def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
-    """An acquisition function's ``forward`` that checks ``X`` once, as it comes in.
+    """Wraps an acquisition function's ``forward`` to check ``X`` once, as it comes in.
 
     Other models do not name a point that is not finite: BoTorch's `PairwiseGP` says
     that a matrix is not positive definite.
@@ -313,7 +313,10 @@ class ReferenceAcquisition(AcquisitionFunction):
 def split_pending(
     pending: Tensor | None, X_ref: Tensor | None, size: int
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Pending options of the same question, and of open ones of that size."""
+    """Splits pending options into those of the same question and of open questions.
+
+    Open questions are complete ones of ``size`` options.
+    """
     if pending is None or X_ref is not None or size == 1:
         return pending, None
     num_open = pending.shape[-2] // size * size
@@ -384,7 +387,7 @@ class DuelingAcquisition(ReferenceAcquisition):
     def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
-        """Values of several duels of points of one joint posterior.
+        """Values several duels of points of one joint posterior.
 
         Args:
             posterior: Over new points, pending points of the same question and the
@@ -397,7 +400,7 @@ class DuelingAcquisition(ReferenceAcquisition):
         """
 
     def value_alone(self, posterior: Posterior) -> Tensor:
-        """Value of one new point without any opponent, ``batch_shape``.
+        """Values one new point without any opponent, ``batch_shape``.
 
         Raises:
             UnsupportedError: Unless a subclass has such a value and overrides this.
@@ -412,7 +415,7 @@ class DuelingAcquisition(ReferenceAcquisition):
     @t_batch_mode_transform()
     @average_over_ensemble_models  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Mean value of the duels of the new points.
+        """Averages the values of the duels of the new points.
 
         Args:
             X: New points, ``batch_shape x q x d``.
@@ -426,7 +429,7 @@ class DuelingAcquisition(ReferenceAcquisition):
         return self.mean_value(*self.meetings(X), X.shape[-2])
 
     def meetings(self, X: Tensor) -> tuple[Posterior, Tensor, Tensor]:
-        """The duels of the new points ``X``: see :meth:`duel_values`, which takes them.
+        """Returns the duels of the new points ``X``, as :meth:`duel_values` takes them.
 
         Members of an ensemble are a batch of the posterior.
         """
@@ -441,7 +444,7 @@ class DuelingAcquisition(ReferenceAcquisition):
     def mean_value(
         self, posterior: Posterior, first: Tensor, second: Tensor, size: int
     ) -> Tensor:
-        """Mean value of the `meetings` of ``size`` new points."""
+        """Averages the values of the `meetings` of ``size`` new points."""
         if len(first) == 0:
             return self.value_alone(posterior)
         values = self.duel_values(posterior, first, second)
@@ -452,11 +455,11 @@ class DuelingAcquisition(ReferenceAcquisition):
         return values.mean(0)
 
     def _posterior(self, points: Tensor) -> Posterior:
-        """Joint posterior of the points that may meet."""
+        """Returns the joint posterior of the points that may meet."""
         return self.model.posterior(points)
 
     def _awaiting(self, points: Tensor, open_questions: Tensor, size: int) -> Posterior:
-        """Joint posterior once the open questions of ``size`` options are answered."""
+        """Returns the joint posterior once open questions of ``size`` are answered."""
         posterior = self._posterior(with_others(points, open_questions))
         start, stop = points.shape[-2], points.shape[-2] + open_questions.shape[-2]
         options = torch.arange(start, stop, device=points.device).view(-1, size)
@@ -474,7 +477,7 @@ class DifferenceAcquisition(DuelingAcquisition):
 
     @abstractmethod
     def duel_value(self, means: Tensor, variance: Tensor) -> Tensor:
-        """Value of a duel from the distribution of ``f(x) - f(opponent)``.
+        """Values a duel by the distribution of ``f(x) - f(opponent)``.
 
         Args:
             means: ``num_components x batch_shape``, components of equal weight.
@@ -492,13 +495,13 @@ class DifferenceAcquisition(DuelingAcquisition):
 
 
 def with_others(X: Tensor, *more_points: Tensor | None) -> Tensor:
-    """New points and then those others that there are, batches broadcast."""
+    """Joins new points and then those others that there are, batches broadcast."""
     parts = [X, *(points for points in more_points if points is not None)]
     return join_rows(parts, along=-2)
 
 
 def new_duels(num_new: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Challengers and opponents of every duel of a new point, which come first."""
+    """Lists challengers and opponents of duels of new points, which come first."""
     first, second = torch.triu_indices(total, total, offset=1, device=device)
     new = first < num_new
     return first[new], second[new]

@@ -211,7 +211,7 @@ class DuelingKG(DuelingAcquisition):
         return values[0] + values[1]
 
     def _gains(self, means: Tensor) -> Tensor:
-        """Component means less those of the choice that is the best now.
+        """Subtracts the component means of the choice that is the best now.
 
         So the level of the utilities, which may be large, is not in the maxima.
         """
@@ -220,7 +220,7 @@ class DuelingKG(DuelingAcquisition):
         return means - means.gather(-1, best.expand(*means.shape[:-1], 1))
 
     def _best(self, gain: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """The largest of ``num_duels x batch_shape x n`` among choices and duelists."""
+        """Finds the largest gain of all choices and of the two options of each duel."""
         index = torch.stack([first, second], dim=-1)
         index = index.view(-1, *[1] * (gain.dim() - 2), 2)
         duelists = gain.gather(-1, index.expand(*gain.shape[:-1], 2))
@@ -296,10 +296,10 @@ class DuelingJointKG(DuelingJointEUBO):
         self.register_buffer("choices", points.detach().clone())
 
     def _posterior(self, options: Tensor) -> tuple[Tensor, Tensor]:
-        """Means of choices and options, and covariances of the options with all.
+        """Computes means of choices and options, and covariances of options with all.
 
-        Over all mixture components. Of ``n`` choices and ``k`` options ``batch_shape x
-        (n + k)`` and ``batch_shape x k x (n + k)``.
+        These are the moments over all mixture components. For ``n`` choices and ``k``
+        options they are ``batch_shape x (n + k)`` and ``batch_shape x k x (n + k)``.
         """
         choices, n = self.choices, self.choices.shape[-2]
         identity = torch.eye(n, dtype=choices.dtype, device=choices.device)
@@ -340,10 +340,11 @@ class DuelingJointKG(DuelingJointEUBO):
 
 
 def _gain_moments(mean: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean of points less the last, and covariance of options with all points so.
+    """Computes means less the last one's, and covariances of options, the last points.
 
-    And the least noise of a difference, ``batch_shape``, that hides the rounding of
-    options, the last points, of which ``rows`` are.
+    All points, of which ``rows`` are the covariances of the options, are taken less the
+    last. The third result is the least noise of a difference, ``batch_shape``, that
+    hides the rounding of the options.
     """
     mean, k = mean[..., :-1] - mean[..., -1:], rows.shape[-2] - 1
     between = rows[..., :-1, :] - rows[..., -1:, :]

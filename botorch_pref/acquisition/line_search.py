@@ -20,7 +20,7 @@ from botorch_pref.models import GroupUtility
 
 
 def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
-    r"""Where lines through designs meet the edges of a space.
+    r"""Finds where lines through designs meet the edges of a space.
 
     With the shares :math:`z` of ``start`` and the direction :math:`v` to ``toward``,
     bounds and constraints are :math:`G z \ge h`, and the line holds all
@@ -92,7 +92,7 @@ class LineEUBO(WrappedAcquisition):
     @takes_points
     @t_batch_mode_transform(expected_q=2)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Expected improvement of the best design of the line.
+        """Computes the expected improvement of the best design of the line.
 
         Args:
             X: The ends of the line, ``batch_shape x 2 x d``.
@@ -105,7 +105,7 @@ class LineEUBO(WrappedAcquisition):
 
 
 def points_on_lines(ends: Tensor, number: int) -> Tensor:
-    """Equidistant designs from end to end, ``... x 2 x d`` to ``... x number x d``."""
+    """Spaces ``... x number x d`` designs evenly from end to end, ``... x 2 x d``."""
     positions = torch.linspace(0, 1, number).to(ends).unsqueeze(-1)
     first, second = ends.unsqueeze(-3).unbind(-2)
     return torch.lerp(first, second, positions)
@@ -150,7 +150,7 @@ def line_of_last_stop(model: Model, X: Tensor) -> Tensor:
 
 
 def nearby_stop(model: Model, X: Tensor, widths: Tensor) -> Tensor:
-    """The last stop on a line, if no hand tells it from a design.
+    """Returns the last stop on a line, if no hand tells it from a design.
 
     A model compares a stop only with what a hand can tell from it, and knows no better
     which of two designs so near is best. The person was there, and stopped. A rater's
@@ -198,7 +198,7 @@ def _last_stop(model: Model) -> tuple[Tensor, Tensor] | None:
 
 
 def is_at_stop(X: Tensor, stop: Tensor, ends: Tensor) -> bool:
-    """Whether no hand tells a design from a stop on a line.
+    """Tells whether no hand tells a design from a stop on a line.
 
     Args:
         X: ``... x d``, the design, in units in which all ranges are alike.

@@ -33,8 +33,9 @@ MAX_QUESTIONS = 20_000
 """The number of questions about listed designs up to which each is valued."""
 
 _STARTS, _EXCHANGES, _RESTARTS = 1_024, 30_000, 8
-"""Where questions are more: how many are drawn, how many are valued in all in exchanges
-of one option, and from how many of those drawn at most."""
+"""Numbers of the search where questions are more: how many are drawn, how many are
+valued in all in exchanges of one option, and from how many of those drawn at most.
+"""
 
 Order = Callable[[Tensor], Tensor]
 """The place of questions about designs in the order of asking, infinite for those never
@@ -43,7 +44,7 @@ to be asked: from places of designs, ``n x size``, to ``n``."""
 
 @dataclass(frozen=True)
 class Climb:
-    """How a search climbs.
+    """Settings of a search that climbs.
 
     Attributes:
         num_restarts: Number of starts that are led uphill.

@@ -1,4 +1,4 @@
-"""What to take after the loop: the point of the largest posterior mean anywhere."""
+"""Recommended designs after the loop: the largest posterior mean anywhere."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def recommend(
     raw_samples: int = 512,
     seed: int = 0,
 ) -> Recommendation:
-    r"""The point of a space with the largest posterior mean of the utility.
+    r"""Returns the point of a space with the largest posterior mean of the utility.
 
     .. math:: x^* = \arg\max_{x \in B} E[f(x) \mid D],
 

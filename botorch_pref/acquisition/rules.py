@@ -171,7 +171,7 @@ class DuelingJointEUBO(ReferenceAcquisition):
     @t_batch_mode_transform()
     @average_over_ensemble_models  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Expected improvement of the best of all options.
+        """Computes the expected improvement of the best of all options.
 
         Args:
             X: New points, ``batch_shape x q x d``.
@@ -183,11 +183,11 @@ class DuelingJointEUBO(ReferenceAcquisition):
         return self._value(self._posterior(options))
 
     def _posterior(self, options: Tensor) -> Any:
-        """Joint posterior that the value is of."""
+        """Returns the joint posterior that the value is of."""
         return self.model.posterior(options)
 
     def _value(self, posterior: Any) -> Tensor:
-        """Value of options of which the last is the reference, ``batch_shape``."""
+        """Values options of which the last is the reference, ``batch_shape``."""
         if self._sampler is None:
             shape = torch.Size([self.DRAWS])
             self._sampler = get_sampler(posterior, shape, seed=self._seed)
@@ -236,7 +236,7 @@ class DuelingEIIG(DifferenceAcquisition):
         return self.k * log_win + information
 
     def feasible_value(self, X: Tensor, log_valid: Tensor) -> Tensor:
-        r"""Value of points that may fail, :math:`k \log (P \, P(win)) + P \, IG`.
+        r"""Values points that may fail, :math:`k \log (P \, P(win)) + P \, IG`.
 
         A trial improves if it is valid and wins; a failed one answers no question.
 
@@ -435,13 +435,13 @@ class DuelingExploringEIIG(WrappedAcquisition):
         return getattr(self.acquisition, "feasible_value", None)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Value by the function that was drawn, see `DuelingAcquisition`."""
+        """Values points by the function that was drawn, see `DuelingAcquisition`."""
         value: Tensor = self.acquisition(X)
         return value
 
 
 def nearness(squared: Tensor, free: float = 1.0, full: float = 0.0) -> Tensor:
-    r"""Penalty of a pair of options with the squared distance :math:`r^2`.
+    r"""Computes the penalty of a pair of options with the squared distance :math:`r^2`.
 
     .. math:: \Big( \frac{\max(0, b - r^2)}{b - a} \Big)^2 :
 
@@ -463,7 +463,7 @@ _NEGLIGIBLE = 1e-5
 
 
 def options_of_search(gain: float, num_restarts: int = 1) -> dict[str, Any]:
-    """Options for ``optimize_acqf`` where a penalty keeps options apart.
+    """Makes options for ``optimize_acqf`` where a penalty keeps options apart.
 
     A search ends where a step gains less than ``gain``. BoTorch's default, a change of
     2e-9 whatever the values are, takes two to three times as many evaluations. Options
@@ -592,7 +592,7 @@ class DistinctOptions(WrappedAcquisition):
         return options_of_search(_NEGLIGIBLE * float(self.weight.max()))
 
     def _spread(self, points: Tensor) -> Tensor:
-        """Largest less smallest value over observed and further points, or pairs."""
+        """Computes the range of values over observed and further points, or pairs."""
         if points.shape[-2] < 2:
             raise FeedbackError(
                 "DistinctOptions measures the acquisition function at the points that "
@@ -621,7 +621,7 @@ class DistinctOptions(WrappedAcquisition):
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """The acquisition function's value less the penalty, ``batch_shape``."""
+        """Subtracts the penalty from the acquisition function, ``batch_shape``."""
         duels: Any = self.acquisition
         if isinstance(duels, DuelingExploringEIIG):
             duels = duels.acquisition
@@ -637,7 +637,7 @@ class DistinctOptions(WrappedAcquisition):
         return self.acquisition(X) - self._penalty(X)
 
     def _penalty(self, X: Tensor) -> Tensor:
-        """Sum of the penalties of pairs, ``batch_shape``."""
+        """Sums the penalties of pairs, ``batch_shape``."""
         same_question, _ = split_pending(self.X_pending, self.X_ref, X.shape[-2])
         points = with_others(X, same_question, self.X_ref)
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
@@ -650,11 +650,11 @@ class DistinctOptions(WrappedAcquisition):
         return self.weight * nearness(square).sum(-1)
 
     def _of_all_members(self, value: Tensor) -> Tensor:
-        """The mean over the members of an ensemble, which are the last batch."""
+        """Averages over the members of an ensemble, which are the last batch."""
         return value.mean(-1) if is_ensemble(self.model) else value
 
     def _price(self, posterior: Posterior, first: Tensor, second: Tensor) -> Tensor:
-        """Sum of the penalties of pairs by the model, ``batch_shape``."""
+        """Sums the penalties of pairs by the model, ``batch_shape``."""
         assert self.smallest_square is not None
         means, variance = difference_mixture(posterior, first, second)
         square = means.square().mean(0) + variance
@@ -671,7 +671,7 @@ def _box_points(points: Tensor) -> Tensor:
 
 
 def _smallest_square(model: Model, points: Tensor) -> Tensor | None:
-    r"""The smallest :math:`E[u^2]` of distinct options, ``batch_shape``.
+    r"""Computes the smallest :math:`E[u^2]` of distinct options, ``batch_shape``.
 
     It is :math:`(c J)^2 + \rho` of :class:`DistinctOptions`; None where the model's
     likelihood knows no duels.

@@ -113,7 +113,7 @@ class DuelingThompson(ReferenceAcquisition):
         return torch.stack([self._gain(x, i) for i, x in enumerate(points)]).mean(0)
 
     def _gain(self, X: Tensor, place: int) -> Tensor:
-        """Improvement of one point by the draw of its place, ``batch_shape``."""
+        """Computes a point's improvement by the draw of its place, ``batch_shape``."""
         values = self.paths[place](with_others(X, self.X_ref))
         if self._members:
             values = values[..., self._members[place], :]
@@ -210,7 +210,7 @@ class HallucinatedModel(DerivedModel):
         return Moments(means, covariance)
 
     def _given_draw(self, sets: Tensor) -> Moments:
-        """Moments of ``k`` sets, ``k x batch_shape x q x d``, given the draw."""
+        """Computes moments of sets given the draw, ``k x batch_shape x q x d``."""
         known_covariance = self._covariance(self.model, self._points, self._direction)
         if known_covariance is not None:
             _, covariance_with = known_covariance
@@ -239,7 +239,7 @@ class HallucinatedModel(DerivedModel):
 
 
 def _inverse_root(covariance: Tensor) -> Tensor:
-    """``V L^-1/2`` of ``V L V'``, with columns of zeros for what is known."""
+    """Computes ``V L^-1/2`` of ``V L V'``, with columns of zeros for what is known."""
     values, vectors = torch.linalg.eigh(covariance)
     threshold = torch.finfo(values.dtype).eps ** (2 / 3) * values[..., -1:]
     unknown = values > threshold
@@ -313,6 +313,6 @@ class DuelingHBUCB(DuelingUCB):
 def _believed(
     model: Model, X_ref: Tensor | None, generator: Generator | None
 ) -> tuple[HallucinatedModel, Tensor]:
-    """The model given a draw, and the reference, by default the incumbent."""
+    """Returns the model given a draw, and the reference, by default the incumbent."""
     reference = incumbent(model) if X_ref is None else X_ref
     return HallucinatedModel(model, generator), reference

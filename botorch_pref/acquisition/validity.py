@@ -35,12 +35,12 @@ class _ValidityAcquisition(WrappedAcquisition):
 
     @abstractmethod
     def _value(self, X: Tensor, log_valid: Tensor) -> Tensor:
-        """Value of points of log probabilities ``batch_shape x q`` to be valid."""
+        """Values points of log probabilities ``batch_shape x q`` to be valid."""
 
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Value of points that may fail, batches of both models broadcast."""
+        """Values points that may fail, batches of both models broadcast."""
         return self._value(X, log_validity_probability(self.feasibility_model, X))
 
 
@@ -116,7 +116,7 @@ class FeasibilityWeighted(_ValidityAcquisition):
 
 
 def failing_value(value: Tensor, log_valid: Tensor, failure_value: float) -> Tensor:
-    """``failure + g - (1 - P) |g|`` with ``g = value - failure``, see above."""
+    """Computes ``failure + g - (1 - P) |g|`` with ``g = value - failure``."""
     gain, valid = value - failure_value, log_valid.exp()
     # Without the difference 1 - P, whose rounding would swallow a small P.
     return failure_value + torch.where(gain > 0, valid * gain, (2 - valid) * gain)
@@ -130,7 +130,7 @@ def construct_inputs_feasibility_weighted(
     acquisition_options: dict[str, Any] | None = None,
     failure_value: float = 0.0,
 ) -> dict[str, Any]:
-    """Keywords of `FeasibilityWeighted`; options are of the class that is weighted."""
+    """Makes keywords of `FeasibilityWeighted`; options are of the class it weights."""
     construct = get_acqf_input_constructor(acquisition_class)
     arguments = construct(model=utility_model(model), **(acquisition_options or {}))
     return {

@@ -57,7 +57,7 @@ from botorch_pref.posteriors.gaussian import mean_at
 __all__ = ["LineQuestion", "Question", "next_question"]
 
 Goal = Literal["best", "understand"]
-"""What questions are asked for: the best design, or what a person's utility is like."""
+"""Purpose of the questions: the best design, or what a person's utility is like."""
 
 QuestionKind = Literal["options", "line", "plane"]
 """Options that may be anywhere, or designs on a line or a plane."""
@@ -71,7 +71,7 @@ FEW_PARAMETERS = 6
 twenty they find less (`docs/logbook/claims.md`)."""
 
 SPREAD = "Sobol"
-"""What chooses the options of a question that no model chooses."""
+"""Method that chooses the options of a question that no model chooses."""
 
 _DESIGNS, _OPEN = 256, 24
 """Designs that one may choose in the end are of so many; options of open questions that
@@ -81,7 +81,7 @@ a joint choice allows for, at most: those that may be the best."""
 def recommended_acquisition(
     size: int, num_parameters: int, goal: Goal = "best"
 ) -> type[AcquisitionFunction]:
-    """The acquisition function of questions of ``size`` options that is recommended.
+    """Returns the recommended acquisition function of questions of ``size`` options.
 
     `docs/logbook/claims.md` compares them. Experiments ask by the same rule.
     """

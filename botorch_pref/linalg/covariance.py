@@ -20,7 +20,7 @@ from botorch_pref.errors import BotorchPrefError, PrecisionError
 
 
 def joint_shape(*shapes: torch.Size) -> torch.Size:
-    """The shapes broadcast; torch's own function takes as long as a product."""
+    """Broadcasts the shapes; torch's own function takes as long as a product."""
     distinct = {shape for shape in shapes if shape}
     if len(distinct) > 1:
         return torch.broadcast_shapes(*distinct)
@@ -28,21 +28,21 @@ def joint_shape(*shapes: torch.Size) -> torch.Size:
 
 
 def join_rows(parts: Sequence[Tensor], along: int = -1) -> Tensor:
-    """Blocks ``... x m``, or along -2 ``... x m x k``, one after the other."""
+    """Joins blocks ``... x m``, or along -2 ``... x m x k``, one after the other."""
     batch = joint_shape(*(part.shape[:along] for part in parts))
     rows = [part.expand(*batch, *part.shape[along:]) for part in parts]
     return torch.cat(rows, dim=along)
 
 
 def batched_product(points: Tensor, weights: Tensor) -> Tensor:
-    """``t_batch x batch_shape x q x n`` times ``batch_shape x n x r``."""
+    """Multiplies ``t_batch x batch_shape x q x n`` by ``batch_shape x n x r``."""
     if weights.dim() != 3 or points.dim() < 4:
         return points @ weights
     return torch.einsum("...sqn,snr->...sqr", points, weights)
 
 
 def block_diagonal(first: Tensor, second: Tensor) -> Tensor:
-    """``batch_shape x m x n`` and ``... x m' x n'`` blocks; the rest is zero."""
+    """Joins ``batch_shape x m x n`` and ``... x m' x n'`` blocks; the rest is zero."""
     batch = joint_shape(first.shape[:-2], second.shape[:-2])
     (m, n), (rows, columns) = first.shape[-2:], second.shape[-2:]
     out = first.new_zeros(*batch, m + rows, n + columns)
@@ -51,7 +51,7 @@ def block_diagonal(first: Tensor, second: Tensor) -> Tensor:
 
 
 def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Tensor:
-    """The covariance of two sets of points at once, ``batch_shape x q x n``.
+    """Computes the covariance of two sets of points at once, ``batch_shape x q x n``.
 
     GPyTorch's lazy tensors, which are evaluated in this same way, cost as much again as
     a kernel of some hundred points. Without ``x2`` it is that of ``x1``, whose
@@ -68,7 +68,10 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
 
 
 def has_closed_form(kernel: Kernel, x: Tensor) -> bool:
-    """Whether `_ScaledStationary` is the kernel's, and no gradient in points asked."""
+    """Tells whether `_ScaledStationary` can evaluate the kernel at these points.
+
+    It has no gradient in points.
+    """
     if type(kernel) is not ScaleKernel or x.requires_grad:
         return False
     base = kernel.base_kernel
@@ -95,7 +98,10 @@ class _Once(Function):
 
 
 def differentiated_once(gradient: Tensor, *sources: Tensor) -> Tensor:
-    """A gradient in a backward pass; its derivative, not recorded, is an error."""
+    """Returns a gradient in a backward pass, which cannot be differentiated again.
+
+    Its derivative, which is not recorded, is an error.
+    """
     applied: Tensor = gradient
     if torch.is_grad_enabled():
         applied = _Once.apply(gradient, *sources)
@@ -223,12 +229,12 @@ class RowKernel:
         return self._base.raw_lengthscale, self._kernel.raw_outputscale
 
     def log_scales(self) -> Tensor:
-        """The logs of all scales, ``p``, with their graph."""
+        """Returns the logs of all scales, ``p``, with their graph."""
         scales = self._base.lengthscale.flatten(), self._kernel.outputscale.view(1)
         return torch.cat(scales).log()
 
     def places(self, raw: Sequence[Tensor]) -> Array:
-        """The places among all scales of those behind some parameters."""
+        """Finds the places of the scales behind some parameters among all scales."""
         count = self._base.raw_lengthscale.numel()
         positions = {id(self._base.raw_lengthscale): [*range(count)]}
         return np.concatenate(
@@ -257,7 +263,7 @@ class RowKernel:
         return RowSlopes(precision, covar, 5 / 3 * slope, 25 / 3 * decay)
 
     def first(self, slopes: RowSlopes) -> Array:
-        """The first derivatives of the covariance of rows, ``p x m x m``."""
+        """Computes the first derivatives of the covariance of rows, ``p x m x m``."""
         slope = self._blocks(slopes.slope)
         of_length = np.einsum("pkab,kab->pab", self._squares, slope)
         of_length *= slopes.precision[:, None, None]
@@ -266,7 +272,7 @@ class RowKernel:
         return np.concatenate([of_length, [self._blocks(slopes.covar).sum(0)]])
 
     def second(self, slopes: RowSlopes, weights: Array) -> Array:
-        """Products of the second derivatives with symmetric weights, ``p x p``."""
+        """Multiplies the second derivatives by symmetric weights, ``p x p``."""
         tiled = np.tile(weights, (self._num_terms, self._num_terms))
         of_length, of_pairs = self._moments(tiled * slopes.slope)
         if slopes.bend is not slopes.slope:
@@ -284,10 +290,10 @@ class RowKernel:
         return np.block([[of_pairs, of_length[:, None]], [of_output]])
 
     def _moments(self, weights: Array) -> tuple[Array, Array]:
-        """Weighted sums of squared differences, ``d``, and of products of two.
+        """Sums weighted squared differences, ``d``, and products of two, ``d x d``.
 
-        Of symmetric weights of all pairs; the products are multiplied out, so that
-        features are summed and not pairs.
+        The weights are symmetric, of all pairs of terms. The products are multiplied
+        out, so that features are summed and not pairs.
         """
         x, mixed, d = self._x, self._mixed, self._x.shape[-1]
         squares, total = mixed[:, :: d + 1], weights.sum(-1)
@@ -299,7 +305,7 @@ class RowKernel:
         return single, 2 * even - 4 * (odd + odd.T - cross)
 
     def _blocks(self, terms: Array) -> Array:
-        """A matrix of all terms as one of rows for each pair, ``k^2 x m x m``."""
+        """Splits a matrix of all terms into matrices of rows, ``k^2 x m x m``."""
         k, m = self._num_terms, len(terms) // self._num_terms
         return terms.reshape(k, m, k, m).swapaxes(1, 2).reshape(-1, m, m)
 
@@ -310,7 +316,7 @@ which it is. Of fewer rows the count would take longer than it saves."""
 
 
 def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
-    """``matrix @ other``, over the non-zeros of ``matrix`` alone where they are few.
+    """Multiplies ``matrix @ other``, over non-zeros of ``matrix`` alone where few.
 
     Args:
         matrix: ``batch_shape x k x k``; one with batches is taken as it is.
@@ -324,7 +330,7 @@ def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
 
 
 def triangular_congruence(matrix: Tensor, root: Tensor) -> Tensor:
-    """``L' M L`` of a symmetric ``M``, in the lower triangle of what is returned.
+    """Computes ``L' M L`` of a symmetric ``M``, in the lower triangle of the result.
 
     LAPACK's `sygst` takes ``n^3`` operations, two products take four times as many.
 
@@ -338,7 +344,7 @@ def triangular_congruence(matrix: Tensor, root: Tensor) -> Tensor:
 
 
 def psd_root(matrix: Tensor) -> Tensor:
-    r"""A square root :math:`S` with :math:`S S^T = M`, to rounding.
+    r"""Computes a square root :math:`S` with :math:`S S^T = M`, to rounding.
 
     The Cholesky factor where it exists. Where it does not, because ``M`` is singular
     (duplicate points, comparisons that see only differences), the eigenvectors scaled
@@ -375,15 +381,16 @@ _ROUNDING_FACTOR = 4.0
 
 
 def semidefinite_cholesky(matrix: Tensor) -> Tensor:
-    """Lower triangular ``L``, nonnegative diagonal, with ``L L' = M``, ``... x k x k``.
+    """Computes a lower triangular ``L`` with ``L L' = M``, both ``... x k x k``.
 
-    The Cholesky factor where every pivot (the variance left in a point given those
-    before it) exceeds ``4 k eps M_jj``. Elsewhere elimination would multiply rounding
-    errors, and the rows of a root of ``M`` from its eigenvectors are orthogonalised in
-    order instead; a point whose pivot does not exceed the threshold adds no column.
-    Nothing is added to the diagonal, equal points have equal rows to rounding, and what
-    is left out of a standardised sample has a deviation of at most ``sqrt(4 k eps)``.
-    The derivative is that of the Cholesky factor with the pivots left out held at 0.
+    Its diagonal is nonnegative. It is the Cholesky factor where every pivot (the
+    variance left in a point given those before it) exceeds ``4 k eps M_jj``. Elsewhere
+    elimination would multiply rounding errors, and the rows of a root of ``M`` from its
+    eigenvectors are orthogonalised in order instead; a point whose pivot does not
+    exceed the threshold adds no column. Nothing is added to the diagonal, equal points
+    have equal rows to rounding, and what is left out of a standardised sample has a
+    deviation of at most ``sqrt(4 k eps)``. The derivative is that of the Cholesky
+    factor with the pivots left out held at 0.
     """
     factor: Tensor = _SemidefiniteCholesky.apply(matrix)
     return factor
@@ -426,7 +433,7 @@ class _SemidefiniteCholesky(Function):
 
 
 def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
-    """Triangular root of matrices with a unit (or zero) diagonal, of any rank.
+    """Computes a triangular root of matrices of any rank, their diagonal one or zero.
 
     Gram-Schmidt on the rows of a root, each orthogonalised twice; a remainder whose
     square is within the threshold gives no direction.
@@ -460,5 +467,5 @@ class SemidefiniteLinearOperator(DenseLinearOperator):
     """
 
     def root_decomposition(self, method: str | None = None) -> RootLinearOperator:
-        """The lower triangular root, zero in the columns of dependent points."""
+        """Returns the lower triangular root, zero in columns of dependent points."""
         return RootLinearOperator(semidefinite_cholesky(self.tensor))

@@ -15,7 +15,7 @@ from botorch_pref.linalg.covariance import join_rows, joint_shape
 
 
 def take_rows(values: Tensor, indices: Tensor) -> Tensor:
-    """Rows of a matrix by indices that may carry batch dimensions (``batch x m``)."""
+    """Takes rows of a matrix by indices, which may have batches (``batch x m``)."""
     if indices.dim() == 1:
         return values.index_select(-2, indices)
     batch = joint_shape(values.shape[:-2], indices.shape[:-1])
@@ -50,14 +50,14 @@ class SparseDesign:
         )
 
     def take(self, places: Tensor) -> SparseDesign:
-        """The rows at some places, ``batch_shape x m'`` long."""
+        """Takes the rows at some places, ``batch_shape x m'`` long."""
         index, coefficients = (
             take_rows(part, places) for part in (self.indices, self.coefficients)
         )
         return SparseDesign(index, coefficients, self.num_points)
 
     def reindex(self, inverse: Tensor, num_points: int) -> SparseDesign:
-        """The same rows over points that are counted once.
+        """Returns the same rows over points that are counted once.
 
         ``inverse``, ``batch_shape x n`` long, has the place of each point among these.
         """
@@ -70,7 +70,7 @@ class SparseDesign:
         return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
     def with_columns(self, values: Tensor) -> SparseDesign:
-        """The same rows with columns of ``batch_shape x m x p`` values behind."""
+        """Appends columns of ``batch_shape x m x p`` values to the rows."""
         n, p = self.num_points, values.shape[-1]
         columns = torch.arange(n, n + p, device=self.indices.device)
         is_seen = values != 0
@@ -85,14 +85,14 @@ class SparseDesign:
         return SparseDesign(join_rows([index, columns]), coefficients, n + p)
 
     def dense(self) -> Tensor:
-        """``A`` itself, ``batch_shape x m x n``."""
+        """Makes the dense matrix ``A``, ``batch_shape x m x n``."""
         like = self.coefficients
         return self.apply_matrix(
             torch.eye(self.num_points, dtype=like.dtype, device=like.device)
         )
 
     def apply(self, values: Tensor) -> Tensor:
-        """``A values`` for ``batch_shape x n``."""
+        """Multiplies ``A values`` for ``batch_shape x n``."""
         batch = self.indices.shape[:-2]
         index = self.indices.flatten(-2)
         if not batch:
@@ -105,7 +105,7 @@ class SparseDesign:
         return (point_values * self.coefficients).sum(-1)
 
     def apply_matrix(self, values: Tensor) -> Tensor:
-        """``A values`` for ``batch_shape x n x k``."""
+        """Multiplies ``A values`` for ``batch_shape x n x k``."""
         (index, coefficient), *more_terms = self._terms
         out = coefficient.unsqueeze(-1) * take_rows(values, index)
         for index, coefficient in more_terms:
@@ -113,7 +113,7 @@ class SparseDesign:
         return out
 
     def row_squares(self, values: Tensor) -> Tensor:
-        """Squared lengths of the rows of ``A values``, for ``batch_shape x n x k``."""
+        """Squares and sums the rows of ``A values``, for ``batch_shape x n x k``."""
         # A product of many rows would be made in memory that is slow to get.
         at_once = max(1, _AT_ONCE // values.shape[-1])
         if self.num_rows <= at_once:
@@ -124,11 +124,11 @@ class SparseDesign:
         return torch.cat([part.square().sum(-1) for part in parts], dim=-1)
 
     def adjoint(self, values: Tensor) -> Tensor:
-        """``A' values`` for ``batch_shape x m``."""
+        """Multiplies ``A' values`` for ``batch_shape x m``."""
         return self.adjoint_matrix(values.unsqueeze(-1)).squeeze(-1)
 
     def adjoint_matrix(self, values: Tensor) -> Tensor:
-        """``A' values`` for ``batch_shape x m x k``."""
+        """Multiplies ``A' values`` for ``batch_shape x m x k``."""
         batch = joint_shape(values.shape[:-2], self.indices.shape[:-2])
         out = values.new_zeros(*batch, self.num_points, values.shape[-1])
         index, width = self.indices, self.indices.shape[-1]
@@ -145,12 +145,12 @@ class SparseDesign:
         return out
 
     def congruence(self, matrix: Tensor) -> Tensor:
-        """``A M A'``, the covariance of the rows when ``M`` is that of the points."""
+        """Computes ``A M A'``, the covariance of rows if ``M`` is that of points."""
         # Rows are gathered and scattered three times faster when they are contiguous.
         return self.apply_matrix(self.apply_matrix(matrix).mT.contiguous())
 
     def congruence_diagonal(self, matrix: Tensor) -> Tensor:
-        """The diagonal of ``A M A'``, ``batch_shape x m``."""
+        """Computes the diagonal of ``A M A'``, ``batch_shape x m``."""
         n, c = self.num_points, self.coefficients
         places = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
         entries = take_places(matrix.flatten(-2), places.flatten(-3))
@@ -158,11 +158,11 @@ class SparseDesign:
         return (entries * c.unsqueeze(-1) * c.unsqueeze(-2)).sum((-2, -1))
 
     def adjoint_congruence(self, matrix: Tensor) -> Tensor:
-        """``A' M A`` of a symmetric ``M``, ``batch_shape x m x m``."""
+        """Computes ``A' M A`` of a symmetric ``M``, ``batch_shape x m x m``."""
         return self.adjoint_matrix(self.adjoint_matrix(matrix).mT.contiguous())
 
     def gram(self, precisions: Tensor) -> Tensor:
-        """``A' diag(t) A`` for ``batch_shape x m``, without forming a dense ``A``."""
+        """Computes ``A' diag(t) A`` for ``batch_shape x m`` without a dense ``A``."""
         n = self.num_points
         batch = joint_shape(precisions.shape[:-1], self.indices.shape[:-2])
         places = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
@@ -175,7 +175,7 @@ class SparseDesign:
 
 
 def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
-    """One block of rows under another about the same points, padded to the widest.
+    """Stacks blocks of rows about the same points, padded to the widest.
 
     There is at least one of ``blocks``, whose batches broadcast.
     """
@@ -193,7 +193,7 @@ def stack_rows(blocks: Sequence[SparseDesign]) -> SparseDesign:
 
 
 def pair_rows(pairs: Tensor, num_points: int, like: Tensor) -> SparseDesign:
-    """Rows :math:`f_a - f_b` of ``pairs``, ``batch_shape x m x 2`` long.
+    """Makes rows :math:`f_a - f_b` of ``pairs``, ``batch_shape x m x 2`` long.
 
     ``num_points`` is n; coefficients have the dtype and device of ``like``.
     """
@@ -202,7 +202,7 @@ def pair_rows(pairs: Tensor, num_points: int, like: Tensor) -> SparseDesign:
 
 
 def point_rows(indices: Tensor, num_points: int, like: Tensor) -> SparseDesign:
-    """Rows of single utilities :math:`f_i` of ``indices``, ``batch_shape x m`` long.
+    """Makes rows of single utilities :math:`f_i` of ``indices``, ``batch_shape x m``.
 
     ``num_points`` is n; coefficients have the dtype and device of ``like``.
     """
@@ -241,11 +241,11 @@ class RowGroups:
         return out.scatter_add(-1, self.group.expand_as(values), values)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Values of the rows of each group, ``batch_shape x m`` to ``... x M``."""
+        """Spreads values of groups to rows, ``batch_shape x m`` to ``... x M``."""
         return self.sign * take_places(values, self.group)
 
     def in_line(self, batch: torch.Size) -> RowGroups:
-        """Groups of the rows of all elements of a batch, one after the other."""
+        """Numbers groups through all elements of a batch, whose rows stand in line."""
         first, present = (t.expand(*batch, -1) for t in (self.first, self.present))
         group, sign = (t.expand(*batch, -1) for t in (self.group, self.sign))
         element = torch.arange(batch.numel(), device=first.device).view(*batch, 1)
@@ -261,7 +261,7 @@ class RowGroups:
 
 
 def take_places(values: Tensor, places: Tensor) -> Tensor:
-    """Entries of the last dimension at ``batch_shape x k`` places."""
+    """Takes entries of the last dimension at ``batch_shape x k`` places."""
     if places.dim() == 1:
         return values.index_select(-1, places)
     batch = joint_shape(values.shape[:-1], places.shape[:-1])
@@ -269,7 +269,7 @@ def take_places(values: Tensor, places: Tensor) -> Tensor:
 
 
 def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
-    """Where distinct rows of ``M x k`` first occur, ``m``, and which each row is."""
+    """Finds where distinct rows of ``M x k`` first occur, and which each row is."""
     if table.shape[-1] <= _FEW_COLUMNS:
         # Thirty times faster than torch's comparison of whole rows.
         group = torch.zeros_like(table[:, 0], dtype=torch.long)
@@ -398,36 +398,36 @@ class NoiseBlocks:
         return inside.index_fill(0, self.rows.flatten(), True)[:-1]
 
     def take(self, values: Tensor) -> Tensor:
-        """The rows, ``batch_shape x m x c``, of each block; zero at padding."""
+        """Takes the rows, ``batch_shape x m x c``, of each block; zero at padding."""
         return pad(values, (0, 0, 0, 1))[..., self.rows, :]
 
     def put(self, blocks: Tensor, values: Tensor) -> Tensor:
-        """``values``, ``batch_shape x m x c``, with the rows of all blocks replaced."""
+        """Replaces the rows of all blocks in ``values``, ``batch_shape x m x c``."""
         batch = joint_shape(blocks.shape[:-3], values.shape[:-2])
         out = pad(values, (0, 0, 0, 1)).expand(*batch, -1, -1).clone()
         flat = blocks.expand(*batch, *blocks.shape[-3:]).flatten(-3, -2)
         return out.index_copy(-2, self.rows.flatten(), flat)[..., :-1, :]
 
     def take_square(self, matrix: Tensor) -> Tensor:
-        """The diagonal blocks of a matrix of rows, zero at padding."""
+        """Takes the diagonal blocks of a matrix of rows, zero at padding."""
         padded = pad(matrix, (0, 1, 0, 1))
         return padded[..., self.rows.unsqueeze(-1), self.rows.unsqueeze(-2)]
 
     def dense(self) -> Tensor:
-        """``N``, ``batch_shape x m x m``."""
+        """Makes the dense matrix ``N``, ``batch_shape x m x m``."""
         m = self.num_rows
         out = self.covariance.new_zeros(*self.covariance.shape[:-3], m + 1, m + 1)
         out[..., self.rows.unsqueeze(-1), self.rows.unsqueeze(-2)] = self.covariance
         return out[..., :m, :m]
 
     def diagonal(self) -> Tensor:
-        """The diagonal of ``N``, ``batch_shape x m``."""
+        """Returns the diagonal of ``N``, ``batch_shape x m``."""
         variances = self.covariance.diagonal(dim1=-2, dim2=-1)
         zeros = variances.new_zeros(*variances.shape[:-2], self.num_rows, 1)
         return self.put(variances.unsqueeze(-1), zeros).squeeze(-1)
 
     def times(self, values: Tensor) -> Tensor:
-        """``N values``, both ``batch_shape x m x c``."""
+        """Multiplies ``N values``, both ``batch_shape x m x c``."""
         product = self.covariance @ self.take(values)
         return self.put(product, torch.zeros_like(values))
 
@@ -496,14 +496,14 @@ class BlockRows:
 
     @classmethod
     def from_design(cls, rows: SparseDesign, blocks: Tensor) -> BlockRows:
-        """The rows of ``num_blocks x k`` places, padded with the number of rows."""
+        """Takes rows at ``num_blocks x k`` places, padded with the number of rows."""
         is_row = blocks < rows.num_rows
         place = torch.where(is_row, blocks, 0)
         coefficients = rows.coefficients[..., place, :] * is_row.unsqueeze(-1)
         return cls(rows.indices[..., place, :], coefficients, rows.num_points)
 
     def _terms(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Places in a matrix of points, and factors, of ``batch_shape x b x k x k``."""
+        """Yields places in a matrix of points, and factors, ``... x b x k x k``."""
         parts = self.indices.unbind(-1), self.coefficients.unbind(-1)
         terms = [*zip(*parts, strict=True)]
         for (i, a), (j, b) in product(terms, terms):
@@ -511,7 +511,7 @@ class BlockRows:
             yield place, a.unsqueeze(-1) * b.unsqueeze(-2)
 
     def congruence(self, matrix: Tensor) -> Tensor:
-        """``A K A'`` of each block, of ``batch_shape x n x n``."""
+        """Computes ``A K A'`` of each block, of ``batch_shape x n x n``."""
         flat, total = matrix.flatten(-2), matrix.new_zeros(())
         for place, factor in self._terms():
             entries = take_places(flat, place.flatten(-3))
@@ -519,7 +519,7 @@ class BlockRows:
         return total
 
     def gram(self, blocks: Tensor) -> Tensor:
-        """``A' P A``, ``batch_shape x n x n``, of ``P``, a ``k x k`` for each block."""
+        """Sums ``A' P A`` over blocks with a ``P`` each, ``batch_shape x n x n``."""
         n = self.num_points
         batch = joint_shape(blocks.shape[:-3], self.indices.shape[:-3])
         out = blocks.new_zeros(*batch, n * n)
@@ -532,7 +532,7 @@ class BlockRows:
 def stack_noise_blocks(
     blocks: Sequence[tuple[NoiseBlocks | None, int]],
 ) -> NoiseBlocks | None:
-    """The noise of blocks of so many rows one under another; None without any."""
+    """Stacks the noise of blocks of so many rows each; None where none has any."""
     total = sum(size for _, size in blocks)
     shared = [noise for noise, _ in blocks if noise is not None]
     if not shared:

@@ -94,7 +94,7 @@ def marginal_variances(precision: csr_array, draws: np.ndarray) -> np.ndarray:
 def contrast_variances(
     precision: csr_array, draws: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    r"""Variances of the differences of each variable to a weighted sum of all.
+    r"""Estimates variances of differences of each variable to a weighted sum of all.
 
     With the covariances :math:`c = H^{-1} w`, the variance :math:`q = w^\top c` of the
     sum :math:`s = w^\top x`, and :math:`b = c / q`, the parts :math:`(b_i - 1) s` and

@@ -103,7 +103,7 @@ class CrowdKernel(Kernel):
         self.shared, self.own, self.reliability = shared, own, reliability
 
     def scales(self, numbers: Tensor) -> Tensor:
-        """``s`` of raters by number, ``batch_shape x n``."""
+        """Returns the scales ``s`` of raters by number, ``batch_shape x n``."""
         if self.reliability is None:
             return torch.ones_like(numbers)
         return self.reliability.deviations(numbers).reciprocal()
@@ -130,7 +130,7 @@ class CrowdKernel(Kernel):
 
 
 def same_raters(x1: Tensor, x2: Tensor) -> Tensor:
-    """Whether points, ``n`` and ``n'``, have one rater, ``batch_shape x n x n'``."""
+    """Tells which of ``n`` and ``n'`` points have one rater, ``... x n x n'``."""
     return x1[..., -1].unsqueeze(-1) == x2[..., -1].unsqueeze(-2)
 
 
@@ -212,13 +212,13 @@ class TasteKernel(Kernel):
             register_prior(self, raw, NormalPrior(0.0, _LOG_SPREAD))
 
     def similarity(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """``g``, ``batch_shape x n x n'``."""
+        """Computes the similarity ``g`` of items, ``batch_shape x n x n'``."""
         same_item = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
         base = dense_covariance(self.base_kernel, x1, x2)
         return (1 - self.nugget) * base + torch.where(same_item, self.nugget, 0.0)
 
     def factor_utilities(self, x: Tensor) -> Tensor:
-        """``v`` of items, ``batch_shape x n x R``."""
+        """Computes the utilities ``v`` of items, ``batch_shape x n x R``."""
         if x.shape[-1] != self.items.shape[-1]:
             raise FeedbackError(
                 f"TasteKernel has items of {self.items.shape[-1]} features, and the "
@@ -255,10 +255,10 @@ class _Crowd(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """What answers say of what all share, and of tastes.
+    """Posterior terms of what all raters share, and of tastes.
 
-    Of ``k`` items with ``p`` weights of covariates behind them: ``weights`` and
-    ``precision`` of the solution, and the prior covariance ``between`` them.
+    ``weights`` and ``precision`` are those of the solution, for ``k`` items with ``p``
+    weights of covariates behind them; ``between`` is the prior covariance of these.
     """
 
     weights: Tensor
@@ -371,7 +371,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return self._crowd_cache
 
     def prior(self) -> UtilityPrior:
-        """The prior of what all share at the items, weights of covariates behind."""
+        """Makes the prior of what all share, of items and weights of covariates."""
         items = self._crowd.items
         covar = dense_covariance(self.covar_module.shared, items)
         prior = UtilityPrior(items, self.mean_module(items).clone(), covar)
@@ -379,7 +379,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return prior if weights is None else prior.with_weights(weights)
 
     def factors(self) -> Factors:
-        """The factors of all answers about items, in which tastes are shared noise."""
+        """Makes the factors of all answers about items, with tastes as shared noise."""
         answer_factors, crowd = self._made_factors(), self._crowd
         buckets = [
             blocks for _, blocks in _blocks_of_raters(answer_factors.rows, crowd)
@@ -413,12 +413,14 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return self._made_factors().noise is not None
 
     def raters_of_rows(self) -> Tensor:
-        """The number of the rater of each row of :meth:`factors`, ``m``."""
+        """Returns the number of the rater of each row of :meth:`factors`, ``m``."""
         crowd = self._crowd
         return crowd.raters[_raters_of_rows(self._made_factors().rows, crowd)]
 
     def posterior_terms(self) -> PosteriorTerms | None:
-        """Refused: the posterior is no function of the covariances with points alone.
+        """Refuses to give terms.
+
+        The posterior is no function of the covariances with points alone.
 
         Raises:
             BotorchPrefError: Always.
@@ -444,7 +446,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return _conditioned_moments(self._conditioned(), with_weights)
 
     def _without_shared(self, X: Tensor) -> _TasteMoments:
-        """What answers say of the tastes of points, before what all share."""
+        """Computes what answers say of the tastes of points, before what all share."""
         items, terms = X[..., :-1], self._conditioned()
         scale = self.covar_module.scales(X[..., -1])
         mean = scale * self.mean_module(items)
@@ -483,7 +485,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         items, total = at_raters(X, contexts[:, 1:]), shares.sum(0)
 
         def parts(values: Tensor) -> Tensor:
-            """Rows of each context apart, ``... x q x c x k``."""
+            """Splits rows by context, ``... x q x c x k``."""
             return values.unflatten(-2, (-1, len(contexts)))
 
         def covariance(part: Kernel, products: Tensor) -> Tensor:
@@ -512,7 +514,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return _conditioned_moments(terms, _TasteMoments(mean, covar, shared, pulls))
 
     def _covariances_with_items(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Prior covariances with the crowd's items: of what all share, of tastes.
+        """Computes prior covariances with items: of what all share, and of tastes.
 
         Both have zeros for the weights of covariates behind.
         """
@@ -524,7 +526,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
     @torch.inference_mode(False)
     @torch.no_grad()
     def _conditioned(self) -> _Terms | None:
-        """What answers say, kept until the solution is another one; None without."""
+        """Computes what answers say, kept until they change; None without any."""
         solution = self.solution()
         if not isinstance(solution, GaussianSolution):
             return None
@@ -592,7 +594,7 @@ def _tastes(
 def _tastes_of(
     terms: _Terms | None, number: Tensor
 ) -> Iterator[tuple[tuple[Tensor, Tensor], Tensor, Tensor]]:
-    """The rows of a rater, if there are any, with their forces and precision."""
+    """Yields the rows of a rater, if there are any, with their forces and precision."""
     for part in () if terms is None else terms.tastes:
         for place in (part.raters == number).nonzero().flatten():
             rows = part.rows.indices[place], part.rows.coefficients[place]
@@ -605,7 +607,7 @@ bucket follows one whose width is the second number or less."""
 
 
 def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, Tensor]]:
-    """Buckets of raters with about as many answers: their places, and their rows.
+    """Groups raters with about as many answers: their places, and their rows.
 
     These are ``R`` and ``R x M`` long, padded with the number of all rows.
     """
@@ -643,7 +645,7 @@ def _bucket_widths(count: Tensor) -> Tensor:
 
 
 def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
-    """The place of the rater of each row, ``m`` long."""
+    """Finds the place of the rater of each row, ``m`` long."""
     # Weights of covariates stand behind the points, and have no rater.
     is_point = rows.indices < len(crowd.rater_of)
     raters = crowd.rater_of[torch.where(is_point, rows.indices, rows.indices[:, :1])]
@@ -658,7 +660,7 @@ def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
 
 
 def _within_blocks(noise: NoiseBlocks, blocks: Tensor) -> Tensor:
-    """Noise that rows of one answer share, in some blocks of raters, ``R x M x M``."""
+    """Takes noise that rows of one answer share, in blocks of raters, ``R x M x M``."""
     num_rows, width = noise.num_rows, blocks.shape[-1]
     row_places = torch.full((num_rows + 1,), -1, device=blocks.device)
     row_places[blocks.flatten()] = torch.arange(blocks.numel(), device=blocks.device)

@@ -55,7 +55,7 @@ class _Squares(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Response:
-    """What moves with the noises: moments of ``m`` rows, and the slopes of sites.
+    """Response to the noises: moments of ``m`` rows, and the slopes of their sites.
 
     ``covariates`` is ``C`` and ``between`` is the posterior covariance of ``z`` with
     the weights, ``m x p``; ``weight_covar`` is that of these, and ``heard`` are the
@@ -175,24 +175,24 @@ class _Response:
         return of_tau, of_nu - self.mean.unsqueeze(-1) * of_tau
 
     def _rows_times(self, values: Tensor) -> Tensor:
-        r""":math:`\Sigma^{zz}` times values of rows, ``m x R``."""
+        r"""Multiplies :math:`\Sigma^{zz}` by values of rows, ``m x R``."""
         return self.solution.factor.covariance_times(values)
 
     def _heard(self, values: Tensor, transposed: bool = False) -> Tensor:
-        r""":math:`\Sigma^{zy}` or its transpose times values of rows, ``m x R``."""
+        r"""Multiplies :math:`\Sigma^{zy}` or its transpose by values, ``m x R``."""
         left, right = self.between, self.covariates
         if transposed:
             left, right = right, left
         return self._rows_times(values) - left @ (right.mT @ values)
 
     def _heard_twice(self, values: Tensor) -> Tensor:
-        r""":math:`\Sigma^{yy}` times values of rows, ``m x R``."""
+        r"""Multiplies :math:`\Sigma^{yy}` by values of rows, ``m x R``."""
         weights = self.weight_covar @ (self.covariates.mT @ values)
         weights = weights - self.between.mT @ values
         return self._heard(values) + self.covariates @ weights
 
     def _within(self, squares: list[Tensor], values: Tensor) -> Tensor:
-        """Products with blocks of the rows of each rater, ``m x R``."""
+        """Multiplies blocks of the rows of each rater by values, ``m x R``."""
         total = torch.zeros_like(values)
         for part, square in zip(self.parts, squares, strict=True):
             total = part.put(square @ part.take(values), total)
@@ -206,7 +206,7 @@ _AT_ONCE = 64
 
 @torch.no_grad()
 def crowd_noise_curvature(model: CrowdPreferenceGP) -> Tensor | None:
-    """The Hessian of the log evidence in the raters' log noises, ``R x R``.
+    """Computes the Hessian of the log evidence in the raters' log noises, ``R x R``.
 
     None where answers share noise or have sites of negative precision.
 
