@@ -320,7 +320,7 @@ class _PointFactor(SitePosterior):
             for rows, block_noise in zip(
                 solver.block_rows, self._site_noise.parts, strict=True
             ):
-                self._gram = self._gram + rows.gram(block_noise.precision)
+                rows.add_gram(block_noise.precision, self._gram)
         self._cholesky = site_cholesky(plus_identity(solver.whitened(self._gram)))
         self._turns = _num_turns(
             float((tau * solver.variance).sum(-1).amax()), torch.finfo(tau.dtype).eps

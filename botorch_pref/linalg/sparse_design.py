@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -486,6 +487,29 @@ class NoiseBuckets(NoiseBlocks):
         return torch.stack([part.times(values) for part in self.parts]).sum(0)
 
 
+class _BlockColumns(NamedTuple):
+    """Non-zeros of rows by blocks: one of each row, or some at points that all share.
+
+    ``points`` are ``... x b x k`` with coefficients alike, or ``... x b x q`` with
+    coefficients ``... x b x k x q``.
+    """
+
+    points: Tensor
+    coefficients: Tensor
+
+    def to_rows(self, values: Tensor) -> Tensor:
+        """Makes rows of values at points, both ``batch_shape x b x ... x l``."""
+        if self.coefficients.dim() == self.points.dim():
+            return self.coefficients.unsqueeze(-1) * values
+        return self.coefficients @ values
+
+    def to_points(self, values: Tensor) -> Tensor:
+        """Makes values at points of values of rows, by the transpose."""
+        if self.coefficients.dim() == self.points.dim():
+            return self.coefficients.unsqueeze(-1) * values
+        return self.coefficients.mT @ values
+
+
 @dataclass(frozen=True)
 class BlockRows:
     """Rows of a design by blocks, ``... x num_blocks x k x w``, padded with zeros."""
@@ -498,35 +522,58 @@ class BlockRows:
     def from_design(cls, rows: SparseDesign, blocks: Tensor) -> BlockRows:
         """Takes rows at ``num_blocks x k`` places, padded with the number of rows."""
         is_row = blocks < rows.num_rows
-        place = torch.where(is_row, blocks, 0)
+        # Padding is about points of the block, which all its rows may share.
+        place = torch.where(is_row, blocks, blocks.amin(-1, keepdim=True))
+        place = place.clamp_max(rows.num_rows - 1)
         coefficients = rows.coefficients[..., place, :] * is_row.unsqueeze(-1)
         return cls(rows.indices[..., place, :], coefficients, rows.num_points)
 
-    def _terms(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields places in a matrix of points, and factors, ``... x b x k x k``."""
-        parts = self.indices.unbind(-1), self.coefficients.unbind(-1)
-        terms = [*zip(*parts, strict=True)]
-        for (i, a), (j, b) in product(terms, terms):
-            place = i.unsqueeze(-1) * self.num_points + j.unsqueeze(-2)
-            yield place, a.unsqueeze(-1) * b.unsqueeze(-2)
+    @cached_property
+    def _columns(self) -> list[_BlockColumns]:
+        """Parts the non-zeros: those at points that all rows of a block share are one.
+
+        A rater has one bias: its products are with a column, not with a matrix.
+        """
+        same = (self.indices == self.indices[..., :1, :]).flatten(0, -2).all(0)
+        columns = [
+            _BlockColumns(self.indices[..., i], self.coefficients[..., i])
+            for i in (~same).nonzero().flatten().tolist()
+        ]
+        if bool(same.any()):
+            points = self.indices[..., 0, same]
+            columns.append(_BlockColumns(points, self.coefficients[..., same]))
+        return columns
+
+    def _places(self, rows: _BlockColumns, columns: _BlockColumns) -> Tensor:
+        """Finds entries in a flat matrix of points, ``... x b x p x q``."""
+        return rows.points.unsqueeze(-1) * self.num_points + columns.points.unsqueeze(
+            -2
+        )
 
     def congruence(self, matrix: Tensor) -> Tensor:
         """Computes ``A K A'`` of each block, of ``batch_shape x n x n``."""
         flat, total = matrix.flatten(-2), matrix.new_zeros(())
-        for place, factor in self._terms():
-            entries = take_places(flat, place.flatten(-3))
-            total = total + factor * entries.unflatten(-1, place.shape[-3:])
+        for first, second in product(self._columns, repeat=2):
+            places = self._places(first, second)
+            entries = take_places(flat, places.flatten(-3))
+            entries = entries.unflatten(-1, places.shape[-3:])
+            total = total + first.to_rows(second.to_rows(entries.mT).mT)
         return total
 
-    def gram(self, blocks: Tensor) -> Tensor:
-        """Sums ``A' P A`` over blocks with a ``P`` each, ``batch_shape x n x n``."""
-        n = self.num_points
-        batch = joint_shape(blocks.shape[:-3], self.indices.shape[:-3])
-        out = blocks.new_zeros(*batch, n * n)
-        for place, factor in self._terms():
-            values = (factor * blocks).expand(*batch, *place.shape[-3:]).flatten(-3)
-            out = out.scatter_add(-1, place.flatten(-3).expand_as(values), values)
-        return out.unflatten(-1, (n, n))
+    def add_gram(self, blocks: Tensor, total: Tensor) -> None:
+        """Adds ``A' P A`` of ``P``, a ``k x k`` for each block, to a matrix of points.
+
+        ``total`` is ``batch_shape x n x n``, contiguous, with the batches of both.
+        """
+        flat = total.view(*total.shape[:-2], -1)
+        for first, second in product(self._columns, repeat=2):
+            values = first.to_points(second.to_points(blocks.mT).mT)
+            places = self._places(first, second)
+            shape = *flat.shape[:-1], *places.shape[-3:]
+            values, places = (
+                part.expand(shape).flatten(-3) for part in (values, places)
+            )
+            flat.scatter_add_(-1, places, values)
 
 
 def stack_noise_blocks(

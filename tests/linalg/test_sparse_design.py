@@ -97,23 +97,59 @@ def test_reindexed_rows_add_the_columns_of_equal_points(
     )
 
 
-@given(rows_and_generator=sparse_rows())
-def test_blocks_of_rows_are_those_of_the_dense_matrix(rows_and_generator) -> None:
+@given(rows_and_generator=sparse_rows(), batch=st.sampled_from([(), (2,), (3, 2)]))
+def test_blocks_of_rows_are_those_of_the_dense_matrix(
+    rows_and_generator, batch
+) -> None:
     rows, generator = rows_and_generator
-    m, n = rows.num_rows, rows.num_points
+    m = rows.num_rows
     order = torch.randperm(m, generator=generator)
     # The last block is padded, and with two rows or more some are in no block.
     blocks = torch.tensor([[order[0], order[m // 2]], [order[-1], m]])
     blocks = blocks[: 1 + (m > 2)] if m > 1 else blocks[1:]
+    assert_blocks_are_dense(rows, blocks, generator, batch)
+
+
+def assert_blocks_are_dense(rows, blocks, generator, batch):
     block_rows, a = BlockRows.from_design(rows, blocks), dense(rows)
+    n, k = rows.num_points, blocks.shape[-1]
     padded = torch.cat([a, a.new_zeros(*a.shape[:-2], 1, n)], dim=-2)[..., blocks, :]
-    matrix = normal(generator, n, n)
+    matrix = normal(generator, *batch, n, n)
     torch.testing.assert_close(
-        block_rows.congruence(matrix), padded @ matrix @ padded.mT, **CLOSE
+        block_rows.congruence(matrix),
+        padded @ matrix.unsqueeze(-3) @ padded.mT,
+        **CLOSE,
     )
-    inner = normal(generator, *blocks.shape, 2)
+    inner = normal(generator, *batch, len(blocks), k, k)
     expected = (padded.mT @ inner @ padded).sum(-3)
-    torch.testing.assert_close(block_rows.gram(inner), expected, **CLOSE)
+    start = normal(generator, *expected.shape)
+    total = start.clone()
+    block_rows.add_gram(inner, total)
+    torch.testing.assert_close(total, start + expected, **CLOSE)
+
+
+@in_turn("batch", [(), (2,)])
+def test_points_that_all_rows_of_a_block_share_are_columns(batch) -> None:
+    """As of a rater's bias, in blocks of which one is padded, beside pairs of items."""
+    generator = torch.Generator().manual_seed(4)
+    pairs = torch.tensor([[0, 1], [2, 0], [1, 2], [2, 1], [0, 2], [1, 0], [0, 1]])
+    rater = torch.tensor([0, 1, 2, 0, 2, 0, 1])
+    bias = torch.zeros(7, 3, dtype=torch.float64)
+    bias[range(7), rater] = normal(generator, 7)
+    both = torch.cat([normal(generator, 7, 1), bias], dim=-1)
+    rows = pair_rows(pairs, 3, both).with_columns(both)
+    blocks = torch.tensor([[0, 3, 5], [1, 6, 7], [2, 4, 7]])
+    assert_blocks_are_dense(rows, blocks, generator, batch)
+    shared = [c for c in BlockRows.from_design(rows, blocks)._columns if c[1].dim() > 2]
+    assert [c.points.tolist() for c in shared] == [[[3, 4], [3, 5], [3, 6]]]
+    matrix = normal(generator, *batch, 7, 7).requires_grad_()
+    weights = rows.coefficients.clone().requires_grad_()
+
+    def congruence(matrix, coefficients):
+        design = SparseDesign(rows.indices, coefficients, 7)
+        return BlockRows.from_design(design, blocks).congruence(matrix)
+
+    assert torch.autograd.gradcheck(congruence, (matrix, weights))
 
 
 def test_stacking_pads_to_the_widest_and_broadcasts_batches() -> None:
