@@ -25,6 +25,7 @@ class Engine:
     Attributes:
         cls: The class.
         capped: Makes an engine of inference that takes at most some iterations.
+        with_evidence: Makes a solution of another that has this evidence.
         deviations: How far mean and deviation may be from the truth, in prior
             deviations, for any answers.
         nats: How far the evidence may be from the truth.
@@ -39,6 +40,9 @@ class Engine:
     nats: float
     capped: Callable[[Any, int], Any] = lambda engine, number: replace(
         engine, max_iterations=number
+    )
+    with_evidence: Callable[[Any, Tensor], Any] = lambda solution, evidence: replace(
+        solution, evidence=evidence
     )
     logit: bool = True
     num_draws: int | None = None

@@ -118,6 +118,10 @@ ENGINES = {
             capped=lambda engine, number: replace(
                 engine, approximation=ExpectationPropagation(max_iterations=number)
             ),
+            with_evidence=lambda solution, evidence: replace(
+                solution,
+                ep_solution=replace(solution.approximation, evidence=evidence),
+            ),
             logit=False,
             num_draws=512,
             options={"num_draws": 512},
