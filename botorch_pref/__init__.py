@@ -106,11 +106,11 @@ _PARTS = (
     "acquisition",
     "asking",
 )
-"""Where these names are, in the order in which one part imports another."""
+"""Parts with these names, in the order in which one part imports another."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import of a name when it is first used: imports take seconds."""
+    """Imports a name when it is first used: imports take seconds."""
     if name in _PARTS:
         return import_module(f"{__name__}.{name}")
     if name not in __all__:

@@ -17,7 +17,8 @@ from typing import Any, NoReturn, TypeVar
 T = TypeVar("T")
 
 NOBODY_READS = 141
-"""What shells say of a command that a closed pipe ended, as that to ``head``."""
+"""Exit status, as in shells, of a command that a closed pipe ended, as that to
+``head``."""
 
 DEFAULTS: dict[str, Any] = {
     "problem": "hartmann6",

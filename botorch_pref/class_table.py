@@ -15,7 +15,7 @@ class Entry:
 
 
 _TABLE: dict[tuple[type, str], Entry] = {}
-"""By the base of the classes and the name of the class."""
+"""Entries by the base of the classes and the name of the class."""
 
 
 def check_class(decorator: str, target: object, base: type, family: str) -> None:
@@ -48,7 +48,7 @@ def register(entry: Entry, base: type) -> None:
 
 
 def registered(base: type) -> list[Any]:
-    """Entries of all registered classes of a base, by the names of the classes."""
+    """Lists entries of all registered classes of a base, by the classes' names."""
     keys = sorted(name for family, name in _TABLE if family is base)
     return [_TABLE[base, name] for name in keys]
 

@@ -41,7 +41,7 @@ _MOST_LISTED = 1_000
 """Whole numbers and steps of more values are searched as if they were continuous."""
 
 _MOST_DESIGNS = 10_000
-"""Up to so many designs are valued one by one."""
+"""Most designs that are valued one by one."""
 
 
 class PreferenceSampler(BaseSampler):
@@ -88,7 +88,7 @@ class PreferenceSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The parameters that the model chooses, by name; none before an answer."""
+        """Returns the parameters that the model chooses; none before an answer."""
         return _Answers.of(study).distributions
 
     def sample_relative(
@@ -97,7 +97,7 @@ class PreferenceSampler(BaseSampler):
         trial: FrozenTrial,
         search_space: dict[str, BaseDistribution],
     ) -> dict[str, Any]:
-        """The values of these parameters that the model proposes, by name."""
+        """Proposes values of these parameters by the model, by name."""
         if not search_space:
             return {}
         answers, space = _Answers.of(study), _Space(search_space)
@@ -111,7 +111,7 @@ class PreferenceSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """A value at random of a parameter that the model does not choose.
+        """Draws a value at random of a parameter that the model does not choose.
 
         After the first answer a warning names each such parameter, once.
         """
@@ -127,7 +127,7 @@ class PreferenceSampler(BaseSampler):
         return draws.sample_independent(study, trial, param_name, param_distribution)
 
     def best_trial(self, study: PreferentialStudy) -> FrozenTrial:
-        """The trial that is most likely better than the others: see `incumbent`.
+        """Returns the trial most likely better than the others: see `incumbent`.
 
         ``study.best_trials`` has all trials that no other one was called better than.
 
@@ -203,7 +203,7 @@ class _Answers:
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
-        """Those of parameters that all compared trials have, of the latest, by name."""
+        """Latest distributions of the parameters that all compared trials have."""
         if not self.compared:
             return {}
         shared = set.intersection(*(set(t.distributions) for t in self.compared))
@@ -236,7 +236,7 @@ class _Space:
         return sum(map(len, self.columns.values()))
 
     def points(self, trials: list[FrozenTrial]) -> Tensor:
-        """Columns of trials, ``n x d``."""
+        """Makes columns of trials, ``n x d``."""
         X = torch.zeros(len(trials), self.num_columns, dtype=torch.double)
         for row, trial in zip(X, trials, strict=True):
             for name, distribution in self.distributions.items():
@@ -249,7 +249,7 @@ class _Space:
         return X
 
     def params(self, point: Tensor) -> dict[str, Any]:
-        """Values of parameters by their names, of columns ``d``."""
+        """Reads values of parameters from columns, ``d``, by their names."""
         values = {}
         for name, distribution in self.distributions.items():
             columns = point[self.columns[name]]
@@ -290,7 +290,7 @@ class _Space:
 
 
 def _coordinate(distribution: Any, value: Any) -> float:
-    """The share of a range at which a value lies, or the number of a choice."""
+    """Returns the share of a range at which a value lies, or the number of a choice."""
     number = float(distribution.to_internal_repr(value))
     if isinstance(distribution, CategoricalDistribution):
         return number
@@ -301,7 +301,7 @@ def _coordinate(distribution: Any, value: Any) -> float:
 
 
 def _value(distribution: Any, coordinate: float) -> Any:
-    """The value that is nearest to a coordinate."""
+    """Returns the value that is nearest to a coordinate."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.to_external_repr(round(coordinate))
     low, high = float(distribution.low), float(distribution.high)
@@ -314,7 +314,7 @@ def _value(distribution: Any, coordinate: float) -> Any:
 
 
 def _shares(distribution: Any) -> list[float]:
-    """Shares of all whole numbers and steps, if few enough; none of others."""
+    """Lists the shares of whole numbers and steps, if few enough; none of others."""
     if isinstance(distribution, CategoricalDistribution) or distribution.step is None:
         return []
     number = round((distribution.high - distribution.low) / distribution.step)
@@ -325,7 +325,7 @@ def _shares(distribution: Any) -> list[float]:
 
 
 def _utility(answers: _Answers, space: _Space) -> Model:
-    """The model of who beat whom."""
+    """Fits the model of who beat whom."""
     return default_model(
         space.points(answers.compared),
         torch.tensor(answers.pairs),
@@ -334,7 +334,7 @@ def _utility(answers: _Answers, space: _Space) -> Model:
 
 
 def _validity(answers: _Answers, space: _Space) -> EPPreferenceGP | None:
-    """The model of what can be judged; None while everything can."""
+    """Fits the model of what can be judged; None while everything can."""
     unfit = space.having_all(answers.unfit)
     if not unfit:
         return None
@@ -352,7 +352,7 @@ def _validity(answers: _Answers, space: _Space) -> EPPreferenceGP | None:
 def _next_point(
     answers: _Answers, space: _Space, trial: FrozenTrial, seed: int
 ) -> Tensor:
-    """The columns, ``d``, of the trial to show beside those that are shown."""
+    """Chooses the columns, ``d``, of the trial to show beside those that are shown."""
     model, designs = _utility(answers, space), space.designs
     others = [t for t in space.having_all(answers.shown) if t.number != trial.number]
     shown = space.points(others).unique(dim=0) if others else incumbent(model)

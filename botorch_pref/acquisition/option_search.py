@@ -34,8 +34,7 @@ MAX_QUESTIONS = 20_000
 
 _STARTS, _EXCHANGES, _RESTARTS = 1_024, 30_000, 8
 """Numbers of the search where questions are more: how many are drawn, how many are
-valued in all in exchanges of one option, and from how many of those drawn at most.
-"""
+valued in all in exchanges of one option, and from how many of those drawn at most."""
 
 Order = Callable[[Tensor], Tensor]
 """The place of questions about designs in the order of asking, infinite for those never

@@ -121,7 +121,7 @@ class DuelingThompson(ReferenceAcquisition):
 
 
 _TOGETHER = 128
-"""At least so many points of several sets are given a draw at once."""
+"""Least number of points of several sets that are given a draw at once."""
 
 
 class HallucinatedModel(DerivedModel):

@@ -67,8 +67,8 @@ INITIAL, INITIAL_LINES = 5, 3
 line, or the best of a plane, says what several duels do."""
 
 FEW_PARAMETERS = 6
-"""Up to so many, two new points find more than the incumbent and a challenger; with
-twenty they find less (`docs/logbook/claims.md`)."""
+"""Most parameters with which two new points find more than the incumbent and a
+challenger; with twenty they find less (`docs/logbook/claims.md`)."""
 
 SPREAD = "Sobol"
 """Method that chooses the options of a question that no model chooses."""

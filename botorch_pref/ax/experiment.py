@@ -267,7 +267,7 @@ class PreferenceExperiment:
 
     @property
     def version(self) -> str:
-        """When the experiment was made and its number of events: new after each."""
+        """Time of the experiment's start and its number of events: new after each."""
         log = self.log
         return f"{log.definition.created}, {len(log.events)} events"
 

@@ -106,7 +106,7 @@ class Feedback(ABC):
         return [v.shape[: self.answer_dim(n)] for n, v in self._tensors().items()]
 
     def answer_dim(self, name: str) -> int:
-        """The dimension of a field that counts answers, from the end."""
+        """Returns the dimension of a field that counts answers, from the end."""
         if name in self.deep_fields:
             return -3
         return -2 if name in self.wide_fields else -1
@@ -122,11 +122,11 @@ class Feedback(ABC):
         return {n: v for n, v in self._fields().items() if isinstance(v, Tensor)}
 
     def _columns(self) -> dict[str, Any]:
-        """All fields, of which those of several tables are in parts, one a table."""
+        """Returns all fields; those of several tables are in parts, one a table."""
         return self._fields()
 
     def _replaced(self, columns: Mapping[str, Any]) -> Self:
-        """The same answers with some fields, or parts of fields, replaced."""
+        """Replaces some fields, or parts of fields, of the answers."""
         return dataclasses.replace(self, **columns)  # type: ignore[type-var]
 
     @property
@@ -248,7 +248,7 @@ class Feedback(ABC):
             )
 
     def with_neutral_covariates(self, num_covariates: int, like: Tensor) -> Self:
-        """The same answers with covariates of 0, where they have none.
+        """Adds covariates of 0 to the answers, where they have none.
 
         Args:
             num_covariates: ``p``.
@@ -260,7 +260,7 @@ class Feedback(ABC):
         return self._replaced({"covariates": zeros})
 
     def options(self) -> Options:
-        """The options of all answers as points of their own, with their covariates."""
+        """Returns the options of all answers as points, with their covariates."""
         raise NotImplementedError
 
     def _check_pairs(self, name: str) -> None:
@@ -283,7 +283,7 @@ class Feedback(ABC):
             )
 
     def take(self, *rows: Tensor) -> Self:
-        """Some of the answers, with their counts.
+        """Takes some of the answers, with their counts.
 
         Args:
             rows: For each of :attr:`tables` the places of answers, ``m'`` long, or
@@ -302,7 +302,7 @@ class Feedback(ABC):
         return self._replaced(columns)
 
     def repeated(self, most: int) -> Self:
-        """The same answers without counts, each as many rows as it counts.
+        """Repeats answers as many times as each counts, without counts.
 
         Raises:
             FeedbackError: There are more than ``most`` rows, or elements of a batch
@@ -330,7 +330,7 @@ class Feedback(ABC):
         return self._replaced(without).take(*places)
 
     def placed(self, datapoints: Tensor) -> tuple[Tensor, Self]:
-        """The datapoints with those behind that the answers need, and the answers.
+        """Appends datapoints that the answers need, and returns the answers too.
 
         Args:
             datapoints: ``batch_shape x n x d``, those that the answers are about.
@@ -354,7 +354,7 @@ class Feedback(ABC):
                 )
 
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """The same answers with ``function`` applied to every tensor.
+        """Applies ``function`` to every tensor of the answers.
 
         The block itself is returned where the function gives back every tensor that it
         is given, as ``lambda t: t.cuda()`` does on the device.
@@ -366,11 +366,11 @@ class Feedback(ABC):
         return self._replaced(fields)
 
     def shifted(self, offset: int) -> Self:
-        """The same answers with every index, but no padding, moved by an offset."""
+        """Moves every index, but no padding, by an offset."""
         return self._moved(lambda indices: indices + offset)
 
     def reindexed(self, places: Tensor) -> Self:
-        """The same answers about points in other places; padding stays.
+        """Renumbers the points of the answers; padding stays.
 
         Args:
             places: ``n`` integers, the new place of each point.
@@ -384,7 +384,7 @@ class Feedback(ABC):
         )
 
     def followed_by(self, other: Self) -> Self:
-        """Concatenation of these answers and those of another block.
+        """Concatenates these answers and those of another block.
 
         Args:
             other: Of the same kind, about the same ``datapoints``. Batch shapes
@@ -451,7 +451,7 @@ class Options(NamedTuple):
 
 
 def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback, ...]:
-    """Both with as many covariates, which are 0 where one has none."""
+    """Gives both as many covariates, which are 0 where one has none."""
     tables = [b.covariates for b in (first, second) if b.covariates is not None]
     if not tables:
         return first, second
@@ -502,7 +502,7 @@ def check_num_folds(num_folds: object, number: int, noun: str) -> None:
 
 
 def concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
-    """The answers of two tensors, batches broadcast and sets padded to the longer."""
+    """Concatenates answers, with batches broadcast and sets padded to the longer."""
     if along == -3:
         widest = max(first.shape[-2], second.shape[-2])
         first, second = (
@@ -523,7 +523,7 @@ def concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
 
 
 def first_place(bad: Tensor) -> list[int]:
-    """The place of the first True; empty where there is none."""
+    """Finds the place of the first True; empty where there is none."""
     return bad.nonzero()[0].tolist() if bool(bad.any()) else []
 
 
@@ -536,12 +536,12 @@ def _broadcast(*shapes: torch.Size) -> bool:
 
 
 def _is_not_whole(value: Tensor) -> bool:
-    """Whether a tensor is not of an integer dtype."""
+    """Tells whether a tensor is not of an integer dtype."""
     return value.is_floating_point() or value.is_complex() or value.dtype == torch.bool
 
 
 def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
-    """The value of a field of indices as a ``long`` tensor.
+    """Checks the value of a field of indices, and returns it as a ``long`` tensor.
 
     Args:
         name: The field in messages, for example ``Comparisons.pairs``.
@@ -564,7 +564,7 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
 
 
 def _with_columns(indices: Tensor, wide: bool) -> Tensor:
-    """Indices without rows as such; an empty list makes floats without columns."""
+    """Shapes indices without rows; an empty list makes floats without columns."""
     dim = -2 if wide else -1
     if indices.numel() or (indices.dim() >= -dim and indices.shape[dim]):
         return indices
@@ -591,7 +591,7 @@ def check_distinct(name: str, pairs: Tensor) -> None:
 
 
 def integer_tensor(name: str, value: object, shape: str, meaning: str) -> Tensor:
-    """The value of a field of integers as ``long``; shapes are without a batch."""
+    """Checks a field of integers and makes it ``long``; shapes are without a batch."""
     if not isinstance(value, Tensor):
         raise FeedbackError(
             f"{name} must be a tensor of integers of shape batch_shape x {shape}, got "

@@ -230,11 +230,11 @@ class Choices(Feedback):
         return _set_options(about, self.sets, self.covariates)
 
     def answers_of_stages(self) -> Tensor:
-        """The answer that each row of :meth:`stages` is of, ``m`` long."""
+        """Lists the answer that each row of :meth:`stages` is of, ``m`` long."""
         return torch.arange(self.chosen.shape[-1], device=self.chosen.device)
 
     def stages(self) -> Tensor:
-        """Every set with the chosen item in front.
+        """Puts the chosen item of every set in front.
 
         As in ``Rankings.stages``, the first item of a row was chosen from all of it.
 
@@ -293,7 +293,7 @@ class Rankings(Feedback):
         return _set_options(about, self.orders, self.covariates)
 
     def stages(self) -> Tensor:
-        r"""The rankings as choices of the best, the second best and so on.
+        r"""Breaks the rankings into choices of the best, the second best and so on.
 
         A ranking :math:`a_1 \succ \dots \succ a_k` breaks into k - 1 stages: choose
         :math:`a_1` from all, :math:`a_2` from the rest, up to :math:`a_{k-1}` from the
@@ -310,14 +310,14 @@ class Rankings(Feedback):
         return stages[..., is_stage, :]
 
     def answers_of_stages(self) -> Tensor:
-        """The ranking that each row of :meth:`stages` is of, ``s`` long."""
+        """Lists the ranking that each row of :meth:`stages` is of, ``s`` long."""
         _, is_stage = self._padded_stages()
         k, m = self.orders.shape[-1], self.orders.shape[-2]
         answers = torch.arange(m, device=is_stage.device).repeat_interleave(k - 1)
         return answers[is_stage]
 
     def _padded_stages(self) -> tuple[Tensor, Tensor]:
-        """The stages of all rankings, and which of them some element of a batch has."""
+        """Returns the stages of all rankings, and which of them any of a batch has."""
         k = self.orders.shape[-1]
         padded = pad(self.orders, (0, k - 2), value=PADDING)
         stages = padded.unfold(-1, k, 1)
@@ -327,7 +327,7 @@ class Rankings(Feedback):
 
 
 def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
-    r"""Rankings in which items may share places, as answers that models take.
+    r"""Translates rankings in which items may share places to answers of models.
 
     A ranking without shared places is one of `Rankings`. Where only the last place is
     shared, the first few items were placed: each is the best of itself and all items
@@ -377,7 +377,7 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
 def _with_shared_places(
     items: Tensor, place: Tensor, sizes: Tensor, first: Tensor
 ) -> list[Feedback]:
-    """Choices and comparisons of rankings in order, whose places have some sizes."""
+    """Makes choices and comparisons of rankings in order, by the sizes of places."""
     last = (sizes > 0).sum(-1, keepdim=True) - 1
     alone = sizes.gather(-1, place) == 1
     first_few = (alone | (place >= last)).all(-1) & (last.squeeze(-1) > 0)
@@ -415,7 +415,7 @@ def _with_shared_places(
 
 
 def _option_numbers(sets: Tensor) -> Tensor:
-    """A number for each place of padded sets, and -1 at padding."""
+    """Numbers the places of padded sets, -1 at padding."""
     numbers = torch.arange(sets.shape[-2:].numel(), device=sets.device)
     return torch.where(sets < 0, PADDING, numbers.view(sets.shape[-2:]))
 

@@ -1,4 +1,4 @@
-"""Where people stopped on lines of designs: one answer about all that a line holds."""
+"""Stops of people on lines of designs: one answer about all that a line holds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from botorch_pref.feedback.container import (
 )
 
 _OFFSETS = (0.1, 0.3)
-"""How far from the stop it is compared on either side, in lengths of the line. Equally
-far: nearer on the side of the nearer end, the best would seem to lie on the other."""
+"""Distances from the stop at which it is compared on either side, in lengths of the
+line. Equally far: nearer on the side of the nearer end, the best would seem to lie on
+the other."""
 
 STEADINESS = 0.02
-"""Of a hand, in lengths of the line: positions nearer to the stop are the stop."""
+"""Precision of a hand, in lengths of the line: positions nearer to the stop are the
+stop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,7 @@ _NUM_POSITIONS = 3 + 2 * len(_OFFSETS)
 
 
 def line_positions(chosen: Tensor) -> Tensor:
-    """The stop on each line, and the positions with which a model compares it.
+    """Places the stop on each line, and the positions with which a model compares it.
 
     They are 0.1 and 0.3 of the line away from the stop on either side, where they tell
     the slope, and the ends, which tell the level. A model leaves out those that would
@@ -136,7 +138,7 @@ def line_positions(chosen: Tensor) -> Tensor:
 
 
 def _is_compared(positions: Tensor) -> Tensor:
-    """Whether a model has a datapoint at each of the positions of `line_positions`."""
+    """Tells which positions of `line_positions` are datapoints of a model."""
     is_far = (positions - positions[..., :1]).abs() >= STEADINESS
     is_within = (positions > STEADINESS) & (positions < 1 - STEADINESS)
     # The ends are the last two, and those beyond them were moved there.

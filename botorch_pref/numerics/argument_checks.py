@@ -54,7 +54,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _classes(hint: Any) -> tuple[type, ...]:
-    """Classes that an annotation names; none where the function itself checks."""
+    """Lists classes that an annotation names; none where the function itself checks."""
     is_union = get_origin(hint) in (Union, UnionType)
     members = get_args(hint) if is_union else (hint,)
     if Tensor in members or not all(isinstance(m, type) for m in members):
@@ -86,7 +86,7 @@ def check_kind(name: str, value: object, *classes: type) -> None:
 def number_tensor(
     name: str, value: object, dtype: torch.dtype, device: torch.device | None = None
 ) -> Tensor:
-    """A number, or a tensor of numbers, as a tensor."""
+    """Returns a number, or a tensor of numbers, as a tensor."""
     check_kind(name, value, Real, Tensor)
     return torch.as_tensor(value, dtype=dtype, device=device)
 
@@ -147,7 +147,7 @@ def check_points(
 
 
 def in_precision_of(name: str, points: Tensor, like: Tensor | None) -> Tensor:
-    """Points in the precision of ``like``, which must be no lower than their own."""
+    """Converts points to the precision of ``like``, no lower than theirs."""
     dtype = points.dtype if like is None else like.dtype
     # To double is exact; from double to single would change the points.
     is_floating = points.dtype in _FLOATING and dtype in _FLOATING
@@ -161,7 +161,7 @@ def in_precision_of(name: str, points: Tensor, like: Tensor | None) -> Tensor:
 
 
 def check_finite(name: str, points: Tensor) -> Tensor:
-    """The points; an error names the first feature that is NaN or too large.
+    """Returns the points; an error names the first feature that is NaN or too large.
 
     Squares of distances must not overflow: of infinite ones covariances are NaN. On a
     GPU this waits for the points.

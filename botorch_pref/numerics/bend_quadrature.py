@@ -68,7 +68,7 @@ STEP = 0.4
 def bend_nodes(
     mean: Tensor, variance: Tensor, centre: Tensor, width: Tensor, step: float = STEP
 ) -> tuple[Tensor, Tensor]:
-    """Standardised nodes and log weights of expectations, both ``num_nodes x shape``.
+    """Places standardised nodes with log weights, both ``num_nodes x shape``.
 
     A node ``t`` stands for ``u = mu + tau t``, and the weights hold the Gaussian. The
     bend has a centre and a positive width; ``step`` is that of the rule in ``x``. The
@@ -104,7 +104,7 @@ def moving_nodes(
     step: float = STEP,
     about: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Distances of nodes from the mean, and log weights, ``num_nodes x shape``.
+    """Returns distances of nodes from the mean, and log weights, ``num_nodes x shape``.
 
     Arguments as in :func:`bend_nodes`, with positive variances; nodes are placed as for
     a Gaussian ``about`` another point where one is given. They are constants and the
@@ -128,7 +128,7 @@ def bent_integral(
     centre: Tensor,
     width: Tensor,
 ) -> TiltedMoments:
-    r"""The log integral :math:`\log \int e^{g(z)} N(z; \mu, s) dz`, and derivatives.
+    r"""Computes :math:`\log \int e^{g(z)} N(z; \mu, s) dz`, and its derivatives.
 
     ``function`` gives ``g`` and its derivative, elementwise, for ``num_nodes x shape``;
     ``g`` need not be concave. The rule halves its step until two forms of the moments
@@ -192,7 +192,7 @@ def peaked_integral(
     variance: Tensor,
     peak: Peak,
 ) -> TiltedMoments:
-    """The log integral of a density with one peak, and its derivatives, to about 1e-10.
+    """Integrates a density with one peak: the log, and its derivatives, to about 1e-10.
 
     The product with the Gaussian mostly has one peak too: between that of the density
     and the mean, by their precisions. The trapezoidal rule over nine deviations to
@@ -223,7 +223,7 @@ def _about_peaks(
     product: tuple[Tensor, Tensor],
     counts: Sequence[int],
 ) -> TiltedMoments:
-    """The moments by sums over nodes about the peak of density times Gaussian.
+    """Sums moments over nodes about the peak of density times Gaussian.
 
     Where these miss them, the next of the ``counts`` of nodes is tried, and behind the
     last one :func:`bent_integral`. The ``product`` has the distance of its peak from
@@ -265,7 +265,7 @@ def _about_peaks(
 def _log_beyond(
     value: Tensor, nodes: Tensor, mean: Tensor, variance: Tensor, peak: Peak
 ) -> Tensor:
-    """Log of a bound of the integral beyond the nodes, over the share that may be."""
+    """Bounds the log of the integral beyond the nodes, over the share that may be."""
     deviation = variance.sqrt()
     sides = []
     for end, side in ((0, -1), (-1, 1)):
@@ -316,14 +316,14 @@ class BentProducts:
     def _about_bends(
         self, of_rows: OfRows, mean: Tensor, variance: Tensor, _: Tensor | None
     ) -> TiltedMoments:
-        """The :func:`bent_integral` of some functions, wherever they bend."""
+        """Computes the :func:`bent_integral` of some functions, wherever they bend."""
         placed = of_rows(None)
         assert isinstance(placed, _PlacedFunctions)
         centre, width = self._bends_at(placed.places, mean)
         return bent_integral(lambda z: placed(z)[:2], mean, variance, centre, width)
 
     def _bends_at(self, places: Tensor | None, like: Tensor) -> Tensor:
-        """Centres and widths of bends, ``2 x len(places)``, sought at first use."""
+        """Finds centres and widths of bends, ``2 x len(places)``, at first use."""
         if self._bends is None:
             self._bends = like.new_full((2, self._num_rows), torch.nan)
         every = torch.arange(self._num_rows, device=like.device)
@@ -343,7 +343,7 @@ def _near_product(
     variance: Tensor,
     centre: Tensor,
 ) -> Tensor:
-    """The mean; where the bend is far, the highest place between the two."""
+    """Returns the mean; where the bend is far, the highest place between the two."""
     mean, variance = mean.detach(), variance.detach()
     far = (mean - centre).square() > _FAR**2 * variance
     if not bool(far.any()):
@@ -363,7 +363,7 @@ def _near_product(
 
 
 def _kepler(x: Tensor, a: Tensor) -> Tensor:
-    """The ``y`` with ``a sinh y + y = x``."""
+    """Solves ``a sinh y + y = x`` for ``y``."""
     size = x.abs()
     y = size.minimum(torch.asinh(size / a))
     for _ in range(_NEWTON_STEPS):
@@ -378,7 +378,7 @@ def _kepler(x: Tensor, a: Tensor) -> Tensor:
 def bend_width(
     changed: Callable[[Tensor], Tensor], centre: Tensor, like: Tensor
 ) -> Tensor:
-    """Distance from a centre at which a function has changed, within a factor of 2.
+    """Finds how far from a centre a function has changed, within a factor of 2.
 
     Half of the first power of two of which ``changed`` says so; 1 where it never does.
     """
@@ -390,7 +390,7 @@ def bend_width(
 
 @torch.no_grad()
 def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Position of half of a monotone function's rise from 0 to infinity, by bisection.
+    """Finds where a monotone function has half of its rise from 0 to infinity.
 
     It is right to 1e-10 of itself where the function bends once. ``like`` gives the
     shape, dtype and device of the points.
@@ -414,7 +414,7 @@ def half_rise(function: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
 def density_bend(
     log_density: Callable[[Tensor], Tensor], like: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Position where a density bends in its latent, and the width within a factor of 2.
+    """Finds where a density bends in its latent, and the width within a factor of 2.
 
     It has one peak, around which it bends, or rises or falls once from one level to
     another, and bends halfway. ``log_density`` is elementwise and takes

@@ -51,12 +51,12 @@ _WEIGHTS = _acceleration_weights(_NUM_TERMS)
 
 
 def _log_scaled_tail(z: Tensor) -> Tensor:
-    r""":math:`\log \Phi(z) + z^2 / 2` for negative z, of slope :math:`z + h(z)`."""
+    r"""Computes :math:`\log \Phi(z) + z^2 / 2`, z < 0, of slope :math:`z + h(z)`."""
     return torch.log(0.5 * torch.special.erfcx(z * -math.sqrt(0.5)))
 
 
 def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
-    """``log b_k(mean)`` for ``k = first, first + 1, ..``, along a new dimension."""
+    """Computes ``log b_k(mean)``, ``k = first, first + 1, ..``, the last dimension."""
     k = torch.arange(first, first + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
     mean, deviation = mean.unsqueeze(-1), deviation.unsqueeze(-1)
     z = mean / deviation - k * deviation
@@ -70,7 +70,7 @@ def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
 
 
 def _log_alternating_sum(log_terms: Tensor) -> Tensor:
-    """``log sum_k (-1)^k exp(log_terms_k)`` over the last dimension, accelerated."""
+    """Computes ``log sum_k (-1)^k exp(log_terms_k)`` over the last dimension."""
     weights = log_terms.new_tensor(_WEIGHTS)
     first = log_terms[..., :1]
     ratio = torch.exp(log_terms - first)
@@ -78,7 +78,7 @@ def _log_alternating_sum(log_terms: Tensor) -> Tensor:
 
 
 def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> Tensor:
-    r""":math:`\log E[1 / (1 + e^{-u})]`, right to rounding, differentiable once."""
+    r"""Computes :math:`\log E[1 / (1 + e^{-u})]` to rounding, differentiable once."""
     mean, variance = torch.broadcast_tensors(mean, variance)
     small = variance < _SMALL_DEVIATION**2
     step = 0.5 * torch.where(small, variance, 0.0)
@@ -92,7 +92,7 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def _normal_scales() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Deviations and weights of normals whose mixture is the logistic distribution.
+    """Computes deviations and weights of normals whose mixture is the logistic.
 
     A logistic variable is normal with twice a deviation of Kolmogorov's distribution
     (Andrews and Mallows 1974), by the trapezoidal rule in its logarithm.
@@ -109,7 +109,7 @@ _SCALES, _SCALE_WEIGHTS = _normal_scales()
 
 
 def smooth_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r""":math:`\log E[1 / (1 + e^{-u})]` and its two derivatives in the mean of u.
+    r"""Computes :math:`\log E[1 / (1 + e^{-u})]` and two derivatives in the mean of u.
 
     The logistic function is a mixture of ten normal distribution functions here, for
     speed: within ``3e-5`` of itself where u is above -5, and within a tenth at -20.
@@ -125,7 +125,7 @@ def smooth_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 def expected_sigmoid_entropy(mean: Tensor, variance: Tensor) -> Tensor:
-    r""":math:`E[h(\sigma(u))]` in nats, right to rounding.
+    r"""Computes :math:`E[h(\sigma(u))]` in nats, right to rounding.
 
     With :math:`t = |u|`, :math:`h(\sigma(u)) = \log(1 + e^{-t}) + t \sigma(-t)`, and
     with the hazard h and :math:`z_k = \mu / \tau - k \tau`
@@ -146,7 +146,7 @@ def expected_sigmoid_entropy(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def _half_entropy(mean: Tensor, deviation: Tensor) -> Tensor:
-    """``E[h(sigma(u)); u > 0]``."""
+    """Computes ``E[h(sigma(u)); u > 0]``."""
     moments = _log_half_moments(mean, deviation, 1).exp()
     k = torch.arange(1, 1 + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
     mean, deviation = mean.unsqueeze(-1), deviation.unsqueeze(-1)

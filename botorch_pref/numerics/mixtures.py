@@ -27,7 +27,7 @@ _UNGUARDED_ITERATIONS = 5
 
 
 def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Quantiles of a flat batch without a graph; see :func:`quantile`."""
+    """Solves for quantiles of a flat batch without a graph; see :func:`quantile`."""
     # Mirror the columns above the median: then the tail asked for is the lower one.
     sign = torch.where(p > 0.5, -1.0, 1.0).to(means)
     return sign * _solve_lower_quantile(
@@ -36,7 +36,7 @@ def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
 
 
 def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """`solve_quantile` for ``p <= 1/2``: brackets, start, and point masses."""
+    """Solves for quantiles, ``p <= 1/2``, from brackets, a start, and point masses."""
     z = torch.special.ndtri(p)
     low = means.amin(0) + z * deviation
     high = means.amax(0) + z * deviation
@@ -57,7 +57,7 @@ def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor
 def _halley(
     means: Tensor, p: Tensor, deviation: Tensor, low: Tensor, high: Tensor
 ) -> Tensor:
-    """Safeguarded Halley iteration on ``log F(x) = log p`` from a bracket."""
+    """Solves ``log F(x) = log p`` by safeguarded Halley steps from a bracket."""
     eps = torch.finfo(means.dtype).eps
     x = _cornish_fisher(torch.special.ndtri(p), means, deviation).clamp(low, high)
     root, index = x.clone(), torch.arange(len(p), device=p.device)
@@ -113,7 +113,7 @@ def _bracket_by_order(
 
 
 def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``F(x)``, ``log f(x)`` and its slope from the ``u_s``, ``num_components x n``."""
+    """Computes ``F(x)``, ``log f(x)`` and slope, of ``u_s``, ``num_components x n``."""
     # Subnormal numbers take a processor 20 times longer. Stopping short of them leaves
     # tails beyond 1e-290 in float64, and 1e-35 in float32, as they are.
     reach = math.sqrt(-math.log(torch.finfo(u.dtype).tiny)) - 0.3
@@ -122,7 +122,7 @@ def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def log_density_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
-    """``log f(x)`` and its slope, ``-sum_s w_s u_s / sigma``, from the ``u_s``."""
+    """Computes ``log f(x)`` and its slope, ``-sum_s w_s u_s / sigma``, from ``u_s``."""
     exponent = u.square().mul_(-0.5)
     largest = exponent.amax(0)
     # Beside the largest weight, 1, the smallest normal number is as good as 0.
@@ -135,7 +135,7 @@ def log_density_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _cornish_fisher(z: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Third-order Cornish-Fisher quantile from the mixture's first four moments."""
+    """Expands the quantile to third order in the mixture's moments (Cornish-Fisher)."""
     center = means.mean(0)
     offset = means - center
     square = offset.square()
@@ -153,7 +153,7 @@ def _cornish_fisher(z: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
 
 
 def _order_statistic(p: Tensor, means: Tensor) -> Tensor:
-    """Smallest mean with at least a fraction ``p`` of the means at or below it."""
+    """Finds the smallest mean with at least a fraction ``p`` of the means up to it."""
     count = means.shape[0]
     rank = (p * count).ceil().long().clamp(1, count) - 1
     return means.sort(dim=0).values.gather(0, rank.unsqueeze(0)).squeeze(0)
@@ -164,13 +164,13 @@ _NO_DENSITY = 40.0
 
 
 def standard_deviation(variance: Tensor) -> Tensor:
-    """Square root with derivative 0, instead of infinity, at 0."""
+    """Computes the square root with derivative 0, instead of infinity, at 0."""
     positive = variance > 0
     return torch.where(positive, torch.where(positive, variance, 1.0).sqrt(), 0.0)
 
 
 def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    """Variance and skewness of the mixture.
+    """Computes variance and skewness of the mixture.
 
     With ``d_s = m_s - mean(m)``
 
@@ -189,7 +189,7 @@ def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
-    """Mean of ``max(u, 0)``: the expected improvement of a difference ``u``.
+    """Computes the mean of ``max(u, 0)``, the expected improvement of a difference.
 
     With Mills' ratio ``R(a) = Phi(-a) / phi(a)`` a component has
 
@@ -212,7 +212,7 @@ def expected_positive_part(means: Tensor, variance: Tensor) -> Tensor:
 
 
 def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Logarithm of the mixture density at ``x``; the variance must be positive."""
+    """Computes the log density at ``x``; the variance must be positive."""
     deviation = variance.sqrt()
     u = (x - _align(means, x.dim())) / deviation
     log_sum = torch.logsumexp(-0.5 * u.square(), dim=0)
@@ -220,7 +220,10 @@ def log_density(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
-    """Distribution function, to all digits in the lower tail; mirror for others."""
+    """Computes the distribution function, to all digits in the lower tail.
+
+    For the upper tail, mirror the mixture.
+    """
     positive = variance > 0
     deviation = torch.where(positive, variance, 1.0).sqrt()
     distance = x - _align(means, x.dim())
@@ -232,7 +235,7 @@ def cdf(x: Tensor, means: Tensor, variance: Tensor) -> Tensor:
 
 
 def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
-    """Quantile of the mixture: the root of ``F(x) = p``, for ``p`` in (0, 1).
+    """Solves ``F(x) = p`` for the quantile of the mixture, for ``p`` in (0, 1).
 
     Halley steps on ``log F`` (on the smaller tail) from a Cornish-Fisher start, inside
     the bracket ``min_s m_s + z_p sigma <= x <= max_s m_s + z_p sigma``. Where
@@ -267,7 +270,7 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
 def responsibilities(
     x: Tensor, means: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``u_s`` and weights ``w_s``; of deviation 0 those at ``x`` share the weight."""
+    """Computes ``u_s`` and weights ``w_s``, of means at ``x`` alone if sigma is 0."""
     positive = deviation > 0
     u = (x - means) / torch.where(positive, deviation, 1.0)
     weights = torch.softmax(-0.5 * u.square(), dim=0)
@@ -285,13 +288,13 @@ def attach_root(
     mean_coefficients: Tensor,
     deviation_coefficient: Tensor,
 ) -> Tensor:
-    """A root found without a graph, with its derivatives in the means and sigma."""
+    """Attaches derivatives in the means and sigma to a root without a graph."""
     shift = (mean_coefficients * (means - means.detach())).sum(0)
     return root + shift + deviation_coefficient * (deviation - deviation.detach())
 
 
 def _align(means: Tensor, dim: int) -> Tensor:
-    """Insert dimensions behind the components' so that the batch broadcasts."""
+    """Inserts dimensions behind the components' so that the batch broadcasts."""
     missing = max(dim - (means.dim() - 1), 0)
     return means.reshape(means.shape[0], *[1] * missing, *means.shape[1:])
 
@@ -301,7 +304,7 @@ _SERIES = 0.01
 
 
 def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
-    r"""Mean of ``max(u, 0)`` where components are t with three degrees of freedom.
+    r"""Computes the mean of ``max(u, 0)`` of t components, 3 degrees of freedom.
 
     Such a t is a Gaussian whose variance is :math:`\tau^2 / V` with :math:`3 V \sim
     \chi^2_3`: what is left of a prediction when its scale may be wrong. A component of
@@ -371,7 +374,7 @@ def narrowest_interval(
 def _attach_interval(
     lower: Tensor, upper: Tensor, means: Tensor, variance: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """First-order dependence of both ends on the mixture.
+    """Attaches the first-order dependence of both ends on the mixture.
 
     With ``l = log f``, ``dA = sum_s w_s (dm_s + u_s dsigma)`` at ``a``, ``dB`` the same
     at ``b`` and ``dl`` the change of ``l`` at a fixed point,
@@ -407,7 +410,7 @@ def _attach_interval(
 
 
 def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tensor]:
-    """Both ends for a flat batch of mixtures: ``num_components x n`` and ``n``."""
+    """Solves for both ends, of a flat batch: ``num_components x n`` and ``n``."""
     tail = deviation.new_full(deviation.shape, 0.5 * (1 - level))
     central_low = solve_quantile(tail, means, deviation)
     central_up = -solve_quantile(tail, -means, deviation)
@@ -438,7 +441,7 @@ def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tens
 def _newton(
     lower: Tensor, upper: Tensor, means: Tensor, deviation: Tensor, level: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Newton on the level and on equal densities; also says which converged."""
+    """Solves for level and equal densities by Newton; also tells which converged."""
     lower, upper = lower.clone(), upper.clone()
     good = torch.zeros_like(lower, dtype=torch.bool)
     tolerance = torch.finfo(means.dtype).eps ** 0.5
@@ -475,7 +478,7 @@ def _newton(
 def _descend(
     lower: Tensor, upper: Tensor, means: Tensor, deviation: Tensor, level: float
 ) -> tuple[Tensor, Tensor]:
-    """A minimum of the width reached downhill from the central interval.
+    """Descends from the central interval to a minimum of the width.
 
     With ``b(a)`` set by the level, the width has the slope ``f(a) / f(b) - 1``, after
     mirroring negative at the central interval; beyond ``a = F^-1(1 - level)`` no
@@ -536,7 +539,7 @@ def _bisect(
 
 
 def _shortest_window(means: Tensor, level: float) -> tuple[Tensor, Tensor]:
-    """Shortest interval holding at least a fraction ``level`` of the means."""
+    """Finds the shortest interval with at least a fraction ``level`` of the means."""
     ordered = means.sort(dim=0).values
     count = means.shape[0]
     inside = min(max(math.ceil(level * count), 1), count)

@@ -53,7 +53,7 @@ class _SlopedValue(torch.autograd.Function):
 
 
 def with_slope(x: Tensor, value: Elementwise, slope: Elementwise) -> Tensor:
-    """``value(x)``, differentiated by its ``slope`` where autograd loses digits."""
+    """Returns ``value(x)`` with derivative ``slope``, where autograd loses digits."""
     result: Tensor = (
         _SlopedValue.apply(x, value, slope) if x.requires_grad else value(x)
     )
@@ -61,19 +61,19 @@ def with_slope(x: Tensor, value: Elementwise, slope: Elementwise) -> Tensor:
 
 
 def hazard(x: Tensor) -> Tensor:
-    """The hazard :math:`h(x)`, differentiable any number of times."""
+    """Computes the hazard :math:`h(x)`, differentiable any number of times."""
     # Autograd through erfcx overflows to NaN.
     return with_slope(x, _hazard_value, lambda x: -hazard(x) * hazard_excess(x))
 
 
 def log_ndtr(x: Tensor) -> Tensor:
-    r""":math:`\log \Phi(x)`, to all digits, differentiable any number of times."""
+    r"""Computes :math:`\log \Phi(x)` to all digits, differentiable at any order."""
     # Autograd through both branches would meet infinities of the other one.
     return with_slope(x, lambda x: _log_ndtr_and_hazard_value(x)[0], hazard)
 
 
 def hazard_excess(x: Tensor) -> Tensor:
-    r"""The excess :math:`x + h(x) > 0` of the hazard over its asymptote.
+    r"""Computes the excess :math:`x + h(x) > 0` of the hazard over its asymptote.
 
     The variance ratio of a truncated normal is :math:`1 - h (x + h)`. In the left tail,
     :math:`t = -x`, the sum loses digits (relative error :math:`\epsilon t^2`), and the
@@ -96,7 +96,7 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
 
 
 def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r""":math:`\log \Phi` and its first three derivatives.
+    r"""Computes :math:`\log \Phi` and its first three derivatives.
 
     With :math:`e = x + h`: :math:`h`, :math:`-h e`, which lies in (-1, 0), and
     :math:`h (e^2 + h e - 1)`.
@@ -117,7 +117,7 @@ _NUMPY_SIZE = 1024
 
 
 def _numpy_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`log_ndtr_derivatives` in NumPy, by the same formulas."""
+    """Computes `log_ndtr_derivatives` in NumPy, by the same formulas."""
     points = x.numpy()
     with np.errstate(all="ignore"):
         t = _SQRT_HALF * points
@@ -156,7 +156,7 @@ class _Interval(NamedTuple):
 
 
 def _around_zero(a: Tensor, b: Tensor, _: Tensor) -> _Interval:
-    r"""Intervals with ``a < 0 < b``.
+    r"""Computes the terms of intervals with ``a < 0 < b``.
 
     With :math:`g_j = [\phi^{(j)}(b) - \phi^{(j)}(a)] / Z` the derivatives are
     :math:`g_0`, :math:`g_1 - g_0^2` and :math:`g_2 - 3 g_0 g_1 + 2 g_0^3`, where
@@ -174,7 +174,7 @@ def _around_zero(a: Tensor, b: Tensor, _: Tensor) -> _Interval:
 
 
 def _in_tail(a: Tensor, b: Tensor, width: Tensor) -> _Interval:
-    """Intervals with ``a < b <= 0``, through the distance ``t = b - y`` from ``b``.
+    """Computes the terms of intervals with ``a < b <= 0``, by ``t = b - y``.
 
     Differences of the :math:`g_j` of :func:`_around_zero` cancel here. With the hazard
     ``H`` of ``a`` in the interval of width w, :math:`E[t^{k+1}] = k E[t^{k-1}] + b
@@ -194,7 +194,7 @@ def _in_tail(a: Tensor, b: Tensor, width: Tensor) -> _Interval:
 
 
 def _narrow(_: Tensor, b: Tensor, width: Tensor) -> _Interval:
-    """Intervals over which the density changes by less than a factor e.
+    """Computes the terms of intervals over which the density changes by less than e.
 
     Eight-point Gauss-Legendre quadrature: exact to rounding there, and free of the
     cancellation of ``Phi(b) - Phi(a)``, and of ``b - a``.
@@ -216,7 +216,7 @@ def _narrow(_: Tensor, b: Tensor, width: Tensor) -> _Interval:
 
 
 def _bounded(alpha: Tensor, beta: Tensor, width: Tensor) -> _Interval:
-    """Two-sided intervals with ``alpha + beta <= 0``, by the form that keeps digits."""
+    """Computes terms for ``alpha + beta <= 0`` by the form that keeps digits."""
     narrow = -alpha * width <= 1.0
     tail = (beta <= 0) & ~narrow
     out = _Interval(*(torch.zeros_like(beta).flatten() for _ in range(4)))
@@ -237,7 +237,7 @@ def _bounded(alpha: Tensor, beta: Tensor, width: Tensor) -> _Interval:
 def interval_derivatives(
     lower: Tensor, upper: Tensor, width: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""Log probability of an interval and its derivatives as the interval shifts.
+    r"""Computes an interval's log probability and derivatives as the interval shifts.
 
     With :math:`Z(x) = \Phi(u + x) - \Phi(l + x)`: :math:`\log Z` and its first three
     derivatives at 0, which are minus the mean, the variance minus 1 and minus the third
@@ -277,7 +277,9 @@ _CUT = 80.0
 def probit_win_variance(
     mean: Tensor, variance: Tensor, scale: Tensor | float
 ) -> Tensor:
-    r""":math:`Var[\Phi(u / s)]`, :math:`u \sim N(\mu, \tau^2)`; ``scale`` is s squared.
+    r"""Computes :math:`Var[\Phi(u / s)]`, :math:`u \sim N(\mu, \tau^2)`.
+
+    ``scale`` is :math:`s^2`.
 
     With :math:`a = \mu / \sqrt{s^2 + \tau^2}` the second moment is :math:`\Phi(a) - 2
     T(a, \eta)` (Fauvel and Chalk 2021) with Owen's T and :math:`\eta^2 = s^2 / (s^2 + 2
@@ -316,7 +318,7 @@ _NEWTON_STEPS = 6
 
 
 def _log_decay(beta: Tensor, distance: Tensor) -> Tensor:
-    r""":math:`\log \Phi(\beta) - \log \Phi(\beta - \delta)` without cancellation.
+    r"""Computes :math:`\log \Phi(\beta) - \log \Phi(\beta - \delta)`, no cancellation.
 
     In :math:`\mathrm{erfcx}(t) = e^{t^2} \mathrm{erfc}(t)` the squares subtract.
     """
@@ -339,7 +341,7 @@ def _distance_in_tail(beta: Tensor, energy: Tensor) -> Tensor:
 
 
 def _log_mass_ratio(alpha: Tensor, beta: Tensor, width: Tensor) -> Tensor:
-    r""":math:`\log \Phi(\beta) - \log \Phi(\alpha)`, infinite for infinite alpha."""
+    r"""Computes :math:`\log \Phi(\beta) - \log \Phi(\alpha)`; infinite if alpha is."""
     bounded = alpha.isfinite()
     if not bool(bounded.any()):
         return torch.full_like(beta, torch.inf)

@@ -33,7 +33,7 @@ _FARTHEST_PEAK = 2.5
 
 
 def _nodes() -> tuple[Tensor, Tensor]:
-    """Nodes on all panels, and logarithms of their weights."""
+    """Places nodes on all panels, with logarithms of their weights."""
     half = _END / _PANELS
     centres = torch.arange(1 - _PANELS, _PANELS, 2).double() * half
     nodes = (centres.unsqueeze(-1) + half * _UNIT).flatten()
@@ -65,7 +65,7 @@ class NormalPowers:
 
     @torch.no_grad()
     def covers(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Whether the nodes are right for Gaussians, ``... x m``, of all rows."""
+        """Tells for which Gaussians, ``... x m``, of all rows the nodes are right."""
         against = torch.where(mean < 0, self.wins, self.losses)
         near = mean.abs() <= _FARTHEST_PEAK * (1 + against * variance)
         bend = variance.reciprocal() + 2 / math.pi * (self.wins + self.losses)
@@ -73,7 +73,7 @@ class NormalPowers:
         return wide & (near | (against == 0))
 
     def moments(self, mean: Tensor, variance: Tensor, rows: Tensor) -> TiltedMoments:
-        """The moments under Gaussians that are covered, to about 1e-11.
+        """Computes the moments under Gaussians that are covered, to about 1e-11.
 
         Args:
             mean: ``... x k``, of some rows.

@@ -85,7 +85,7 @@ are some of other rows, also their places among these."""
 def tilted_moments(
     logs: Tensor, slope: Tensor, offset: Tensor, variance: Tensor
 ) -> tuple[TiltedMoments, Tensor]:
-    r"""The moments, from logarithms of the terms of a sum over nodes.
+    r"""Computes moments from the logarithms of the terms of a sum over nodes.
 
     The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
     their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
@@ -113,7 +113,7 @@ def tilted_moments(
 
 
 def _on_panels(starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """Gauss-Legendre nodes and log weights, ``num_panels x shape`` to more rows."""
+    """Places Gauss-Legendre nodes on ``num_panels x shape`` panels, and log weights."""
     shape = (-1, *[1] * starts.dim())
     unit, weights = (column.to(starts).view(shape) for column in _LEGENDRE)
     half = 0.5 * (ends - starts)
@@ -124,9 +124,10 @@ def _on_panels(starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _points_along(grid: Tensor, along: Tensor, wanted: Tensor) -> Tensor:
-    """Where an increasing quantity on a grid, ``k x shape``, has wanted values.
+    """Finds where an increasing quantity on a grid, ``k x shape``, has wanted values.
 
-    By linear interpolation; these are ``shape x count``, the result ``count x shape``.
+    It interpolates linearly. Wanted values are ``shape x count``, the result is
+    ``count x shape``.
     """
     along, points = along.movedim(0, -1).contiguous(), grid.movedim(0, -1)
     right = torch.searchsorted(along, wanted.contiguous()).clamp(1, len(grid) - 1)
@@ -163,7 +164,7 @@ _AT_ONCE = 2**13
 def log_concave_integral(
     of_rows: OfRows, mean: Tensor, variance: Tensor
 ) -> TiltedMoments:
-    """The log integral of a log-concave function, and its derivatives, to about 1e-10.
+    """Integrates a log-concave function: the log, and its derivatives, to about 1e-10.
 
     Arguments that are not finite are a ``PrecisionError``.
     """
@@ -189,25 +190,25 @@ def log_concave_integral(
 def at_places(
     of_rows: Callable[[Tensor | None], F], places: Tensor
 ) -> Callable[[Tensor | None], F]:
-    """The function of some rows, which are then counted among themselves."""
+    """Restricts functions to some rows, which are then counted among themselves."""
     return lambda inner: of_rows(places if inner is None else places[inner])
 
 
 def _integrals(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """The moments in double precision, by the rule for so many integrals."""
+    """Computes the moments in double precision, by the rule for so many integrals."""
     rule = _wide_rule if mean.numel() <= _FEW else _hermite_rule
     return rule(of_rows, mean, variance)
 
 
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """The first rule of many integrals, and the others for those that it misses."""
+    """Applies the first rule of many integrals, and others where that misses."""
     return hermite_integral(of_rows, mean, variance, _even_rule)
 
 
 def hermite_integral(
     of_rows: OfRows, mean: Tensor, variance: Tensor, fallback: Rule
 ) -> TiltedMoments:
-    """Moments by Gauss-Hermite quadrature about approximate peaks.
+    """Computes moments by Gauss-Hermite quadrature about approximate peaks.
 
     The functions need not be log-concave. Those which a few nodes miss get more.
 
@@ -240,7 +241,7 @@ def _by_node_sets(
     variance: Tensor,
     fallback: Rule,
 ) -> TiltedMoments:
-    """Moments by the first set of Hermite nodes; the next sets take what it misses.
+    """Sums moments over the first set of Hermite nodes, and over the next where missed.
 
     Args:
         sets: Nodes and weights of a unit Gaussian, the fewest first.
@@ -270,7 +271,7 @@ def _by_node_sets(
 
 
 def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """The first rule of few integrals, and the others for those that it misses."""
+    """Applies the first rule of few integrals, and others where that misses."""
     with torch.no_grad():
         reach = math.sqrt(2 * _DROP)
         step = 2 * reach / (_WIDE_NODES - 1)
@@ -288,7 +289,7 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
 def _even_rule(
     of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
 ) -> TiltedMoments:
-    """The second rule, and the third for integrals that it misses."""
+    """Applies the second rule, and the third for integrals that it misses."""
     function, gaussian = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         peak = _peak(function, *gaussian)
@@ -328,7 +329,7 @@ def completed(
         [Callable[[Tensor | None], F], Tensor, Tensor, Tensor | None], TiltedMoments
     ],
 ) -> TiltedMoments:
-    """The moments, by another rule where they were missed in an element of a batch."""
+    """Replaces moments by another rule's where they miss in any element of a batch."""
     missed = missed.reshape(-1, missed.shape[-1]).any(0)
     if not bool(missed.any()):
         return moments
@@ -347,9 +348,10 @@ def node_sums(
     mean: Tensor,
     variance: Tensor,
 ) -> tuple[TiltedMoments, Tensor]:
-    """The moments by nodes, distances from the mean, and how far they miss identities.
+    """Sums moments over nodes, and tells how far they miss identities.
 
-    Beyond what rounding does to the nodes; see :func:`tilted_moments`.
+    Nodes are distances from the mean. Misses are counted beyond what rounding does to
+    the nodes; see :func:`tilted_moments`.
     """
     # Nodes are constants: the Gaussian moves over them.
     offset = nodes + (mean.detach() - mean)
@@ -370,7 +372,7 @@ def _sums(
     mean: Tensor,
     variance: Tensor,
 ) -> tuple[TiltedMoments, Tensor]:
-    """The moments by nodes, distances from the mean, and which are missed."""
+    """Sums moments over nodes, distances from the mean, and tells which are missed."""
     value, slope, _ = function(mean.detach() + nodes)
     moments, errors = node_sums(value, slope, nodes, log_weights, mean, variance)
     # No mean is above the maximum, but for rounding.
@@ -387,11 +389,11 @@ class _Peak(NamedTuple):
 
 
 def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
-    r"""The peak of :math:`e^{g(z)} N(z; \mu, s)`, to a fiftieth of its width.
+    r"""Finds the peak of :math:`e^{g(z)} N(z; \mu, s)`, to a fiftieth of its width.
 
-    By Newton steps in a bracket, which begins at the mean and ends at a gradient step
-    from there, however far that leads. Instead of a step that leaves the bracket, or
-    ends at its end, the bracket is halved. So it is now and then anyway, for steps
+    It takes Newton steps in a bracket, which begins at the mean and ends at a gradient
+    step from there, however far that leads. Instead of a step that leaves the bracket,
+    or ends at its end, the bracket is halved. So it is now and then anyway, for steps
     from one side of the logistic function's bend may lead to the other and back.
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
@@ -425,7 +427,7 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
 
 
 def _between(low: Tensor, high: Tensor, min_distance: Tensor) -> Tensor:
-    """The middle of a bracket of distances, in their logarithm where it can be."""
+    """Returns the middle of a bracket of distances, in their logarithm where it can."""
     middle = (low.maximum(min_distance.minimum(0.5 * high)) * high).sqrt()
     return torch.where((middle > low) & (middle < high), middle, 0.5 * (low + high))
 
@@ -433,7 +435,7 @@ def _between(low: Tensor, high: Tensor, min_distance: Tensor) -> Tensor:
 def _bracket(
     function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak
 ) -> Tensor:
-    r"""The two ends where the integrand has fallen enough, ``2 x shape``.
+    r"""Finds the two ends where the integrand has fallen enough, ``2 x shape``.
 
     Newton's method on the root of the fall, which is about linear in the distance both
     in a Gaussian and beyond a cliff. The Gaussian alone bounds the distance.
@@ -465,7 +467,7 @@ def _bracket(
 
 
 def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes in even steps, log weights, and whether there are not too many of them."""
+    """Places nodes in even steps, with log weights; tells where they are few enough."""
     low, high = ends
     wanted = (high - low) / (_STEP * peak.width)
     short = wanted <= _MOST_STEPS
@@ -481,7 +483,7 @@ def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _panel_nodes(
     function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak, ends: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""Nodes and log weights on panels that are short where the slope changes.
+    r"""Places nodes, with log weights, on panels, short where the slope changes.
 
     Over a panel of length :math:`\ell` the slope of the log integrand changes by
     :math:`\delta`, and the integrand is as smooth as a Gaussian over
@@ -508,7 +510,7 @@ def _panel_nodes(
 def _panel_lengths(
     function: LogConcave, mean: Tensor, variance: Tensor, grid: Tensor
 ) -> Tensor:
-    """Length of a panel that is short enough, in each interval of a grid."""
+    """Computes how long a panel may be in each interval of a grid."""
     steps = grid.diff(dim=0)
     slope = function(mean + grid)[1] - grid / variance
     tiny = torch.finfo(mean.dtype).tiny
@@ -522,7 +524,7 @@ def _panel_lengths(
 
 
 def _even_grid(grid: Tensor, length: Tensor, count: int) -> Tensor:
-    """Points between which there are equally many panels, ``count x shape``."""
+    """Places points between which there are equally many panels, ``count x shape``."""
     panels = (grid.diff(dim=0) / length).cumsum(0)
     along = torch.cat([torch.zeros_like(panels[:1]), panels])
     unit = torch.linspace(0, 1, count, dtype=grid.dtype, device=grid.device)

@@ -1,4 +1,4 @@
-"""What figures share: axes of their own, colours, bands, matrices, answered pairs."""
+"""Shared parts of figures: axes, colours, bands, matrices, answered pairs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
-"""Of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
+"""Colours of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
 
 STYLES = [
     (BLUE, "-", "o"),
@@ -43,14 +43,14 @@ MOST_ANNOTATED = 12
 
 
 def own_axes(ax: Axes | None, width: float = 5.0, height: float = 3.6) -> Axes:
-    """The axes that are given, or those of a new figure that pyplot does not know."""
+    """Returns the axes, or those of a new figure that pyplot does not know."""
     if ax is not None:
         return ax
     return Figure(figsize=(width, height), layout="constrained").subplots()
 
 
 def readable_fonts(texts: Iterable[str]) -> tuple[list[str], str]:
-    """Families of fonts for some texts, and the characters that no font has.
+    """Chooses families of fonts for texts, and lists the characters that no font has.
 
     The families are matplotlib's own choice, and installed ones with characters that it
     lacks, such as those of Chinese.
@@ -76,18 +76,18 @@ LONGEST_NAME, LONGEST_TITLE = 48, 28
 
 
 def short_name(name: Hashable, longest: int = LONGEST_NAME) -> str:
-    """A name as figures show it, cut off where it is long."""
+    """Shortens a name to what figures show, cut off where it is long."""
     text = str(name)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def room_for(labels: Iterable[str]) -> float:
-    """Inches that labels need besides those that a figure has for short ones."""
+    """Computes the inches that labels need besides those for short ones."""
     return 0.1 * max(max(map(len, labels)) - 8, 0)
 
 
 def text_style(texts: Iterable[str]) -> dict[str, Any]:
-    """Keywords of texts with names that people gave.
+    """Returns keywords of texts with names that people gave.
 
     Fonts that have their letters, and no formulas: dollars in names are dollars.
     """
@@ -193,7 +193,7 @@ class AnsweredPairs(NamedTuple):
 
 
 def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
-    """The pairs of all comparisons, choices and rankings, winners first."""
+    """Lists the pairs of all comparisons, choices and rankings, winners first."""
     no_pairs, no_counts = torch.empty(0, 2).long(), torch.empty(0).long()
     won, won_counts, tied, tied_counts = ([part] for part in (no_pairs, no_counts) * 2)
     for _, block in by_kind(feedback):
@@ -218,14 +218,14 @@ def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
 
 
 def failed_rows(feedback: Sequence[Feedback]) -> Tensor:
-    """Indices of the points of trials that failed."""
+    """Lists indices of the points of trials that failed."""
     trials = [block for block in feedback if isinstance(block, Validity)]
     failures = [block.indices[~block.valid].cpu() for block in trials]
     return torch.cat([torch.empty(0).long(), *failures])
 
 
 def feedback_of(model: Any) -> list[Feedback]:
-    """The answers of a model of this package, or of BoTorch's `PairwiseGP`."""
+    """Returns the answers of a model of this package, or of BoTorch's `PairwiseGP`."""
     if hasattr(model, "feedback"):
         return [*model.feedback]
     comparisons = getattr(model, "comparisons", None)

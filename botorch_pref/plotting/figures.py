@@ -145,7 +145,7 @@ def plot_comparisons(
 
 
 def _counted(pairs: Tensor, counts: Tensor) -> Counter[tuple[int, int]]:
-    """How often each pair of places is there."""
+    """Counts how often each pair of places is there."""
     total: Counter[tuple[int, int]] = Counter()
     for (first, second), number in zip(pairs.tolist(), counts.tolist(), strict=True):
         total[first, second] += number
@@ -153,7 +153,7 @@ def _counted(pairs: Tensor, counts: Tensor) -> Counter[tuple[int, int]]:
 
 
 def _arc(pair: tuple[int, int], side: float) -> Any:
-    """Half an ellipse between two places, ``41 x 2``: to the right where positive."""
+    """Draws half an ellipse between places, ``41 x 2``, to the right if positive."""
     angle = torch.linspace(-torch.pi / 2, torch.pi / 2, 41)
     middle, half = sum(pair) / 2, abs(pair[0] - pair[1]) / 2
     x, y = side * half * angle.cos(), middle + half * angle.sin()
@@ -205,7 +205,7 @@ def plot_curves(
 def _checked_curve(
     name: str, curve: Tensor | tuple[Tensor, Tensor, Tensor], length: int
 ) -> list[Tensor]:
-    """Values, or means with both ends of intervals, each of this length."""
+    """Checks values, or means with both ends of intervals, each of this length."""
     parts = [*curve] if isinstance(curve, tuple) else [curve]
     shapes = [tuple(part.shape) for part in parts]
     if len(parts) not in (1, 3) or {*shapes} != {(length,)}:
@@ -348,7 +348,7 @@ def plot_agreement(
 
 
 def _draw_noises(axes: Axes, table: DataFrame, labels: list[Hashable]) -> None:
-    """Noises with their intervals to the right of a matrix, in its rows."""
+    """Draws noises with their intervals to the right of a matrix, in its rows."""
     if set(table.index) != set(labels):
         raise BotorchPrefError(
             f"reliability is of {[*table.index]}, and the raters are {labels}; give "
@@ -405,7 +405,7 @@ def plot_progress(
 
 
 def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) -> None:
-    """Options by the numbers of their questions, from 1, beside the best of them."""
+    """Draws options by the numbers of their questions, from 1, beside the best."""
     # An experiment comes with Ax, which figures of models do without.
     from botorch_pref.ax.design_tables import designs_of_experiment
 
@@ -481,7 +481,7 @@ def draw_run(
 def _draw_utilities(
     axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]
 ) -> None:
-    """Utilities of options by their questions, from 1, and of the best so far."""
+    """Draws utilities of options by their questions, from 1, and of the best so far."""
     numbers = [answer.number + 1 for answer in answered]
     utilities = [problem.utility(answer.question.options) for answer in answered]
     first = [

@@ -46,14 +46,14 @@ NUM_VALUES, NUM_SIDE = 101, 41
 
 
 def places(dimension: Dimension, values: Sequence[Any]) -> list[float]:
-    """Where values are on an axis: numbers at themselves, choices from 0."""
+    """Places values on an axis: numbers at themselves, choices from 0."""
     if dimension.choices:
         return [float(dimension.choices.index(value)) for value in values]
     return [float(value) for value in values]
 
 
 def places_shown(designs: Designs, dimension: Dimension) -> list[float]:
-    """Places of the designs shown on the axis of a parameter."""
+    """Places the designs shown on the axis of a parameter."""
     return places(dimension, [design[dimension.name] for design in designs.shown])
 
 
@@ -83,7 +83,7 @@ def designs_of(
     design: Tensor | Mapping[str, Any] | None,
     drawn: Sequence[int | str] = (),
 ) -> tuple[Designs, dict[str, Any], list[Dimension]]:
-    """Designs of a model or an experiment, the one held, and the parameters drawn."""
+    """Returns designs of a model or an experiment, that held, and parameters drawn."""
     if isinstance(model, Model):
         check_unbatched(model)
         points = observed_points(model)
@@ -120,7 +120,7 @@ def designs_of(
 def _chosen(
     dimensions: Sequence[Dimension], drawn: Sequence[int | str]
 ) -> list[Dimension]:
-    """One or two parameters, the first one where none is given."""
+    """Returns one or two parameters, the first one where none is given."""
     chosen = [
         dimension_of(dimensions, drawn_dimension) for drawn_dimension in drawn or (0,)
     ]
@@ -305,7 +305,7 @@ def _plot_lines(
     across: Dimension | None,
     level: float,
 ) -> None:
-    """One curve along a parameter, or one for each choice of another."""
+    """Draws one curve along a parameter, or one for each choice of another."""
     categories = [None] if across is None else across.choices
     values = along.values(NUM_VALUES)
     show_on(axes.xaxis, along)
@@ -335,7 +335,7 @@ def _plot_lines(
 
 
 def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
-    """A line for each duel in the lower quarter of the axes, the first one lowest.
+    """Draws a line for each duel in the lower quarter of the axes, the first lowest.
 
     Above them stand the designs that failed.
     """
@@ -370,7 +370,7 @@ def _draw_duels_below(axes: Axes, designs: Designs, along: Dimension) -> None:
 def _draw_duels(
     axes: Axes, won: Tensor, tied: Tensor, lines: dict[str, Any], dots: dict[str, Any]
 ) -> None:
-    """A line from the loser of each duel to the winner, which has the dot.
+    """Draws a line from the loser of each duel to the winner, which has the dot.
 
     Ends are ``m x 2 x 2``, those of the winner first; lines of ties are dotted.
     """
@@ -514,7 +514,7 @@ _COLUMNS = 3
 
 
 def _own_panels(count: int, width: float, height: float, columns: int) -> list[Axes]:
-    """Panels of a new figure, row by row."""
+    """Makes panels of a new figure, row by row."""
     rows = math.ceil(count / columns)
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     panels = [*figure.subplots(rows, columns, squeeze=False).ravel()]

@@ -64,11 +64,11 @@ class Moments:
         return deviation / math.sqrt(deviation.shape[-1])
 
     def means_of(self, linear: Linear) -> Tensor:
-        """Means of ``q'`` linear combinations, ``s x batch_shape x q'``."""
+        """Computes means of ``q'`` linear combinations, ``s x batch_shape x q'``."""
         return linear(self.means.movedim(0, -1)).movedim(-1, 0)
 
     def combined(self, linear: Linear, offset: float | Tensor = 0.0) -> Moments:
-        """Moments of linear combinations of the utilities plus an offset, of each draw.
+        """Computes moments of linear combinations of the utilities plus an offset.
 
         Args:
             linear: The combinations, ``q'`` of ``q``.
@@ -78,7 +78,7 @@ class Moments:
         return Moments(self.means_of(linear) + offset, covariance)
 
     def with_more_covariance(self, covariance: Tensor) -> Self:
-        """Moments of the utilities plus independent noise of mean zero.
+        """Adds independent noise of mean zero to the utilities.
 
         Args:
             covariance: Of the noise, ``batch_shape x q x q``.
@@ -89,7 +89,7 @@ class Moments:
 
 
 def contrast(moments: Moments, q: int) -> Moments:
-    """Moments of the first ``q`` points minus the rest.
+    """Computes moments of the first ``q`` points minus the rest.
 
     Args:
         moments: Of ``q`` points followed by one reference for all or one each.
@@ -99,7 +99,10 @@ def contrast(moments: Moments, q: int) -> Moments:
 
 
 def congruence(linear: Linear, matrix: Tensor) -> Tensor:
-    """The covariance of linear combinations, of a matrix ``batch_shape x q x q``."""
+    """Computes the covariance of linear combinations from that of ``q`` points.
+
+    The matrix is ``batch_shape x q x q``.
+    """
     return linear(linear(matrix).mT).mT
 
 
@@ -210,7 +213,7 @@ class GaussianPosterior(GPyTorchPosterior):
     """
 
     def quantile(self, value: Tensor) -> Tensor:
-        """Quantiles of the marginal distributions, as those of BoTorch's.
+        """Computes quantiles of the marginal distributions, as BoTorch does.
 
         Args:
             value: Probabilities, ``m``.
@@ -224,7 +227,7 @@ class GaussianPosterior(GPyTorchPosterior):
         return mean + levels.reshape(*shape, *[1] * mean.dim()) * deviation
 
     def interval(self, level: float) -> tuple[Tensor, Tensor]:
-        """Narrowest marginal credible intervals, which lie around the mean.
+        """Computes narrowest marginal credible intervals, which lie around the mean.
 
         Args:
             level: Probability of each interval, in (0, 1).
@@ -237,7 +240,7 @@ class GaussianPosterior(GPyTorchPosterior):
 
 
 def gaussian_posterior(moments: Moments) -> GaussianPosterior:
-    """A Gaussian posterior of utilities.
+    """Makes a Gaussian posterior of utilities.
 
     Args:
         moments: Of one component.
@@ -258,7 +261,7 @@ def check_output_indices(output_indices: list[int] | None) -> None:
 def with_observation_noise(
     moments: Moments, observation_noise: bool | Tensor, likelihood: Any
 ) -> Moments:
-    """Moments of utilities at q points as a person hears them.
+    """Adds noise to moments of utilities at q points, as a person hears them.
 
     The noise is ``batch_shape x q x 1`` variances, or with True the likelihood's own.
     """
@@ -298,7 +301,7 @@ def transformed_posterior(
     transform: PosteriorTransform | None,
     X: Tensor,
 ) -> Posterior:
-    """The posterior of moments at untransformed ``X``, transformed as BoTorch does."""
+    """Makes the posterior at untransformed ``X``, transformed as BoTorch does."""
     # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
     if type(transform) is ScalarizedPosteriorTransform:
         weights = cast("Tensor", transform.weights)
@@ -316,19 +319,19 @@ _ROUNDINGS = 16
 
 
 def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
-    """Component means and shared covariance of any preference model's posterior.
+    """Returns component means and the shared covariance of a preference posterior.
 
-    Of a `SkewNormalPosterior`, or of BoTorch's Gaussian ``GPyTorchPosterior``, a
-    mixture of one component; of an ensemble's ``GaussianMixturePosterior`` each member
-    is one. Means are ``num_components x batch_shape x q``, the covariance ``batch_shape
-    x q x q``.
+    A `SkewNormalPosterior` is a mixture, BoTorch's Gaussian ``GPyTorchPosterior`` one
+    of one component, and each member of an ensemble's ``GaussianMixturePosterior`` is
+    one component. Means are ``num_components x batch_shape x q``, the covariance
+    ``batch_shape x q x q``.
     """
     moments = moments_of(posterior)
     return moments.means, moments.covariance
 
 
 def moments_of(posterior: Posterior) -> Moments:
-    """Moments of any preference model's posterior: see `shared_covariance_mixture`.
+    """Returns the moments of a preference posterior: see `shared_covariance_mixture`.
 
     The means of draws are made at first use: who reads ``mean`` and ``spread`` alone
     does not pay for all of them.
@@ -350,7 +353,7 @@ def moments_of(posterior: Posterior) -> Moments:
 def draw_utilities(
     posterior: Posterior, num_draws: int, generator: Generator | None = None
 ) -> Tensor:
-    """Joint draws of the utilities, ``num_draws x batch_shape x q``.
+    """Draws utilities jointly, ``num_draws x batch_shape x q``.
 
     Of a posterior that `shared_covariance_mixture` takes, however near its points are
     to each other. Torch's default generator draws if none is given.
@@ -366,7 +369,9 @@ def draw_utilities(
 def difference_mixture(
     posterior: Posterior, first: int | Tensor = 0, second: int | Tensor = 1
 ) -> tuple[Tensor, Tensor]:
-    """Distribution of ``f(x_first) - f(x_second)``: a mixture with one variance.
+    """Computes the distribution of ``f(x_first) - f(x_second)``, a mixture.
+
+    Its components have one variance:
 
         m_s = m_s,first - m_s,second,    variance = C_ff + C_ss - 2 C_fs.
 
@@ -388,7 +393,7 @@ def difference_mixture(
 def duel_mixtures(
     posterior: Posterior, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Means and variances of several differences, with the duels before the batch.
+    """Computes means and variances of differences, with duels before the batch.
 
     There, parameters of a link that differ in the batch broadcast as they should. Means
     are ``num_components x num_duels x batch_shape``.
@@ -407,13 +412,13 @@ def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) ->
 
 
 def mean_of(posterior: Any) -> Tensor:
-    """Mean of a posterior, ``batch_shape x q``; of a mixture that of its members'."""
+    """Returns the mean of a posterior or of a mixture, ``batch_shape x q``."""
     mean: Tensor = getattr(posterior, "mixture_mean", posterior.mean)
     return mean.squeeze(-1)
 
 
 def mean_at(model: Model, X: Tensor) -> Tensor:
-    """Posterior means of a model at points, without gradients, ``batch_shape x q``.
+    """Computes posterior means of a model at points, ``batch_shape x q``, no gradients.
 
     Of an ensemble they are the means of its members', which are its last batch.
     """
@@ -424,7 +429,7 @@ def mean_at(model: Model, X: Tensor) -> Tensor:
 
 
 def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and ends of central intervals of a posterior, ``batch_shape x q``."""
+    """Returns mean and ends of central intervals, ``batch_shape x q``."""
     check_probabilities("level", torch.tensor(level, dtype=torch.float64))
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     mean = mean_of(posterior).detach()
@@ -433,7 +438,7 @@ def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tens
 
 
 def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
-    r"""The variance of a difference, plus the part of it that rounding hides.
+    r"""Adds to the variance of a difference the part that rounding hides.
 
     .. math:: \max(v, 0) + \rho, \qquad \rho = 16 \, \epsilon \, (k_{aa} + k_{bb})
 
@@ -450,7 +455,7 @@ def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
 
 
 def duels_between(utilities: Tensor) -> Tensor:
-    """Every duel of items of utilities ``batch_shape x q x 1``, winner first.
+    """Lists every duel of items of utilities ``batch_shape x q x 1``, winner first.
 
     The indices are ``batch_shape x q (q - 1) / 2 x 2``.
     """

@@ -62,7 +62,7 @@ class SkewNormalPosterior(Posterior):
 
     @classmethod
     def from_moments(cls, moments: Moments) -> Self:
-        """A posterior whose component means are made when something needs them."""
+        """Makes a posterior whose component means are made when needed."""
         posterior = cls.__new__(cls)
         posterior.moments = moments
         return posterior
@@ -119,7 +119,7 @@ class SkewNormalPosterior(Posterior):
         self,
         sample_shape: torch.Size = torch.Size(),  # noqa: B008
     ) -> torch.Size:
-        """Shape of samples: ``sample_shape x batch_shape x q x 1``."""
+        """Returns the shape of samples: ``sample_shape x batch_shape x q x 1``."""
         return sample_shape + self.component_covariance.shape[:-1] + torch.Size([1])
 
     @property
@@ -154,7 +154,7 @@ class SkewNormalPosterior(Posterior):
         return diagonal.clamp_min(0.0)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Marginal distribution functions at every point of all values.
+        """Computes marginal distribution functions at every point of all values.
 
         Returns:
             ``value.shape x batch_shape x q x 1``, without ``value.shape`` for a single
@@ -163,11 +163,11 @@ class SkewNormalPosterior(Posterior):
         return self._at_each(gaussian_mixture.cdf, value)
 
     def density(self, value: Tensor) -> Tensor:
-        """Marginal densities; shapes as in `cdf`."""
+        """Computes marginal densities; shapes as in `cdf`."""
         return self._at_each(gaussian_mixture.log_density, value).exp()
 
     def quantile(self, value: Tensor) -> Tensor:
-        """Marginal quantiles at probabilities in (0, 1); shapes as in `cdf`.
+        """Computes marginal quantiles at probabilities in (0, 1); shapes as in `cdf`.
 
         Raises:
             FeedbackError: One is not strictly between 0 and 1.
@@ -188,7 +188,7 @@ class SkewNormalPosterior(Posterior):
         return torch.stack(results).reshape(self._extended_shape(shape))
 
     def interval(self, level: float) -> tuple[Tensor, Tensor]:
-        """Narrowest marginal credible intervals.
+        """Computes narrowest marginal credible intervals.
 
         Args:
             level: Probability of each interval, in (0, 1).
@@ -204,7 +204,7 @@ class SkewNormalPosterior(Posterior):
     def rsample(
         self, sample_shape: torch.Size | None = None, base_samples: Tensor | None = None
     ) -> Tensor:
-        """Joint samples, differentiable in the means and the covariance.
+        """Draws joint samples, differentiable in the means and the covariance.
 
         Args:
             sample_shape: Shape of the draws; one draw by default.
@@ -226,7 +226,7 @@ class SkewNormalPosterior(Posterior):
     def rsample_from_base_samples(
         self, sample_shape: torch.Size, base_samples: Tensor
     ) -> Tensor:
-        """Joint samples that are a fixed function of given standard normals.
+        """Makes joint samples that are a fixed function of given standard normals.
 
         Args:
             sample_shape: Shape of the draws.

@@ -102,7 +102,7 @@ def run_duels(
 def fit_answers(
     answers: Sequence[tuple[Proposal, bool | None]], fit: Fit
 ) -> Model | None:
-    """Model of answered duels, of which the answer is None for a tie."""
+    """Fits a model to answered duels, of which the answer is None for a tie."""
     challengers = torch.stack([proposal.challenger for proposal, _ in answers])
     opponents = torch.stack([proposal.opponent for proposal, _ in answers])
     points, index = index_pairs(challengers, opponents)
@@ -113,14 +113,14 @@ def fit_answers(
 
 
 def predict_win(model: Model, first: Tensor, second: Tensor) -> float:
-    """Probability by a model that the first of two points wins, and half of a tie's."""
+    """Predicts how probably the first of two points wins, with half of a tie's."""
     with torch.no_grad():
         mixture = difference_mixture(model.posterior(torch.stack([first, second])))
         return float(duel_share(model, *mixture).mean())
 
 
 def index_pairs(winners: Tensor, losers: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct points, `n x d`, and `m` pairs of them, winner first, as indices."""
+    """Finds distinct points, `n x d`, and indices of `m` pairs, winner first."""
     return distinct_items(torch.stack([winners, losers], dim=-2))
 
 
@@ -128,8 +128,7 @@ MakeAcquisition = Callable[[Any, Tensor], AcquisitionFunction]
 """Makes the acquisition function of a model and the incumbent, `1 x d`.
 
 Its own `X_ref` is the opponent, which need not be the incumbent; a function without one
-chooses both points.
-"""
+chooses both points."""
 
 NUM_RESTARTS = 4
 RAW_SAMPLES = 256

@@ -11,24 +11,27 @@ from torch import Tensor
 
 
 def alpine1(X: Tensor) -> Tensor:
-    r"""The first function of Alpine, :math:`\sum_i |x_i \sin x_i + 0.1 x_i|`."""
+    r"""Evaluates Alpine's first function, :math:`\sum_i |x_i \sin x_i + 0.1 x_i|`."""
     return (X * X.sin() + 0.1 * X).abs().sum(-1)
 
 
 def cosine_bump(X: Tensor) -> Tensor:
-    r"""The negative of :math:`\cos 5x + e^{-x^2 / 2}` (Benavoli et al. 2021)."""
+    r"""Evaluates :math:`-\cos 5x - e^{-x^2 / 2}` (Benavoli et al. 2021)."""
     x = X[..., 0]
     return -(5 * x).cos() - (-0.5 * x.square()).exp()
 
 
 def forrester(X: Tensor) -> Tensor:
-    r"""The function of Forrester et al. (2008), :math:`(6x - 2)^2 \sin(12x - 4)`."""
+    r"""Evaluates :math:`(6x - 2)^2 \sin(12x - 4)` of Forrester et al. (2008)."""
     x = X[..., 0]
     return (6 * x - 2).square() * (12 * x - 4).sin()
 
 
 def goldstein_price(X: Tensor) -> Tensor:
-    """The function of Goldstein and Price (1971), at least 3, its value at (0, -1)."""
+    """Evaluates the function of Goldstein and Price (1971), which is 3 at (0, -1).
+
+    This is its least value.
+    """
     x, y = X.unbind(-1)
     a = 19 - 14 * x + 3 * x**2 - 14 * y + 6 * x * y + 3 * y**2
     b = 18 - 32 * x + 12 * x**2 + 48 * y - 36 * x * y + 27 * y**2
@@ -36,7 +39,7 @@ def goldstein_price(X: Tensor) -> Tensor:
 
 
 def sasena(X: Tensor) -> Tensor:
-    r"""The objective of Sasena, Papalambros and Goovaerts (2002).
+    r"""Evaluates the objective of Sasena, Papalambros and Goovaerts (2002).
 
     .. math:: 2 + \tfrac{1}{100} (x_2 - x_1^2)^2 + (1 - x_1)^2 + 2 (2 - x_2)^2
         + 7 \sin(\tfrac12 x_1) \sin(\tfrac{7}{10} x_1 x_2)
@@ -50,12 +53,12 @@ def sasena(X: Tensor) -> Tensor:
 
 
 def sasena_constraint(X: Tensor) -> Tensor:
-    r"""Sasena's constraint :math:`-\sin(x_1 - x_2 - \pi / 8)`, valid at most 0."""
+    r"""Evaluates Sasena's :math:`-\sin(x_1 - x_2 - \pi / 8)`, valid at most 0."""
     return -(X[..., 0] - X[..., 1] - torch.pi / 8).sin()
 
 
 def bohachevsky(X: Tensor) -> Tensor:
-    r"""The first function of Bohachevsky, at least 0, its value at the origin.
+    r"""Evaluates the first function of Bohachevsky, at least 0, that at the origin.
 
     .. math:: x_1^2 + 2 x_2^2 - 0.3 \cos 3 \pi x_1 - 0.4 \cos 4 \pi x_2 + 0.7
     """
@@ -65,7 +68,7 @@ def bohachevsky(X: Tensor) -> Tensor:
 
 
 def colville(X: Tensor) -> Tensor:
-    r"""The function of Colville, at least 0, its value where all inputs are 1.
+    r"""Evaluates the function of Colville, at least 0, its value if all inputs are 1.
 
     .. math:: 100 (x_1^2 - x_2)^2 + (x_1 - 1)^2 + (x_3 - 1)^2 + 90 (x_3^2 - x_4)^2
         + 10.1 ((x_2 - 1)^2 + (x_4 - 1)^2) + 19.8 (x_2 - 1) (x_4 - 1)
@@ -78,7 +81,7 @@ def colville(X: Tensor) -> Tensor:
 
 
 def cross_in_tray(X: Tensor) -> Tensor:
-    r"""The cross-in-tray function, -2.0626 where both inputs are 1.3494 or -1.3494.
+    r"""Evaluates the cross-in-tray function, -2.0626 where both inputs are +-1.3494.
 
     .. math:: -10^{-4} \Big(\Big|\sin x_1 \sin x_2
         \exp \big|100 - \sqrt{x_1^2 + x_2^2} / \pi\big|\Big| + 1\Big)^{0.1}
@@ -89,7 +92,7 @@ def cross_in_tray(X: Tensor) -> Tensor:
 
 
 def gramacy_lee(X: Tensor) -> Tensor:
-    r"""The function of Gramacy and Lee (2012), -0.8690 at 0.5486.
+    r"""Evaluates the function of Gramacy and Lee (2012), -0.8690 at 0.5486.
 
     .. math:: \sin(10 \pi x) / (2 x) + (x - 1)^4
     """
@@ -98,7 +101,7 @@ def gramacy_lee(X: Tensor) -> Tensor:
 
 
 def langermann(X: Tensor) -> Tensor:
-    r"""The function of Langermann in two inputs, -4.1558 at (2.7934, 1.5972).
+    r"""Evaluates the function of Langermann in two inputs, -4.1558 at (2.7934, 1.5972).
 
     .. math:: \sum_i c_i e^{-r_i / \pi} \cos \pi r_i, \qquad
         r_i = \sum_j (x_j - a_{ij})^2
@@ -110,7 +113,7 @@ def langermann(X: Tensor) -> Tensor:
 
 
 def levy13(X: Tensor) -> Tensor:
-    r"""The thirteenth function of Levy, at least 0, its value at (1, 1).
+    r"""Evaluates the thirteenth function of Levy, at least 0, its value at (1, 1).
 
     .. math:: \sin^2 3 \pi x_1 + (x_1 - 1)^2 (1 + \sin^2 3 \pi x_2)
         + (x_2 - 1)^2 (1 + \sin^2 2 \pi x_2)
@@ -122,7 +125,7 @@ def levy13(X: Tensor) -> Tensor:
 
 
 def perm0(X: Tensor) -> Tensor:
-    r"""Perm 0, d, beta with beta = 10: at least 0, its value where :math:`x_j = 1 / j`.
+    r"""Evaluates perm 0, d, beta = 10: at least 0, its value at :math:`x_j = 1 / j`.
 
     .. math:: \sum_i \Big(\sum_j (j + \beta) (x_j^i - j^{-i})\Big)^2
     """
@@ -132,7 +135,7 @@ def perm0(X: Tensor) -> Tensor:
 
 
 def perm(X: Tensor) -> Tensor:
-    r"""Perm d, beta with beta = 0.5: at least 0, its value where :math:`x_j = j`.
+    r"""Evaluates perm d, beta = 0.5: at least 0, its value where :math:`x_j = j`.
 
     .. math:: \sum_i \Big(\sum_j (j^i + \beta) ((x_j / j)^i - 1)\Big)^2
     """
@@ -143,12 +146,12 @@ def perm(X: Tensor) -> Tensor:
 
 
 def rotated_hyper_ellipsoid(X: Tensor) -> Tensor:
-    r"""The rotated hyper-ellipsoid, :math:`\sum_i \sum_{j \le i} x_j^2`."""
+    r"""Evaluates the rotated hyper-ellipsoid, :math:`\sum_i \sum_{j \le i} x_j^2`."""
     return X.square().cumsum(-1).sum(-1)
 
 
 def schaffer4(X: Tensor) -> Tensor:
-    r"""The fourth function of Schaffer, 0.2926 at (0, 1.2531) and three alike.
+    r"""Evaluates the fourth function of Schaffer, 0.2926 at (0, 1.2531) and three more.
 
     .. math:: 0.5 + \frac{\cos^2(\sin |x_1^2 - x_2^2|) - 0.5}
         {(1 + 0.001 (x_1^2 + x_2^2))^2}
@@ -159,7 +162,7 @@ def schaffer4(X: Tensor) -> Tensor:
 
 
 def schwefel(X: Tensor) -> Tensor:
-    r"""The function of Schwefel, :math:`-\sum_i x_i \sin \sqrt{|x_i|}`.
+    r"""Evaluates the function of Schwefel, :math:`-\sum_i x_i \sin \sqrt{|x_i|}`.
 
     Without the constant that makes its minimum nearly 0; in each input the minimum is
     -418.98, at 420.97.
@@ -168,7 +171,7 @@ def schwefel(X: Tensor) -> Tensor:
 
 
 def shubert(X: Tensor) -> Tensor:
-    r"""The function of Shubert.
+    r"""Evaluates the function of Shubert.
 
     .. math:: \prod_j \sum_{i=1}^5 i \cos((i + 1) x_j + i)
     """
@@ -177,23 +180,26 @@ def shubert(X: Tensor) -> Tensor:
 
 
 def sphere(X: Tensor) -> Tensor:
-    r"""The sphere, :math:`\sum_i x_i^2`."""
+    r"""Evaluates the sphere, :math:`\sum_i x_i^2`."""
     return X.square().sum(-1)
 
 
 def sum_squares(X: Tensor) -> Tensor:
-    r"""The sum of squares, :math:`\sum_i i x_i^2`."""
+    r"""Evaluates the sum of squares, :math:`\sum_i i x_i^2`."""
     i = torch.arange(1, X.shape[-1] + 1).to(X)
     return (i * X.square()).sum(-1)
 
 
 def trid(X: Tensor) -> Tensor:
-    r"""Trid, :math:`\sum_i (x_i - 1)^2 - \sum_{i > 1} x_i x_{i - 1}`: -2 at (2, 2)."""
+    r"""Evaluates trid, :math:`\sum_i (x_i - 1)^2 - \sum_{i > 1} x_i x_{i - 1}`.
+
+    In two inputs it is -2 at (2, 2).
+    """
     return (X - 1).square().sum(-1) - (X[..., 1:] * X[..., :-1]).sum(-1)
 
 
 def ursem_waves(X: Tensor) -> Tensor:
-    r"""Ursem's waves, as Fauvel and Chalk (2021) have them.
+    r"""Evaluates Ursem's waves, as Fauvel and Chalk (2021) have them.
 
     .. math:: -(0.3 x_1)^3 - 3.5 x_1 x_2^3
         + 4.7 \cos(3 x_1 - x_2^2 (2 + x_1)) \sin 2.5 \pi x_1

@@ -24,7 +24,7 @@ class Judge(ABC):
 
     @abstractmethod
     def probability(self, first: Tensor, second: Tensor) -> float:
-        """Probability that the first of two `d`-points is preferred.
+        """Returns the probability that the first of two `d`-points is preferred.
 
         Half of a tie's probability is in it.
         """
@@ -364,7 +364,7 @@ def panel_with_contrarian(
 
 
 def difference_of(utility: Utility, first: Tensor, second: Tensor) -> Tensor:
-    """Utility of the first of two points less that of the second, a scalar."""
+    """Subtracts the utility of the second of two points from the first's, a scalar."""
     values = utility(torch.stack([first, second]))
     return values[0] - values[1]
 

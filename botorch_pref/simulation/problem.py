@@ -45,7 +45,7 @@ class Parameter:
 
 
 def numbers(*dead: bool) -> tuple[Parameter, ...]:
-    """Parameters that are numbers without steps, some of them dead."""
+    """Makes parameters that are numbers without steps, some of them dead."""
     return tuple(Parameter((i,), dead=flag) for i, flag in enumerate(dead))
 
 
@@ -140,11 +140,11 @@ class Problem:
         return numbers_only and self.sum_limit is None
 
     def regret(self, X: Tensor) -> Tensor:
-        """Simple regret `best - utility(X)` of `batch_shape x d` points."""
+        """Computes simple regret `best - utility(X)` of `batch_shape x d` points."""
         return self.best - self.utility(X)
 
     def project(self, X: Tensor) -> Tensor:
-        """Designs of `batch_shape x d` points of the unit cube.
+        """Projects `batch_shape x d` points of the unit cube to designs.
 
         A number with steps becomes the nearest step, and a choice the level of the
         largest column. Where a sum is limited, numbers without steps shrink in
@@ -159,7 +159,7 @@ class Problem:
 def project(
     X: Tensor, parameters: Sequence[Parameter], sum_limit: SumLimit | None
 ) -> Tensor:
-    """Designs of points of the unit cube, see `Problem.project`."""
+    """Projects points of the unit cube to designs, see `Problem.project`."""
     columns = list(X.unbind(-1))
     for parameter in parameters:
         if parameter.is_choice:

@@ -19,7 +19,7 @@ from botorch_pref.simulation.tasks import TASKS
 def _on_cube(
     cost: Callable[[Tensor], Tensor], minimum: float, *bounds: tuple[float, float]
 ) -> Problem:
-    """A cost on a box, to be minimised, as a utility on the unit cube."""
+    """Makes a cost on a box, to be minimised, a utility on the unit cube."""
     unit = _to_box(*bounds)
     return Problem("", len(bounds), 0.0 - minimum, lambda X: -cost(unit(X)))
 
@@ -34,7 +34,7 @@ def _botorch(
     bounds: list[tuple[float, float]] | None = None,
     minimum: float | None = None,
 ) -> Problem:
-    """BoTorch's function, with its optimum to more digits where they are given."""
+    """Makes a problem of BoTorch's function, with a more precise optimum if given."""
     box = function._bounds if bounds is None else bounds
     value = function.optimal_value if minimum is None else minimum
     return _on_cube(function.evaluate_true, value, *box)
@@ -45,7 +45,7 @@ def _six_hump_camel(*bounds: tuple[float, float]) -> Problem:
 
 
 def _sasena() -> Problem:
-    """Sasena's problem with the penalty of Benavoli et al. (2021, section 6)."""
+    """Makes Sasena's problem with the penalty of Benavoli et al. (2021, section 6)."""
     box = (0.0, 5.0), (0.0, 5.0)
 
     def penalised(X: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ def _of_many_inputs(name: str, dim: int) -> Problem:
 def _square(
     cost: Callable[[Tensor], Tensor], minimum: float, low: float, high: float
 ) -> Problem:
-    """A cost of two inputs of the same range."""
+    """Makes a problem of a cost of two inputs of the same range."""
     return _on_cube(cost, minimum, *[(low, high)] * 2)
 
 

@@ -65,7 +65,7 @@ class RankedQuestion:
 def problem_question(
     problem: Problem, model: Model | None, size: int, seed: int = 0
 ) -> Question:
-    """The next question about a problem, by the rule that the library recommends.
+    """Chooses the next question about a problem, by the rule the library recommends.
 
     Args:
         problem: Whose designs are options.
@@ -124,14 +124,14 @@ def run_questions(
 
 
 def _favourite(model: Model, options: Tensor) -> int:
-    """The place of the option with the largest posterior mean."""
+    """Finds the place of the option with the largest posterior mean."""
     with torch.no_grad():
         posterior: Any = model.posterior(options)
     return int(posterior.mean.flatten().argmax())
 
 
 def make_judge(problem: Problem, settings: RunSettings) -> ProbitJudge:
-    """The judge of a run, whose noise is drawn by its seed."""
+    """Makes the judge of a run, whose noise is drawn by its seed."""
     generator = Generator().manual_seed(settings.seed)
     return ProbitJudge(problem.utility, settings.noise, generator)
 
@@ -140,12 +140,12 @@ def make_judge(problem: Problem, settings: RunSettings) -> ProbitJudge:
 
 
 def settings_line(settings: RunSettings) -> str:
-    """The first line of a log."""
+    """Writes the first line of a log."""
     return json.dumps({"record": "settings", **asdict(settings)})
 
 
 def question_line(answered: RankedQuestion) -> str:
-    """The line of a question; floats are written so that they read back exactly."""
+    """Writes the line of a question, with floats that read back exactly."""
     fields = {"record": "question", **vars(answered)}
     del fields["model"]
     fields |= fields.pop("question")._asdict()

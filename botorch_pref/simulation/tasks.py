@@ -27,12 +27,12 @@ LIVE, DEAD = False, True
 
 
 def bump(X: Tensor) -> Tensor:
-    r"""One hump: :math:`-4 (x_1 - 0.3)^2 - 0.5 (x_2 - 0.7)^2`."""
+    r"""Evaluates one hump: :math:`-4 (x_1 - 0.3)^2 - 0.5 (x_2 - 0.7)^2`."""
     return -4 * (X[..., 0] - 0.3).square() - 0.5 * (X[..., 1] - 0.7).square()
 
 
 def parts(X: Tensor) -> Tensor:
-    r"""A sum of five parts of one parameter each, and one interaction.
+    r"""Evaluates a sum of five parts of one parameter each, and one interaction.
 
     .. math:: -|x_1 - 0.2| - 2 (x_2 - 0.65)^2 - (1 - \sqrt{x_3}) - 0.5 x_4
         - 0.3 (1 - \cos 2 \pi (x_5 - 0.4)) - 0.5 (x_1 - x_2 + 0.45)^2
@@ -46,7 +46,7 @@ def parts(X: Tensor) -> Tensor:
 
 
 def plateau(X: Tensor) -> Tensor:
-    r"""All designs of a box are equally good, and worse the further they are from it.
+    r"""Evaluates a utility that is 0 in a box, and falls with the distance from it.
 
     .. math:: -\sum_i w_i \max(0, |x_i - c_i| - 0.15),
 
@@ -58,7 +58,7 @@ def plateau(X: Tensor) -> Tensor:
 
 
 def thresholds(X: Tensor) -> Tensor:
-    r"""Two thresholds, and one parameter that counts beyond the first of them.
+    r"""Evaluates two thresholds, and one parameter that counts beyond the first.
 
     .. math:: 0.4 \cdot 1[x_1 \ge 0.35] + 0.3 \cdot 1[x_2 \le 0.6]
         + 0.3 \cdot 1[x_1 \ge 0.35] \, \big(1 - ((x_3 - 0.3) / 0.7)^2\big)
@@ -69,7 +69,7 @@ def thresholds(X: Tensor) -> Tensor:
 
 
 def dominant(X: Tensor) -> Tensor:
-    r"""One parameter that matters ten times as much as each of three others.
+    r"""Evaluates one parameter that matters ten times as much as each of three others.
 
     .. math:: -\sum_i w_i (x_i - c_i)^2 / 0.49
 
@@ -81,7 +81,7 @@ def dominant(X: Tensor) -> Tensor:
 
 
 def two_humps(X: Tensor) -> Tensor:
-    r"""Two humps of which the lower is wider.
+    r"""Evaluates two humps of which the lower is wider.
 
     .. math:: \max\big(e^{-r_1^2 / (2 \cdot 0.1^2)},
         0.75 e^{-r_2^2 / (2 \cdot 0.3^2)}\big),
@@ -96,7 +96,7 @@ def two_humps(X: Tensor) -> Tensor:
 
 
 def choices(X: Tensor) -> Tensor:
-    r"""A number, and a choice of four whose levels are worth 0, -0.2, -0.4 and -0.6.
+    r"""Evaluates a number, and a choice of levels worth 0, -0.2, -0.4 and -0.6.
 
     .. math:: -2 (x_1 - 0.4)^2 - v_c
     """
@@ -105,7 +105,7 @@ def choices(X: Tensor) -> Tensor:
 
 
 def mixed(X: Tensor) -> Tensor:
-    r"""A dose in tenths, a time, and a choice that shifts the best time.
+    r"""Evaluates a dose in tenths, a time, and a choice that shifts the best time.
 
     .. math:: -(x_1 - 0.8)^2 - (x_2 - t_c)^2 - v_c
 
@@ -126,7 +126,7 @@ def _projected(
     *parameters: Parameter,
     sum_limit: SumLimit | None = None,
 ) -> Problem:
-    """A problem not all of whose points are designs, from a utility of designs."""
+    """Makes a problem of a utility of designs, which not all of its points are."""
     dim = sum(len(parameter.columns) for parameter in parameters)
     return Problem(
         "",
@@ -147,7 +147,7 @@ def _of_numbers(
 
 
 def _hartmann3() -> Problem:
-    """Hartmann's function of every second input."""
+    """Makes the problem of Hartmann's function of every second input."""
     function = synthetic.Hartmann(dim=3)
     return _of_numbers(
         lambda X: -function.evaluate_true(X[..., ::2]),

@@ -41,10 +41,10 @@ from botorch_pref.web.service import READS, WRITES, PreferenceService
 from botorch_pref.web.texts import STATIC, PageTexts, page_html
 
 MAX_BYTES = 64 * 1024
-"""Of the body of a request: an answer has some hundred."""
+"""Most bytes of the body of a request: an answer has some hundred."""
 
 BODY_SECONDS = 10.0
-"""In which all of a body has to come: one that stalls would be waited for for ever."""
+"""Seconds in which a body has to come: one that stalls is not waited for."""
 
 RATE, BURST = 100.0, 400.0
 """Requests a second of one address, and how many at once."""
@@ -66,7 +66,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?", re.I
 """A header ``Host``: an address of IPv6 in brackets, or a name, and perhaps a port."""
 
 _TOKEN = re.compile("[!-~]([ -~]*[!-~])?")
-"""What a header brings whole: signs of ASCII, with blanks between them."""
+"""Values that a header brings whole: signs of ASCII, with blanks between them."""
 
 
 class Guard:

@@ -194,7 +194,7 @@ SENT: Mapping[str, JSON] = {
     },
     "claim": {"rater": RATER, "context": CONTEXT},
 }
-"""What each call sends, by its name."""
+"""Fields that each call may send, by its name."""
 
 REQUIRED: Mapping[str, list[str]] = {
     "answer": ["question"],
@@ -202,7 +202,7 @@ REQUIRED: Mapping[str, list[str]] = {
     "own": ["options"],
     "claim": ["rater"],
 }
-"""What a call has to send, by its name."""
+"""Fields that a call has to send, by its name."""
 
 ASKING = ("question", "undo", "own", "claim")
 """Calls that get a question."""
@@ -224,7 +224,7 @@ GOT: Mapping[str, JSON] = {
     "form": {"fields": listed(FIELD), "context": listed(FIELD)},
     "findings": FINDINGS,
 }
-"""What other calls get, by their names."""
+"""Replies of other calls, by their names."""
 
 ERROR: JSON = {
     "type": "object",

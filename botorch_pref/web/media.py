@@ -74,8 +74,8 @@ _KINDS: tuple[tuple[bytes, int, str, Callable[[Bytes], bool] | None], ...] = (
     (b"<svg", 0, "image/svg+xml", None),
     (b"<?xml", 0, "image/svg+xml", None),
 )
-"""How the bytes of each type begin, from where, and whether they have their end: of
-streams nobody can tell, and a browser refuses SVG that has none."""
+"""Beginnings of the bytes of each type, with the place of each, and whether they have
+their end: of streams nobody can tell, and a browser refuses SVG that has none."""
 
 
 def media_of_bytes(data: bytes) -> Media:

@@ -1,4 +1,4 @@
-"""Who is asked which questions: a place for each rater, and questions of nobody yet."""
+"""Places of raters, whom questions are asked, and questions of nobody yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows and offers: options, a form of designs, kinds of answers."""
+"""Contents of a page: options, a form of designs, kinds of answers."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def step(parameter: RangeParameter) -> float:
 
 
 def _decimals(parameter: RangeParameter, value: float) -> int:
-    """Decimals of numbers of which about `_STEPS` lie within a parameter's bounds."""
+    """Counts decimals for about `_STEPS` numbers within a parameter's bounds."""
     width = parameter.upper - parameter.lower
     if parameter.log_scale:
         # As far as to the next value that is about e times as large, or to the end.
@@ -235,7 +235,7 @@ Show = Callable[[Design], Any]
 catalogue, the option has the id of its row as ``id``."""
 
 MediaAddress = Callable[[int, int, int, Media], str]
-"""Where a browser finds a part of an option of a question, by their numbers."""
+"""Address at which a browser finds a part of an option of a question, by numbers."""
 
 MOST_POSITIONS = 41
 """Designs on a line that are shown: a hand that stops is off by as much."""

@@ -1,4 +1,4 @@
-"""What the log says of who answered, and changes of it that calls make once."""
+"""Records of who answered, and changes of the log that calls make once."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ from botorch_pref.web.worker import JSON, LOGGER, ModelWorker
 
 READS = ("question", "progress", "history", "form", "findings")
 WRITES = ("answer", "skip", "undo", "own", "claim")
-"""What a page or a widget may call: methods of `PreferenceService`."""
+"""Calls that a page or a widget may make: methods of `PreferenceService`."""
 
 MAX_ALIKE = 10
 """Questions in a row that are chosen anew as two of their options look the same."""

@@ -103,6 +103,6 @@ class QuestionWidget(anywidget.AnyWidget):
 
 
 def data_address(index: int, option: int, part: int, media: Media) -> str:
-    """Address that holds the bytes themselves."""
+    """Makes an address that holds the bytes themselves."""
     data = media.data.read_bytes() if isinstance(media.data, Path) else media.data
     return f"data:{media.mime};base64,{base64.b64encode(data).decode()}"

@@ -49,7 +49,7 @@ T = TypeVar("T")
 JSON = dict[str, Any]
 
 LOGGER = logging.getLogger("botorch_pref.web")
-"""Where every warning of a model goes."""
+"""Log of every warning of a model."""
 
 
 # --- Findings
@@ -108,7 +108,7 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
 def _effect_curves(
     effects: DataFrame | None, parameters: Mapping[str, Parameter]
 ) -> list[JSON]:
-    """The effect of each parameter at its values; none without a table."""
+    """Lists the effect of each parameter at its values; none without a table."""
     if effects is None:
         return []
     return [
@@ -124,7 +124,7 @@ def _effect_curves(
 
 
 def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
-    """Rows of a table with its index, which may get a name; none without a table."""
+    """Lists rows of a table with its index, which may get a name; none without one."""
     if table is None:
         return []
     rows = table.reset_index(names=name).to_dict(orient="records")
@@ -182,7 +182,7 @@ def packed_state(experiment: PreferenceExperiment) -> bytes:
 def packed_choices(
     state: bytes, size: int, raters: Sequence[str | None], context: Context
 ) -> bytes:
-    """Choices of the next questions: of one rater that of ``ask`` in the same state."""
+    """Chooses the next questions, of one rater as ``ask`` does in the same state."""
     return pickle.dumps(chosen_questions(pickle.loads(state), size, raters, context))
 
 
@@ -193,7 +193,7 @@ def packed_choice(
     rater: str | None,
     context: Context,
 ) -> bytes:
-    """Choices of the next question of a kind, one, as `packed_choices` has them."""
+    """Chooses the next question of a kind, and packs it as `packed_choices` does."""
     chosen = chosen_of_kind(pickle.loads(state), kind, size, rater, context)
     return pickle.dumps([chosen])
 
