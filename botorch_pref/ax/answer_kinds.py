@@ -305,7 +305,7 @@ def _strengths(groups: Groups, num_levels: int | None) -> Strengths:
 
 
 def _stops(groups: Groups, num_levels: int | None) -> LineChoices:
-    """Stops of trials of two ends, and of the stop unless it is one of them."""
+    """Makes line choices of trials: of two ends, and the stop unless it is an end."""
     lines, positions = [], []
     for (trial, _), values in groups:
         ends = [place for place, share in values.items() if share < STOP]

@@ -583,7 +583,7 @@ class PreferenceExperiment:
 
     @one_at_a_time
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
-        """Scores of predictions of answers that the model has not seen.
+        """Computes scores of predictions of answers that the model has not seen.
 
         The questions are split into ``num_folds`` parts, each predicted from the
         others; see `cross_validation`.

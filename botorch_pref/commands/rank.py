@@ -143,7 +143,7 @@ def _described(
 
 
 def _answers_without(items: Sequence[str], answers: DataFrame) -> DataFrame:
-    """Answers that are not about some items."""
+    """Drops answers about some items."""
     ends = [ITEM] if RATING in answers.columns else [WINNER, LOSER]
     names = {name for end in ends for name in answers[end]}
     if unknown := [item for item in items if item not in names]:
@@ -281,7 +281,7 @@ def _next_pairs(
     number: int,
     top: int | None,
 ) -> list[str]:
-    """Lines that name the pairs to ask about next, the most informative one first."""
+    """Writes lines with the pairs to ask about next, the most informative one first."""
     names = [*ranking.names]
     if top is not None:
         names = [*board.index[_is_open(board, top)]]

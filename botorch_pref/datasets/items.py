@@ -354,7 +354,7 @@ def group_names(answers: DataFrame, column: str) -> tuple[Hashable, ...]:
 
 
 def answer_totals(answers: DataFrame, number: Series[Any]) -> Series[float]:
-    """Sums of a ``number`` of each answer over the answers about each item.
+    """Sums a ``number`` of each answer over the answers about each item.
 
     The winner of a choice from several, which has several rows, is in it once.
     """

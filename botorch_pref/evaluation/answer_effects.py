@@ -1,4 +1,4 @@
-"""What adds to the utility of an item in an answer: its position, and controls."""
+"""Effects on the utility of an item in an answer: its position, and controls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PositionBias(NamedTuple):
 
 
 def position_bias(model: Any, level: float) -> PositionBias:
-    """The weight of a model's only covariate, 1 where a winner was shown first."""
+    """Computes the weight of a model's only covariate, 1 where a winner was first."""
     with torch.no_grad():
         ends = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.
@@ -52,13 +52,13 @@ def position_bias(model: Any, level: float) -> PositionBias:
 
 
 def win_probability(model: Any) -> WinProbability:
-    """That of a model's likelihood."""
+    """Returns the win probability of a model's likelihood."""
     link = model.likelihood
     return lambda ahead: link.win_probability(ahead, torch.zeros_like(ahead))
 
 
 def share_of_equals(ahead: Tensor, won: WinProbability) -> Tensor:
-    """The share of the duels that are no ties that an item wins which is ahead."""
+    """Computes the share of duels, without ties, that an item wins which is ahead."""
     return won(ahead) / (won(ahead) + won(-ahead))
 
 
@@ -68,7 +68,7 @@ def effect_table(
     half: Tensor,
     won: WinProbability,
 ) -> DataFrame:
-    """Table of effects: ``utility`` with ``lower`` and ``upper``, and as shares.
+    """Makes a table of effects, ``utility``, ``lower`` and ``upper``, and as shares.
 
     Args:
         names: Of the effects, ``k``.
@@ -89,7 +89,7 @@ def effect_table(
 
 
 def home_bias(effects: DataFrame) -> PositionBias:
-    """The position bias in a table of effects, see `effect_table`."""
+    """Reads the position bias in a table of effects, see `effect_table`."""
     effect = effects.loc[HOME]
     return PositionBias(
         tuple(effect[["utility", "lower", "upper"]].tolist()),
@@ -125,7 +125,7 @@ def standardised(answers: DataFrame) -> tuple[DataFrame, dict[str, float]]:
 
 
 def typical_controls(names: Sequence[Hashable], answers: DataFrame) -> Tensor:
-    r"""How much of each control an item has by and large, ``n x k``.
+    r"""Estimates how much of each control an item has by and large, ``n x k``.
 
     The values of all items are those whose differences are nearest to the controls of
     answers, by least squares. Divided by their root mean squares, they are features of

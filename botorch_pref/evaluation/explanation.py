@@ -1,4 +1,4 @@
-"""What drives a preference, and whether answers identify it."""
+"""Explanations of a preference, and whether answers identify them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def feature_effect(
     num_values: int = 25,
     num_background: int = 16,
 ) -> FeatureEffect:
-    """Partial dependence of the utility on one feature: a mean over the others.
+    """Averages the utility over the other features: partial dependence on one.
 
     With `b` items drawn from the data and `x_b[v]` item `b` with its feature set to
     `v`, the effect at `v` is `mean_b f(x_b[v]) - mean_b f(x_b[v_1])` (Friedman, 2001,
@@ -137,7 +137,7 @@ class EvidenceProfile:
         return self.log_evidence.max() - self.log_evidence
 
     def _crossing(self, inside: int, outside: int) -> float:
-        """Value where the profile has dropped by 1.92, between two of the grid."""
+        """Finds where the profile has dropped by 1.92, between two of the grid."""
         if not 0 <= outside < len(self.values):
             return float(self.values[inside])
         low, high = self._below_best[[inside, outside]]
@@ -145,7 +145,7 @@ class EvidenceProfile:
         return float(torch.lerp(self.values[inside], self.values[outside], share))
 
     def __str__(self) -> str:
-        """Table of the profile and its verdict."""
+        """Prints the table of the profile and its verdict."""
         head = f"{'value':>12} {'log evidence':>14} {'below best':>12}"
         rows = zip(self.values, self.log_evidence, self._below_best, strict=True)
         lines = [f"{v:12.4g} {e:14.3f} {b:12.3f}" for v, e, b in rows]
@@ -164,7 +164,7 @@ class EvidenceProfile:
 def evidence_profile(
     model: PreferenceGP, parameter: str, values: Tensor, *, priors: bool = False
 ) -> EvidenceProfile:
-    r"""Profile of the evidence: all other parameters fitted at each value of one.
+    r"""Fits all other parameters at each value of one: a profile of the evidence.
 
     .. math:: \ell(\theta_1) = \max_{\theta_2}
         \log p(\mathcal{Y} \mid \theta_1, \theta_2)
@@ -236,7 +236,7 @@ def _drop_priors(model: PreferenceGP, parameter: Parameter | None) -> None:
 
 
 def _is_of(value: Tensor, parameter: Parameter) -> bool:
-    """Whether a value depends on a parameter."""
+    """Tells whether a value depends on a parameter."""
     if not value.requires_grad:
         return False
     (gradient,) = torch.autograd.grad(value.sum(), parameter, allow_unused=True)
@@ -244,7 +244,7 @@ def _is_of(value: Tensor, parameter: Parameter) -> bool:
 
 
 def _maximum(model: PreferenceGP) -> Tensor:
-    """The objective, maximised over all learned parameters."""
+    """Maximises the objective over all learned parameters."""
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
     if any(p.requires_grad for p in model.parameters()):
         fit_gpytorch_mll(mll)
@@ -273,7 +273,7 @@ class Dimension:
     whole: bool = False
 
     def values(self, number: int, own: Any = None) -> list[Any]:
-        """The choices, or a number of values evenly on the scale, with the ends.
+        """Lists the choices, or a number of values evenly on the scale, with the ends.
 
         The value ``own`` takes the place of those next to it.
         """
@@ -297,7 +297,7 @@ class Dimension:
 
 
 def dimension_of(dimensions: Sequence[Dimension], key: int | str) -> Dimension:
-    """The parameter of this name, or of this number from 0."""
+    """Finds the parameter of this name, or of this number from 0."""
     names = [dimension.name for dimension in dimensions]
     if isinstance(key, int) and -len(names) <= key < len(names):
         return dimensions[key]
@@ -332,7 +332,7 @@ class Designs:
         level: float,
         reference: Mapping[str, Any] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Means of utilities, or of differences to a reference, and their intervals.
+        """Computes utilities, or differences to a reference, and their intervals.
 
         They are NaN where the search space does not have a design.
         """
@@ -360,7 +360,7 @@ class Designs:
     def effect(
         self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float
     ) -> tuple[list[Any], tuple[Tensor, Tensor, Tensor]]:
-        """Values of a parameter, and how each changes the utility of a design ``at``.
+        """Lists values of a parameter, and how each changes the utility of ``at``.
 
         Its own value is among them, with the change 0. Changes are means and intervals.
         """

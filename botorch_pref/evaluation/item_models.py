@@ -46,18 +46,18 @@ MOST_POINTS = 4000
 """Points that a dense model holds, in two hours."""
 
 MINUTES = {False: 0.4, True: 1.8}
-"""What 1,000 points take, and others by the cube of their number: without, with a tie
-threshold for each item."""
+"""Minutes of a fit to 1,000 points, and of others by the cube of their number: without,
+with a tie threshold for each item."""
 
 TIMES_OF_NOISES = 4.0
-"""How many times as long a crowd takes in which each rater has a noise."""
+"""Factor of the time of a crowd in which each rater has a noise."""
 
 MOST_ENTRIES = 10**8
 """Answers times items that a crowd holds in 8 GB."""
 
 
 class RankingModel(Enum):
-    """What `rank_items` fits: to pairs of items and groups, to a crowd, to items."""
+    """Models that `rank_items` fits: to pairs of items and groups, crowds, items."""
 
     DENSE = "dense"
     CROWD = "crowd"
@@ -65,7 +65,7 @@ class RankingModel(Enum):
 
 
 class RankingSize(NamedTuple):
-    """How many points, and of what, a ranking has, and about how many minutes it takes.
+    """Size of a ranking: how many points, of what, and about how many minutes.
 
     ``model`` is what makes it: a dense one; `CrowdPreferenceGP`, for which answers of a
     rater are a block; or `rank_many_items`.
@@ -137,7 +137,7 @@ def _crowd_minutes(answers: DataFrame) -> float:
 
 
 def item_kernel(num_features: int, num_columns: int) -> Kernel:
-    """Kernel of features, if there are some, and of what stands behind them.
+    """Makes the kernel of features, if there are some, and of what stands behind them.
 
     This is what items have of controls by and large, and the one-hot ids.
     """
@@ -164,7 +164,7 @@ def group_kernel(
     *,
     reliability: bool,
 ) -> Kernel:
-    """Kernel of what categories and raters share, and of what each has.
+    """Makes the kernel of what categories and raters share, and of what each has.
 
     Args:
         kernel: Of the items.
@@ -193,7 +193,7 @@ def group_kernel(
 def answer_likelihoods(
     item: Tensor | None, feedback: Sequence[Feedback]
 ) -> dict[type[Feedback], Any]:
-    """Bradley and Terry's, or Rao and Kupper's of ties; Plackett and Luce's of choices.
+    """Makes likelihoods: Bradley-Terry or Rao-Kupper of ties; Plackett-Luce of choices.
 
     All are of the same noise.
 
@@ -266,7 +266,7 @@ class _Share(Kernel):
 def crowd_kernel(
     kernel: Kernel, has_categories: bool, num_raters: int, *, reliability: bool
 ) -> CrowdKernel:
-    """The kernel of `group_kernel` in the parts that `CrowdPreferenceGP` takes.
+    """Makes the kernel of `group_kernel` in the parts that `CrowdPreferenceGP` takes.
 
     Args:
         kernel: Of the numbers of items, behind which stand those of categories.

@@ -115,7 +115,7 @@ class ItemRanking:
     def utility(
         self, rater: Hashable | None = None, category: Hashable | None = None
     ) -> PreferenceGP | GroupUtility:
-        """Model of the utility over ``items.points``, of a rater and a category.
+        """Returns the utility over ``items.points``, of a rater and a category.
 
         Args:
             rater: By name; by default the mean of all who answered.
@@ -155,7 +155,7 @@ class ItemRanking:
         top: int = 5,
         level: float = LEVEL,
     ) -> DataFrame:
-        """Leaderboard of the mean utility of all raters and categories, or of one.
+        """Makes the leaderboard of the mean of all raters and categories, or of one.
 
         Args:
             rater: By name; all by default.
@@ -191,19 +191,19 @@ class ItemRanking:
         return table
 
     def top_probability(self, top: int) -> float:
-        """Probability that the first items of the board are the best ``top``."""
+        """Computes the probability that the first items of the board are the best."""
         utility, points = self.utility(), self.items.points
         draws = utility_samples(utility, points, NUM_SAMPLES, seed=0)
         return top_probability(draws, _moments(utility, points)[0], top)
 
     def position_bias(self, level: float = LEVEL) -> PositionBias | None:
-        """Advantage of being at home or shown first; None where no answer says it."""
+        """Computes the advantage of being at home or shown first; None if none said."""
         if HOME not in self.answers.columns:
             return None
         return home_bias(self._effects([HOME], torch.eye(1), level))
 
     def controls(self, level: float = LEVEL) -> DataFrame:
-        """What one deviation more of each control adds, see `effect_table`.
+        """Lists what one deviation more of each control adds, see `effect_table`.
 
         The column ``deviation`` has the root mean square of its differences.
         """
@@ -214,7 +214,7 @@ class ItemRanking:
     def _effects(
         self, names: Sequence[Hashable], sums: Tensor, level: float
     ) -> DataFrame:
-        """The table of sums of the first weights of answers, ``k x w``."""
+        """Makes the table of sums of the first weights of answers, ``k x w``."""
         if not names:
             return effect_table([], torch.zeros(0), torch.zeros(0), torch.sigmoid)
         with torch.no_grad():
@@ -228,7 +228,7 @@ class ItemRanking:
         )
 
     def reliability(self) -> DataFrame:
-        """The table of :func:`.rater_reliability`, of a ranking with noises of raters.
+        """Makes the table of :func:`.rater_reliability`, if raters have noises.
 
         Raises:
             BotorchPrefError: The ranking has no noise of each rater.
@@ -241,7 +241,9 @@ class ItemRanking:
         return rater_reliability(self.evidence_model, self.raters)
 
     def rater_biases(self, level: float = LEVEL) -> DataFrame:
-        """What being at home or shown first adds with each rater, see `effect_table`.
+        """Lists what being at home or shown first adds with each rater.
+
+        See `effect_table`.
 
         Raters with few answers are taken for the typical one, as far as the others are
         alike, see :class:`.RaterWeights`. The table is empty of fewer than two raters,
@@ -255,7 +257,7 @@ class ItemRanking:
         return effect_table(self.raters, mean, half, win_probability(model))
 
     def contradictions(self) -> DataFrame:
-        """How often each rater answers the same question both ways.
+        """Counts how often each rater answers the same question both ways.
 
         The table of :func:`.contradictions`, in which ``expected`` is what the model
         expects at the means of utilities and weights. A coin contradicts itself in half
@@ -278,7 +280,7 @@ class ItemRanking:
     def _chances(
         self, points: Tensor, pairs: Tensor, covariates: Tensor | None
     ) -> Tensor:
-        """Probabilities that winners win, ties left out, at the means, ``m``."""
+        """Computes the probabilities that winners win, ties left out, at the means."""
         compared, places = pairs.unique(return_inverse=True)
         utilities = self._means(points[compared])[places]
         ahead = utilities[:, 0] - utilities[:, 1]
@@ -288,7 +290,7 @@ class ItemRanking:
         return share_of_equals(ahead, win_probability(self.model))
 
     def _means(self, points: Tensor) -> Tensor:
-        """Posterior means of utilities, of one rater after the other, ``n``."""
+        """Computes posterior means of utilities, rater by rater, ``n``."""
         means, width = torch.empty(len(points)).to(points), self.items.points.shape[-1]
         groups, place = points[:, width:].unique(dim=0, return_inverse=True)
         for number, group in enumerate(groups):
@@ -299,7 +301,7 @@ class ItemRanking:
 
 
 RankedItems = ItemRanking | ManyItemRanking | RatingRanking
-"""What `rank_items` returns, by the answers and how many items there are."""
+"""Rankings that `rank_items` returns, by the answers and how many items there are."""
 
 
 def rank_items(
@@ -404,7 +406,7 @@ def _ranked(
 def _fitted_models(
     kernel: Kernel, items: ItemTable, answers: DataFrame, reliability: bool
 ) -> tuple[EPPreferenceGP | LaplacePreferenceGP, LaplacePreferenceGP]:
-    """The model of a ranking, and that whose evidence chose the scales."""
+    """Fits the model of a ranking, and that whose evidence chooses the scales."""
     points, feedback, raters = _biased_feedback(items, answers)
     width = items.points.shape[-1]
     has_categories = CATEGORY in answers.columns
@@ -432,7 +434,7 @@ def _fitted_models(
 def _fitted_crowd(
     kernel: Kernel, items: ItemTable, answers: DataFrame, reliability: bool
 ) -> tuple[CrowdPreferenceGP, CrowdPreferenceGP]:
-    """The model of a ranking by many raters, twice."""
+    """Fits the model of a ranking by many raters, and returns it twice."""
     points, feedback, raters = _biased_feedback(items, answers)
     # A threshold of ties for each of a thousand items would make the fit slow.
     crowd = CrowdPreferenceGP(
@@ -449,7 +451,7 @@ def _fitted_crowd(
 
 
 def _weights_of(answers: DataFrame, raters: Sequence[Hashable]) -> RaterWeights | None:
-    """Weights of covariates of which the first differs among raters, if it does."""
+    """Makes weights of covariates of which the first may differ among raters."""
     if not _are_biased(answers, raters):
         return None
     return RaterWeights(1 + len(control_columns(answers)), len(raters))
@@ -473,7 +475,7 @@ def _checked_answers(answers: DataFrame) -> DataFrame:
 
 
 def _merged(answers: DataFrame) -> DataFrame:
-    """The different answers, with their counts, in the order of their texts."""
+    """Merges equal answers, with their counts, in the order of their texts."""
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
     said = (WINNER, LOSER, TIE, RATER, CATEGORY, HOME, CHOICE)
     columns = [name for name in said if name in counted.columns]
@@ -486,7 +488,7 @@ def _merged(answers: DataFrame) -> DataFrame:
 
 
 def _are_biased(answers: DataFrame, raters: Sequence[Hashable]) -> bool:
-    """Whether answers say what being first adds with each of several raters."""
+    """Tells whether answers say what being first adds with each of several raters."""
     has_home = HOME in answers.columns and bool(answers[HOME].notna().any())
     return has_home and len(raters) > 1
 
@@ -494,7 +496,7 @@ def _are_biased(answers: DataFrame, raters: Sequence[Hashable]) -> bool:
 def _biased_feedback(
     items: ItemTable, answers: DataFrame
 ) -> tuple[Tensor, tuple[Feedback, ...], tuple[Hashable, ...]]:
-    """`ItemTable.feedback` with covariates of each rater, where there are some."""
+    """Makes `ItemTable.feedback` with covariates of each rater where there are any."""
     points, feedback, raters = items.feedback(answers)
     if _are_biased(answers, raters):
         feedback = with_rater_biases(points, feedback, len(raters))
@@ -504,7 +506,7 @@ def _biased_feedback(
 def _with_typical_controls(
     items: ItemTable, answers: DataFrame, controls: Collection[str]
 ) -> ItemTable:
-    """Items with what they have of each control by and large, before their ids."""
+    """Adds to items what they have of each control by and large, before their ids."""
     typical, place = typical_controls(items.names, answers), -len(items.names)
     features, ids = items.points[:, :place], items.points[:, place:]
     names = [f"typical {name}" for name in controls]
@@ -519,7 +521,7 @@ def _with_typical_controls(
 def _above_mean(
     utility: PreferenceGP | GroupUtility, points: Tensor, level: float
 ) -> dict[str, Tensor]:
-    """Utilities above the mean of all items, with the ends of their intervals."""
+    """Computes utilities above the mean of all items, with ends of intervals."""
     mean, covariance = _moments(utility, points)
     covariance = covariance - covariance.mean(0)
     deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()
@@ -531,7 +533,7 @@ def _above_mean(
 def _beside_the_first(
     utility: PreferenceGP | GroupUtility, points: Tensor, level: float
 ) -> dict[str, Tensor]:
-    """Differences to the first item, with intervals, and whether they are positive."""
+    """Computes differences to the first item, intervals, and chances to be positive."""
     mean, covariance = _moments(utility, points)
     variance = covariance.diagonal()
     variance = variance + variance[0] - 2 * covariance[0]
@@ -552,7 +554,7 @@ def _beside_the_first(
 def _moments(
     utility: PreferenceGP | GroupUtility, points: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Posterior mean and covariance of items."""
+    """Computes the posterior mean and covariance of items."""
     with torch.no_grad():
         posterior: Any = utility.posterior(points)
         utilities = posterior.distribution
@@ -560,5 +562,5 @@ def _moments(
 
 
 def _half_width(level: float) -> Tensor:
-    """Half of an interval of a standard normal."""
+    """Computes half of an interval of a standard normal."""
     return torch.special.ndtri(torch.tensor(0.5 + 0.5 * level, dtype=torch.double))

@@ -43,7 +43,7 @@ def leaderboard(
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> DataFrame:
-    r"""Table of items, the one with the largest posterior mean of the utility first.
+    r"""Makes a table of items, the largest posterior mean of the utility first.
 
     The rank of an item in a joint draw of all utilities is one more than the number of
     items above it: equal items have one rank. The interval of a utility is the central
@@ -121,7 +121,7 @@ def leaderboard(
 def _drawn_ranks(
     model: Model, items: Tensor, num_samples: int, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Ranks in joint draws, ``S x n``, and the probability to be best, ``n``."""
+    """Draws ranks jointly, ``S x n``, and computes chances to be best, ``n``."""
     distinct, item, copies = torch.unique(
         items, dim=0, return_inverse=True, return_counts=True
     )
@@ -141,7 +141,7 @@ _DIGITS = torch.finfo(torch.float64).eps ** 0.5
 
 
 def _resolution(model: Model, posterior: TorchPosterior) -> Tensor:
-    """Differences of posterior means of items that are no more than error, ``n x n``.
+    """Computes differences of items' means that are no more than error, ``n x n``.
 
     The error of the engine is a share of the posterior deviation of a difference; means
     are rounded besides.
@@ -163,7 +163,7 @@ def _resolution(model: Model, posterior: TorchPosterior) -> Tensor:
 
 
 def _shared_ranks(mean: Tensor, resolution: Tensor) -> Tensor:
-    """Ranks of items by their means, ``n``, the same for those that are not resolved.
+    """Ranks items by their means, ``n``, the same where these are not resolved.
 
     An item shares the rank of the first one before it that is not resolved from it and
     has no longer the rank of another: a row of small steps is not one large rank.
@@ -183,7 +183,7 @@ def _shared_ranks(mean: Tensor, resolution: Tensor) -> Tensor:
 
 
 def rank_interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
-    """The shortest runs of ranks with a share of the draws, the likeliest of these.
+    """Finds the shortest runs of ranks with a share of draws, the likeliest of these.
 
     Args:
         ranks: ``S x n``.
@@ -202,7 +202,7 @@ def rank_interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
 
 
 def top_probability(utilities: Tensor, mean: Tensor, top: int) -> float:
-    """Probability that the items with the largest means are the best ``top``.
+    """Computes the probability that items of the largest means are the best ``top``.
 
     Args:
         utilities: Draws, ``S x n``.
@@ -215,7 +215,7 @@ def top_probability(utilities: Tensor, mean: Tensor, top: int) -> float:
 
 
 def win_probabilities(model: Model, posterior: TorchPosterior, count: int) -> Tensor:
-    """Probabilities that the items of rows beat those of columns, ``n x n``.
+    """Computes probabilities that items of rows beat those of columns, ``n x n``.
 
     A half of a tie counts as won, and an item beats itself with a half. Members of an
     ensemble are averaged.

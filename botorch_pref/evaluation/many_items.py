@@ -55,11 +55,11 @@ class ChoiceDesign:
 
     @cached_property
     def row_counts(self) -> np.ndarray:
-        """How often the choice from the set of each row was made, ``R``."""
+        """Counts of the choice from the set of each row, ``R``."""
         return self.counts[self.set_numbers]
 
     def probabilities(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities of the rows' options, ``R``, and logarithms of choices', ``m``.
+        """Computes probabilities of rows' options, ``R``, and logs of choices', ``m``.
 
         The choice of a set has the value 0, beside which its rows say the others'.
         """
@@ -70,7 +70,7 @@ class ChoiceDesign:
         return weights / total[self.set_numbers], -highest - np.log(total)
 
     def log_likelihood(self, parameters: np.ndarray) -> float:
-        """The logarithm of the probability of all answers."""
+        """Computes the logarithm of the probability of all answers."""
         threshold = parameters[-1]
         if self.num_ties and threshold <= 0:
             return -np.inf
@@ -80,7 +80,7 @@ class ChoiceDesign:
         return float(total)
 
     def gradient(self, parameters: np.ndarray) -> np.ndarray:
-        """That of `log_likelihood`, ``p``."""
+        """Computes the gradient of `log_likelihood`, ``p``."""
         chances, _ = self.probabilities(parameters)
         gradient = -(self.rows.T @ (chances * self.row_counts))
         if self.num_ties:
@@ -88,7 +88,7 @@ class ChoiceDesign:
         return np.asarray(gradient)
 
     def information(self, parameters: np.ndarray) -> csr_array:
-        r"""The negative Hessian of `log_likelihood`, ``p x p``.
+        r"""Computes the negative Hessian of `log_likelihood`, ``p x p``.
 
         It is :math:`\sum_s c_s B_s^\top (\operatorname{diag}(p_s) - p_s p_s^\top) B_s`.
         """
@@ -155,7 +155,7 @@ class ChoiceDesign:
         return csr_array((ones, np.arange(len(ones)), ends))
 
     def _mean_rows(self, chances: np.ndarray) -> csr_array:
-        """The mean row of each set, ``m x p``."""
+        """Computes the mean row of each set, ``m x p``."""
         rows = self.rows
         weights = np.repeat(chances, np.diff(rows.indptr)) * rows.data
         ends = np.append(rows.indptr[self.starts], rows.indptr[-1])
@@ -164,7 +164,7 @@ class ChoiceDesign:
         )
 
     def _tie_curvature(self, parameters: np.ndarray) -> tuple[float, float]:
-        """The negative second derivative of the ties' factor, and its slope."""
+        """Computes the second derivative of minus the ties' factor, and its slope."""
         sinh, cosh = np.sinh(parameters[-1]), np.cosh(parameters[-1])
         if not self.num_ties:
             return 0.0, 0.0
@@ -194,13 +194,13 @@ class SparsePosterior(NamedTuple):
     prior_variance: float
 
     def deviation(self, place: int) -> float:
-        """Deviation of one parameter."""
+        """Computes the deviation of one parameter."""
         unit = np.zeros((len(self.mean), 1))
         unit[place] = 1.0
         return float(np.sqrt(solve_precision(self.precision, unit)[place, 0]))
 
     def contrast_deviations(self, weights: np.ndarray) -> np.ndarray:
-        """Deviations of the first parameters' differences to a weighted sum of them.
+        """Computes deviations of parameters' differences to a weighted sum of them.
 
         Args:
             weights: Of the first ``n`` parameters.
@@ -214,7 +214,7 @@ class SparsePosterior(NamedTuple):
         return np.sqrt(variances[: len(weights)])
 
     def with_slopes(self, features: np.ndarray) -> SparsePosterior:
-        """The posterior in which utilities have what slopes say of them.
+        """Returns the posterior in which utilities have what slopes say of them.
 
         Args:
             features: Of the ``n`` items, ``n x k``; the parameters from ``n`` on are
@@ -282,7 +282,7 @@ class SparseLaplace:
         )
 
     def _prior(self, design: ChoiceDesign, variance: float) -> np.ndarray:
-        """Prior precisions of the parameters, ``p``."""
+        """Returns prior precisions of the parameters, ``p``."""
         precisions = np.ones(design.rows.shape[1])
         precisions[: design.num_utilities] = 1 / variance
         return precisions
@@ -290,7 +290,7 @@ class SparseLaplace:
     def _evidence_slope(
         self, design: ChoiceDesign, prior: np.ndarray, mode: np.ndarray
     ) -> float:
-        """Derivative of the log evidence by the logarithm of the variance."""
+        """Computes the derivative of the log evidence by the log of the variance."""
         n, rate = design.num_utilities, prior[0]
         precision = _precision(design, prior, mode)
         draws = self._draws(design, prior, mode, precision, self.num_scale_samples)
@@ -311,7 +311,7 @@ class SparseLaplace:
         precision: csr_array,
         number: int,
     ) -> np.ndarray:
-        """Draws of ``N(0, H^-1)``: solutions of noise of covariance ``H``, ``p x S``.
+        """Draws ``N(0, H^-1)``: solutions of noise of covariance ``H``, ``p x S``.
 
         (Papandreou and Yuille 2010).
         """

@@ -69,13 +69,13 @@ class ManyItemRanking:
 
     @property
     def threshold(self) -> float:
-        """That of ties; 0 without any."""
+        """Threshold of ties; 0 without any."""
         return float(self.posterior.mean[-1]) if self.answers[TIE].any() else 0.0
 
     def board(
         self, rater: Hashable | None = None, *, top: int = 5, level: float = LEVEL
     ) -> DataFrame:
-        """Leaderboard with the columns of :meth:`.ItemRanking.board`.
+        """Makes the leaderboard with the columns of :meth:`.ItemRanking.board`.
 
         Args:
             rater: There are none: ``None``.
@@ -114,30 +114,30 @@ class ManyItemRanking:
         return table
 
     def draws(self) -> np.ndarray:
-        """Utilities of the items in draws of the posterior, ``n x S``."""
+        """Returns utilities of the items in draws of the posterior, ``n x S``."""
         count = len(self.names)
         return self.posterior.mean[:count, None] + self.posterior.draws[:count]
 
     def position_bias(self, level: float = LEVEL) -> PositionBias | None:
-        """Advantage of being at home or shown first; None where no answer says it."""
+        """Computes the advantage of being at home or shown first; None if none said."""
         if HOME not in self.answers.columns:
             return None
         return home_bias(self._effects([HOME], self._weights_start, level))
 
     @property
     def _weights_start(self) -> int:
-        """Where the weights of answers begin: behind utilities and their slopes."""
+        """Place where weights of answers begin: behind utilities and their slopes."""
         return len(self.names) + len(self.control_scales)
 
     def controls(self, level: float = LEVEL) -> DataFrame:
-        """What one deviation more of each control adds, see `effect_table`."""
+        """Lists what one deviation more of each control adds, see `effect_table`."""
         names = [*self.control_scales]
         start = self._weights_start + (HOME in self.answers.columns)
         table = self._effects(names, start, level)
         return table.assign(deviation=[*self.control_scales.values()])
 
     def _effects(self, names: list[str], start: int, level: float) -> DataFrame:
-        """The table of the parameters from a place on."""
+        """Makes the table of the parameters from a place on."""
         mean = self.posterior.mean[start : start + len(names)]
         deviations = [self.posterior.deviation(start + i) for i in range(len(names))]
         half = torch.tensor(deviations, dtype=torch.double) * ndtri(0.5 + 0.5 * level)
@@ -149,14 +149,14 @@ class ManyItemRanking:
         )
 
     def top_probability(self, top: int) -> float:
-        """Probability that the first items of the board are the best ``top``."""
+        """Computes the probability that the first items of the board are the best."""
         mean = torch.from_numpy(self.posterior.mean[: len(self.names)])
         return top_probability(torch.from_numpy(self.draws().T), mean, top)
 
     def next_pairs(
         self, number: int, names: Sequence[Hashable]
     ) -> list[tuple[Hashable, Hashable]]:
-        """Pairs whose answers say most, by draws, the most informative one first.
+        """Lists pairs whose answers say most, by draws, the most informative first.
 
         Args:
             number: Of pairs.
@@ -180,7 +180,7 @@ class ManyItemRanking:
         return [(self.names[i], self.names[j]) for i, j in ends]
 
     def _beside_the_first(self, leader: int, half: float) -> dict[str, np.ndarray]:
-        """Differences to the first item, and whether they are positive."""
+        """Computes differences to the first item, with the chance to be positive."""
         count = len(self.names)
         mean = self.posterior.mean[:count]
         deviation = self.posterior.contrast_deviations(np.eye(1, count, leader)[0])
@@ -221,7 +221,7 @@ def rank_many_items(
 
 
 def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> ChoiceDesign:
-    """The rows of a table of different answers with counts.
+    """Makes the rows of a table of different answers with counts.
 
     A tie is a win of either side, times a factor of the threshold (Rao and Kupper
     1967): its row comes twice, the second time the other way round.
@@ -254,7 +254,7 @@ def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> Choice
 
 
 def _covariates(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray:
-    """How much more winners have than losers of what weights are of, ``m x w``.
+    """Computes how much more of each weighted covariate winners have, ``m x w``.
 
     First comes what items have of controls by and large, then being at home, then the
     controls of the answers.
@@ -274,7 +274,7 @@ def _covariates(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray:
 def _places(
     names: tuple[Hashable, ...], answers: DataFrame
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the winners and the losers of answers among names."""
+    """Finds the places of the winners and the losers of answers among names."""
     place = {name: i for i, name in enumerate(names)}
     winners, losers = (
         answers[side].map(place).to_numpy(np.int64) for side in (WINNER, LOSER)
@@ -290,7 +290,7 @@ def answer_groups(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray
 
 
 def drawn_ranks(utilities: np.ndarray) -> np.ndarray:
-    """Ranks of items in draws, 1 for the largest utility, ``n x S`` each."""
+    """Ranks items in draws, 1 for the largest utility, ``n x S`` each."""
     order = np.argsort(-utilities, axis=0, kind="stable")
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, 1 + np.arange(len(order))[:, None], axis=0)
@@ -300,7 +300,7 @@ def drawn_ranks(utilities: np.ndarray) -> np.ndarray:
 def field_win_rates(
     utilities: np.ndarray, threshold: float, *, num_nodes: int = 4096
 ) -> np.ndarray:
-    r"""The share of duels that items win against the others, half of a tie counted.
+    r"""Computes the share of duels that items win against the others, ties as half.
 
     The mean over draws of :math:`\frac{1}{n - 1} \sum_{j \ne i} g(u_i - u_j)` with
     :math:`g(d) = \frac12 (1 + \sigma(d - t) - \sigma(-d - t))`, by linear interpolation

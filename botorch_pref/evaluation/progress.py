@@ -1,4 +1,4 @@
-"""What is still to be gained by asking, and when to stop."""
+"""Advice on what is still to be gained by asking, and when to stop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from botorch_pref.posteriors.gaussian import mean_at
 
 
 def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tensor:
-    """The connected component into which answers join each point, ``n`` long.
+    """Finds the connected component into which answers join each point, ``n`` long.
 
     An answer joins its points; absolute answers, such as ratings, join all theirs. The
     prior alone compares points of different components: a duel across two teaches most.
@@ -50,7 +50,7 @@ def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tenso
 
 
 def _edges(block: Feedback) -> Tensor:
-    """Edges between points of a block, ``2 x e``: a star for each answer."""
+    """Lists edges between points of a block, ``2 x e``: a star for each answer."""
     fields = [getattr(block, name) for name in block.index_fields]
     groups = [field.cpu() for field in fields if field is not None]
     if not block.relative:
@@ -61,10 +61,11 @@ def _edges(block: Feedback) -> Tensor:
 
 
 class AnswerAgreement(NamedTuple):
-    """How many pairs were ``repeated``, and the share ``agreement`` answered alike.
+    """Agreement of answers about the same pair of points with each other.
 
-    That is the probability that two answers about the same pair of points are equal,
-    over all pairs of such answers; NaN where nothing was repeated.
+    ``repeated`` is the number of pairs that were asked about repeatedly. ``agreement``
+    is the probability that two answers about the same pair of points are equal, over
+    all pairs of such answers; NaN where nothing was repeated.
     """
 
     repeated: int
@@ -72,7 +73,7 @@ class AnswerAgreement(NamedTuple):
 
 
 def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgreement:
-    r"""The share of repeated duels that were answered alike.
+    r"""Computes the share of repeated duels that were answered alike.
 
     With :math:`c_{po}` answers ``o`` (first, second, tie) about the pair ``p``,
 
@@ -120,7 +121,7 @@ NUM_SAMPLES = 4096
 def best_probability(
     model: Model, points: Tensor, num_samples: int = NUM_SAMPLES, seed: int = 0
 ) -> Tensor:
-    r"""Probability of each point to have the largest utility of all.
+    r"""Computes the probability of each point to have the largest utility of all.
 
     .. math:: P\big(f(x_i) = \max_j f(x_j) \mid D\big),
 
@@ -156,7 +157,7 @@ def best_probability(
 def utility_samples(
     model: Model, points: Tensor, num_samples: int, seed: int
 ) -> Tensor:
-    """Joint posterior samples of utilities, ``num_samples x batch_shape x n``."""
+    """Draws joint posterior samples of utilities, ``num_samples x batch_shape x n``."""
     with torch.no_grad():
         posterior = cast("TorchPosterior", check_one_to_one(model).posterior(points))
         sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
@@ -181,7 +182,7 @@ def remaining_gain(
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> RemainingGain:
-    r"""Expected gain of knowing the best of some candidates, over one point.
+    r"""Estimates the gain of knowing the best of some candidates, over one point.
 
     .. math:: E\big[\max_{z \in Z \cup \{x\}} f(z) - f(x) \mid D\big],
 
@@ -224,7 +225,7 @@ def stopping_candidates(
     categorical: Sequence[Sequence[int]] | None = None,
     fixed_features: Mapping[int, float] | None = None,
 ) -> Tensor:
-    """Candidates for the advice to stop: a half all over a space, the others nearby.
+    """Draws candidates for the advice to stop: half all over a space, half nearby.
 
     A better point than the recommended one is on another hill, or further up on its
     own. In several dimensions no number of points all over a box comes near enough
@@ -274,13 +275,13 @@ def stopping_candidates(
 
 
 def _is_inside(points: Tensor, box: Tensor) -> Tensor:
-    """Whether points are in a box; from another scale they are off by rounding."""
+    """Tells which points are in a box; from another scale rounding moves them."""
     slack = 1e-6 * (box[1] - box[0])
     return ((points >= box[0] - slack) & (points <= box[1] + slack)).all(-1)
 
 
 def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Tensor:
-    """Points around another one, Gaussian within a box, ``num_points x d``.
+    """Draws points around another one, Gaussian within a box, ``num_points x d``.
 
     Equal shares of them have each of the deviations `NEAR`.
     """
@@ -397,7 +398,7 @@ def stopping_advice(
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> StoppingAdvice:
-    r"""Advice to stop once a better design would hardly be preferred, or hardly better.
+    r"""Advises to stop once a better design would hardly be preferred, or better.
 
     With :math:`f^*` the largest utility of the candidates and :math:`f_r` that of the
     recommended one, the chance of regret is
@@ -551,7 +552,7 @@ def _gains(
     num_draws: int,
     seed: int,
 ) -> tuple[Tensor, Tensor]:
-    """Draws of the gain over the best point, and of the range of the points seen."""
+    """Draws the gain over the best point, and the range of the points seen."""
     every = torch.cat([best, candidates])
     if bounds is None:
         # Points that were shown are mostly candidates too.

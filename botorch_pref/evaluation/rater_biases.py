@@ -43,7 +43,7 @@ _NEGLIGIBLE = 6.0
 
 
 def bias_moments(model: LaplacePreferenceGP) -> tuple[Tensor, Tensor]:
-    r"""Means and deviations of the first weight of each rater, ``R`` each.
+    r"""Computes means and deviations of the first weight of each rater, ``R`` each.
 
     The spread :math:`\tau` of the raters is averaged over: few of them leave it open,
     and where it is taken for small all intervals are too short. Its logarithm has the
@@ -80,7 +80,7 @@ def bias_moments(model: LaplacePreferenceGP) -> tuple[Tensor, Tensor]:
 def _at_spread(
     model: LaplacePreferenceGP, sums: Tensor
 ) -> tuple[float, Tensor, Tensor]:
-    """The log density of the logarithm of a spread, and the moments under it."""
+    """Computes the log density of the log of a spread, and the moments under it."""
     objective = PreferenceMarginalLogLikelihood(model.likelihood, model)
     module = cast("RaterWeights", model.covariate_module)
     # One solution has both: a posterior of its own would be solved for again.

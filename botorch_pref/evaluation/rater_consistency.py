@@ -32,7 +32,7 @@ def decided_duels(answers: DataFrame) -> DataFrame:
 
 
 def rater_consistency(answers: DataFrame) -> DataFrame:
-    """Table of raters: how often each one agrees with the others.
+    """Makes a table of raters: how often each one agrees with the others.
 
     Ties and choices from three or more are left out.
 
@@ -63,7 +63,7 @@ def rater_consistency(answers: DataFrame) -> DataFrame:
 
 
 def _pairs(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
-    """The two items of each duel in the order of their texts, and who won.
+    """Lists the two items of each duel in the order of their texts, and who won.
 
     In two categories they are two questions.
     """
@@ -88,7 +88,7 @@ def are_repeated(duels: DataFrame) -> np.ndarray:
 
 
 def _questions(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
-    """What parts the questions of a rater, and whether the first of the two won."""
+    """Lists what parts the questions of a rater, and whether the first of two won."""
     keys, is_first = _pairs(duels)
     if HOME in duels.columns:
         keys["shown"] = duels[HOME]
@@ -96,7 +96,7 @@ def _questions(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
 
 
 def contradictions(duels: DataFrame, chances: np.ndarray) -> DataFrame:
-    r"""Table of raters: how often each one answers the same question both ways.
+    r"""Makes a table of raters: how often each answers the same question both ways.
 
     If the answers :math:`k` to a question prefer one of the two with the probabilities
     :math:`p_k`, its expected contradictions are

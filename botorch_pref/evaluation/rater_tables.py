@@ -49,7 +49,7 @@ def rater_reliability(
     model: PreferenceGP,
     names: Sequence[Hashable] | None = None,
 ) -> DataFrame:
-    r"""Table of raters: the noise of each one's answers, and whose stands out.
+    r"""Makes a table of raters: the noise of each one's answers, and who stands out.
 
     The noise is relative to the geometric mean of all raters, so that 1 is the typical
     rater. Its interval is that of a Gaussian in the log noises, whose precision is the
@@ -135,7 +135,7 @@ def _checked_kernel(model: PreferenceGP) -> ReliabilityKernel:
 
 
 def _answers_of_raters(model: PreferenceGP, kernel: ReliabilityKernel) -> Tensor:
-    """How many answers each rater gave, ``R``."""
+    """Counts how many answers each rater gave, ``R``."""
     column = -1 if kernel.active_dims is None else int(kernel.active_dims[0])
     with torch.no_grad():
         numbers = model.transform_inputs(cast("Tensor", model.datapoints))[:, column]
@@ -169,7 +169,7 @@ _FLAT = 0.01
 """Curvature below which nothing determines a raw parameter: its deviation is ten."""
 
 _MOST_SKEWED = 4.0
-"""How many times the quadratic a likelihood ratio may be; others are not evaluated."""
+"""Ratio to the quadratic that a likelihood ratio may have; others are not evaluated."""
 
 _NOT_FITTED = 0.1
 """Nats that the objective may lie below its maximum."""
@@ -191,7 +191,7 @@ class _Fit:
     covariance: Tensor
 
     def differs_from_others(self, rater: int, limit: float) -> bool:
-        """Whether twice the log likelihood ratio of a rater's noise is above a limit.
+        """Tells whether a rater's noise differs: twice the log likelihood ratio.
 
         Its counterpart is the mean log noise of the others, with everything else where
         the quadratic has its best; the prior of the noises does not count.
@@ -218,7 +218,7 @@ def _hessian(
     is_noise: Tensor,
     of_noises: Tensor | None,
 ) -> Tensor:
-    """The Hessian of a loss, by differences of its gradient.
+    """Computes the Hessian of a loss, by differences of its gradient.
 
     Args:
         gradient: Of the loss.
@@ -240,7 +240,7 @@ def _hessian(
 
 
 def _fit_around(model: PreferenceGP) -> _Fit:
-    """The objective of a fitted model around its hyper-parameters."""
+    """Expands the objective of a fitted model around its hyper-parameters."""
     model = deepcopy(model).train()
     objective = PreferenceMarginalLogLikelihood(model.likelihood, model)
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -297,7 +297,7 @@ def rater_agreement(
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> DataFrame:
-    r"""Table of pairs of raters: how far their utilities of some items agree.
+    r"""Makes a table of pairs of raters: how far their utilities of items agree.
 
     The agreement of two raters is the correlation
 
@@ -358,7 +358,7 @@ def rater_agreement(
 
 
 def _correlation(first: Tensor, second: Tensor) -> Tensor:
-    """Correlations over the last dimension."""
+    """Computes correlations over the last dimension."""
     away = [x - x.mean(-1, keepdim=True) for x in (first, second)]
     first, second = (x / x.norm(dim=-1, keepdim=True) for x in away)
     return (first * second).sum(-1)
@@ -366,7 +366,7 @@ def _correlation(first: Tensor, second: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _RaterAnswers:
-    r"""What raters say of items by themselves, as Gaussian likelihoods.
+    r"""Answers of raters about items, each rater's apart, as Gaussian likelihoods.
 
     Utilities of the items are :math:`f_r \propto U z_r` with :math:`z_r \sim N(0, I)`
     before any answer, and answers add the precision :math:`A_r` and the shift
@@ -490,7 +490,7 @@ def _agreements_of_pairs(
 
 
 def in_circles(pairs: DataFrame) -> list[int]:
-    """Order in which raters who agree stand together, by average linkage.
+    """Orders raters so that those who agree stand together, by average linkage.
 
     ``pairs`` are those of `rater_agreement`.
     """
@@ -503,7 +503,7 @@ def in_circles(pairs: DataFrame) -> list[int]:
 def _labels(
     names: Sequence[Hashable] | None, numbers: Sequence[Hashable]
 ) -> list[Hashable]:
-    """Names of raters, two or more."""
+    """Checks the names of raters, two or more."""
     if len(numbers) < 2:
         raise BotorchPrefError(
             f"There are {len(numbers)} raters; give two raters or more."

@@ -65,14 +65,14 @@ class RatingDesign:
 
     @property
     def narrow_counts(self) -> Tensor:
-        """How often narrow ones stand with each other, ``(n + 1) x (n + 1)``."""
+        """Counts of each pair of narrow ones with each other, ``(n + 1) x (n + 1)``."""
         totals = self.counts.sum(0)
         matrix = totals.diag()
         matrix[-1] = matrix[:, -1] = totals
         return matrix
 
     def precisions(self, scales: Scales) -> tuple[Tensor, Tensor, Tensor]:
-        """That of the wide ones, ``n_wide``, and the narrow ones' without these.
+        """Computes precisions of wide ones, ``n_wide``, and of narrow ones without.
 
         Returns:
             The diagonal; the matrix that is left when the wide ones are integrated out;
@@ -96,7 +96,7 @@ class RatingDesign:
         )
 
     def log_evidence(self, scales: Scales) -> Tensor:
-        """The restricted likelihood: the mean of all is integrated out."""
+        """Computes the restricted likelihood: the mean of all is integrated out."""
         diagonal, matrix, right = self.precisions(scales)
         root = _root(matrix)
         solved = torch.linalg.solve_triangular(root, right.unsqueeze(-1), upper=False)
@@ -119,7 +119,7 @@ class RatingDesign:
     def draws(
         self, scales: Scales, number: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Posterior of the items.
+        """Draws utilities of the items from the posterior.
 
         Returns:
             The mean of the items' values, ``n``; joint draws, ``number x n``; and the
@@ -144,7 +144,7 @@ class RatingDesign:
 
 
 def _root(precision: Tensor) -> Tensor:
-    """The Cholesky factor of a precision that noise alone keeps definite."""
+    """Factors a precision that noise alone keeps definite, by Cholesky."""
     root, failure = torch.linalg.cholesky_ex(precision)
     if int(failure):
         raise FeedbackError(
@@ -181,7 +181,7 @@ class RatingRanking:
     def board(
         self, rater: Hashable | None = None, *, top: int = 5, level: float = LEVEL
     ) -> DataFrame:
-        """Leaderboard as :meth:`.ItemRanking.board` has it, without win rates.
+        """Makes the leaderboard of :meth:`.ItemRanking.board`, without win rates.
 
         Utilities are in the unit of the ratings, and ``rating`` is the item's mean
         rating by a rater without bias. Intervals are quantiles of the draws.
@@ -220,11 +220,11 @@ class RatingRanking:
         return table
 
     def top_probability(self, top: int) -> float:
-        """Probability that the first items of the board are the best ``top``."""
+        """Computes the probability that the first items of the board are the best."""
         return top_probability(self.samples, self.mean, top)
 
     def position_bias(self, level: float = LEVEL) -> None:
-        """Nothing: ratings are of one item."""
+        """Returns nothing: ratings are of one item."""
 
 
 def rank_ratings(ratings: DataFrame, *, seed: int = 0) -> RatingRanking:
@@ -275,7 +275,7 @@ def rank_ratings(ratings: DataFrame, *, seed: int = 0) -> RatingRanking:
 def _loss_of_scales(
     design: RatingDesign, values: np.ndarray
 ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Scales]]:
-    """The negative log density of the logarithms of scales, and the scales of these."""
+    """Makes the negative log density of logs of scales, and the scales of these."""
     spread, step = float(np.var(values)), float(np.diff(np.unique(values)).min())
 
     def scales_of(logs: Tensor) -> Scales:
@@ -291,7 +291,7 @@ def _loss_of_scales(
 
 
 def _checked(ratings: DataFrame) -> tuple[tuple[Hashable, ...], np.ndarray]:
-    """The names of the items, in the order of their texts, and the ratings."""
+    """Checks ratings: returns the items' names, in the order of texts, and numbers."""
     from pandas import to_numeric
 
     needed = [name for name in (ITEM, RATING, RATER) if name in ratings.columns]
@@ -322,7 +322,7 @@ def _checked(ratings: DataFrame) -> tuple[tuple[Hashable, ...], np.ndarray]:
 
 
 def _laplace(loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """The smallest loss of the logarithms of scales, and the inverse Hessian there."""
+    """Finds the smallest loss of logs of scales, and the inverse Hessian there."""
 
     def with_gradient(point: np.ndarray) -> tuple[float, np.ndarray]:
         logs = torch.tensor(point, requires_grad=True)

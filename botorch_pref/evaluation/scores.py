@@ -63,7 +63,7 @@ _SEED = 0
 def predictive_log_probability(
     feedback: Feedback, model: PreferenceGP, datapoints: Tensor
 ) -> Tensor:
-    """Log probability of each answer by itself under a fitted model.
+    """Computes the log probability of each answer by itself under a fitted model.
 
     A log density for ratings and strengths. Answers that see one number each (all but
     choices, rankings and stops on lines) are exact under the posterior: the log
@@ -125,7 +125,7 @@ class _Shown(NamedTuple):
     covariates: Tensor | None = None
 
     def posterior(self, places: Tensor) -> Posterior:
-        """The joint posterior of the options at ``m x q`` places."""
+        """Returns the joint posterior of the options at ``m x q`` places."""
         X = self.datapoints[places]
         if self.covariates is None:
             return self.model.posterior(X)
@@ -133,7 +133,7 @@ class _Shown(NamedTuple):
 
 
 def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
-    """Probabilities of the levels that points ``X``, `m x d`, will be given.
+    """Computes probabilities of the levels that points ``X``, `m x d`, will be given.
 
     They are `m x K`, exact under the posterior of a ``model`` with a likelihood of
     ordinal ratings; `m x S x K` for an ensemble.
@@ -147,7 +147,7 @@ def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
 def _of_rows(
     feedback: Feedback, likelihood: PreferenceLikelihood[Any], options: _Shown
 ) -> Tensor:
-    """The log partitions of rows, each an answer, under the posterior's mixture."""
+    """Computes log partitions of rows, an answer each, under the posterior mixture."""
     try:
         factors = likelihood.factors(feedback, len(options.datapoints))
     except FeedbackError as error:
@@ -169,7 +169,7 @@ def _of_rows(
 
 
 def _row_moments(rows: SparseDesign, options: _Shown) -> tuple[Tensor, Tensor]:
-    """Means and variances of the mixture of each row's latent.
+    """Computes means and variances of the mixture of each row's latent.
 
     Means are `s x m` and variances `m`; `s x m x S` and `m x S` for an ensemble.
     """
@@ -262,7 +262,7 @@ class HeldOutAnswers(NamedTuple):
 
 
 def answer_scores(folds: Iterable[HeldOutAnswers]) -> DataFrame:
-    """Table of scores, a row for each kind of answer, from parts of the answers.
+    """Makes a table of scores, a row for each kind of answer, from parts of them.
 
     Its columns are the number of ``answers``, those with counts as often as they count;
     how many of these were ``scored``, the others having left no answer of their kind to
@@ -312,7 +312,7 @@ def _table(folds: Iterable[Sequence[_BlockScores]]) -> DataFrame:
 
 
 def data_frame_class() -> type[DataFrame]:
-    """Class of the tables of pandas, which not everybody has installed."""
+    """Imports the class of the tables of pandas, which not everybody has installed."""
     try:
         from pandas import DataFrame
     except ImportError as error:
@@ -325,7 +325,7 @@ def data_frame_class() -> type[DataFrame]:
 def table_of(
     columns: Mapping[str, Tensor], labels: Sequence[Hashable] | None = None
 ) -> DataFrame:
-    """Table of columns by name, with a label for each row."""
+    """Makes a table of columns by name, with a label for each row."""
     data = {name: column.numpy(force=True) for name, column in columns.items()}
     return data_frame_class()(data, index=labels)
 
@@ -333,7 +333,7 @@ def table_of(
 def checked_names(
     names: Sequence[Hashable] | None, count: int, noun: str
 ) -> list[Hashable]:
-    """Names of things, each of its own; by default numbers from 0."""
+    """Checks names of things, each of its own; by default numbers from 0."""
     labels = [*range(count)] if names is None else [*names]
     if len(labels) != count or len(set(labels)) < count:
         raise BotorchPrefError(
@@ -364,7 +364,7 @@ def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
 
 
 def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
-    """Log probabilities, NaN if the model was fitted to no such answer."""
+    """Computes log probabilities, NaN if the model was fitted to no such answer."""
     X = fold.datapoints
     try:
         # A graph would keep every integrand of sets.
@@ -403,7 +403,7 @@ def cross_validate_model(
     seed: int = 0,
     n_jobs: int | None = None,
 ) -> DataFrame:
-    r"""Scores of a model's answers, each predicted from a part of the others.
+    r"""Scores a model's answers, each predicted from a part of the others.
 
     Answers of all kinds are dealt out to folds at random. For each fold a copy of the
     model learns from the other folds. The log-loss of a kind is
@@ -453,7 +453,7 @@ def cross_validate_model(
 
 
 def ordered_pairs(stages: Tensor) -> Tensor:
-    """Pairs of items that rankings put in order, ``m x 2``, winner first.
+    """Lists pairs of items that rankings put in order, ``m x 2``, winner first.
 
     Stages, ``s x k``, are those of ``Rankings.stages()`` and ``Choices.stages()``.
     """

@@ -100,7 +100,7 @@ class DensityFactors(IntegratedFactors):
         return density_bend(self._log_density, like)
 
     def _derivatives(self, z: Tensor, order: int) -> list[Tensor]:
-        """The log density and its derivatives, with a graph where one is recorded."""
+        """Computes the log density and its derivatives, with a graph if recorded."""
         keep = torch.is_grad_enabled() and (z.requires_grad or self._is_learned)
         z = z.expand(torch.broadcast_shapes(z.shape, self._shape))
         with torch.enable_grad():
@@ -140,7 +140,7 @@ def answer_density(
     conditional: Callable[[Tensor], Distribution],
     like: Tensor,
 ) -> DensityFactors:
-    """Factors with the density of each answer given its latent value.
+    """Makes factors with the density of each answer given its latent value.
 
     Parameters of the ``conditional`` distribution are broadcast against the last
     dimensions of ``z``. It raises an `UnsupportedFeedbackError` for ties, and where
@@ -158,7 +158,7 @@ Seen = tuple[SparseDesign, Tensor]
 
 @singledispatch
 def seen_answers(feedback: Feedback, num_points: int, like: Tensor) -> Seen:
-    """Rows of utilities that each answer sees, and the values that it says.
+    """Makes the rows of utilities that each answer sees, and lists what it says.
 
     Args:
         feedback: Answers.
@@ -213,7 +213,7 @@ def _log_density(
     answers: Tensor,
     z: Tensor,
 ) -> Tensor:
-    """Log densities, ``... x m``.
+    """Computes log densities, ``... x m``.
 
     The ``conditional`` takes ``m`` in front, so that its parameters broadcast against
     the batch.

@@ -67,7 +67,7 @@ def _trigamma(x: Tensor) -> Tensor:
 
 
 def _shapes(t: Tensor, precision: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``1 + a``, ``1 + b`` and ``nu phi(t)``."""
+    """Computes ``1 + a``, ``1 + b`` and ``nu phi(t)``."""
     above = torch.special.ndtr(t)
     below = torch.special.ndtr(-t)
     slope = precision * _INVERSE_ROOT_2_PI * (-0.5 * t.square()).exp()
@@ -75,7 +75,7 @@ def _shapes(t: Tensor, precision: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
-    """The log density of answers ``y`` in (0, 1) at the standardised latent ``t``."""
+    """Computes the log density of answers ``y`` in (0, 1) at the standardised ``t``."""
     a1, b1, _ = _shapes(t, precision)
     regular = (a1 - 2) * y.log() + (b1 - 2) * torch.log1p(-y)
     regular = regular - torch.lgamma(a1) - torch.lgamma(b1)
@@ -84,7 +84,7 @@ def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
 
 
 def beta_slope(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
-    """The derivative of :func:`beta_value` in ``t``."""
+    """Computes the derivative of :func:`beta_value` in ``t``."""
     a1, b1, slope = _shapes(t, precision)
     pull = torch.logit(y) - _digamma(a1) + _digamma(b1)
     return slope * pull + hazard(t) - hazard(-t)
@@ -93,7 +93,7 @@ def beta_slope(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
 def beta_log_density(
     y: Tensor, precision: Tensor, t: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""The log density and its first three derivatives in ``t``.
+    r"""Computes the log density and its first three derivatives in ``t``.
 
     With :math:`r = \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`, :math:`S_k =
     \psi_k(1 + a) - (-1)^k \psi_k(1 + b)` and :math:`\delta = \nu \phi(t)` those of the
@@ -118,7 +118,7 @@ def beta_log_density(
 
 @torch.no_grad()
 def beta_majority(a: Tensor, b: Tensor) -> Tensor:
-    """``P(y > 1/2)`` for ``y ~ Beta(a, b)``, on the host; not differentiable."""
+    """Computes ``P(y > 1/2)``, ``y ~ Beta(a, b)``, on the host; not differentiable."""
     shapes = (shape.double().cpu().numpy() for shape in (b, a))
     return torch.as_tensor(betainc(*shapes, 0.5)).to(a)
 
@@ -131,7 +131,7 @@ def _partition(
     variance: Tensor,
     peak: Peak,
 ) -> TiltedMoments:
-    r""":math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz` and its derivatives.
+    r"""Computes :math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz`, and slopes.
 
     The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. The
     ``peak`` is that of the density in units of ``scale``. All arguments broadcast.
@@ -158,7 +158,7 @@ def _partition(
 
 @torch.no_grad()
 def _peak(y: Tensor, precision: Tensor) -> Peak:
-    """The peak of the density as a function of ``z / scale``."""
+    """Finds the peak of the density as a function of ``z / scale``."""
     y, precision = torch.broadcast_tensors(y.double(), precision.double())
     place, width = density_bend(partial(beta_value, y, precision), torch.zeros_like(y))
     height, _, second, _ = beta_log_density(y, precision, place)
@@ -239,13 +239,13 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
         register_positive(self, "noise", noise, noise_prior)
 
     def expected_answer(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r""":math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`, equation 53 of the paper."""
+        r"""Computes :math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`, equation 53."""
         return ndtr(mean / (2 * self.noise + variance).sqrt())
 
     def answer_log_density(
         self, answer: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
-        r""":math:`\log \int p(y \mid z) N(z; m, s) dz`: equations 38 and 41."""
+        r"""Computes :math:`\log \int p(y \mid z) N(z; m, s) dz`, equations 38, 41."""
         scale, peak = (2 * self.noise).sqrt(), _peak(answer, self.precision)
         return _partition(answer, self.precision, scale, mean, variance, peak).value
 
@@ -294,7 +294,7 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
         return BetaFactors(rows, answers, precision, self.noise.unsqueeze(-1))
 
     def preference_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Probability that a strength is above a half: the first item is preferred.
+        r"""Computes P(strength > 1/2), that the first item is preferred.
 
         :math:`\int P(y > \tfrac12 \mid z) N(z; m, s) dz` (equation 45 of Jensen and
         Nielsen 2014), by quadrature. Differentiable where the variance is positive.

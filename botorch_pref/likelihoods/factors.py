@@ -84,7 +84,7 @@ class Factors(ABC):
 
     @abstractmethod
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        r""":math:`\log p(y \mid z)`, its gradient and its curvature.
+        r"""Computes :math:`\log p(y \mid z)`, its gradient and its curvature.
 
         Args:
             z: ``batch_shape x m``.
@@ -92,7 +92,7 @@ class Factors(ABC):
 
     @abstractmethod
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        r"""The gradient of ``sum_i weights_i second_i(z)`` in ``z``.
+        r"""Computes the gradient of ``sum_i weights_i second_i(z)`` in ``z``.
 
         Args:
             z: ``batch_shape x m``.
@@ -104,7 +104,7 @@ class Factors(ABC):
         """
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> Factors:
-        r"""The factors of the same answers, each as often as it was given.
+        r"""Merges equal rows of the same answers, each as often as it was given.
 
         Where several see the same row they become one factor,
         :math:`\prod_k p_k(\pm z)^{c_k}`. By default they stay as they are.
@@ -118,7 +118,7 @@ class Factors(ABC):
 
     @classmethod
     def stacked(cls, blocks: Sequence[Factors]) -> Factors | None:
-        """Several blocks as one; None, the default, where they stay blocks.
+        """Stacks several blocks to one; None, the default, where they stay blocks.
 
         Args:
             blocks: At least two, the first of this class.
@@ -151,7 +151,7 @@ class ScalarFactors(Factors):
 
     @abstractmethod
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
-        r""":math:`\log \int p(y_i \mid z) N(z; \mu_i, s_i) dz` and its derivatives.
+        r"""Computes :math:`\log \int p(y_i \mid z) N(z; \mu_i, s_i) dz` and slopes.
 
         With derivatives :math:`\partial, \partial^2` in the cavity mean, the tilted
         mean is :math:`\mu + s \partial` and the tilted variance
@@ -163,7 +163,7 @@ class ScalarFactors(Factors):
         """
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """The log partition, its derivatives and the ratio, ``batch_shape x m``."""
+        """Computes log partition, derivatives and the ratio, ``batch_shape x m``."""
         value, first, second = self.log_partition(mean, variance)
         return TiltedMoments(value, first, second, 1 + variance * second)
 
@@ -181,7 +181,7 @@ class IntegratedFactors(ScalarFactors):
 
 
 def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
-    """``(bound - z) / scale``; an infinite bound has no gradient, not a NaN one."""
+    """Computes ``(bound - z) / scale``; infinite bounds have no gradient, not NaN."""
     finite = bound.isfinite()
     return torch.where(finite, (torch.where(finite, bound, z) - z) * inverse, bound)
 
@@ -244,13 +244,13 @@ class BoxFactors(ScalarFactors):
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
-        """What a win and a loss of a row share, each ``batch_shape x m``."""
+        """Parameters that a win and a loss of a row share, each ``batch_shape x m``."""
         return (self.variance,)
 
     def opposed(
         self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
     ) -> OpposedAnswers | None:
-        """All wins and losses of rows, of ends at 0; None where these are not known.
+        """Takes all wins and losses of rows, of ends at 0; None where these differ.
 
         Args:
             parameters: Those of each row.
@@ -291,7 +291,7 @@ class BoxFactors(ScalarFactors):
     def _half_line(
         self, sides: Tensor | float, z: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """``x`` of ``Phi(x)``, the probability of the box, and its slope in z."""
+        """Computes ``x`` of ``Phi(x)``, the box's probability, and its slope in z."""
         slope = variance.rsqrt()
         if isinstance(sides, float):
             return (z - self.lower) * slope, slope
@@ -299,7 +299,7 @@ class BoxFactors(ScalarFactors):
         return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
 
     def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
+        """Computes the box's log probability for ``N(z, variance)``, 3 slopes in z."""
         sides = self.sides
         if sides is not None:
             x, slope = self._half_line(sides, z, variance)
@@ -358,7 +358,7 @@ class BoxFactors(ScalarFactors):
         return MergedBoxFactors(self, counts, groups)
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of ``v`` in its box given ``z``, ``num_draws x batch_shape x m``."""
+        """Draws ``v`` in its box given ``z``, ``num_draws x batch_shape x m``."""
         return sample_truncated_normal(
             z, self.variance, self.lower, self.upper, generator
         )
@@ -444,7 +444,7 @@ class MergedBoxFactors(IntegratedFactors):
         return lines.tilted(mean.expand(shape), variance.expand(shape))
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of the mean of the values heard of each row, given ``z``."""
+        """Draws the mean of the values heard of each row, given ``z``."""
         answers, groups = self._answers, self._answers.groups
         sums = sum_heard(answers.boxes, answers.counts, groups.spread(z), generator)
         total = groups.total(groups.sign * sums / answers.boxes.variance)
@@ -487,7 +487,7 @@ class JointFactors(IntegratedFactors):
     def _of_blocks(
         self, call: Callable[..., Sequence[Tensor]], *columns: Tensor
     ) -> Iterator[Tensor]:
-        """Results of each block for its own rows of some tensors, part by part."""
+        """Returns results of each block for its rows of some tensors, by parts."""
         split = [values.split(self._sizes, dim=-1) for values in columns]
         results: Any = [
             call(*arguments) for arguments in zip(self.blocks, *split, strict=True)
@@ -496,7 +496,7 @@ class JointFactors(IntegratedFactors):
 
 
 def stacked_noise(blocks: Sequence[Factors]) -> NoiseBlocks | None:
-    """The noise of all blocks; None where there is none."""
+    """Stacks the noise of all blocks; None where there is none."""
     return stack_noise_blocks([(b.noise, b.rows.num_rows) for b in blocks])
 
 
@@ -505,7 +505,7 @@ def joint_factors(
     counts: Sequence[Tensor | None] | None = None,
     groups_of: GroupsOf = row_groups,
 ) -> Factors:
-    """One block of factors out of several, in which equal rows are one.
+    """Joins several blocks of factors to one, in which equal rows are one.
 
     A single block, merged; boxes of any feedback type as boxes, which the exact engine
     needs; else :class:`JointFactors`. For each block ``counts`` has how often its

@@ -141,7 +141,7 @@ class LapsingBoxes(BoxFactors):
 def _without_negative_precision(
     moments: LogDerivatives | TiltedMoments, variance: Tensor
 ) -> TiltedMoments:
-    """Moments whose sites have no negative precision.
+    """Changes moments so that their sites have no negative precision.
 
     A surprise, which is a lapse or not, may ask for a site of negative precision. With
     several of them expectation propagation may go in circles (Jylanki et al. 2011). So

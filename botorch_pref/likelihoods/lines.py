@@ -94,7 +94,7 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         return boxed_rows(stops, others, independent, shared, num_points, noise)
 
     def log_stop_probability(self, utilities: Tensor, positions: Tensor) -> Tensor:
-        """Log probability that the first of some positions is heard as the best.
+        """Computes the log probability that the first of positions is heard as best.
 
         Args:
             utilities: ``... x k``.
@@ -158,7 +158,7 @@ class LineLogitLikelihood(GumbelNoise[LineChoices]):
         )
 
     def log_stop_probability(self, utilities: Tensor, positions: Tensor) -> Tensor:
-        """Log probability of a stop at the first of some positions.
+        """Computes the log probability of a stop at the first of some positions.
 
         Args:
             utilities: ``... x k``.
@@ -180,7 +180,7 @@ class LineLogitLikelihood(GumbelNoise[LineChoices]):
 
 
 def _placed_points(feedback: LineChoices) -> Tensor:
-    """The datapoints at the positions of answers, which a model added."""
+    """Returns the datapoints at the positions of answers, which a model added."""
     if feedback.points is None:
         raise FeedbackError(
             "LineChoices has no datapoints at its positions; a model adds them, or "
@@ -190,7 +190,7 @@ def _placed_points(feedback: LineChoices) -> Tensor:
 
 
 def line_shares(positions: Tensor, present: Tensor) -> Tensor:
-    """The share of the line that is nearest to each position, ``... x k``.
+    """Computes the share of the line that is nearest to each position, ``... x k``.
 
     Args:
         positions: ``... x k``, in [0, 1], those that are present different.
@@ -204,13 +204,13 @@ def line_shares(positions: Tensor, present: Tensor) -> Tensor:
 
 
 def line_correlation(positions: Tensor, length: Tensor) -> Tensor:
-    """Correlations of noise between positions, ``... x k`` to ``... x k x k``."""
+    """Computes noise correlations of positions, ``... x k`` to ``... x k x k``."""
     distance = (positions.unsqueeze(-1) - positions.unsqueeze(-2)).abs()
     return (-distance / length.to(positions)).exp()
 
 
 def stop_covariance(positions: Tensor, length: Tensor) -> Tensor:
-    """Covariances of the noise of the first position less that of each other.
+    """Computes covariances of the noise of the first position less that of each other.
 
     They are over the variance of one, ``... x (1 + k)`` to ``... x k x k``.
     """
@@ -223,7 +223,7 @@ def stop_covariance(positions: Tensor, length: Tensor) -> Tensor:
 def difference_noise(
     positions: Tensor, present: Tensor, length: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""Noise of the stop less that of each other position, over :math:`\sigma^2`.
+    r"""Splits noise of the stop less that of other positions, over :math:`\sigma^2`.
 
     Its covariance is split into ``R = D + N`` with the diagonal ``D`` as large as the
     smallest eigenvalue of the correlations allows.
@@ -254,7 +254,7 @@ def difference_noise(
 def stop_probabilities(
     utilities: Tensor, positions: Tensor, noise: Tensor, length: Tensor
 ) -> Tensor:
-    """Probabilities that a person stops at each of some positions, ``... x k``.
+    """Computes probabilities that a person stops at each position, ``... x k``.
 
     Args:
         utilities: ``... x k``.
@@ -273,7 +273,7 @@ def stop_probabilities(
 def stop_log_probability(
     utilities: Tensor, positions: Tensor, noise: Tensor, length: Tensor
 ) -> Tensor:
-    """Log probability that the first of some positions is heard as the best.
+    """Computes the log probability that the first of positions is heard as best.
 
     By bivariate conditioning (Trinh and Genz 2015, BoTorch's `MVNXPB`), right within a
     hundredth for up to seventeen positions, and to rounding for up to three.

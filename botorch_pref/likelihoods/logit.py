@@ -196,16 +196,16 @@ class StageItems:
         return out.index_add_(-1, self.stage, values)
 
     def largest(self, values: Tensor) -> Tensor:
-        """Maxima of each set; ``batch_shape x M`` to ``batch_shape x L``."""
+        """Finds the maxima of each set; ``batch_shape x M`` to ``batch_shape x L``."""
         out = values.new_full((*values.shape[:-1], self.num_stages), -torch.inf)
         return out.scatter_reduce(-1, self.stage.expand_as(values), values, "amax")
 
     def spread(self, values: Tensor) -> Tensor:
-        """The value of its set for each item; ``batch_shape x L`` to ``... x M``."""
+        """Spreads values of sets to items; ``batch_shape x L`` to ``... x M``."""
         return values.index_select(-1, self.stage)
 
     def padded(self, values: Tensor) -> Tensor:
-        """Values of items with a row for each set, 0 where it has no more items."""
+        """Arranges values of items with a row for each set, 0 where it has no more."""
         widest = int(self.place.max()) + 1
         out = values.new_zeros(*values.shape[:-1], self.num_stages, widest)
         out[..., self.stage, self.place] = values
@@ -213,12 +213,12 @@ class StageItems:
 
 
 def in_some_element(mask: Tensor, num_dims: int) -> Tensor:
-    """Whether any element has a True; all but ``num_dims`` dimensions are batch."""
+    """Tells where any element has a True; all but ``num_dims`` dimensions are batch."""
     return mask.flatten(0, -num_dims - 1).any(0) if mask.dim() > num_dims else mask
 
 
 def stage_items(stages: Tensor) -> StageItems:
-    """The items of padded sets, ``batch_shape x L x k``, without empty sets."""
+    """Lists the items of padded sets, ``batch_shape x L x k``, without empty sets."""
     keep = in_some_element(stages >= 0, 2)
     real = keep.any(-1)
     stages = stages[..., real, :]
@@ -298,13 +298,13 @@ class SoftmaxFactors(Factors):
         return copied
 
     def _weighted(self, of_sets: Tensor) -> Tensor:
-        """Values of each set, ``batch_shape x L x P``, as often as it counts."""
+        """Multiplies values of each set, ``batch_shape x L x P``, by its count."""
         if self.counts is None:
             return of_sets
         return of_sets * self.counts.unsqueeze(-1)
 
     def _log_probabilities(self, z: Tensor) -> Tensor:
-        """Log probability of each item of each set, ``batch_shape x L x k``."""
+        """Computes log probabilities of items of each set, ``batch_shape x L x k``."""
         behind = -z[..., self._against_chosen]
         behind = torch.where(self._is_pair, behind, -torch.inf)
         chosen = behind.new_zeros(*behind.shape[:-1], 1)
@@ -314,11 +314,11 @@ class SoftmaxFactors(Factors):
         return utilities.log_softmax(-1)
 
     def _of_pairs(self, log_p: Tensor) -> Tensor:
-        """``p_i p_j`` of all pairs of each set, ``batch_shape x L x P``."""
+        """Multiplies ``p_i p_j`` of all pairs of each set, ``batch_shape x L x P``."""
         return (log_p[..., self._first] + log_p[..., self._second]).exp()
 
     def _rows_of(self, pairs: Tensor) -> Tensor:
-        """``batch_shape x L x P`` to ``batch_shape x m``."""
+        """Arranges ``batch_shape x L x P`` as ``batch_shape x m`` rows."""
         return pairs.flatten(-2)[..., self._pair_places]
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
@@ -491,7 +491,7 @@ class RaoKupperLikelihood(LogisticDuels[Comparisons]):
         return RaoKupperFactors(rows, (wins, losses, ties), threshold)
 
     def _thresholds(self, pairs: Tensor, num_points: int) -> Tensor:
-        """The threshold of each pair."""
+        """Returns the threshold of each pair."""
         threshold = self.tie_threshold.unsqueeze(-1)
         if self._items is None:
             return threshold.expand(*threshold.shape[:-1], pairs.shape[-2])

@@ -144,7 +144,7 @@ class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
         )
 
     def level_probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probabilities ``... x K`` of the levels of a point with a Gaussian utility.
+        """Computes probabilities ``... x K`` of the levels of a Gaussian utility.
 
         Args:
             mean: Of the utility, any shape.
@@ -194,5 +194,5 @@ def _initial_cutpoints(
 
 
 def _to_raw(cutpoints: Tensor) -> Tensor:
-    """The first cut point and the logarithms of the gaps."""
+    """Returns the first cut point and the logarithms of the gaps."""
     return torch.cat([cutpoints[..., :1], cutpoints.diff(dim=-1).log()], dim=-1)

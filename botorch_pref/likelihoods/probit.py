@@ -105,7 +105,7 @@ class ProbitLink(DuelLink):
 def expected_gaussians(
     coefficients: Tensor, exponents: Tensor, square: Tensor, variance: Tensor
 ) -> Tensor:
-    r"""Expectation of :math:`\sum_j c_j e^{-a_j x^2}` for ``x`` of a mean squared.
+    r"""Computes :math:`E[\sum_j c_j e^{-a_j x^2}]` for ``x`` of a mean squared.
 
     Args:
         coefficients: :math:`c`, one for each term.
@@ -305,7 +305,7 @@ _TRAPEZOIDAL_SPACING = 0.7
 
 
 def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
-    r"""Log probabilities that each item of a set is heard as its best, ``... x k``.
+    r"""Computes log probabilities that each item is heard as the best, ``... x k``.
 
     .. math:: \log P(i) = \log \int \phi(t - f_i) \prod_{j \ne i} \Phi(t - f_j) \, dt
         \quad \text{for } \sigma = 1
@@ -332,7 +332,7 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
 
 @torch.no_grad()
 def _heard_grid(items: Tensor, centres: Tensor, spacing: float) -> Tensor:
-    """Constants, ``... x g``, around items ``... x k`` of noise 1, in whole steps.
+    """Places constants, ``... x g``, around items ``... x k`` of noise 1, by steps.
 
     They are equidistant but for what is far from all centres of integrands, which they
     skip: their number does not grow with the distances of items.
@@ -358,7 +358,7 @@ def _heard_grid(items: Tensor, centres: Tensor, spacing: float) -> Tensor:
 
 
 def _log_density(x: Tensor) -> Tensor:
-    """Log density of a standard normal."""
+    """Computes the log density of a standard normal."""
     return -0.5 * x.square() - _LOG_SQRT_2PI
 
 
@@ -369,7 +369,7 @@ _PANEL = tuple(weight / 1440 for weight in (11, -93, 802, 802, -93, 11))
 
 
 def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tensor:
-    r"""Log probability that all items of a set are heard in their order, best first.
+    r"""Computes the log probability that items of a set are heard in order, best first.
 
     With :math:`G_{k + 1}(t) = 1` the probability is :math:`G_1(\infty)` of
 
@@ -412,7 +412,7 @@ _LEAST_SHARE, _FAR = 1e-16, 12.0
 
 
 def _log_cumulative_integral(logs: Tensor) -> Tensor:
-    """Its logarithm, of panels that are exact where the logarithm is straight."""
+    """Integrates cumulatively in logs, exactly on panels where the log is straight."""
     # -expm1(-x) / x is 1 at 0.
     step = logs.diff(dim=-1).abs().clamp_min(1e-6)
     share = (-torch.expm1(-step) / step).log()
@@ -422,7 +422,7 @@ def _log_cumulative_integral(logs: Tensor) -> Tensor:
 
 
 def _cumulative_integral(values: Tensor) -> Tensor:
-    """Cumulative integral from the first node to each; beyond the nodes it is 0."""
+    """Integrates from the first node to each; beyond the nodes the integrand is 0."""
     n = values.shape[-1]
     outer = pad(values, (3, 2))
     # Not one matrix product: its windows would be copied.
@@ -438,7 +438,7 @@ def _cumulative_integral(values: Tensor) -> Tensor:
 def choice_factors(
     stages: Tensor, num_points: int, noise: Tensor
 ) -> CorrelatedBoxFactors:
-    r"""The best of a set: :math:`f_c + \epsilon_c > f_j + \epsilon_j` for all others.
+    r"""Makes factors of the best of a set: :math:`f_c + \epsilon_c > f_j + \epsilon_j`.
 
     The noise of the rows of a set has the covariance :math:`\sigma^2 (I + 1 1')`: they
     share that of its winner, the first of its items in ``stages``, ``batch_shape x m x
@@ -454,7 +454,7 @@ def choice_factors(
 def ranking_factors(
     orders: Tensor, num_points: int, noise: Tensor
 ) -> CorrelatedBoxFactors:
-    r"""Neighbours in a ranking, of which the first was heard as the better one.
+    r"""Makes factors of neighbours in a ranking, the first heard as the better one.
 
     The noise of the rows of a ranking has the covariance :math:`\sigma^2` times the
     tridiagonal matrix of -1, 2, -1, whose smallest eigenvalue for k items is :math:`2 -
@@ -479,7 +479,7 @@ def boxed_rows(
     num_points: int,
     noise: Tensor,
 ) -> CorrelatedBoxFactors:
-    """Rows that must be positive, without those that are padding.
+    """Makes rows that must be positive, without those that are padding.
 
     A row that is padding in some elements of a batch has no coefficients there. The
     noise of the rows over ``noise`` has a part that is ``independent``, ``batch_shape x

@@ -44,7 +44,7 @@ def _log(spread: float, value: Tensor) -> Tensor:
 
 
 def in_spreads(spread: float) -> dict[str, Any]:
-    """Keywords of a constraint whose raw value is the logarithm in a prior's spreads.
+    """Returns keywords of a constraint with log raw values in a prior's spreads.
 
     Priors then have equal curvatures where a fit starts: it takes a fifth less work.
     """
@@ -69,7 +69,7 @@ class PositiveParameter:
         self._name, self._raw = name, f"raw_{name}"
 
     def __get__(self, instance: Module | None, owner: type) -> Tensor:
-        """The constrained value."""
+        """Returns the constrained value."""
         if instance is None:
             return self  # type: ignore[return-value]
         constraint = getattr(instance, f"{self._raw}_constraint")
@@ -161,14 +161,14 @@ class DuelLink(ABC):
 
     @abstractmethod
     def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Logarithm of the win probability, :math:`\log E[g(u)]`, at most 0.
+        r"""Computes the log of the win probability, :math:`\log E[g(u)]`, at most 0.
 
         The link is symmetric: a loss has the log probability at ``-mean``.
         """
 
     @abstractmethod
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Expected entropy of the answer once the utilities are known.
+        r"""Computes the expected entropy of the answer once the utilities are known.
 
         :math:`E[h(g(u))]` in nats with :math:`h(p) = -p \log p - (1 - p) \log (1 - p)`,
         in [0, log 2] up to the link's stated error.
@@ -176,14 +176,14 @@ class DuelLink(ABC):
 
     @abstractmethod
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Slope of the win probability, :math:`E[g'(u)] = dE[g(u)] / d\mu`."""
+        r"""Computes the slope of the win probability, :math:`E[g'(u)]`."""
 
     @abstractmethod
     def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Variance of the win probability, :math:`Var[g(u)]`, in [0, 1/4]."""
+        """Computes the win probability's variance, :math:`Var[g(u)]`, in [0, 1/4]."""
 
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Win probability, :math:`E[g(u)]`."""
+        """Computes the win probability, :math:`E[g(u)]`."""
         return self.log_win_probability(mean, variance).exp()
 
 
@@ -239,7 +239,7 @@ class QuadratureLink(DuelLink):
         return self._win(u).clamp_min(torch.finfo(u.dtype).tiny)
 
     def _nodes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Nodes that move with mean and deviation, and constant log weights."""
+        """Places nodes that move with mean and deviation, with constant log weights."""
         mean, variance = torch.broadcast_tensors(mean, variance)
         width = self._width(mean)
         shape = torch.broadcast_shapes(mean.shape, width.shape)
@@ -250,7 +250,7 @@ class QuadratureLink(DuelLink):
         return mean + standard_deviation(variance) * nodes, weights
 
     def _width(self, mean: Tensor) -> Tensor:
-        """Difference at which the link has done half of its rise from 0."""
+        """Finds the difference at which the link has done half of its rise from 0."""
         zero = mean.new_zeros((1,) * mean.dim())
 
         def changed(u: Tensor) -> Tensor:
@@ -311,7 +311,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
-        """The likelihood of a model whose user named none.
+        """Makes the likelihood of a model whose user named none.
 
         Args:
             feedback: The answers to explain; None where they are still to come.
@@ -332,7 +332,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
     @abstractmethod
     def forward(self, function_samples: Tensor) -> Distribution:
-        """Distribution of the answers given their utilities.
+        """Returns the distribution of the answers given their utilities.
 
         Args:
             function_samples: ``z``, any shape: the difference of two utilities for
@@ -347,7 +347,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         """
 
     def factors(self, feedback: FeedbackT, num_points: int) -> Factors:
-        """The rows and factors of a block of answers.
+        """Makes the rows and factors of a block of answers.
 
         By default :class:`DensityFactors` with the density of :meth:`forward`, for
         answers that see one number each.
@@ -359,7 +359,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         return answer_density(feedback, num_points, self.forward, self._like)
 
     def _of_options(self, points: Tensor) -> PreferenceLikelihood[FeedbackT]:
-        """The likelihood of options, which show the datapoints at these places."""
+        """Returns the likelihood of options that show the datapoints at places."""
         return self
 
     @property
@@ -407,7 +407,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         return half_rise(win, win(torch.zeros_like(self._like)))
 
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that the first of two items wins, ties being no wins.
+        """Computes the probability that the first item wins, ties being no wins.
 
         Args:
             mean: Of the difference of utilities, any shape.
@@ -418,12 +418,12 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         return self.link.win_probability(mean, variance)
 
     def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Probability that two items tie; arguments as in :meth:`win_probability`."""
+        """Computes the probability of a tie; arguments are as in `win_probability`."""
         wins = self.win_probability(mean, variance)
         return (1 - wins - self.win_probability(-mean, variance)).clamp_min(0.0)
 
     def log_choice_probability(self, utilities: Tensor) -> Tensor:
-        """Log probabilities that each item of a set is chosen as its best.
+        """Computes log probabilities that each item of a set is chosen as its best.
 
         Args:
             utilities: ``... x k``.
@@ -436,7 +436,9 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         return self.forward(utilities).logits.log_softmax(-1)  # type: ignore[attr-defined]
 
     def log_order_probability(self, utilities: Tensor) -> Tensor:
-        """Log probability that the items of a set are ranked as they are, best first.
+        """Computes the log probability that items of a set are ranked as they are.
+
+        The best comes first.
 
         By default that of choosing the first, then the second out of the rest, and so
         on. It has one value a set of ``utilities``, ``... x k``.
@@ -454,11 +456,11 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         return Choices in self.explains or Rankings in self.explains
 
     def _win(self, difference: Tensor) -> Tensor:
-        """Probability of a win given the difference."""
+        """Computes the probability of a win given the difference."""
         return self.forward(difference).mean
 
     def _decided(self, difference: Tensor) -> Tensor:
-        """Probability of a win given the difference, and that there is no tie."""
+        """Computes the probability of a win given the difference and no tie."""
         win, loss = self._win(difference), self._win(-difference)
         return win / (win + loss)
 
@@ -517,24 +519,24 @@ def register_likelihood(likelihood: LikelihoodT) -> LikelihoodT:
 
 
 def registered_likelihoods() -> dict[str, type[PreferenceLikelihood[Any]]]:
-    """Every registered likelihood by name, in alphabetical order."""
+    """Lists every registered likelihood by name, in alphabetical order."""
     return {e.cls.__name__: e.cls for e in registered(PreferenceLikelihood)}
 
 
 def likelihoods_of(kind: type[Feedback]) -> list[type[PreferenceLikelihood[Any]]]:
-    """The registered likelihoods that explain a kind of answer, by name."""
+    """Lists the registered likelihoods that explain a kind of answer, by name."""
     return [cls for cls in registered_likelihoods().values() if kind in cls.explains]
 
 
 def binary_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Entropy in nats of the logarithms of :math:`p` and :math:`q = 1 - p`."""
+    """Computes the entropy in nats of logs of :math:`p` and :math:`q = 1 - p`."""
     return -(log_p.exp() * log_p + log_q.exp() * log_q)
 
 
 def win_and_information(
     link: DuelLink, means: Tensor, variance: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""Log probability of a win, and the information of the answer about the utilities.
+    r"""Computes the log probability of a win, and the answer's information.
 
     .. math:: IG = h\big(E[g(u)]\big) - E[h(g(u))],
 
@@ -550,14 +552,14 @@ def win_and_information(
 
 
 def log_mean(log_values: Tensor) -> Tensor:
-    """Logarithm of the mean over the first dimension, of logarithms."""
+    """Averages over the first dimension, of logarithms, and returns the logarithm."""
     if log_values.shape[0] == 1:
         return log_values[0]
     return log_values.logsumexp(0) - math.log(log_values.shape[0])
 
 
 def answer_correlation(link: DuelLink, means: Tensor, variance: Tensor) -> Tensor:
-    r"""Correlation of a win with the difference of utilities, in [0, 1].
+    r"""Computes the correlation of a win with the difference of utilities, in [0, 1].
 
     With the answer :math:`y`, 1 for a win and 0 for a loss, and :math:`G = E[y] =
     E[g(u)]`, Stein's identity gives for a mixture of :math:`S` Gaussians

@@ -42,12 +42,12 @@ class OpposedAnswers:
     losses: Tensor
 
     def take(self, places: Tensor) -> Self:
-        """Some of the rows."""
+        """Takes some of the rows."""
         parts = (getattr(self, field.name) for field in fields(self))
         return type(self)(*(part[..., places] for part in parts))
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        """The log probability of the answers of each row, and two derivatives."""
+        """Computes each row's log probability of its answers, and two derivatives."""
         x = z * self.slope
         sides = (x, -x)
         if x.requires_grad:
@@ -61,7 +61,7 @@ class OpposedAnswers:
         return LogDerivatives(value, first * self.slope, second * self.slope.square())
 
     def _from_tail(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The log probability and its derivatives in ``x``, without a graph."""
+        """Computes log probability and its derivatives in ``x``, without a graph."""
         distance, rising = x.abs(), x > 0
         likely = torch.where(rising, self.wins, self.losses)
         unlikely = torch.where(rising, self.losses, self.wins)
@@ -106,12 +106,12 @@ class Boxes(Protocol):
 
     @property
     def parameters(self) -> tuple[Tensor, ...]:
-        """What a win and a loss of a row share."""
+        """Parameters that a win and a loss of a row share."""
 
     def opposed(
         self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
     ) -> OpposedAnswers | None:
-        """All wins and losses of rows, of ends at 0."""
+        """Takes all wins and losses of rows, of ends at 0."""
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Boxes:
         """Makes boxes whose noise and ends are changed alike."""
@@ -120,23 +120,23 @@ class Boxes(Protocol):
         """Gives the rule for products of such boxes."""
 
     def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Log probability of the box for ``N(z, variance)``, 3 derivatives in z."""
+        """Computes the box's log probability for ``N(z, variance)``, 3 slopes in z."""
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        """Log probability of the box, and two derivatives."""
+        """Computes the log probability of the box, and two derivatives."""
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """The third derivative, times weights."""
+        """Multiplies the third derivative by weights."""
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
-        """Log probability of the box for a Gaussian, and two derivatives."""
+        """Computes the box's log probability for a Gaussian, and two derivatives."""
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws of the noisy value in its box."""
+        """Draws the noisy value in its box."""
 
 
 def _in_any_element(chosen: Tensor) -> Tensor:
-    """Places of the last dimension that are chosen in any element of a batch."""
+    """Finds places of the last dimension that are chosen in any element of a batch."""
     batch = tuple(range(chosen.dim()))
     (places,) = chosen.unsqueeze(0).any(batch).nonzero(as_tuple=True)
     return places
@@ -165,7 +165,7 @@ class RepeatedAnswers:
     mixed: bool = False
 
     def take_answers(self, places: Tensor) -> RepeatedAnswers:
-        """The answers at some places, whose boxes are not asked for rows nor noise."""
+        """Takes the answers at some places; their boxes need no rows nor noise."""
 
         def entries(part: Tensor) -> Tensor:
             return take_places(part, places)
@@ -177,7 +177,7 @@ class RepeatedAnswers:
         return RepeatedAnswers(boxes, entries(self.counts), groups, self.mixed)
 
     def in_line(self, batch: torch.Size) -> RepeatedAnswers:
-        """The answers of all elements of a batch, one after the other."""
+        """Lines up the answers of all elements of a batch, one after the other."""
 
         def flat(part: Tensor) -> Tensor:
             return part.expand(*batch, -1).flatten()
@@ -192,7 +192,7 @@ class RepeatedAnswers:
         return joint_shape(self.boxes.batch_shape, *parts)
 
     def take(self, rows: Tensor) -> RepeatedAnswers:
-        """The answers of some of the rows."""
+        """Takes the answers of some of the rows."""
         number = rows.new_full((self.groups.num_groups,), -1)
         number[rows] = torch.arange(len(rows), device=rows.device)
         group = number[self.groups.group]
@@ -207,14 +207,14 @@ class RepeatedAnswers:
         )
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        """The log probability of the answers of each row, and two derivatives."""
+        """Computes each row's log probability of its answers, and two derivatives."""
         derivatives, groups = self.boxes.log_prob(self.groups.spread(z)), self.groups
         weights = self.counts, self.counts * groups.sign, self.counts
         return LogDerivatives(*map(groups.total, map(torch.mul, derivatives, weights)))
 
 
 def _opposed(answers: RepeatedAnswers) -> OpposedAnswers | None:
-    """Wins and losses as one; None where some answers are something else.
+    """Merges wins and losses to one; None where some answers are something else.
 
     Ends and variances that are learned have gradients of their own: such ends are
     something else where they are 0 too, and such variances of several blocks are.
@@ -240,7 +240,7 @@ def _opposed(answers: RepeatedAnswers) -> OpposedAnswers | None:
 
 
 def product_of(answers: RepeatedAnswers) -> list[RepeatedAnswers | OpposedAnswers]:
-    """The factors whose product all answers are, those with two ends by themselves."""
+    """Splits answers into factors, those with two ends by themselves."""
     boxes = answers.boxes
     two_sided = boxes.lower.isfinite() & boxes.upper.isfinite()
     parts: list[RepeatedAnswers | OpposedAnswers] = []
@@ -256,7 +256,7 @@ def product_of(answers: RepeatedAnswers) -> list[RepeatedAnswers | OpposedAnswer
 def log_product(
     parts: Sequence[RepeatedAnswers | OpposedAnswers], z: Tensor
 ) -> LogDerivatives:
-    """The log probability of all answers of each row, and two derivatives."""
+    """Computes the log probability of all answers of each row, and two derivatives."""
     total, *terms = (part.log_prob(z) for part in parts)
     for term in terms:
         total = LogDerivatives(*(a + b for a, b in zip(total, term, strict=True)))
@@ -266,7 +266,7 @@ def log_product(
 def _product_at(
     parts: Sequence[RepeatedAnswers | OpposedAnswers], places: Tensor | None
 ) -> LogConcave:
-    """The log probability of all answers of some rows, of all for None."""
+    """Makes the log probability of all answers of some rows, of all for None."""
     if places is not None:
         parts = [part.take(places) for part in parts]
     return lambda z: log_product(parts, z)
@@ -299,7 +299,7 @@ class RowsInLine:
             self._opposed = part, NormalPowers(part.wins, part.losses)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """The moments of all rows, ``... x batch_shape x m``."""
+        """Computes the moments of all rows, ``... x batch_shape x m``."""
         line = -1 - len(self.batch_shape)
         shape = mean.shape[line:]
         mean, variance = mean.flatten(line), variance.flatten(line)
@@ -323,7 +323,7 @@ class RowsInLine:
     def _integrals(
         self, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, TiltedMoments]:
-        """The moments of merged rows, and which these are, in another order."""
+        """Computes moments of merged rows, and which these are, in another order."""
         if self._opposed is None:
             every = torch.arange(len(self._merged), device=mean.device)
             return every, self._integral(mean, variance)
@@ -353,7 +353,7 @@ _FEW = 32
 def sum_heard(
     boxes: Boxes, counts: Tensor, z: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Draws of the sum of the heard values, ``num_draws x batch_shape x M``.
+    """Draws the sum of the heard values, ``num_draws x batch_shape x M``.
 
     Answer by answer where they are few; else by the first three cumulants of the sum
     (Cornish and Fisher 1938), whose distribution function is then right within 1e-3, a

@@ -37,7 +37,7 @@ _SMALL_DEVIATION = 1e-3
 
 
 def _acceleration_weights(num_terms: int) -> tuple[float, ...]:
-    """Weights of the accelerated sum of an alternating series, signs included."""
+    """Computes weights of the accelerated alternating series, signs included."""
     d = 0.5 * ((3 + math.sqrt(8)) ** num_terms + (3 - math.sqrt(8)) ** num_terms)
     b, c, weights = -1.0, -d, []
     for k in range(num_terms):

@@ -354,7 +354,7 @@ def _log_mass_ratio(alpha: Tensor, beta: Tensor, width: Tensor) -> Tensor:
 def truncated_normal_quantile(
     uniform: Tensor, mean: Tensor, variance: Tensor, lower: Tensor, upper: Tensor
 ) -> Tensor:
-    r"""Draws of :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]` from draws in [0, 1).
+    r"""Computes draws of :math:`N(\mu_i, r_i)` in :math:`[l_i, u_i]` from uniform ones.
 
     Each interval is mirrored so that its mass lies towards its upper standardised end
     :math:`\beta`, and the quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where
@@ -390,7 +390,7 @@ def sample_truncated_normal(
     upper: Tensor,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    r"""Draws of :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
+    r"""Draws from :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
 
     By :func:`truncated_normal_quantile` of uniform draws. Over the first dimension they
     are a Latin hypercube, one in each of as many equal parts of [0, 1): what they add

@@ -489,10 +489,10 @@ class DuelSampler(SobolQMCNormalSampler):
         super().__init__(sample_shape=sample_shape, seed=seed)
 
     def forward(self, posterior: Posterior) -> Tensor:
-        """Answers to all duels of the points, winner first, indices of points.
+        """Draws answers to all duels of the points, winner first, as indices of points.
 
-        Of a posterior over ``batch_shape x q x 1``, with the noise of the answers, or
-        the better utility always wins, they are ``sample_shape x batch_shape x q (q -
-        1) / 2 x 2`` long: the ``Y`` of ``condition_on_observations``.
+        The posterior is over ``batch_shape x q x 1``, and has the noise of the answers,
+        or else the better utility always wins. Answers are ``sample_shape x batch_shape
+        x q (q - 1) / 2 x 2`` long: the ``Y`` of ``condition_on_observations``.
         """
         return duels_between(super().forward(posterior))
