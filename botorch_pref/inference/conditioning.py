@@ -187,9 +187,17 @@ class SitePosterior(ABC):
         """
         return self.kept(self.rows.dense(), self.variance())
 
-    def cross_covariance(self, covar: Tensor) -> Tensor:
-        """Posterior covariances of rows with points of prior ``K``, ``... x m x n``."""
-        return self.influence() @ covar
+    def rows_form(self, rows: SparseDesign, covar: Tensor) -> Tensor:
+        r"""Makes a form with the gradient of ``log |B| / 2`` in the rows' coefficients.
+
+        That in :math:`A_{ij}` is :math:`\tau_i \operatorname{cov}(z_i, f_j)`, of the
+        posterior; points have the prior covariance ``covar``.
+        """
+        with torch.no_grad():
+            covariance = self.influence() @ covar
+            index = rows.indices.expand(*covariance.shape[:-1], -1)
+            gradient = self.tau.unsqueeze(-1) * covariance.gather(-1, index)
+        return (gradient * rows.coefficients).sum((-2, -1))
 
     def kept(self, values: Tensor, variance: Tensor) -> Tensor:
         """``(I - Sigma T) values`` of rows whose posterior variances are given."""

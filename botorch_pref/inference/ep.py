@@ -56,7 +56,7 @@ from botorch_pref.inference.sweeps import (
 )
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel
-from botorch_pref.linalg.sparse_design import NoiseBlocks, SparseDesign
+from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.quadrature import TiltedMoments
 from botorch_pref.posteriors.gaussian import Moments
 
@@ -309,7 +309,11 @@ def _surrogate(
     """
     form = prior_form(covar, mean, state.posterior, weights)
     if factors.rows.coefficients.requires_grad:
-        form = form + _rows_form(covar, mean, factors.rows, state)
+        with torch.no_grad():
+            utilities = mean + (covar @ weights.unsqueeze(-1)).squeeze(-1)
+        # Of the coefficients, while the noise that rows share stays.
+        form = form + (state.force * factors.rows.apply(utilities)).sum(-1)
+        form = form - state.posterior.rows_form(factors.rows, covar)
     if factors.is_learned:
         # Again, for the graph of its parameters.
         tilted = factors.log_partition(state.cavity_mean, state.cavity_variance)
@@ -328,23 +332,6 @@ def _surrogate(
             )
         form = form + 0.5 * (gradient * part.covariance).sum((-3, -2, -1))
     return form
-
-
-def _rows_form(
-    covar: Tensor, mean: Tensor, rows: SparseDesign, state: EPState
-) -> Tensor:
-    r"""A linear form with the gradient of the evidence in the coefficients of rows.
-
-    That of :math:`A_{ij}` is :math:`a_i E[f_j] - \tau_i \operatorname{cov}(z_i, f_j)`,
-    of the posterior, while the noise that rows share stays.
-    """
-    with torch.no_grad():
-        index, posterior = rows.indices, state.posterior
-        utilities = mean + (covar @ state.balance.weights.unsqueeze(-1)).squeeze(-1)
-        covariance = posterior.cross_covariance(covar).gather(-1, index)
-        gradient = state.force.unsqueeze(-1) * utilities[index]
-        gradient = gradient - posterior.tau.unsqueeze(-1) * covariance
-    return (gradient * rows.coefficients).sum((-2, -1))
 
 
 def _unmatched_form(

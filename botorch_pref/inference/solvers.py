@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -312,15 +312,13 @@ class _PointFactor(SitePosterior):
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
         self._solver, self.rows, self.tau = solver, solver.rows, tau
         self._site_noise = ConditionedNoise(solver.noise, tau)
-        if solver.noise is None:
-            self._gram = self.rows.gram(tau)
-        else:
-            alone = torch.where(solver.noise.inside, 0.0, tau)
-            self._gram = self.rows.gram(alone)
-            for rows, block_noise in zip(
-                solver.block_rows, self._site_noise.parts, strict=True
-            ):
-                rows.add_gram(block_noise.precision, self._gram)
+        # Of the rows that share no noise.
+        self._tau_alone = tau
+        if solver.noise is not None:
+            self._tau_alone = torch.where(solver.noise.inside, 0.0, tau)
+        self._gram = self.rows.gram(self._tau_alone)
+        for rows, part in zip(solver.block_rows, self._site_noise.parts, strict=True):
+            rows.add_gram(part.precision, self._gram)
         self._cholesky = site_cholesky(plus_identity(solver.whitened(self._gram)))
         self._turns = _num_turns(
             float((tau * solver.variance).sum(-1).amax()), torch.finfo(tau.dtype).eps
@@ -332,6 +330,11 @@ class _PointFactor(SitePosterior):
         return torch.linalg.solve_triangular(
             self._cholesky, self._solver.root.mT, upper=False
         )
+
+    @cached_property
+    def _covariance(self) -> Tensor:
+        """``Sigma_f``, ``batch_shape x n x n``."""
+        return self._half.mT @ self._half
 
     @property
     def log_det(self) -> Tensor:
@@ -385,7 +388,7 @@ class _PointFactor(SitePosterior):
         """
         if self._solver.noise is not None:
             return super().squared_covariance()
-        rows, covariance = self.rows, self._half.mT @ self._half
+        rows, covariance = self.rows, self._covariance
         return lambda x: rows.congruence_diagonal(
             covariance @ rows.gram(x) @ covariance
         )
@@ -397,11 +400,16 @@ class _PointFactor(SitePosterior):
         )
         return self._site_noise.soften(self.rows.apply_matrix(self._weights(eye).mT))
 
-    def cross_covariance(self, covar: Tensor) -> Tensor:
-        """See base class: ``Q A S`` with the covariance ``S`` of the points."""
-        return self._site_noise.soften(
-            self.rows.apply_matrix(self._half.mT @ self._half)
-        )
+    def rows_form(self, rows: SparseDesign, covar: Tensor) -> Tensor:
+        """See base class: that of ``A' P A`` times the covariance of the points."""
+        with torch.no_grad():
+            covariance = self._covariance
+        form = (self._tau_alone * rows.congruence_diagonal(covariance)).sum(-1)
+        for part in self._site_noise.parts:
+            block_rows = BlockRows.from_design(rows, part.blocks.rows)
+            products = part.precision * block_rows.congruence(covariance)
+            form = form + products.sum((-3, -2, -1))
+        return 0.5 * form
 
     def variance(self) -> Tensor:
         """See base class."""
@@ -424,8 +432,7 @@ class _PointFactor(SitePosterior):
     @cached_property
     def _block_covariances(self) -> list[Tensor]:
         """The covariances of ``A f`` in blocks, ``batch_shape x b x k x k`` each."""
-        covariance = self._half.mT @ self._half
-        return [rows.congruence(covariance) for rows in self._solver.block_rows]
+        return [rows.congruence(self._covariance) for rows in self._solver.block_rows]
 
     def root(self) -> Tensor:
         """See base class."""
@@ -490,8 +497,8 @@ class PointSolver(SiteSolver):
     @cached_property
     def block_rows(self) -> list[BlockRows]:
         """The rows of each block of noise, by parts."""
-        noise = cast("NoiseBlocks", self.noise)
-        return [BlockRows.from_design(self.rows, part.rows) for part in noise.parts]
+        parts = () if self.noise is None else self.noise.parts
+        return [BlockRows.from_design(self.rows, part.rows) for part in parts]
 
     def factor(self, tau: Tensor) -> SitePosterior:
         """See base class."""

@@ -496,18 +496,19 @@ class _BlockColumns(NamedTuple):
 
     points: Tensor
     coefficients: Tensor
+    is_shared: bool
 
     def to_rows(self, values: Tensor) -> Tensor:
         """Makes rows of values at points, both ``batch_shape x b x ... x l``."""
-        if self.coefficients.dim() == self.points.dim():
-            return self.coefficients.unsqueeze(-1) * values
-        return self.coefficients @ values
+        if self.is_shared:
+            return self.coefficients @ values
+        return self.coefficients.unsqueeze(-1) * values
 
     def to_points(self, values: Tensor) -> Tensor:
         """Makes values at points of values of rows, by the transpose."""
-        if self.coefficients.dim() == self.points.dim():
-            return self.coefficients.unsqueeze(-1) * values
-        return self.coefficients.mT @ values
+        if self.is_shared:
+            return self.coefficients.mT @ values
+        return self.coefficients.unsqueeze(-1) * values
 
 
 @dataclass(frozen=True)
@@ -536,12 +537,12 @@ class BlockRows:
         """
         same = (self.indices == self.indices[..., :1, :]).flatten(0, -2).all(0)
         columns = [
-            _BlockColumns(self.indices[..., i], self.coefficients[..., i])
+            _BlockColumns(self.indices[..., i], self.coefficients[..., i], False)
             for i in (~same).nonzero().flatten().tolist()
         ]
         if bool(same.any()):
             points = self.indices[..., 0, same]
-            columns.append(_BlockColumns(points, self.coefficients[..., same]))
+            columns.append(_BlockColumns(points, self.coefficients[..., same], True))
         return columns
 
     def _places(self, rows: _BlockColumns, columns: _BlockColumns) -> Tensor:

@@ -86,6 +86,17 @@ class Problem:
         largest = torch.linalg.eigvalsh(scaled).amax(-1, keepdim=True)
         self.tau = torch.where(sign > 0, self.tau, -share * self.tau / largest)
 
+    def slopes_in_rows(self, factor):
+        """Derivatives in the coefficients: by the form, and by the dense matrix."""
+        weights = self.rows.coefficients.clone().requires_grad_()
+        rows = SparseDesign(self.rows.indices, weights, self.rows.num_points)
+        c = self.c - self.a @ self.covar @ self.a.mT
+        c = c + rows.dense() @ self.covar @ rows.dense().mT
+        t = torch.diag_embed(self.tau)
+        truth = 0.5 * torch.linalg.slogdet(self.eye + t @ c).logabsdet
+        forms = factor.rows_form(rows, self.covar), truth
+        return [torch.autograd.grad(form.sum(), weights)[0] for form in forms]
+
     def assert_agrees(self, factor, built, atol):
         """Every quantity that a posterior of sites has is what the inverses say."""
         values = self.normal(*self.tau.shape, 3)
@@ -115,6 +126,7 @@ class Problem:
             "precision": (factor.precision(), w_points),
             "influence": (factor.influence(), softening @ self.a),
             "row root": (h @ h.mT, self.sigma),
+            "rows form": self.slopes_in_rows(factor),
             "squared covariance": (
                 factor.squared_covariance()(values[..., 0]),
                 (self.sigma.square() @ values)[..., 0],

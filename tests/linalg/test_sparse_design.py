@@ -140,7 +140,7 @@ def test_points_that_all_rows_of_a_block_share_are_columns(batch) -> None:
     rows = pair_rows(pairs, 3, both).with_columns(both)
     blocks = torch.tensor([[0, 3, 5], [1, 6, 7], [2, 4, 7]])
     assert_blocks_are_dense(rows, blocks, generator, batch)
-    shared = [c for c in BlockRows.from_design(rows, blocks)._columns if c[1].dim() > 2]
+    shared = [c for c in BlockRows.from_design(rows, blocks)._columns if c.is_shared]
     assert [c.points.tolist() for c in shared] == [[[3, 4], [3, 5], [3, 6]]]
     matrix = normal(generator, *batch, 7, 7).requires_grad_()
     weights = rows.coefficients.clone().requires_grad_()
