@@ -137,7 +137,7 @@ def predictions(
 
 
 def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the utility of points, each ``n`` long."""
+    """Computes mean and variance of the utility of points, each ``n`` long."""
     with torch.no_grad():
         posterior: Any = adapter.utility.posterior(points)
     variance: Tensor = getattr(posterior, "mixture_variance", posterior.variance)

@@ -283,7 +283,7 @@ def _places(
 
 
 def answer_groups(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray:
-    """Numbers, from 0, the groups of items that answers connect, ``n``."""
+    """Numbers the groups of items that answers connect from 0, ``n``."""
     ends = _places(names, answers)
     graph = coo_array((np.ones(len(answers)), ends), shape=(len(names), len(names)))
     return np.asarray(csgraph.connected_components(graph, directed=False)[1])

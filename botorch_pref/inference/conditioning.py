@@ -62,14 +62,14 @@ _ROUNDING = 16.0
 
 
 def plus_identity(matrix: Tensor) -> Tensor:
-    """``I + M``, both ``batch_shape x n x n``."""
+    """Adds the identity: ``I + M``, both ``batch_shape x n x n``."""
     out = matrix.clone()
     out.diagonal(dim1=-2, dim2=-1).add_(1.0)
     return out
 
 
 def site_cholesky(matrix: Tensor) -> Tensor:
-    """The factor of a matrix ``I + M`` with ``M`` positive semi-definite."""
+    """Factors a matrix ``I + M`` with ``M`` positive semi-definite."""
     factor, info = torch.linalg.cholesky_ex(matrix)
     if bool(info.any()):
         raise PrecisionError(
@@ -81,7 +81,7 @@ def site_cholesky(matrix: Tensor) -> Tensor:
 
 
 def log_det(cholesky: Tensor) -> Tensor:
-    """The log determinant of a matrix with this Cholesky factor, ``batch_shape``."""
+    """Computes the log determinant by a Cholesky factor, ``batch_shape``."""
     return 2.0 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
@@ -100,7 +100,7 @@ class Balance(NamedTuple):
     energy: Tensor
 
     def of_column(self) -> Balance:
-        """Balance of a single column, without its dimension."""
+        """Drops the dimension of a single column."""
         return Balance(*(part.squeeze(-1) for part in self))
 
 
@@ -133,31 +133,31 @@ class SitePosterior(ABC):
 
     @abstractmethod
     def solve(self, shifts: Tensor) -> Balance:
-        """Forces of sites, and the means of the rows, for ``batch_shape x m x k``."""
+        """Solves for forces of sites and means of rows, ``batch_shape x m x k``."""
 
     @abstractmethod
     def variance(self) -> Tensor:
-        """The diagonal of ``Sigma``, ``batch_shape x m``."""
+        """Computes the diagonal of ``Sigma``, ``batch_shape x m``."""
 
     @abstractmethod
     def root(self) -> Tensor:
-        """``Q`` with ``A' W A = Q Q' - P P'``, ``batch_shape x n x r``."""
+        """Computes ``Q`` with ``A' W A = Q Q' - P P'``, ``batch_shape x n x r``."""
 
     @abstractmethod
     def row_root(self) -> Tensor:
-        """``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
+        """Computes ``H`` with ``Sigma = H H'``, ``batch_shape x m x k``."""
 
     def widening(self) -> Tensor | None:
-        """``P`` of :meth:`root`, ``batch_shape x n x k``; None for zero."""
+        """Computes ``P`` of :meth:`root`, ``batch_shape x n x k``; None for zero."""
         return None
 
     def respond(self, pull: Tensor) -> Response:
-        """The response to a pull in the space of the solver: Newton's step."""
+        """Responds to a pull in the space of the solver: Newton's step."""
         balance = self.solve(pull.unsqueeze(-1)).of_column()
         return Response(balance.forces, balance.moved, (pull * balance.moved).sum(-1))
 
     def covariance_times(self, values: Tensor) -> Tensor:
-        """``Sigma values``, both ``batch_shape x m x k``."""
+        """Multiplies ``Sigma values``, both ``batch_shape x m x k``."""
         return self.solve(values).moved
 
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
@@ -169,21 +169,21 @@ class SitePosterior(ABC):
         return lambda x: ((h @ (h.mT @ (x.unsqueeze(-1) * h))) * h).sum(-1)
 
     def mean(self, nu: Tensor) -> Tensor:
-        """``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
+        """Computes ``E[u]`` for site shifts ``nu``, both ``batch_shape x m``."""
         return self.covariance_times(nu.unsqueeze(-1)).squeeze(-1)
 
     def weights(self, targets: Tensor) -> Tensor:
-        """``A' W t`` for values ``t`` of ``u`` with noise ``1 / tau``, as columns."""
+        """Computes ``A' W t`` for columns ``t`` of ``u`` with noise ``1 / tau``."""
         return self.solve(self.tau.unsqueeze(-1) * targets).weights
 
     def cavity_ratio(self, variance: Tensor) -> Tensor:
-        r"""Variances over those of cavities: the diagonal of :math:`I - T \Sigma`."""
+        r"""Divides variances by those of cavities, as :math:`I - T \Sigma` does."""
         return 1 - self.tau * variance
 
     def influence(self) -> Tensor:
-        """``(I - Sigma T) A``, ``batch_shape x m x n``.
+        """Computes ``(I - Sigma T) A``, ``batch_shape x m x n``.
 
-        What a change of the points' prior means does to the means of the rows.
+        It is what a change of the points' prior means does to the means of the rows.
         """
         return self.kept(self.rows.dense(), self.variance())
 
@@ -200,7 +200,7 @@ class SitePosterior(ABC):
         return (gradient * rows.coefficients).sum((-2, -1))
 
     def kept(self, values: Tensor, variance: Tensor) -> Tensor:
-        """``(I - Sigma T) values`` of rows whose posterior variances are given."""
+        """Computes ``(I - Sigma T) values`` of rows with these posterior variances."""
         tau = self.tau.unsqueeze(-1)
         forces, moved, *_ = self.solve(tau * values)
         # The difference where it keeps its digits.
@@ -210,12 +210,12 @@ class SitePosterior(ABC):
         )
 
     def precision(self) -> Tensor:
-        """``A' W A``, ``batch_shape x n x n``."""
+        """Computes ``A' W A``, ``batch_shape x n x n``."""
         q, p = self.root(), self.widening()
         return q @ q.mT if p is None else q @ q.mT - p @ p.mT
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """The blocks, ``k x k``, of ``W = T - T Sigma T`` where rows share noise."""
+        """Computes blocks, ``k x k``, of ``W = T - T Sigma T`` if rows share noise."""
         t = self.tau.unsqueeze(-1)
         spread = noise.take(t * self.row_root())
         return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
@@ -269,7 +269,7 @@ class SiteSolver(ABC):
         return replace(self.rows, coefficients=self.rows.coefficients.square())
 
     def rounding_given(self, tau: Tensor) -> Tensor:
-        """The rounding error of row variances given sites, ``batch_shape x m``."""
+        """Computes rounding errors of row variances with sites, ``batch_shape x m``."""
         eps = torch.finfo(tau.dtype).eps
         return self.rounding.minimum(_ROUNDING * eps / tau.abs())
 
@@ -284,38 +284,38 @@ class SiteSolver(ABC):
         return bool(self.resolved.all())
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum of values that each process has of its own rows."""
+        """Sums values that each process has of its own rows."""
         return values
 
     def largest(self, values: Tensor) -> Tensor:
-        """The largest of values that each process has of its own rows."""
+        """Finds the largest of values that each process has of its own rows."""
         return values
 
     def everywhere(self, holds: Tensor) -> Tensor:
-        """Whether something holds for the rows of every process."""
+        """Tells whether something holds for the rows of every process."""
         return holds
 
     def bends(self, tau: Tensor) -> bool:
-        """Whether any precision is negative."""
+        """Tells whether any precision is negative."""
         return bool((tau < 0).any())
 
     def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
-        """``C a`` as predictions make it, of weights of points, ``batch_shape x m``."""
+        """Predicts ``C a`` by weights of points, ``batch_shape x m``."""
         rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
         if self.noise is None:
             return rows
         return rows + self.noise.times(forces.unsqueeze(-1)).squeeze(-1)
 
     def gather(self, forces: Tensor) -> Tensor:
-        """Pull in the space by forces of the rows, ``batch_shape x m``."""
+        """Gathers forces of the rows, ``batch_shape x m``, to a pull in the space."""
         return forces
 
     def rows_of(self, moved: Tensor) -> Tensor:
-        """Movement of the rows, ``batch_shape x m``, by that of the space."""
+        """Moves the rows, ``batch_shape x m``, by the movement of the space."""
         return moved
 
     def movement(self, forces: Tensor, rows: Tensor) -> Tensor:
-        """Movement of the space by forces that move ``rows = C forces``."""
+        """Returns how the space moves by forces that move ``rows = C forces``."""
         return rows
 
 
@@ -395,7 +395,7 @@ class NegativeSites(SitePosterior):
         return self._base.cavity_ratio(self._base_variance) - correction - widened
 
     def root(self) -> Tensor:
-        """``Q`` of the non-negative precisions; :meth:`widening` is the rest."""
+        """Computes ``Q`` of non-negative precisions; :meth:`widening` is the rest."""
         return self._base.root()
 
     def widening(self) -> Tensor:
@@ -417,7 +417,7 @@ class NegativeSites(SitePosterior):
 
 
 def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
-    """The posterior of sites of either sign, and where it is proper."""
+    """Makes the posterior of sites of either sign, and tells where it is proper."""
     if not solver.bends(tau):
         base = solver.factor(tau)
         return base, torch.ones_like(base.log_det, dtype=torch.bool)
@@ -433,10 +433,10 @@ _NEGLIGIBLE = 1e-4
 def lost_digits(
     solver: SiteSolver, posterior: SitePosterior, balance: Balance, eps: float
 ) -> float:
-    r"""Rounding errors of a posterior at the worst row, in posterior deviations.
+    r"""Bounds rounding errors of a posterior at the worst row, in posterior deviations.
 
-    The largest of three, or an upper bound where that is negligible, for a prior that
-    is given, and predictions that are made, in a rounding unit ``eps``.
+    It is the largest of three errors in a rounding unit ``eps``, or an upper bound
+    where that is negligible. The first is that of the prior covariance,
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}
@@ -477,7 +477,7 @@ def lost_digits(
 
 
 def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds of `_sums_of_means` and of ``C_ii`` over a variance, ``batch_shape``."""
+    """Bounds `_sums_of_means` and ``C_ii`` over a variance, ``batch_shape``."""
     c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
     largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k
     precision = solver.total(tau.sum(-1)) * c * k
@@ -485,7 +485,7 @@ def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, T
 
 
 def _sums_of_means(solver: SiteSolver, weights: Tensor) -> Tensor:
-    """``|A| |K| |w|``, the sizes that add up to means, ``batch_shape x m``."""
+    """Computes ``|A| |K| |w|``, sizes that add up to means, ``batch_shape x m``."""
     sums = (solver.covar.abs() @ weights.abs().unsqueeze(-1)).squeeze(-1)
     sizes = replace(solver.rows, coefficients=solver.rows.coefficients.abs())
     return sizes.apply(sums)

@@ -39,7 +39,7 @@ from botorch_pref.posteriors.gaussian import WeightDraws, WeightedMoments
 
 
 def in_double(value: Any) -> Any:
-    """The same with every number in double precision, in which engines compute.
+    """Converts every number to double precision, in which engines compute.
 
     Single precision has too few digits for answers that are more precise than the
     prior. Solutions are given back in the precision of their prior, with gradients.
@@ -76,12 +76,12 @@ class UtilityPrior(NamedTuple):
     covar: Tensor
 
     def with_weights(self, covar: Tensor) -> UtilityPrior:
-        """The prior with weights of covariates behind, of covariance ``covar``."""
+        """Appends weights of covariates, of covariance ``covar``, to the prior."""
         mean = pad(self.mean, (0, covar.shape[-1]))
         return UtilityPrior(self.points, mean, block_diagonal(self.covar, covar))
 
     def in_double(self) -> UtilityPrior:
-        """The same in double precision, with a covariance that is symmetric.
+        """Converts to double precision, with a covariance that is symmetric.
 
         Kernels in single precision are symmetric to rounding in single precision alone.
         """
@@ -183,7 +183,7 @@ class PosteriorTangent(Protocol):
     """Tangent of a posterior: its first-order change with the prior."""
 
     def __call__(self, prior: UtilityPrior) -> TermsChange:
-        """The derivative of the posterior in a prior with a graph; it is 0 in value."""
+        """Computes the posterior's derivative in a prior with a graph, of value 0."""
 
 
 class Sites(NamedTuple):
@@ -224,11 +224,11 @@ class WarmStart:
     sites: Sites
 
     def at_other_parameters(self) -> Self:
-        """The part that holds where hyper-parameters have changed."""
+        """Keeps the part that holds where hyper-parameters have changed."""
         return self
 
     def followed_by(self, sources: RowSources, further: Sites) -> Self:
-        """The start of all answers, from the starts of earlier and of further ones."""
+        """Joins the starts of earlier and of further answers to one of all."""
         before = self.sites
         precision = carry_rows(sources, before.precision, further.precision, False)
         shift = carry_rows(sources, before.shift, further.shift, True)
@@ -256,7 +256,7 @@ def row_sources(
     after: SparseDesign,
     kinds: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> RowSources:
-    """The places of rows: equal ones go to one, others keep their order.
+    """Finds the places of rows: equal ones go to one, others keep their order.
 
     All are rows about all points; rows with different labels of ``kinds`` are not
     equal.
@@ -294,7 +294,7 @@ def row_sources(
 
 
 def _rank(values: Tensor) -> Tensor:
-    """The number of equal values before each, along the last dimension."""
+    """Counts the equal values before each, along the last dimension."""
     ordered, order = values.sort(dim=-1, stable=True)
     ordered = ordered.contiguous()
     places = torch.arange(values.shape[-1], device=values.device).expand_as(order)
@@ -305,7 +305,7 @@ def _rank(values: Tensor) -> Tensor:
 def carry_rows(
     sources: RowSources, before: Tensor, further: Tensor, signed: bool
 ) -> Tensor:
-    """Values of earlier and further rows, ``signed`` or not, added up in all."""
+    """Sums values of earlier and further rows, ``signed`` or not, to those of all."""
     values = join_rows([before, further])
     values = values * sources.sign if signed else values
     batch = torch.broadcast_shapes(values.shape[:-1], sources.batch_shape)
@@ -315,7 +315,7 @@ def carry_rows(
 
 
 def cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
-    """``K(x, X)``, ``batch_shape x q x n``, of all t-batches at once."""
+    """Computes ``K(x, X)``, ``batch_shape x q x n``, of all t-batches at once."""
     if points.dim() == 2 and not kernel.batch_shape:
         flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
         return flat.reshape(*x.shape[:-1], points.shape[-2])
@@ -330,11 +330,11 @@ def predict(
     weights: Tensor | None = None,
     cross: Tensor | None = None,
 ) -> Moments:
-    """Means and covariance of utilities at ``x``, ``batch_shape x q x d``.
+    """Predicts means and covariance of utilities at ``x``, ``batch_shape x q x d``.
 
-    By :class:`PosteriorTerms`; without terms those of the prior. With the prior
-    covariance of ``weights`` of covariates, ``batch_shape x p x p``, theirs follow.
-    ``cross`` is ``K(x, X)`` with the terms' points, where it is known already.
+    They follow from :class:`PosteriorTerms`; without terms they are the prior's. With
+    the prior covariance of ``weights`` of covariates, ``batch_shape x p x p``, theirs
+    follow. ``cross`` is ``K(x, X)`` with the terms' points, where it is known already.
     """
     prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
     if terms is not None and cross is None:
@@ -351,7 +351,7 @@ def predict(
 def conditioned(
     prior_mean: Tensor, prior_covariance: Tensor, k: Tensor, terms: PosteriorTerms
 ) -> Moments:
-    """The posterior moments of some values, from their prior moments.
+    """Computes the posterior moments of some values from their prior moments.
 
     Args:
         prior_mean: ``batch_shape x q``.
@@ -395,7 +395,7 @@ class Solution(ABC, Generic[TermsT]):
         """
 
     def evidence_derivatives(self, kernel: RowKernel) -> OfScales | None:
-        """Derivatives of the log evidence in the scales of the kernel of its rows.
+        """Differentiates the log evidence in the scales of the kernel of its rows.
 
         Returns:
             First and second ones in the logs of the scales; None where these are not
@@ -410,7 +410,7 @@ class Solution(ABC, Generic[TermsT]):
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:
-        """Diagnostics of the engine.
+        """Reports diagnostics of the engine.
 
         Returns:
             ``converged``, ``iterations``, ``residual`` (in posterior standard
@@ -432,7 +432,7 @@ class Solution(ABC, Generic[TermsT]):
         return ()
 
     def tangent(self, mean: Tensor) -> PosteriorTangent:
-        """The solution's change with its prior, to first order.
+        """Linearises the solution's change with its prior.
 
         Args:
             mean: Prior mean of the points, ``batch_shape x n``.
@@ -446,7 +446,7 @@ class Solution(ABC, Generic[TermsT]):
         )
 
     def warm_start(self, further: FurtherAnswers | None = None) -> WarmStart | None:
-        """The engine's next start: with other parameters, or with more answers.
+        """Makes the engine's next start, with other parameters or with more answers.
 
         Args:
             further: Answers that join those of the solution.
@@ -470,7 +470,7 @@ class Solution(ABC, Generic[TermsT]):
 
 
 def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str, ...]:
-    """A sentence on an evidence or on weights that are no numbers, where given."""
+    """Writes a sentence on an evidence or weights that are no numbers."""
     advice = "Check for extreme hyper-parameters, or use double precision."
     if log_evidence is not None and not bool(log_evidence.isfinite().all()):
         values = [float(value) for value in log_evidence.detach().flatten()[:3]]
@@ -506,7 +506,7 @@ class Engine(ABC):
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> Solution[PosteriorTerms]:
-        """The posterior of utilities given answers.
+        """Solves for the posterior of utilities given answers.
 
         Args:
             prior: Of utilities at the n points.
@@ -521,19 +521,19 @@ class Engine(ABC):
         return self
 
     def accepts(self, factors: type[Factors]) -> bool:
-        """Whether the engine takes a class of factors."""
+        """Tells whether the engine takes a class of factors."""
         return any(issubclass(factors, kind) for kind in self.takes)
 
     def posterior(self, moments: Moments) -> Posterior:
-        """Moments of utilities as a posterior of BoTorch's: a Gaussian."""
+        """Makes a posterior of BoTorch's of moments of utilities: a Gaussian."""
         return gaussian_posterior(moments)
 
     def site_rows(self, factors: Factors) -> SparseDesign:
-        """The rows of utilities that have the engine's sites."""
+        """Returns the rows of utilities that have the engine's sites."""
         return factors.rows
 
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
-        """Initial sites of further answers: empty, as if nothing were said yet.
+        """Makes initial sites of further answers: empty, as if nothing were said yet.
 
         Args:
             factors: Of the further answers, about their own points.
@@ -568,7 +568,7 @@ class SolutionCache(Generic[SolutionT]):
     def factors_of(
         self, state: Sequence[Tensor], make: Callable[[], Factors]
     ) -> Factors:
-        """The factors of answers under the parameters and buffers of likelihoods.
+        """Makes the factors of answers under parameters and buffers of likelihoods.
 
         They are made anew where one has changed, and where one is learned, for the
         graph of it.
@@ -585,7 +585,7 @@ class SolutionCache(Generic[SolutionT]):
         state: Sequence[Tensor],
         solve: Callable[[WarmStart | None], SolutionT],
     ) -> SolutionT:
-        """The solution for modules and their state, found anew for other ones."""
+        """Returns the solution for modules and their state, solved anew for others."""
         unchanged, modules = _equal(state, self.state), tuple(modules)
         if self.solution is not None:
             known_modules = self.modules
@@ -606,7 +606,7 @@ class SolutionCache(Generic[SolutionT]):
         return solution
 
     def terms_at(self, prior: UtilityPrior) -> PosteriorTerms:
-        """The terms of the solution with derivatives in the prior and its points.
+        """Returns the solution's terms with derivatives in the prior and its points.
 
         They are recorded anew each time, at the cost of no solution: nothing that is
         cached has a graph, and every call can be differentiated once.
@@ -629,7 +629,7 @@ class SolutionCache(Generic[SolutionT]):
         further: FurtherAnswers,
         moments: Callable[[], Moments] | None,
     ) -> Self:
-        """The cache of a model with further answers: where its engine starts.
+        """Makes the cache of a model with further answers: where its engine starts.
 
         ``moments`` gives those of utilities at their points under the solution; it is
         None where hyper-parameters may have changed since.

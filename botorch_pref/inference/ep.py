@@ -161,7 +161,7 @@ class EPProblem:
     factors: ScalarFactors
 
     def state(self, sites: Tensor) -> EPState:
-        """A sweep from some sites, all in parallel.
+        """Sweeps once from some sites, all in parallel.
 
         By algorithm 3.5 of Rasmussen and Williams (2006), whose numbers are below. The
         last of its lines, new sites (3.59), is :attr:`EPState.target`.
@@ -207,7 +207,7 @@ class EPProblem:
         )
 
     def first(self, sites: Sequence[Tensor]) -> EPState:
-        """The state of the first sites that leave a posterior, else of the prior's."""
+        """Finds the state of the first sites with a posterior, else the prior's."""
         for candidate in sites:
             # They may be too precise for that, beside a prior that is so wide.
             with suppress(PrecisionError):
@@ -217,7 +217,7 @@ class EPProblem:
         return self._start(self.prior_sites())
 
     def _start(self, sites: Tensor) -> EPState:
-        """The state of sites to start from, without those that leave no posterior."""
+        """Makes the state of start sites, without those that leave no posterior."""
         state = self.state(sites)
         if state.is_proper:
             return state
@@ -227,7 +227,7 @@ class EPProblem:
         return self.state(torch.cat([tau, nu], dim=-1))
 
     def prior_sites(self) -> Tensor:
-        """The sites that the prior alone suggests, which need no factorisation.
+        """Computes the sites that the prior alone suggests, without factorisation.
 
         A row that the prior knows exactly (a point compared with its duplicate) has no
         moments to match: its site is empty at first.
@@ -242,7 +242,9 @@ class EPProblem:
         return torch.where(updated, sites, 0.0)
 
     def with_known_rows(self, state: EPState) -> EPState:
-        """State with sites of rows that the prior knows exactly, on which none depend.
+        """Adds to a state the sites of rows that the prior knows exactly.
+
+        No moments depend on these.
 
         They say nothing as things are, but what would happen if a point moved away from
         the copy that it is compared with: derivatives need them.
@@ -255,7 +257,7 @@ class EPProblem:
 def assumed_density_sites(
     factors: ScalarFactors, mean: Tensor, covariance: Tensor
 ) -> Sites:
-    """Sites that give utilities the moments that they have after each answer alone."""
+    """Computes sites that give utilities their moments after each answer alone."""
     rows = factors.rows
     row_mean = rows.apply(mean)
     variance = rows.congruence(covariance).diagonal(dim1=-2, dim2=-1)
@@ -269,7 +271,9 @@ def assumed_density_sites(
 
 
 def ep_log_evidence(state: EPState, tilted: Tensor) -> Tensor:
-    r"""Rasmussen and Williams (2006), eq. 3.65, in natural parameters.
+    r"""Computes the evidence of Rasmussen and Williams (2006), eq. 3.65.
+
+    It is in natural parameters.
 
     The sum of log tilted normalisers, minus the log normalisers of site times cavity,
     plus the log integral of prior times sites, all relative to the prior mean of the
@@ -296,7 +300,7 @@ def _surrogate(
     state: EPState,
     weights: Tensor,
 ) -> Tensor:
-    r"""A linear form with the gradient of the evidence at the fixed point.
+    r"""Makes a linear form with the gradient of the evidence at the fixed point.
 
     There the evidence is stationary in the sites, so that
 
@@ -341,7 +345,9 @@ def _unmatched_form(
     state: EPState,
     unmatched: Tensor,
 ) -> Tensor:
-    r"""A linear form with the gradient of :math:`\sum_i c_i s_{-i}` at the fixed point.
+    r"""Makes a linear form with the gradient of :math:`\sum_i c_i s_{-i}`.
+
+    The gradient is that at the fixed point.
 
     Where a row keeps the variance of its cavity in place of that of its tilted factor
     (see :meth:`.LapsingFactors.tilted`), its site is 0 and the evidence is stationary
@@ -375,7 +381,7 @@ def _unmatched_form(
 def _noise_form(
     noise: NoiseBlocks, state: EPState, at_mean: Tensor, at_variance: Tensor
 ) -> Tensor:
-    """A linear form with the gradient of moments of rows in the noise that they share.
+    """Makes a linear form with the gradient of moments of rows in their shared noise.
 
     Pulls at means and variances are ``batch_shape x m``.
     """
@@ -414,7 +420,9 @@ _COLUMNS = 1024
 
 @torch.no_grad()
 def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
-    r"""How far the log evidence is below the exact one, about: nats, ``batch_shape``.
+    r"""Estimates by how many nats the log evidence is below the exact one.
+
+    The estimate is ``batch_shape``.
 
     EP matches two moments of each tilted distribution and neglects its skewness
     :math:`\gamma_i`, which adds up where rows are correlated. With the correlations
@@ -469,7 +477,7 @@ class ExpectationPropagation(Engine):
     def fixed_point(
         self, problem: EPProblem, start: WarmStart | None
     ) -> tuple[EPState, int]:
-        """The state in which moments agree, from a start, and the number of sweeps.
+        """Iterates from a start to the state in which moments agree; counts sweeps.
 
         Where answers are few, quick sweeps go first.
         """

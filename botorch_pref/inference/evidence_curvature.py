@@ -61,7 +61,7 @@ class _Response(NamedTuple):
 
 
 def _response(covar: Array, rows: RowMoments, changes: Array) -> _Response:
-    """The response to changes of the covariance ``C``, ``p x m x m``."""
+    """Computes the response to changes of the covariance ``C``, ``p x m x m``."""
     scale = np.sqrt(rows.precision)
     cholesky, _ = quick_cholesky(covar, rows.precision)
     inverse, _ = dpotri(cholesky, lower=1)
@@ -81,7 +81,7 @@ def _response(covar: Array, rows: RowMoments, changes: Array) -> _Response:
 
 
 def _traces(tau: Array, spread: Array) -> Array:
-    """The traces of ``W C_i W C_j``, where ``W = T S``: ``p x p``."""
+    """Computes the traces of ``W C_i W C_j``, where ``W = T S``: ``p x p``."""
     weighted = tau[:, None] * spread
     turned = weighted.transpose(0, 2, 1).reshape(len(weighted), -1)
     return weighted.reshape(len(weighted), -1) @ turned.T
@@ -94,7 +94,7 @@ def ep_derivatives(
     factors: HalfLines,
     kernel: RowKernel,
 ) -> OfScales:
-    """Derivatives of the evidence of expectation propagation.
+    """Differentiates the evidence of expectation propagation twice.
 
     Args:
         covar: ``C``, ``m x m``.
@@ -134,11 +134,11 @@ Slopes = tuple[Array, Array]
 def _site_slopes(
     rows: RowMoments, cavity: tuple[Array, Array], factors: HalfLines
 ) -> tuple[Slopes, Slopes]:
-    r"""Derivatives of the precisions :math:`\tau` and of the forces ``f`` of sites.
+    r"""Differentiates the precisions :math:`\tau` and the forces ``f`` of sites.
 
-    Those of the tilted moments in the cavity's, of which the derivatives of a log
-    partition in the variance are combinations of those in the mean, are inverted; then
-    :math:`\tau = 1 / v - 1 / s` and :math:`\nu = \mu / v - m / s`.
+    The derivatives of the tilted moments in those of the cavity are inverted; in them
+    derivatives of a log partition in the variance are combinations of those in the
+    mean. Then :math:`\tau = 1 / v - 1 / s` and :math:`\nu = \mu / v - m / s`.
     """
     mean, s = cavity
     first, second, third, fourth = factors.derivatives(mean, s)
@@ -161,7 +161,7 @@ def _site_slopes(
 def _with_reaction(
     covariance: Array, of_tau: Slopes, of_force: Slopes, moments: Array
 ) -> Array:
-    """Changes of means and variances, ``p x 2 m``, with those that sites make then."""
+    """Adds to changes of means and variances, ``p x 2 m``, those that sites make."""
     m = len(covariance)
     square, reaction = covariance**2, np.empty((2 * m, 2 * m))
     for half, columns in enumerate((slice(m), slice(m, None))):
@@ -175,7 +175,7 @@ def _with_reaction(
 def laplace_derivatives(
     covar: Array, rows: RowMoments, factors: HalfLines, kernel: RowKernel
 ) -> OfScales:
-    r"""Derivatives of Laplace's evidence.
+    r"""Differentiates Laplace's evidence twice.
 
     With the third and fourth derivatives :math:`l_3, l_4` of log probabilities,
     :math:`s = \frac12 \mathrm{diag}(\Sigma) \circ l_3` and :math:`q = S' s` the

@@ -64,7 +64,7 @@ from botorch_pref.numerics.quadrature import TiltedMoments
 
 
 def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
-    """``value`` with the first derivatives of ``surrogate``, both ``batch_shape``.
+    """Returns ``value`` with the first derivatives of ``surrogate``, ``batch_shape``.
 
     At an optimum or a fixed point the derivative of the evidence in the
     hyper-parameters is known in closed form (implicit differentiation), so that nothing
@@ -98,9 +98,9 @@ def prior_form(
     weights: Tensor,
     pull: Tensor | float = 0.0,
 ) -> Tensor:
-    r"""Zero, with the gradient of an evidence in its prior, ``batch_shape``.
+    r"""Returns zero, with the gradient of an evidence in its prior, ``batch_shape``.
 
-    That of the linear form
+    It is the gradient of the linear form
     :math:`\frac12 \langle (w + 2q) w' - A' W A, dK \rangle + (w + q)' dm` with the
     weights ``w`` and the pull ``q`` of :class:`GaussianSolution`,
     ``batch_shape x n``.
@@ -145,8 +145,8 @@ class SiteChange(NamedTuple):
 
 
 SiteTangent = Callable[[Tensor, Tensor], SiteChange]
-"""From the changes of the means and variances of rows that the prior makes while sites
-stay, each ``batch_shape x m``, to the change of the sites."""
+"""Function from the changes of the means and variances of rows that the prior makes
+while sites stay, each ``batch_shape x m``, to the change of the sites."""
 
 
 Slopes = tuple[Tensor, ...]
@@ -195,7 +195,7 @@ def implicit_tangent(
     mean: Tensor,
     nu: Tensor,
 ) -> SiteTangent:
-    """The tangent of sites by their :func:`site_equations`, which it solves once."""
+    """Makes the tangent of sites by their :func:`site_equations`, solved once."""
     _, equations, of_moments = site_equations(derivatives, posterior, mean, nu)
     change = torch.linalg.solve(equations, of_moments)
 
@@ -208,7 +208,7 @@ def implicit_tangent(
 
 
 def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
-    """Sites that give cavities the tilted moments, ``batch_shape x 2 m``.
+    """Computes sites that give cavities the tilted moments, ``batch_shape x 2 m``.
 
     Here and below, sites of ``m`` rows are their precisions before their shifts.
     """
@@ -220,7 +220,7 @@ def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
 def site_slopes(
     tilted: Callable[..., TiltedMoments], resolved: Tensor, *arguments: Tensor
 ) -> list[Slopes]:
-    """Derivatives of matching sites, each of which depends on its own row alone.
+    """Differentiates matching sites, each of which depends on its own row alone.
 
     Sites of rows that are not ``resolved`` stay. The ``arguments`` are the posterior
     means and variances of the rows, these no less than their rounding error, the former
@@ -254,7 +254,7 @@ def matching_derivatives(
     _: Tensor,
     sites: Tensor,
 ) -> Derivatives:
-    """The :func:`site_slopes` as matrices."""
+    """Arranges the :func:`site_slopes` as matrices."""
     arguments = mean, variance, *sites.chunk(2, dim=-1)
     slopes = site_slopes(factors.tilted, resolved, *arguments)
     columns = [torch.cat([*map(torch.diag_embed, slope)], dim=-2) for slope in slopes]
@@ -388,13 +388,13 @@ class GaussianSolution(Solution[PosteriorTerms]):
         )
 
     def row_means(self, mean: Tensor) -> Tensor:
-        """Posterior means of the rows, ``batch_shape x m``, of prior ones of points."""
+        """Computes posterior means of rows, ``batch_shape x m``, by the points'."""
         prior = self.factor.rows.apply(mean)
         return prior + self.factor.mean(self.sites.shift - self.factor.tau * prior)
 
     @torch.no_grad()
     def evidence_rounding(self) -> Tensor:
-        r"""How far rounding of the prior covariance may move the evidence, in nats.
+        r"""Estimates how far the prior's rounding may move the evidence, in nats.
 
         :math:`\frac{\epsilon}{2} \sum_{ij} |(w + 2q) w' - W|_{ij} |K|_{ij}`, the sum of
         what rounding of each entry does to first order, ``batch_shape``.
@@ -485,7 +485,7 @@ class GaussianTangent:
         return TermsChange(*(part.to(prior.covar) for part in change))
 
     def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
-        """The change of the posterior and that of its sites, in double precision."""
+        """Computes the change of the posterior and that of its sites, in double."""
         covar, mean = covar - covar.detach(), mean - mean.detach()
         s, precision = self.influence, self.precision
         moved = mean.unsqueeze(-1) + covar @ self.weights.unsqueeze(-1)

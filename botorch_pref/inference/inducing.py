@@ -71,7 +71,7 @@ class InducingPrior(NamedTuple):
     variance: Tensor
 
     def with_weights(self, covar: Tensor) -> InducingPrior:
-        """The prior with weights of covariates behind, each its own inducing value."""
+        """Appends weights of covariates to the prior, each its own inducing value."""
         weight_variance = covar.diagonal(dim1=-2, dim2=-1)
         return InducingPrior(
             self.points,
@@ -82,7 +82,7 @@ class InducingPrior(NamedTuple):
         )
 
     def in_double(self) -> InducingPrior:
-        """The same in double precision, with a covariance that is symmetric."""
+        """Converts to double precision, with a covariance that is symmetric."""
         points, mean, covar, cross, variance = in_double(tuple(self))
         return InducingPrior(points, mean, 0.5 * (covar + covar.mT), cross, variance)
 
@@ -93,7 +93,7 @@ class InducingPrior(NamedTuple):
 
 
 def inverse_root(covar: Tensor, eps: float) -> Tensor:
-    """``J`` with ``J J'`` the inverse of a covariance, both ``batch_shape x r x r``.
+    """Computes ``J`` with ``J J'`` the inverse of ``covar``, ``batch_shape x r x r``.
 
     Directions below ``r`` roundings ``eps`` of the largest eigenvalue get a column of
     zeros: points that others determine are no further features.
@@ -137,7 +137,7 @@ class FeatureSolver(SiteSolver):
         return FeatureFactor(self, tau)
 
     def of_rows(self, values: Tensor) -> Iterator[Tensor]:
-        """``A values`` of ``batch_shape x n x k``, some of the columns at a time."""
+        """Yields ``A values`` of ``batch_shape x n x k``, some columns at a time."""
         rows = self.rows
         for part in values.split(_COLUMNS, dim=-1):
             columns = part.contiguous()
@@ -153,7 +153,7 @@ class FeatureSolver(SiteSolver):
                 yield rows.apply_matrix(columns)
 
     def pulled(self, tau: Tensor, noise: ConditionedNoise) -> Tensor:
-        """``A' P A`` times the features, ``batch_shape x n x r``."""
+        """Multiplies ``A' P A`` by the features, ``batch_shape x n x r``."""
         batched = max(self.rows.indices.dim(), self.features.dim(), tau.dim() + 1) > 2
         if self.noise is None and not batched:
             return torch.sparse.mm(self._gram(tau), self.features)
@@ -169,7 +169,7 @@ class FeatureSolver(SiteSolver):
         return torch.stack([places // n, places % n]), inverse
 
     def _gram(self, tau: Tensor) -> Tensor:
-        """``A' diag(t) A`` as a sparse matrix: answers about the same points add up."""
+        """Sums ``A' diag(t) A``, sparse: answers about the same points add up."""
         (places, inverse), c = self._places, self.rows.coefficients
         n = self.rows.num_points
         values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
@@ -184,7 +184,7 @@ class FeatureSolver(SiteSolver):
         )
 
     def conditioned_noise(self, tau: Tensor) -> ConditionedNoise:
-        """The noise of each answer conditioned on its sites."""
+        """Conditions the noise of each answer on its sites."""
         return ConditionedNoise(self.noise, tau)
 
     @property
@@ -351,12 +351,12 @@ class FeatureFactor(SitePosterior):
         return precision
 
     def covariance(self) -> Tensor:
-        """``J S J'``, ``batch_shape x r x r``."""
+        """Computes ``J S J'``, ``batch_shape x r x r``."""
         root = self._solver.root
         return root @ torch.cholesky_solve(root.mT, self._cholesky)
 
     def point_precision(self) -> tuple[Tensor, Tensor]:
-        """``M P``, ``batch_shape x n x r``, and ``P' M P``, ``batch_shape x r x r``."""
+        """Computes ``M P``, ``batch_shape x n x r``, and ``P' M P``, ``r x r``."""
         root = self._solver.root
         inner = torch.cholesky_solve(root.mT, self._cholesky)
         return self.pulled @ inner, root @ (self._gram @ inner)
@@ -403,7 +403,7 @@ class BlurredFactors(ScalarFactors):
 def _open_noise(
     noise: NoiseBlocks, rows: SparseDesign, open_variance: Tensor
 ) -> Tensor:
-    """``A D A'`` of the rows of each answer, with the open variances ``D``."""
+    """Computes ``A D A'`` of the rows of each answer, with the open variances ``D``."""
     # Padding of a block is a row of zeros.
     index, coefficients = (
         pad(part, (0, 0, 0, 1))[..., noise.rows, :].flatten(-2)
@@ -429,20 +429,20 @@ class OpenPart:
         self._alone = True if factors.noise is None else ~factors.noise.inside
 
     def heard(self, open_variance: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Variances of rows by themselves, and covariances of those of an answer."""
+        """Computes variances of rows by themselves, and covariances in an answer."""
         noise, rows = self._factors.noise, self._factors.rows
         blur = self._squares.apply(open_variance) * self._alone
         return blur, None if noise is None else _open_noise(noise, rows, open_variance)
 
     def blurred(self) -> BlurredFactors:
-        """The factors of the rows of features."""
+        """Makes the factors of the rows of features."""
         noise, (blur, shared) = self._factors.noise, self.heard(self.variance)
         if noise is not None and shared is not None:
             noise = NoiseBlocks(noise.rows, noise.covariance + shared, noise.num_rows)
         return BlurredFactors(self._factors, blur, noise)
 
     def slope(self, of_blur: Tensor, of_noise: Tensor | None) -> Tensor:
-        """The derivative in ``D`` by those in what is heard, ``batch_shape x n``."""
+        """Differentiates in ``D`` by what is heard, ``batch_shape x n``."""
         with torch.enable_grad():
             open_variance = (
                 self.variance.expand(*of_blur.shape[:-1], -1).detach().requires_grad_()

@@ -126,7 +126,7 @@ class _LogPosterior:
         return site_posterior(self.solver, -point.log_prob.second)
 
     def first(self, start: WarmStart | None) -> tuple[_Utilities, SitePosterior | None]:
-        """The first point: the mean under earlier sites, which come along.
+        """Returns the first point: the mean under earlier sites, which come along.
 
         Without these it is the prior mean.
         """
@@ -240,7 +240,7 @@ def find_mode(
 def _pull_at_mode(
     factors: Factors, posterior: SitePosterior, z: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The pull ``q`` of the log determinant at a mode, and how that moves the rows."""
+    """Computes the pull ``q`` of the log determinant at a mode, and the rows' move."""
     s = factors.curvature_gradient(z, 0.5 * posterior.variance())
     balance = posterior.solve(s.unsqueeze(-1)).of_column()
     return balance.weights, balance.moved
@@ -258,8 +258,9 @@ def _surrogate(
     posterior: SitePosterior,
     weights: Tensor,
 ) -> Tensor:
-    r"""The gradient with the mode's own motion (Rasmussen and Williams 2006, 5.22-24).
+    r"""Makes a form with the evidence's gradient, the mode's own motion included.
 
+    These are equations 5.22 to 5.24 of Rasmussen and Williams (2006).
     With :math:`s_i = \frac12 \Sigma_{ii} \partial^3 \log p_i`, the derivative of
     :math:`-\frac12 \log |B|` in the mode, and :math:`q = A' (I - W C) s`, it is the
     :func:`.prior_form` and
@@ -299,7 +300,7 @@ def _derivatives(
 def _curvature_tangent(
     factors: Factors, _: SitePosterior, mean: Tensor, nu: Tensor
 ) -> SiteTangent:
-    """The tangent of curvature and slope of the factors at the mode.
+    """Makes the tangent of curvature and slope of the factors at the mode.
 
     A site has the slope and curvature of the log likelihood at the mode. When the mode
     moves, the slope of the site there therefore changes by the curvature alone, as if

@@ -93,7 +93,7 @@ class _RowFactor(SitePosterior):
         return self._settled(values)[1]
 
     def _settled(self, shifts: Tensor) -> tuple[Tensor, Tensor]:
-        """Forces and movements of the rows, each ``batch_shape x m x k``."""
+        """Solves for forces and movements of the rows, each ``batch_shape x m x k``."""
         scale = self._scale.unsqueeze(-1)
         if not self._any_precise:
             inner = scale * (self._covar @ shifts)
@@ -187,7 +187,7 @@ _SLOWEST, _MAX_TURNS = 0.1, 6
 
 
 def _num_turns(largest: float, eps: float) -> int:
-    """Number of refinements wanted at a largest eigenvalue of ``C T``."""
+    """Counts the refinements wanted at a largest eigenvalue of ``C T``."""
     if not eps * largest * math.sqrt(max(largest, 0.0)) > _NEGLIGIBLE:
         return 0
     if eps * largest > _SLOWEST:
@@ -214,11 +214,11 @@ class _ConditionedBlocks:
         self.log_det = log_det(inner).sum(-1)
 
     def softened(self, covariance: Tensor) -> Tensor:
-        """``Q C Q'`` of covariances of blocks, ``batch_shape x b x k x k``."""
+        """Computes ``Q C Q'`` of covariances of blocks, ``batch_shape x b x k x k``."""
         return self.softening @ covariance @ self.softening.mT
 
     def root_columns(self, tau: Tensor) -> Tensor:
-        """``H`` with ``M = H H'``, a column for each row of the blocks."""
+        """Computes ``H`` with ``M = H H'``, a column for each row of the blocks."""
         noise = self.blocks
         root, t = psd_root(noise.covariance), noise.take(tau)
         inner = site_cholesky(plus_identity(root.mT @ (t * root)))
@@ -257,7 +257,7 @@ class ConditionedNoise:
         return part.covariance
 
     def oppose(self, values: Tensor) -> Tensor:
-        """``P values`` of rows."""
+        """Multiplies ``P values`` of rows."""
         opposed = self._tau * values
         for part in self.parts:
             opposed = part.blocks.put(
@@ -266,7 +266,7 @@ class ConditionedNoise:
         return opposed
 
     def soften(self, values: Tensor, transposed: bool = False) -> Tensor:
-        """``Q values`` of rows, or ``Q' values``."""
+        """Multiplies ``Q values`` of rows, or ``Q' values``."""
         softened = values
         for part in self.parts:
             q = part.softening.mT if transposed else part.softening
@@ -274,7 +274,7 @@ class ConditionedNoise:
         return softened
 
     def moved(self, values: Tensor, shifts: Tensor) -> Tensor:
-        """``Q seen + M shifts`` of rows."""
+        """Computes ``Q seen + M shifts`` of rows."""
         if not self.parts:
             return values
         spread = torch.zeros_like(shifts)
@@ -284,7 +284,7 @@ class ConditionedNoise:
         return self.soften(values) + spread
 
     def energy(self, forces: Tensor) -> Tensor:
-        """``a' N a`` of forces, ``batch_shape x k``."""
+        """Computes ``a' N a`` of forces, ``batch_shape x k``."""
         energy = torch.zeros_like(forces[..., 0, :])
         for part in self.parts:
             block_forces = part.blocks.take(forces)
@@ -294,7 +294,7 @@ class ConditionedNoise:
         return energy
 
     def with_root(self, values: Tensor) -> Tensor:
-        """``Q seen`` and ``H`` with ``M = H H'``, whose blocks have their columns."""
+        """Joins ``Q seen`` and ``H`` with ``M = H H'``, of columns for each block."""
         columns = [part.root_columns(self._tau) for part in self.parts]
         return join_rows([self.soften(values), *columns]) if columns else values
 
@@ -356,7 +356,7 @@ class _PointFactor(SitePosterior):
         )
 
     def _weights(self, pull: Tensor) -> Tensor:
-        """``w`` for pulls ``b``, both ``batch_shape x n x k``."""
+        """Solves for ``w`` with pulls ``b``, both ``batch_shape x n x k``."""
         weights = pull - self._gram @ (self._half.mT @ (self._half @ pull))
         for _ in range(self._turns):
             residual = pull - self._gram @ (self._solver.covar @ weights) - weights
@@ -481,7 +481,7 @@ class PointSolver(SiteSolver):
         self.root = psd_root(covar)
 
     def whitened(self, gram: Tensor) -> Tensor:
-        """``S' G S`` for the root ``S``, in its lower triangle at least."""
+        """Computes ``S' G S`` for the root ``S``, in its lower triangle at least."""
         if gram.dim() == 2 and self._has_large_triangle:
             return triangular_congruence(gram, self.root)
         return self.root.mT @ sparse_product(gram, self.root)
@@ -527,7 +527,7 @@ class PointSolver(SiteSolver):
 def choose_solver(
     covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
 ) -> SiteSolver:
-    """The solver of the smaller space: that of rows where these are at most as many."""
+    """Chooses the solver of the smaller space, that of rows if both are as large."""
     if rows.num_rows <= rows.num_points:
         return RowSolver(covar, rows, noise)
     return PointSolver(covar, rows, noise)

@@ -86,7 +86,7 @@ class PriorSlopes(NamedTuple):
     variance: Tensor
 
     def forms(self, prior: InducingPrior) -> tuple[Tensor, ...]:
-        """Each times its part of the prior: a term for each entry."""
+        """Multiplies each by its part of the prior: a term for each entry."""
         return tuple(
             slope * getattr(prior, name) for name, slope in self._asdict().items()
         )
@@ -144,7 +144,7 @@ class SparseSolution(GaussianSolution):
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """Where tilted and posterior moments agree, in the symbols of this module."""
+    """Point at which tilted and posterior moments agree, in this module's symbols."""
 
     solver: FeatureSolver
     factors: BlurredFactors
@@ -194,7 +194,7 @@ class FixedPoint:
         )
 
     def surrogate(self, prior: InducingPrior, noise: NoiseBlocks | None) -> Tensor:
-        """A linear form with the gradient of the evidence, ``batch_shape``.
+        """Makes a linear form with the gradient of the evidence, ``batch_shape``.
 
         ``prior`` and ``noise``, that of the likelihood, have their graphs. Of several
         processes each has its share, times their number: torch takes means of them.
@@ -214,7 +214,7 @@ class FixedPoint:
 
 
 def _blurred_slopes(fixed: FixedPoint) -> list[tuple[Tensor, ...]]:
-    """The :func:`.site_slopes` at a fixed point, those in the blur last."""
+    """Computes the :func:`.site_slopes` at a fixed point, those in the blur last."""
     state, factors = fixed.state, fixed.factors
 
     def tilted(mean: Tensor, variance: Tensor, blur: Tensor) -> TiltedMoments:
@@ -231,7 +231,7 @@ class _MovedSites(torch.autograd.Function):
     def forward(
         ctx: Any, direct: Tensor, adjoint: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Both are ``batch_shape x 2 m``."""
+        """Returns zeros whose gradient is the adjoint, both ``batch_shape x 2 m``."""
         ctx.adjoint = adjoint
         return torch.zeros_like(direct)
 
@@ -256,7 +256,7 @@ class SparseTangent:
         self._pulls = self._rows.adjoint(state.force)
 
     def _adjoint(self, gradient: Tensor) -> Tensor:
-        """The gradient in what moves sites directly, of that in their change."""
+        """Pulls the gradient in the change of sites back to what moves them."""
         state = self._fixed.state
         return site_adjoint(
             self._slopes, self._whole, state.mean, state.scale, gradient
@@ -304,7 +304,7 @@ class SparseTangent:
         return TermsChange(*(part.to(prior.covar) for part in change))
 
     def _by_noise(self, blocks: NoiseBlocks) -> tuple[Tensor, Tensor]:
-        r""":math:`dN a`, and :math:`\mathrm{diag}(L \, dN L')`."""
+        r"""Computes :math:`dN a`, and :math:`\mathrm{diag}(L \, dN L')`."""
         h, noise = self._row_root, blocks.covariance
         block_root, tau = blocks.take(h), blocks.take(self._tau)
         crossed = (block_root @ (tau * block_root).mT * noise).sum(-1, keepdim=True)

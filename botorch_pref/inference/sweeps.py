@@ -53,7 +53,7 @@ class Sweep(Protocol):
 
     @property
     def sites(self) -> Arrays:
-        """Where the sweep starts, ``x``."""
+        """Sites from which the sweep starts, ``x``."""
 
     @property
     def step(self) -> Arrays:
@@ -135,7 +135,7 @@ def _module(values: Arrays) -> Any:
 
 
 def _solve_normal(normal: Arrays, target: Arrays) -> Arrays:
-    """The least-squares solution; zero where there is none in these digits.
+    """Solves least squares; returns zero where there is no solution in these digits.
 
     What is added to the diagonal is a few roundings of itself, so that differences that
     repeat others count little. Where all sites but two or three are equal the
@@ -175,7 +175,7 @@ class Damping:
         self._everywhere = solver.everywhere
 
     def next_sites(self, sweep: Sweep, memory: AndersonMemory) -> Arrays:
-        """The next sites: damped where acceleration makes precisions negative.
+        """Chooses the next sites, damped where acceleration makes precisions negative.
 
         The memory takes in the present sweep.
         """
@@ -201,7 +201,7 @@ class Damping:
         self._is_needed = not all_accepted or bool((self._share < 1).any())
 
     def has_ended(self, converged: Arrays, any_converged: bool) -> bool:
-        """Whether all have converged, or take steps too short to lead anywhere."""
+        """Tells whether all have converged, or take steps too short to matter."""
         if self._is_needed:
             converged = converged | (self._share < _MIN_DAMPING)
         elif not any_converged:
@@ -285,11 +285,11 @@ def fixed_point(
 # --- Quick sweeps of few answers
 
 MOST_ROWS = 256
-"""Beyond so many rows the matrices take the time, and not the operations."""
+"""Number of rows beyond which the matrices take the time, and not the operations."""
 
 
 def row_arrays(solver: SiteSolver, prior: Tensor) -> tuple[Array, Array] | None:
-    """Prior covariance and means of rows in NumPy.
+    """Returns prior covariance and means of rows in NumPy.
 
     Args:
         solver: Knows the covariance, ``m x m``.
@@ -305,7 +305,7 @@ def row_arrays(solver: SiteSolver, prior: Tensor) -> tuple[Array, Array] | None:
 
 
 def quick_cholesky(covar: Array, tau: Array) -> tuple[Array, Array]:
-    """The lower Cholesky factor of ``B``, and ``C T^(1/2)``.
+    """Computes the lower Cholesky factor of ``B``, and ``C T^(1/2)``.
 
     LAPACK leaves numbers above the diagonal that are no part of the factor.
     """
@@ -338,12 +338,12 @@ class HalfLines(NamedTuple):
         return None if ends is None else cls(*(part.numpy() for part in ends))
 
     def slopes(self, mean: Array, variance: Array | float) -> tuple[Array, Array]:
-        """The first derivatives, and minus the second ones, each ``m``."""
+        """Computes the first derivatives, and minus the second ones, each ``m``."""
         slope, _, h, g = self._hazards(mean, variance)
         return h * slope, g * slope**2
 
     def derivatives(self, mean: Array, variance: Array | float) -> tuple[Array, ...]:
-        """Four derivatives, each ``m``."""
+        """Computes four derivatives, each ``m``."""
         slope, x, h, g = self._hazards(mean, variance)
         third = g * (x + h) - h * (1 - g)
         fourth = 2 * g * (1 - g) - third * (x + 2 * h)
@@ -378,7 +378,7 @@ class LapsingLines(NamedTuple):
         return cls(HalfLines(*(part.numpy() for part in ends)), *of_lapses)
 
     def slopes(self, mean: Array, variance: Array | float) -> tuple[Array, Array]:
-        """Those of `HalfLines`, but that no answer makes a row less certain."""
+        """Computes the slopes, but that no answer makes a row less certain."""
         slope, x, h, g = self.lines._hazards(mean, variance)
         attentive = self.attention * ndtr(x)
         share = attentive / (attentive + self.guess)
@@ -451,7 +451,7 @@ class QuickSweeps:
         return cls(*arrays, _tilted(factors))
 
     def __call__(self, sites: Array) -> QuickSweep:
-        """The sweep from sites, ``2 m``.
+        """Sweeps once from sites, ``2 m``.
 
         Raises:
             PrecisionError: Rounding leaves no Gaussian.
@@ -506,7 +506,7 @@ class QuickSweeps:
 def _tilted(
     factors: ScalarFactors,
 ) -> Callable[[Array, Array], tuple[Array, Array, Array]]:
-    """The tilted moments of `QuickSweeps`, of probits in few operations."""
+    """Makes the tilted moments of `QuickSweeps`, of probits in few operations."""
     lines = HalfLines.from_factors(factors) or LapsingLines.from_factors(factors)
 
     def of_lines(mean: Array, variance: Array) -> tuple[Array, Array, Array]:

@@ -85,24 +85,24 @@ class Bound(ABC):
     def best(
         self, mean: Tensor, variance: Tensor, near: Tensor | None = None
     ) -> Tensor:
-        """The parameters with the largest expected bound for moments: step (16b).
+        """Finds the parameters with the largest expected bound for moments: step (16b).
 
         They are found sooner from others that are ``near``.
         """
 
     @abstractmethod
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """Precisions and shifts of the rows, each ``batch_shape x m``."""
+        """Computes precisions and shifts of the rows, each ``batch_shape x m``."""
 
     @abstractmethod
     def intercept(self, parameters: Tensor) -> Tensor:
-        """``c``, summed over answers: ``batch_shape``."""
+        """Sums ``c`` over answers: ``batch_shape``."""
 
     @abstractmethod
     def curvature(
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
-        r"""Minus the Hessian of the best expected bound in the mean utilities.
+        r"""Computes minus the Hessian of the best expected bound in the mean utilities.
 
         With the best parameters for every mean, which the parameters are for these
         moments, it is :math:`A' \mathrm{diag}(c) A - V'V`: ``c`` is nonnegative and
@@ -110,14 +110,14 @@ class Bound(ABC):
         """
 
     def expected(self, parameters: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """The bound averaged over Gaussian rows, ``batch_shape``; see :meth:`best`."""
+        """Averages the bound over Gaussian rows, ``batch_shape``; see :meth:`best`."""
         tau, nu = self.sites(parameters)
         quadratic = 0.5 * tau * (variance + mean.square())
         return self.intercept(parameters) + (nu * mean - quadratic).sum(-1)
 
 
 def bound_curvature(xi: Tensor) -> Tensor:
-    r""":math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0."""
+    r"""Computes :math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0."""
     # The first term that 1/8 leaves out is -xi^2 / 96.
     flat = xi.abs() < math.sqrt(torch.finfo(xi.dtype).eps)
     safe = torch.where(flat, 1.0, xi)
@@ -125,13 +125,13 @@ def bound_curvature(xi: Tensor) -> Tensor:
 
 
 def bound_intercept(xi: Tensor) -> Tensor:
-    r""":math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`, even."""
+    r"""Computes :math:`c(\xi) = \log \sigma(\xi) - \xi / 2 + \lambda(\xi) \xi^2`."""
     xi = xi.abs()
     return logsigmoid(xi) - 0.5 * xi + bound_curvature(xi) * xi.square()
 
 
 def profile_slopes(distance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Minus the slope of the best expected bound in the mean, and its derivative.
+    r"""Computes minus the slope of the best expected bound in the mean, and its slope.
 
     With :math:`\xi^2 = s + x^2`, the best choice for ``y ~ N(x, s)``, what is not
     linear in the bound is :math:`-\log 2 \cosh(\xi / 2)`, concave in ``x``. The slope
@@ -233,7 +233,7 @@ class BouchardBound(Bound):
     def _best_alpha(
         self, mean: Tensor, variance: Tensor, start: Tensor | None
     ) -> Tensor:
-        """Best alpha, with the derivatives of an implicit function."""
+        """Finds the best alpha, with the derivatives of an implicit function."""
         with torch.no_grad():
             alpha = self._find_alpha(mean, variance, start)
         slope, curvature = self._in_alpha(alpha, mean, variance)
@@ -244,7 +244,7 @@ class BouchardBound(Bound):
     def _in_alpha(
         self, alpha: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The slope of the expected bound in alpha, and minus its derivative."""
+        """Computes the expected bound's slope in alpha, and minus its derivative."""
         items, k = self._items, self._sizes.clamp_min(2.0)
         distance = mean - items.spread(alpha)
         slope, curvature = profile_slopes(distance, variance)
@@ -254,7 +254,7 @@ class BouchardBound(Bound):
     def _find_alpha(
         self, mean: Tensor, variance: Tensor, start: Tensor | None
     ) -> Tensor:
-        r"""Newton's method in a bracket, for equations 22 and 23 of Guo et al. (2020).
+        r"""Solves equations 22 and 23 of Guo et al. (2020) by Newton in a bracket.
 
         With the best :math:`\xi` for every alpha the expected bound is concave in it.
         Its slope :math:`(k - 2) / 2 + \sum_j 2 \lambda(\xi_j)(\mu_j - \alpha)` is
@@ -387,7 +387,7 @@ class JointBound(Bound):
 def stage_bound(
     stages: Tensor, num_points: int, like: Tensor, counts: Tensor | None = None
 ) -> Bound:
-    """Jaakkola and Jordan's bound of pairs and Bouchard's of larger sets.
+    """Makes Jaakkola and Jordan's bound of pairs and Bouchard's of larger sets.
 
     ``stages`` are ``batch_shape x L x k`` long, the chosen point first, padded with -1;
     ``counts`` how often each was chosen from so, None for once.
@@ -410,7 +410,7 @@ def stage_bound(
 
 @singledispatch
 def bound_of(factors: Factors) -> Bound:
-    """The lower bound of logistic or softmax factors, or of both."""
+    """Makes the lower bound of logistic or softmax factors, or of both."""
     raise UnsupportedFeedbackError(
         f"{type(factors).__name__} has no Gaussian lower bound here; use Laplace or EP."
     )
@@ -522,7 +522,7 @@ class BoundStep:
 
 
 def _step(problem: BoundProblem, parameters: Tensor) -> BoundStep:
-    """Step (16a) and equation 25 of Guo et al., relative to the prior mean."""
+    """Takes step (16a) of Guo et al., with equation 25 relative to the prior mean."""
     bound, solver, prior, _ = problem
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
@@ -568,7 +568,7 @@ def last_step(
     max_iterations: int,
     parameters: Tensor | None = None,
 ) -> tuple[BoundStep, int, bool]:
-    """The end of the ascent, its number of steps, and whether it converged.
+    """Ascends to the last step; returns it, the number of steps, and if converged.
 
     Without parameters it starts from the best ones for unit variances, the width of a
     logistic function. Those for a wide prior are so far from the answers that the way
@@ -586,7 +586,7 @@ def last_step(
 
 
 def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
-    """The problem of utilities with prior covariance ``K``, ``batch_shape x n x n``."""
+    """Makes the problem of utilities with prior ``K``, ``batch_shape x n x n``."""
     rows = bound.rows
 
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
@@ -603,7 +603,7 @@ def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
 def _best_derivatives(
     bound: Bound, mean: Tensor, variance: Tensor, _: Tensor
 ) -> Derivatives:
-    """Derivatives of the sites with the best parameters; sets couple rows."""
+    """Differentiates the sites with the best parameters; sets couple rows."""
     # Roots have no slope at the variance zero of rows that are known exactly.
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
@@ -679,5 +679,5 @@ class VariationalBound(Engine):
         )
 
     def site_rows(self, factors: Factors) -> SparseDesign:
-        """The rows of the bound: pairs, and the items of larger sets."""
+        """Returns the rows of the bound: pairs, and the items of larger sets."""
         return bound_of(factors).rows

@@ -51,7 +51,7 @@ class _Sites(NamedTuple):
     shift: Tensor
 
     def toward(self, target: _Sites, size: Tensor) -> _Sites:
-        """The sites a step of this size away, one for each element of the batch."""
+        """Returns the sites a step of this size away, one for each of the batch."""
         size = size[..., None, None]
         return _Sites(
             self.precision.lerp(target.precision, size[..., None]),
@@ -74,7 +74,7 @@ class _Posterior:
     root: Tensor
 
     def step_from(self, before: _Posterior) -> Tensor:
-        """Twice the divergence between two that are close, its root: in deviations."""
+        """Computes the root of twice the divergence of two that are close."""
         moved = (self.mean - before.mean).unsqueeze(-1)
         turned = torch.linalg.solve_triangular(
             self.factor, self.precision - before.precision, upper=False
@@ -122,7 +122,7 @@ class _Choices:
         return cls(differences, ~is_present[..., :-1], often, precision)
 
     def nodes(self, number: int) -> Tensor:
-        """Standard normal nodes of the other items, each with its mirror image."""
+        """Draws standard normal nodes of the other items, each with its mirror."""
         size = self.differences.shape[-2] - 1
         if size == 0:
             return self.differences.new_zeros(1, 0)
@@ -133,7 +133,7 @@ class _Choices:
     def _derivatives(
         self, y: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Log probability, its slopes in the lead, and the shares of other items.
+        """Computes log probability, slopes in the lead, and shares of other items.
 
         ``y`` are differences at nodes, ``batch_shape x L x N x k``, and ``variance``
         that of the last one given the others, ``batch_shape x L``.
@@ -147,7 +147,7 @@ class _Choices:
     def _slopes(
         self, weight: Tensor, first: Tensor, second: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Gradient and Hessian of log normalisers, from weighted nodes."""
+        """Computes gradient and Hessian of log normalisers, from weighted nodes."""
         gradient = pad(-share, (0, 1), value=1.0)
         pull = (weight * first).unsqueeze(-1)
         g = (pull * gradient).sum(-2)
@@ -159,7 +159,7 @@ class _Choices:
         return g, 0.5 * (hessian + hessian.mT)
 
     def sites_at(self, weights: Tensor) -> _Sites:
-        """Sites that bend as the log probabilities do at some weights."""
+        """Computes sites that bend as the log probabilities do at some weights."""
         y = self.differences @ weights[..., None, :, None]
         _, first, second, share = self._derivatives(
             y.mT, torch.zeros_like(y[..., 0, 0])
@@ -202,7 +202,7 @@ class _Choices:
         )
 
     def tilted(self, posterior: _Posterior, nodes: Tensor) -> _Tilted:
-        """Normalisers of cavities times factors, and the sites that match them."""
+        """Computes normalisers of cavities times factors, and sites that match them."""
         root, mean = posterior.root, posterior.cavity_mean
         y = mean.unsqueeze(-2) + nodes @ root[..., :-1].mT
         log_prob, first, second, share = self._derivatives(
@@ -220,7 +220,7 @@ class _Choices:
     def log_evidence(
         self, sites: _Sites, posterior: _Posterior, tilted: _Tilted
     ) -> Tensor:
-        """The evidence of EP (Rasmussen and Williams 2006, equation 3.65)."""
+        """Computes the evidence of EP (Rasmussen and Williams 2006, equation 3.65)."""
         root, mean = posterior.root, posterior.cavity_mean.unsqueeze(-1)
         inner = plus_identity(root.mT @ sites.precision @ root)
         factor = torch.linalg.cholesky_ex(inner).L
@@ -250,7 +250,7 @@ class _State:
 def _search(
     choices: _Choices, weights: Tensor, tolerance: float, max_iterations: int
 ) -> tuple[_State, Tensor, int]:
-    """Sites that match, the last step of each element of the batch, and iterations."""
+    """Searches sites that match; returns the last steps and the iterations too."""
     number, iterations = _NODES, 0
     while number < _MOST_NODES and number * choices.counts.shape[-1] < _ALL_NODES:
         number *= 2
@@ -290,7 +290,7 @@ def matched_weights(
     tolerance: float = 1e-6,
     max_iterations: int = 100,
 ) -> WeightSolution:
-    r"""The posterior of weights by expectation propagation, and its evidence.
+    r"""Computes the posterior of weights by expectation propagation, and its evidence.
 
     An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of all sets, as one of Laplace
     does, and 64 or more evaluations of each set. Arguments are those of

@@ -110,7 +110,7 @@ class WeightEngine:
         precision: Tensor,
         counts: Tensor | None = None,
     ) -> WeightSolution:
-        r"""The posterior of weights given choices.
+        r"""Solves for the posterior of weights given choices.
 
         ``X``, ``batch_shape x n x d``, has the features; ``stages``, ``batch_shape x L
         x k`` long, the chosen point first, end in -1; :math:`\eta` is positive,
@@ -138,7 +138,7 @@ class _Model(NamedTuple):
         return (self.items.place == 0) & self.items.present
 
     def log_probabilities(self, theta: Tensor) -> Tensor:
-        """Log probability of every item in its set, ``batch_shape x M``."""
+        """Computes log probabilities of items in their sets, ``batch_shape x M``."""
         items = self.items
         f = (self.features @ theta.unsqueeze(-1)).squeeze(-1)
         f = torch.where(items.present, f, -torch.inf)
@@ -185,7 +185,7 @@ class _Curvature(NamedTuple):
     eta: Tensor
 
     def respond(self, pull: Tensor) -> Response:
-        """Newton's step; see :class:`.SitePosterior`."""
+        """Computes Newton's step; see :class:`.SitePosterior`."""
         pull = pull.unsqueeze(-1)
         half = torch.linalg.solve_triangular(self.cholesky, pull, upper=False)
         step = torch.linalg.solve_triangular(self.cholesky.mT, half, upper=True)
@@ -216,7 +216,7 @@ def laplace_weights(
     tolerance: float = Laplace.tolerance,
     max_iterations: int = Laplace.max_iterations,
 ) -> WeightSolution:
-    r"""The Laplace posterior of weights given choices, and its evidence.
+    r"""Computes the Laplace posterior of weights given choices, and its evidence.
 
     The mean is the mode (MAP). An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of
     all sets. With the mode :math:`\hat\theta`, the covariance S there and :math:`v = d
@@ -270,7 +270,7 @@ def laplace_weights(
 
 
 def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem:
-    """The problem of weights, which are inducing values that leave nothing open."""
+    """Makes the problem of weights, inducing values that leave nothing open."""
     scale = eta[..., None, None]
     eye = torch.eye(features.shape[-1], dtype=features.dtype, device=features.device)
     cross, root = features / scale, eye * scale.sqrt()
@@ -301,7 +301,7 @@ def variational_weights(
     tolerance: float = VariationalBound.tolerance,
     max_iterations: int = VariationalBound.max_iterations,
 ) -> WeightSolution:
-    r"""The variational posterior of weights given choices, and its lower bound.
+    r"""Computes the variational posterior of weights given choices, and its bound.
 
     An iteration costs ``O(d^3 + n d^2)``, and ``O(d)`` for each pair and each item of a
     larger set. Arguments are those of :meth:`WeightEngine.solve`, in double precision,

@@ -50,7 +50,7 @@ M = TypeVar("M", bound=Model)
 
 
 def register_model(name: str | None = None) -> Callable[[type[M]], type[M]]:
-    """A decorator that lets experiments in Ax and the command line make a model.
+    """Makes a decorator that lets experiments in Ax and the command line make a model.
 
     Args:
         name: A short name that no other has, for models of ``python -m botorch_pref``:
@@ -76,7 +76,7 @@ def register_model(name: str | None = None) -> Callable[[type[M]], type[M]]:
 
 
 def registered_models() -> list[Entry]:
-    """All registered models, by the names of their classes in alphabetical order."""
+    """Lists all registered models, by the names of their classes in order."""
     return registered(Model)
 
 
@@ -110,7 +110,7 @@ LikelihoodArgument = (
 
 
 def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihood]:
-    """The user's choice by kind of answer."""
+    """Checks the user's choice by kind of answer."""
     if likelihood is None:
         return {}
     if isinstance(likelihood, Mapping):
@@ -141,12 +141,12 @@ def _translated(likelihood: Any) -> Any:
 
 
 def model_link(model: Model) -> DuelLink:
-    """The link of a model's likelihood; BoTorch's stand for ours with a noise of 1."""
+    """Returns the link of a model's likelihood; for BoTorch's, ours of noise 1."""
     return _likelihood_and_link(model)[1]
 
 
 def knows_duels(model: Model) -> bool:
-    """Whether the model's likelihood says how a duel is answered."""
+    """Tells whether the model's likelihood says how a duel is answered."""
     try:
         _likelihood_and_link(model)
     except UnsupportedFeedbackError:
@@ -155,7 +155,7 @@ def knows_duels(model: Model) -> bool:
 
 
 def duel_share(model: Model, mean: Tensor, variance: Tensor) -> Tensor:
-    """Probability that the first of two options wins, and half of that of a tie.
+    """Computes the probability that the first option wins, and half of that of a tie.
 
     Args:
         model: Its likelihood says what an answer is; it raises as `model_link` does.
@@ -169,7 +169,7 @@ def duel_share(model: Model, mean: Tensor, variance: Tensor) -> Tensor:
 
 @torch.no_grad()
 def noticeable_difference(model: Model) -> Tensor:
-    """The likelihood's difference that is just noticeable, shaped as its parameters.
+    """Returns the likelihood's just noticeable difference, shaped as its parameters.
 
     Without a link it raises as `model_link` does.
     """
@@ -179,7 +179,7 @@ def noticeable_difference(model: Model) -> Tensor:
 
 @torch.no_grad()
 def item_noise(model: Model) -> Tensor:
-    """Variance of the noise of one option; 0 where the likelihood knows no duels."""
+    """Returns the noise variance of one option; 0 if the likelihood knows no duels."""
     if not knows_duels(model):
         return torch.zeros(())
     likelihood, _ = _likelihood_and_link(model)
@@ -212,7 +212,10 @@ def check_unbatched(model: Model) -> None:
 
 
 def checked_items(model: Model, X: Tensor | None) -> Tensor:
-    """Two items or more, ``n x d``, of a model without batches: ``X`` or its points."""
+    """Checks two items or more, ``n x d``: ``X``, or the points of the model.
+
+    The model has no batches.
+    """
     check_unbatched(check_one_to_one(model))
     items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
     if items is not None:
@@ -228,7 +231,7 @@ def resolve_likelihoods(
     likelihood: LikelihoodArgument,
     defaults: Mapping[type[Feedback], type[AnyLikelihood]],
 ) -> dict[type[Feedback], AnyLikelihood]:
-    """One likelihood for each kind of answer.
+    """Finds one likelihood for each kind of answer.
 
     Answers that the same class explains share one likelihood, and so its noise: choices
     and rankings take that of comparisons unless they are given their own. The order of
@@ -262,7 +265,7 @@ def _kinds(
     likelihood: LikelihoodArgument,
     chosen: Mapping[type[Feedback], AnyLikelihood],
 ) -> dict[type[Feedback], Feedback | None]:
-    """Kinds of answers, comparisons first: those there are and those still to come."""
+    """Lists kinds of answers, comparisons first: those there are and those to come."""
     blocks = {type(block): block for block in feedback}
     kinds: dict[type[Feedback], Feedback | None] = {}
     if Comparisons in blocks or not blocks:
@@ -287,7 +290,7 @@ def _names(kind: type[Feedback]) -> str:
 
 
 def engines() -> list[type[Any]]:
-    """All registered classes of models with an engine of their own, by name."""
+    """Lists all registered classes of models with an engine of their own, by name."""
     model_classes = (entry.cls for entry in registered_models())
     with_engine = (
         m for m in model_classes if isinstance(getattr(m, "engine", None), Engine)
@@ -342,7 +345,7 @@ class AnswerLikelihoods(ModuleDict):
         return cast("AnyLikelihood", self[name if name in self else next(iter(self))])
 
     def likelihood_of(self, kind: type[Feedback], engine: Engine) -> AnyLikelihood:
-        """The likelihood of a kind of answers: its own, or one that explains it too."""
+        """Finds the likelihood of a kind of answers: its own, or one that fits."""
         if kind.__name__ in self:
             return cast("AnyLikelihood", self[kind.__name__])
         for module in self.values():
@@ -363,7 +366,7 @@ class AnswerLikelihoods(ModuleDict):
         distinct: DistinctPoints | None = None,
         num_covariates: int = 0,
     ) -> Factors:
-        """The factors of all answers, in which those about one row are one.
+        """Makes the factors of all answers, in which those about one row are one.
 
         They are about the distinct points, or without these about all datapoints, and
         then about the weights of covariates.
@@ -401,7 +404,7 @@ class AnswerLikelihoods(ModuleDict):
 
 
 def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:
-    """Factors of a likelihood, which may be the user's own and is checked."""
+    """Makes factors of a likelihood, perhaps the user's own, and checks them."""
     result: object = likelihood.factors(feedback, num_points)
     name = f"{type(likelihood).__name__}.factors"
     if not isinstance(result, Factors):
@@ -418,7 +421,7 @@ def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> 
 def answer_likelihoods(
     model: type[Any], feedback: Sequence[Feedback], likelihood: LikelihoodArgument
 ) -> AnswerLikelihoods:
-    """The likelihoods of a class of models: the user's, else the class's own."""
+    """Makes the likelihoods of a class of models: the user's, else the class's own."""
     chosen = resolve_likelihoods(feedback, likelihood, model.default_likelihoods)
     _check_supported(model, chosen)
     return AnswerLikelihoods(chosen)

@@ -112,7 +112,7 @@ class _Response:
         )
 
     def of_noises(self, rater: Tensor, raters: Tensor) -> Tensor:
-        """Changes of the terms of rows in the gradient, ``m x R``.
+        """Computes changes of the terms of rows in the gradient, ``m x R``.
 
         Args:
             rater: Of each row, ``m`` numbers.
@@ -149,7 +149,7 @@ class _Response:
         )
 
     def _with_reaction(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Changes of moments, ``m x R`` each, with those that sites make then."""
+        """Adds to changes of moments, ``m x R`` each, those that sites make."""
         scale = torch.cat([self.variance.sqrt(), self.variance])
 
         def lacking(scaled: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class _Response:
         return of_mean, of_variance
 
     def _site_changes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Changes of precisions and forces of sites that match moments, ``m x R``."""
+        """Computes changes of precisions and forces of matching sites, ``m x R``."""
         (a, b), (c, d), (tau_tau, nu_tau), (tau_nu, nu_nu) = (
             (tau.unsqueeze(-1), nu.unsqueeze(-1)) for tau, nu in self.slopes[:4]
         )

@@ -156,7 +156,7 @@ _EXPLAINED = 1e-6
 
 @torch.no_grad()
 def spread_places(kernel: Kernel, points: Tensor, count: int) -> Tensor:
-    """The places, ``batch_shape x count``, of points that tell most of the others.
+    """Finds the places, ``batch_shape x count``, of points that tell most of others.
 
     The next point is the one with the largest prior variance given those before it
     (Burt et al. 2020), as in BoTorch's ``GreedyVarianceReduction``, without the
@@ -354,7 +354,7 @@ class SparsePreferenceGP(PreferenceGP):
         return [*super()._state(), *([] if inducing is None else [inducing.detach()])]
 
     def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
-        """The points of further answers are inducing points besides."""
+        """Adds the points of further answers to the inducing points."""
         if before.datapoints is not None and self.datapoints is not None:
             self._chosen_for = self.datapoints.detach()
         if before.inducing_points is not None:
@@ -364,7 +364,7 @@ class SparsePreferenceGP(PreferenceGP):
 
 
 def engine_table() -> str:
-    """Markdown table of engines: a row for each likelihood of a kind of answer.
+    """Writes a Markdown table of engines: a row for each likelihood of an answer.
 
     Kinds that have a likelihood by default come first.
 

@@ -40,7 +40,7 @@ _MOST_SCALES = 16
 
 
 def equal(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors hold the same, at no cost where they are the same."""
+    """Tells whether two tensors hold the same, at no cost if they are the same."""
     return a is b or (a.shape == b.shape and bool((a == b).all()))
 
 
@@ -75,7 +75,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
     def forward(
         self, function_dist: MultivariateNormal, target: Tensor | None, **kwargs: Any
     ) -> Tensor:
-        """The objective at the present hyper-parameters.
+        """Computes the objective at the present hyper-parameters.
 
         Args:
             function_dist: Ignored: the evidence evaluates the prior at distinct points.
@@ -99,7 +99,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         return self.log_posterior()
 
     def log_posterior(self) -> Tensor:
-        """The objective, ``batch_shape``: of hyper-parameters, but for a constant.
+        """Computes the objective, ``batch_shape``, of hyper-parameters to a constant.
 
         Raises:
             FeedbackError: The model has no datapoints.
@@ -123,7 +123,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         return objective
 
     def compute_custom_loss(self, **kwargs: Any) -> Tensor:
-        """The loss that ``fit_gpytorch_mll`` minimises: minus the objective, per datum.
+        """Computes the loss of ``fit_gpytorch_mll``: minus the objective, per datum.
 
         As GPyTorch's exact objectives it is divided by the number of data, so that the
         tolerances of an optimiser mean the same for any.
@@ -144,7 +144,7 @@ def fit(
     optimizer_kwargs: dict[str, Any] | None = None,
     **arguments: Any,
 ) -> MarginalLogLikelihood:
-    """BoTorch's fit, by a method of ours where its user leaves the method open.
+    """Fits as BoTorch does, by a method of ours where its user leaves that open.
 
     A closure, an ``optimizer`` or keywords of one say how to fit.
 
@@ -242,7 +242,7 @@ class MinimizerByPriors:
     def __call__(
         self, fun: Callable[[Array], Any], x0: Array, **options: Any
     ) -> OptimizeResult:
-        """A method of ``scipy.optimize.minimize``.
+        """Minimises as a method of ``scipy.optimize.minimize`` does.
 
         Args:
             fun: The loss, per datum.
@@ -275,7 +275,7 @@ class MinimizerByPriors:
 def _root_of_priors(
     mll: PreferenceMarginalLogLikelihood, raw: Sequence[Tensor]
 ) -> Array:
-    """A square root of the inverse curvature of log priors in raw parameters.
+    """Computes a square root of the inverse curvature of log priors in raw parameters.
 
     It is 1 where priors are flat or not concave.
     """
@@ -300,7 +300,7 @@ def _root_of_priors(
 
 
 def _newton_closure(mll: Any) -> NewtonClosure | None:
-    """The closure of an objective; None where not all second derivatives are known."""
+    """Makes the closure of an objective; None if second derivatives are unknown."""
     model, (raw_parameters, bounds) = mll.model, get_parameters_and_bounds(mll)
     parameters = {
         name: raw for name, raw in raw_parameters.items() if raw.requires_grad
@@ -346,7 +346,7 @@ class NewtonClosure:
         self._wants_hessian = True
 
     def __call__(self, **_: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The loss and its gradient, as BoTorch takes them.
+        """Computes the loss and its gradient, as BoTorch takes them.
 
         Priors and transforms of scales are taken to be of each scale by itself.
         """
@@ -377,13 +377,13 @@ class NewtonClosure:
         return loss, tuple(-part.detach() / count for part in gradient)
 
     def _gradient(self, value: Any) -> tuple[Tensor, ...]:
-        """The gradient in the raw scales, with its graph."""
+        """Computes the gradient in the raw scales, with its graph."""
         return torch.autograd.grad(value, self._raw, create_graph=True)
 
     def minimize(
         self, fun: Callable[[Array], Any], x0: Array, **options: Any
     ) -> OptimizeResult:
-        """A method of ``scipy.optimize.minimize``, by Newton's steps if there are any.
+        """Minimises as SciPy's methods do, by Newton's steps if there are any.
 
         Args:
             fun: The loss, which calls this closure.
@@ -476,7 +476,7 @@ def minimize_by_newton(
 
 
 def _step(evaluation: Evaluation, radius: float) -> tuple[Array, float]:
-    """The best step of at most some length by the quadratic model, and its gain."""
+    """Finds the best step of bounded length by the quadratic model, and its gain."""
     hessian = (
         np.eye(len(evaluation.gradient))
         if evaluation.hessian is None

@@ -57,12 +57,12 @@ class _Learned(NamedTuple):
     value: Callable[[Module], Tensor]
 
     def raw(self, free: Tensor) -> Tensor:
-        """The parameter of free numbers, ``... x k`` to ``... x shape``."""
+        """Makes the parameter of free numbers, ``... x k`` to ``... x shape``."""
         return self.bijection(free).reshape(free.shape[:-1] + self.start.shape)
 
 
 def _log_volume(value: Tensor, free: Tensor) -> Tensor:
-    """The logarithm of ``|det d value / d free|``."""
+    """Computes the logarithm of ``|det d value / d free|``."""
     eye = torch.eye(len(free), dtype=free.dtype, device=free.device)
     (jacobian,) = torch.autograd.grad(
         value.reshape(-1), free, eye, create_graph=True, is_grads_batched=True
@@ -109,7 +109,7 @@ def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
 
 
 def parameters_without_prior(model: PreferenceGP) -> list[str]:
-    """Names of the parameters that are learned, and that no prior is on."""
+    """Lists names of the parameters that are learned, and that no prior is on."""
     learned = {n: p for n, p in model.named_parameters() if p.requires_grad}
     gp: Any = model
     priors: Iterable[Any] = gp.named_priors()
@@ -123,7 +123,7 @@ def parameters_without_prior(model: PreferenceGP) -> list[str]:
 def _parameter_behind(
     prior_name: str, value: Tensor, learned: Mapping[str, Parameter]
 ) -> str | None:
-    """The parameter that a prior is on; None where it is fixed."""
+    """Finds the parameter that a prior is on; None where it is fixed."""
     if not value.requires_grad:
         return None
     gradients = torch.autograd.grad(
@@ -140,7 +140,7 @@ def _parameter_behind(
 
 
 def _bijection(constraint: Interval | None) -> Transform:
-    """Bijection from all real numbers to the range of a raw parameter."""
+    """Makes a bijection from all real numbers to the range of a raw parameter."""
     if constraint is None or constraint.enforced:
         return biject_to(constraints.real)
     lower, upper = constraint.lower_bound, constraint.upper_bound
@@ -192,7 +192,7 @@ class HyperparameterDensity(Module):
         )
 
     def parameters_of(self, free: Tensor) -> dict[str, Tensor]:
-        """Parameters by their names in the model, from free vectors ``... x p``."""
+        """Makes parameters by their names in the model of free vectors ``... x p``."""
         pieces = free.split(self._sizes, dim=-1)
         return {
             part.name: part.raw(piece)
@@ -200,7 +200,7 @@ class HyperparameterDensity(Module):
         }
 
     def log_density(self, free: Tensor) -> Tensor:
-        """The log density at a free vector up to a constant, with its gradient."""
+        """Computes the log density at a free vector, to a constant, with gradient."""
         pieces = free.split(self._sizes)
         swapped = {
             f"model.{part.name}": part.raw(piece)
@@ -209,7 +209,7 @@ class HyperparameterDensity(Module):
         return cast("Tensor", torch.func.functional_call(self, swapped, (pieces,)))
 
     def forward(self, pieces: tuple[Tensor, ...]) -> Tensor:
-        """The log density where the parameters are functions of the pieces."""
+        """Computes the log density where the parameters are functions of the pieces."""
         total = self.model.log_evidence()
         for part, piece in zip(self._learned, pieces, strict=True):
             value = part.value(part.module)
@@ -228,7 +228,7 @@ class HyperparameterDensity(Module):
     def postprocess_mcmc_samples(
         self, mcmc_samples: Mapping[str, Any]
     ) -> dict[str, Tensor]:
-        """NumPyro's samples as parameters; their first dimension counts samples."""
+        """Translates NumPyro's samples to parameters; the first dimension counts."""
         free = self._free(mcmc_samples[_SITE])
         return {name: t.detach() for name, t in self.parameters_of(free).items()}
 
@@ -237,7 +237,7 @@ class HyperparameterDensity(Module):
         return start + torch.tensor(offset.tolist(), dtype=start.dtype).to(start.device)
 
     def _in_jax(self) -> Any:
-        """The density as a function that JAX differentiates."""
+        """Makes the density a function that JAX differentiates."""
         import jax
 
         def evaluate(offset: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -268,7 +268,7 @@ class HyperparameterDensity(Module):
         return value, gradient
 
     def evaluate(self, free: Tensor) -> tuple[Tensor, Tensor]:
-        """The log density at a free vector, and its gradient, both detached.
+        """Computes the log density at a free vector, and its gradient, both detached.
 
         Where rounding leaves no evidence it is minus infinity. Nothing is warned of.
         """

@@ -36,14 +36,14 @@ from botorch_pref.numerics.argument_checks import (
 
 
 def default_mean_module(feedback: Sequence[Feedback], batch_shape: torch.Size) -> Mean:
-    """Zero where only differences are seen, else a learned constant."""
+    """Makes a mean of zero where only differences are seen, else a learned constant."""
     if all(block.relative for block in feedback):
         return ZeroMean(batch_shape=batch_shape)
     return ConstantMean(batch_shape=batch_shape)
 
 
 def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
-    """A scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
+    """Makes a scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
 
     Both kinds of scale are optimised in log space, where the evidence of comparisons is
     closer to quadratic: a third of the evaluations of BoTorch's parametrisation. The
@@ -220,7 +220,7 @@ class _Shares(NamedTuple):
 
     @classmethod
     def of(cls, raw: Tensor) -> _Shares:
-        """Those of log odds, ``batch_shape x n``."""
+        """Makes the shares of log odds, ``batch_shape x n``."""
         raw = raw[..., None, None]
         irrelevance, log_relevance = (-raw).sigmoid(), logsigmoid(raw)
         # In multiples of the largest: the total of relevances near 0 is no 0 then.
@@ -231,7 +231,7 @@ class _Shares(NamedTuple):
 
 
 def _products_before(factors: Tensor) -> Tensor:
-    """Products of the factors of all earlier inputs, ``... x n x 1 x 1``."""
+    """Multiplies the factors of all earlier inputs, ``... x n x 1 x 1``."""
     first = torch.ones_like(factors[..., :1, :, :])
     return torch.cat([first, factors[..., :-1, :, :]], -3).cumprod(-3)
 
@@ -276,7 +276,7 @@ class _Correlations(NamedTuple):
 
 
 def _sums_over_sets(value: Tensor, factor: Tensor, first: Tensor) -> list[Tensor]:
-    """The sums over sets of the first inputs: of none, of one, ... of all ``n``.
+    """Sums over sets of the first inputs: of none, of one, ... of all ``n``.
 
     Each input adds the sets of which it is the first to those of earlier ones with it
     or without. No term is negative, so that all digits stay where relevances are small,
@@ -379,7 +379,7 @@ class _RelevanceCovariance(Function):
 def _recorded_gradients(
     inputs: Sequence[Any], are_wanted: Sequence[bool], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `_RelevanceCovariance` that can be differentiated once more."""
+    """Computes gradients of `_RelevanceCovariance` that have a gradient once more."""
     x1, x2, lengthscale, agreements, raw_relevance = inputs
     shares = _Shares.of(raw_relevance)
     value = _Correlations.of(x1, x2, lengthscale, agreements).value
@@ -408,7 +408,7 @@ def check_categorical(categorical: object, dim: int) -> None:
 
 
 def _members(value: object) -> list[Any]:
-    """The members of a sequence; the value itself where it is none, or a text."""
+    """Lists the members of a sequence; the value itself if it is none, or a text."""
     is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
     return [*cast("Sequence[Any]", value)] if is_sequence else [value]
 
@@ -489,7 +489,7 @@ class DuelKernel(ScaleKernel):
 def _relevance_prior(
     inputs: int, expected_inputs: float, relevance_spread: float, share_spread: float
 ) -> MultivariateNormalPrior:
-    """Prior of the log odds that inputs matter, which share what is not known of all.
+    """Makes a prior of the log odds that inputs matter, which share an unknown level.
 
     As many as expected matter on average, but no more than half of the inputs.
     """
@@ -502,7 +502,7 @@ def _relevance_prior(
 
 
 def _around(mode: float, spread: float) -> LogNormalPrior:
-    """Prior whose density of the value itself is Gaussian in logs around a mode."""
+    """Makes a prior whose density of the value is Gaussian in logs around a mode."""
     return LogNormalPrior(math.log(mode) + spread**2, spread)
 
 

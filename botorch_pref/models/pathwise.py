@@ -106,7 +106,7 @@ class ProductFeatureMap(FeatureMap):
         self.output_transform = ChainedTransform()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features of points ``... x d``, ``... x num_outputs``."""
+        """Computes features of points ``... x d``, ``... x num_outputs``."""
         half = self.num_outputs // 2
         # Each factor has the weight of one feature, the product wants it once.
         scale = half**0.5
@@ -119,7 +119,7 @@ class ProductFeatureMap(FeatureMap):
 
 
 def _selector(kernel: Kernel) -> ChainedTransform:
-    """Transform that selects a kernel's columns; the identity where it takes all."""
+    """Makes a transform that selects a kernel's columns; the identity for all."""
     columns = kernel.active_dims
     return ChainedTransform(*[] if columns is None else [FeatureSelector(columns)])
 
@@ -209,7 +209,7 @@ class _ScaleFeatureMap(FeatureMap):
         self.output_transform = ChainedTransform()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features of numbers ``... x 1``: sines, which are zero, then cosines."""
+        """Computes features of numbers ``... x 1``: sines, all 0, then cosines."""
         half = self.num_outputs // 2
         scales = self.kernel.deviations(x.squeeze(-1)).reciprocal().unsqueeze(-1)
         cosines = (scales / half**0.5).expand(*scales.shape[:-1], half)
@@ -266,7 +266,7 @@ def _preference_paths(
 def _update_weights(
     prior_values: Tensor, kernel: Kernel, terms: PosteriorTerms
 ) -> Tensor:
-    """``w - Q (Q' f0(X) + e) + P xi``, of the shape of ``f0(X)``."""
+    """Draws ``w - Q (Q' f0(X) + e) + P xi``, of the shape of ``f0(X)``."""
     weights, root, widening = terms.weights, terms.root, terms.widening
     gram = root.mT @ (dense_covariance(kernel, terms.points) @ root)
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
@@ -287,7 +287,7 @@ def _update_weights(
 def _draw_preference_gp_paths(
     model: PreferenceGP, *, sample_shape: torch.Size, **_: Any
 ) -> SamplePath:
-    """Paths of this package's models: one mixture component at random for SkewGP."""
+    """Draws paths of this package's models, of a mixture component at random."""
     if model.dim is None:
         raise FeedbackError("A function draw needs a model that has datapoints.")
     model.eval()
@@ -307,7 +307,7 @@ def _draw_preference_gp_paths(
 def _draw_group_paths(
     model: GroupUtility, *, sample_shape: torch.Size, **_: Any
 ) -> SamplePath:
-    """Paths of a group: means over raters of paths of the model of all raters."""
+    """Draws paths of a group: means over raters of paths of the model of all raters."""
     path = _draw_preference_gp_paths(model.rater_model, sample_shape=sample_shape)
     raters, scales = model.raters, model.scales()
     scales = None if scales is None else scales.detach().unsqueeze(-2)
@@ -328,7 +328,7 @@ def _draw_group_paths(
 def _draw_linear_paths(
     model: PlackettLuceRegression, *, sample_shape: torch.Size, **_: Any
 ) -> SamplePath:
-    """Paths of utilities that are linear in the features: one draw of the weights."""
+    """Draws paths of utilities linear in the features: one draw of the weights."""
     mean, root = model.weights_mean, psd_root(model.weights_covariance)
     normal = torch.randn(*sample_shape, *mean.shape, 1, dtype=mean.dtype).to(mean)
     return GeneralizedLinearPath(
@@ -342,7 +342,7 @@ def _draw_linear_paths(
 def _draw_pairwise_gp_paths(
     model: PairwiseGP, *, sample_shape: torch.Size, **_: Any
 ) -> SamplePath:
-    """Paths of BoTorch's `PairwiseGP`, from its cached mode and Hessian ``C``.
+    """Draws paths of BoTorch's `PairwiseGP`, from its cached mode and Hessian ``C``.
 
     With ``C = R R'`` and ``L L' = I + R' K R`` its root is ``Q = R L'^-1``.
     """

@@ -43,7 +43,8 @@ _PROPOSALS = 3
 """Draws of the Gaussian for each model."""
 
 _STEP = 1e-2
-"""Of differences of gradients, in free numbers, mostly logarithms in prior spreads."""
+"""Step of differences of gradients, in free numbers, mostly logarithms in prior
+spreads."""
 
 _FLATTEST = 0.02
 """Least curvature of the Gaussian: priors have about 1, or less of relevances that move
@@ -85,7 +86,7 @@ def plausible_models(
 
 
 def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
-    r"""The probability that all answers are guesses, where before them it was 1/2.
+    r"""Computes the probability that all answers are guesses, where it was 1/2 before.
 
     Beside the evidence of a coin, that of the person's prior is the mean of
 
@@ -129,7 +130,7 @@ are those of a coin."""
 
 
 def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
-    """A copy of a model for a person who guesses all duels, choices and rankings.
+    """Copies a model for a person who guesses all duels, choices and rankings.
 
     Her noise of duels is :math:`e^8`, or where that is fixed, the output scale of her
     utilities is :math:`e^{-8}`. None where other answers are among hers, or where
@@ -204,7 +205,7 @@ def _draws(
 def _derivatives(
     density: HyperparameterDensity, vector: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradient, ``p``, and differences of exact gradients, ``p x p``."""
+    """Computes the gradient, ``p``, and differences of exact gradients, ``p x p``."""
     gradient = density.evaluate(vector)[1]
     steps = _STEP * torch.eye(len(vector)).to(vector)
     gradients = [density.evaluate(vector + step)[1] for step in steps]
@@ -215,7 +216,7 @@ def _derivatives(
 def _with_parameters(
     model: PreferenceGP, density: HyperparameterDensity, vector: Tensor
 ) -> PreferenceGP:
-    """A copy of a model with the hyper-parameters of a free vector."""
+    """Copies a model with the hyper-parameters of a free vector."""
     model_copy = deepcopy(model)
     with torch.no_grad():
         for name, value in density.parameters_of(vector).items():
@@ -306,7 +307,7 @@ class AveragedUtility(DerivedModel):
         )
 
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> GaussianMixturePosterior:
-        """The posterior of differences ``f(X) - f(X_ref)``.
+        """Computes the posterior of differences ``f(X) - f(X_ref)``.
 
         Args:
             X: ``batch_shape x q x d``.
@@ -319,7 +320,7 @@ class AveragedUtility(DerivedModel):
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
     ) -> Tensor:
-        """P(X1 beats X2), averaged over the members, ``batch_shape x q``.
+        """Averages P(X1 beats X2) over the members, ``batch_shape x q``.
 
         Args:
             X1: ``batch_shape x q x d``.
@@ -334,7 +335,7 @@ class AveragedUtility(DerivedModel):
 
 
 def utility_unit(model: Any) -> float:
-    """Deviation of the noise with which one option is heard, where it is the unit.
+    """Returns the noise deviation of one option, if it is the unit of utility.
 
     Of several likelihoods the noise of one says nothing of the others' unit.
     """

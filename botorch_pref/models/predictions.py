@@ -35,7 +35,7 @@ def choice_probability(
     num_samples: int = 512,
     seed: int = 0,
 ) -> Tensor:
-    """P(a person chooses each of the points of a set as the best of it).
+    """Computes the probabilities that a person chooses each point of a set as its best.
 
     The likelihood's own probabilities given utilities, averaged over quasi-random
     draws of the joint posterior: differentiable in ``X``, and probabilities of a set
@@ -80,7 +80,7 @@ def _set_likelihood(
 
 @checked_arguments
 def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
-    r"""Log probability that a trial at each point is valid.
+    r"""Computes the log probability that a trial at each point is valid.
 
     .. math:: \log P(\mathrm{valid} \mid x)
         = \log \frac{1}{S} \sum_{s=1}^S \int p(\mathrm{valid} \mid f) \,
@@ -131,7 +131,7 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
 def awaiting_answers(
     posterior: Posterior, link: DuelLink, first: Tensor, second: Tensor
 ) -> Posterior:
-    r"""A posterior in which the answers of some duels of its points have come.
+    r"""Makes a posterior in which the answers of some duels of its points have come.
 
     They leave the mean and reduce the covariance, as the hallucinated observations of
     batch upper confidence bounds do (Desautels, Krause and Burdick 2014). The answer
@@ -173,7 +173,7 @@ def awaiting_answers(
 def _correlations(
     posterior: Posterior, link: DuelLink, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Correlations of the answers of duels with differences; deviations of these."""
+    """Computes correlations of duels' answers with differences, and deviations."""
     means, variance = difference_mixture(posterior, first, second)
     covariance = moments_of(posterior).covariance
     variances = covariance.diagonal(dim1=-2, dim2=-1)

@@ -171,7 +171,7 @@ class PreferenceGP(UtilityModel, GP):
         return self.likelihoods.leading
 
     def likelihood_of(self, kind: type[Feedback]) -> AnyLikelihood:
-        """The likelihood of a kind of answers, a class of feedback.
+        """Finds the likelihood of a kind of answers, a class of feedback.
 
         Raises:
             UnsupportedFeedbackError: The model has none.
@@ -184,7 +184,7 @@ class PreferenceGP(UtilityModel, GP):
             self.likelihood_of(type(block))
 
     def factors(self) -> Factors:
-        """The factors of all answers, about the distinct points.
+        """Makes the factors of all answers, about the distinct points.
 
         Raises:
             BotorchPrefError: There are no answers.
@@ -224,7 +224,7 @@ class PreferenceGP(UtilityModel, GP):
         return self._data
 
     def forward(self, *inputs: Tensor) -> MultivariateNormal:
-        """The prior at the training inputs in train mode, else the posterior.
+        """Computes the prior at training inputs in train mode, else the posterior.
 
         Args:
             inputs: One tensor, ``batch_shape x q x d``.
@@ -247,7 +247,7 @@ class PreferenceGP(UtilityModel, GP):
         return MultivariateNormal(posterior.mean.squeeze(-1), covariance)
 
     def prior(self) -> UtilityPrior:
-        """The prior of utilities at the distinct points, weights of covariates behind.
+        """Makes the prior of utilities at distinct points, covariates' weights behind.
 
         Raises:
             BotorchPrefError: There are no datapoints.
@@ -268,7 +268,7 @@ class PreferenceGP(UtilityModel, GP):
         return prior if weights is None else prior.with_weights(weights)
 
     def log_evidence(self) -> Tensor:
-        """The log evidence of all answers under the present hyper-parameters.
+        """Computes the log evidence of all answers under the present hyper-parameters.
 
         Returns:
             ``batch_shape``; its gradient in kernel, mean and likelihood parameters is
@@ -280,7 +280,7 @@ class PreferenceGP(UtilityModel, GP):
         return self.evidence_solution().log_evidence
 
     def evidence_solution(self) -> Solution[PosteriorTerms]:
-        """The solution whose evidence has a gradient in the hyper-parameters.
+        """Solves for the solution whose evidence has a gradient in hyper-parameters.
 
         Raises:
             BotorchPrefError: There are no answers.
@@ -294,7 +294,7 @@ class PreferenceGP(UtilityModel, GP):
     def custom_fit(
         self, mll: MarginalLogLikelihood, **arguments: Any
     ) -> MarginalLogLikelihood:
-        """How ``fit_gpytorch_mll`` fits the model: BoTorch's hook.
+        """Fits the model for ``fit_gpytorch_mll``: BoTorch's hook.
 
         Args:
             mll: The objective.
@@ -340,7 +340,7 @@ class PreferenceGP(UtilityModel, GP):
             self._warned = self._cache, [t.clone() for t in state], old_kinds | kinds
 
     def solution(self) -> Solution[PosteriorTerms] | None:
-        """The engine's solution, found anew where a hyper-parameter has changed.
+        """Returns the engine's solution, solved anew if a hyper-parameter has changed.
 
         None without answers: the posterior is the prior then.
         """
@@ -360,7 +360,7 @@ class PreferenceGP(UtilityModel, GP):
         return max(solution_dims, super()._num_batch_dims)
 
     def posterior_terms(self) -> PosteriorTerms | None:
-        """The part of the solution that prediction needs; None without answers.
+        """Returns the solution's part that prediction needs; None without answers.
 
         With derivatives in the datapoints where these are wanted: every call can be
         differentiated once.
@@ -369,7 +369,7 @@ class PreferenceGP(UtilityModel, GP):
         return terms.of_points if terms is not None and self.num_covariates else terms
 
     def _all_terms(self) -> PosteriorTerms | None:
-        """The terms with those of the weights of covariates behind."""
+        """Returns the terms with those of the weights of covariates behind."""
         solution = self.solution()
         if solution is None:
             return None
@@ -378,7 +378,7 @@ class PreferenceGP(UtilityModel, GP):
         return solution.terms
 
     def diagnostics(self) -> dict[str, Any]:
-        """Diagnostics of the engine: what it knows of its solution.
+        """Reports what the engine knows of its solution.
 
         ``converged``, ``iterations``, ``residual`` (in posterior standard deviations),
         ``log_evidence``, and more where the engine knows more.
@@ -398,7 +398,7 @@ class PreferenceGP(UtilityModel, GP):
         return self._predict(X)
 
     def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
-        """Moments of weighted sums of the utilities of some raters.
+        """Computes moments of weighted sums of the utilities of some raters.
 
         Args:
             X: ``batch_shape x q x d`` stimuli.
@@ -417,7 +417,7 @@ class PreferenceGP(UtilityModel, GP):
         return predict(self.mean_module, self.covar_module, self.posterior_terms(), X)
 
     def covariance_with(self, points: Tensor, directions: Tensor) -> CovarianceWith:
-        """The posterior covariance of any points with some directions of these.
+        """Computes the posterior covariance of any points with directions of these.
 
         Args:
             points: ``n x d``.
@@ -439,13 +439,13 @@ class PreferenceGP(UtilityModel, GP):
             return make(points, torch.cat([directions, correction]))
 
     def _predict_with_weights(self, X: Tensor) -> Moments:
-        """Moments of utilities, and behind them of the weights of covariates."""
+        """Predicts moments of utilities, and behind them of covariates' weights."""
         mean, kernel = self.mean_module, self.covar_module
         X = self.transform_inputs(X)
         return predict(mean, kernel, self._all_terms(), X, self._weight_prior)
 
     def option_posterior(self, X: Tensor, covariates: Tensor) -> Posterior:
-        r"""The joint posterior of options as they are shown, :math:`f(x) + c^T w`.
+        r"""Computes the posterior of options as they are shown, :math:`f(x) + c^T w`.
 
         Args:
             X: ``batch_shape x q x d``.
@@ -476,7 +476,7 @@ class PreferenceGP(UtilityModel, GP):
         )
 
     def covariate_posterior(self) -> Posterior:
-        """The joint posterior of the weights of covariates.
+        """Computes the joint posterior of the weights of covariates.
 
         Returns:
             A posterior over ``batch_shape x p x 1``, of the class of that of utilities.
@@ -498,7 +498,7 @@ class PreferenceGP(UtilityModel, GP):
         return self.make_posterior(conditioned(mean, weights, cross, terms))
 
     def prior_variance(self, X: Tensor) -> Tensor:
-        """Prior variances of utilities at untransformed ``X``."""
+        """Computes prior variances of utilities at untransformed ``X``."""
         variance: Tensor = self.covar_module(self.transform_inputs(X), diag=True)
         return variance
 
@@ -507,7 +507,7 @@ class PreferenceGP(UtilityModel, GP):
         return self.engine.posterior(moments)
 
     def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
-        """The engine starts where that of the model before ended."""
+        """Starts the engine where that of the model before ended."""
         if before._cache.start is None:
             _ = self.factors()  # what cannot be an answer is an error here
             return
@@ -524,7 +524,7 @@ class PreferenceGP(UtilityModel, GP):
         self._cache = before._cache.followed_by(before.engine, further, predict)
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
-        """The places of the rows of sites in a model of further answers too.
+        """Finds the places of the rows of sites in a model of further answers too.
 
         Rows of this model and of ``further`` answers see the columns of ``new`` before
         they are compared with its rows.
@@ -548,7 +548,7 @@ class PreferenceGP(UtilityModel, GP):
         )
 
     def _columns_in(self, new: Self, num_further: int) -> tuple[Tensor, Tensor, int]:
-        """The places of columns of earlier and further rows among those of ``new``.
+        """Finds the places of earlier and further rows' columns among those of ``new``.
 
         Columns are the distinct points, and behind them the weights of covariates.
         Points of this model are the first of those of ``new``, and each may be equal to
@@ -575,7 +575,7 @@ class PreferenceGP(UtilityModel, GP):
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
     ) -> Tensor:
-        r"""P(X1 beats X2).
+        r"""Computes P(X1 beats X2).
 
         Of utilities, P(X1 beats X2) + P(X2 beats X1) = 1. Where two points are so near
         each other that rounding hides the difference of their utilities, both go to a
@@ -603,7 +603,7 @@ class PreferenceGP(UtilityModel, GP):
 
 
 def has_plain_terms(model: object) -> TypeGuard[PreferenceGP]:
-    """Whether a model predicts by the terms of one Gaussian solution, and constants."""
+    """Tells whether a model predicts by constant terms of one Gaussian solution."""
     if not isinstance(model, PreferenceGP) or model._is_differentiated:
         return False
     return type(model)._predict is PreferenceGP._predict
@@ -623,7 +623,7 @@ class CovarianceWith(NamedTuple):
     matrix: Tensor
 
     def __call__(self, X: Tensor) -> tuple[Moments, Tensor]:
-        """Moments of points, ``t_batch x q x d``, and ``C(x, X) D``."""
+        """Computes moments of points, ``t_batch x q x d``, and ``C(x, X) D``."""
         mean, kernel = self.model.mean_module, self.model.covar_module
         X, terms = self.model.transform_inputs(X), self.terms
         cross = cross_covariance(kernel, X, self.points)
@@ -642,7 +642,7 @@ class KnownCovariance:
     def __call__(
         self, model: object, points: Tensor, directions: Tensor
     ) -> tuple[Moments, CovarianceWith] | None:
-        """Moments of some points, and what gives the covariance of others with them.
+        """Computes moments of points, and what gives others' covariance with them.
 
         None where the model, or a batch of them, gives joint posteriors only.
         """

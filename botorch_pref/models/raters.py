@@ -163,14 +163,14 @@ class ReliabilityKernel(Kernel):
         self.spread = spread
 
     def places(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Where each number stands in :attr:`raters`, and whether it is there."""
+        """Finds where each number stands in :attr:`raters`, and whether it is there."""
         numbers = numbers.detach().contiguous().to(self.raters)
         place = torch.searchsorted(self.raters, numbers)
         place = place.clamp_max(len(self.raters) - 1)
         return place, self.raters[place] == numbers
 
     def deviations(self, numbers: Tensor) -> Tensor:
-        r""":math:`\sigma_u` of raters by number, ``batch_shape x n``; 1 of others."""
+        r"""Returns :math:`\sigma_u` of raters by number, ``batch_shape x n``, or 1."""
         place, is_listed = self.places(numbers)
         return torch.where(is_listed, take_places(self.noise.sqrt(), place), 1.0)
 
@@ -221,20 +221,20 @@ class RaterWeights(CovariateWeights):
 
 
 def reliability_kernel(model: PreferenceGP) -> ReliabilityKernel | None:
-    """The part of a model's kernel that scales its raters, if there is one."""
+    """Finds the part of a model's kernel that scales its raters, if there is one."""
     modules = model.covar_module.modules()
     return next((m for m in modules if isinstance(m, ReliabilityKernel)), None)
 
 
 def agreement_kernel(model: PreferenceGP) -> AgreementKernel | None:
-    """The part of a model's kernel in which raters agree, if there is one."""
+    """Finds the part of a model's kernel in which raters agree, if there is one."""
     modules = model.covar_module.modules()
     return next((m for m in modules if isinstance(m, AgreementKernel)), None)
 
 
 @torch.no_grad()
 def noise_curvature(model: PreferenceGP) -> Tensor | None:
-    r"""The Hessian of the log evidence in the raters' log noises, ``R x R``.
+    r"""Computes the Hessian of the log evidence in raters' log noises, ``R x R``.
 
     With the ratings of :math:`u` picked out by the diagonal :math:`E_u`, a log noise
     moves the prior covariance by :math:`K_u = -(E_u K + K E_u) / 2`. Where the evidence
@@ -287,7 +287,7 @@ def rater_covar_module(
     batch_shape: torch.Size | None = None,
     stimulus: Kernel | None = None,
 ) -> ProductKernel:
-    r"""A kernel for answers of several people: stimulus times rater.
+    r"""Makes a kernel for answers of several people: stimulus times rater.
 
     .. math:: k\big((x, u), (x', u')\big) = k(x, x') \, k(u, u')
 
@@ -428,7 +428,7 @@ class GroupUtility(DerivedModel):
         return check_point_pairs(names, X1, X2, points, self._num_features)
 
     def moments(self, X: Tensor) -> Moments:
-        """Moments of mean utilities; averaging is linear, so components stay exact."""
+        """Computes moments of mean utilities; components of a mixture stay exact."""
         X = self._check_points("X", X)
         scales = self.scales()
         weights = X.new_ones(len(self.raters)) if scales is None else scales
@@ -436,7 +436,7 @@ class GroupUtility(DerivedModel):
         return self.rater_model.group_moments(X, self.raters, weights)
 
     def scales(self) -> Tensor | None:
-        """Deviations of the raters' noise, ``batch_shape x R``; None without."""
+        """Returns the raters' noise deviations, ``batch_shape x R``; None without."""
         kernel = reliability_kernel(self.rater_model)
         return None if kernel is None else kernel.deviations(self.raters[:, -1])
 
@@ -445,14 +445,14 @@ class GroupUtility(DerivedModel):
         return self.rater_model.make_posterior(moments)
 
     def _mean(self, values: Tensor, scales: Tensor | None = None) -> Tensor:
-        """Means over raters of the values, in units of raters, at ``... x q R x k``."""
+        """Averages values over raters, in units of raters, at ``... x q R x k``."""
         of_each = values.unflatten(-2, (-1, len(self.raters)))
         if scales is not None:
             of_each = of_each * scales[..., None, :, None]
         return of_each.mean(-2)
 
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
-        """The posterior of differences of mean utilities, ``f(X) - f(X_ref)``.
+        """Computes the posterior of differences of mean utilities, ``f(X) - f(X_ref)``.
 
         Args:
             X: ``batch_shape x q x d`` stimuli.
@@ -465,7 +465,7 @@ class GroupUtility(DerivedModel):
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
     ) -> Tensor:
-        r"""P(X1 beats X2), of mean utilities or in the answer of one of the raters.
+        r"""Computes P(X1 beats X2), of mean utilities or in the answer of one rater.
 
         Args:
             X1: ``batch_shape x q x d`` stimuli.

@@ -62,7 +62,7 @@ def stages_of(blocks: Sequence[Feedback]) -> Tensor:
 def _stage_counts(
     blocks: Sequence[Feedback], counts: Sequence[Tensor | None] | None = None
 ) -> Tensor | None:
-    """How often each set of :func:`stages_of` was chosen from so, ``batch_shape x L``.
+    """Counts how often sets of :func:`stages_of` were chosen from so, ``... x L``.
 
     ``counts`` says it of each block where blocks do not themselves; None for once.
     """
@@ -80,7 +80,7 @@ def _stage_counts(
 
 
 def comparisons_of(stages: Tensor) -> Tensor:
-    """Pairs of chosen items and others, ``batch_shape x L (k - 1) x 2``, or -1."""
+    """Pairs chosen items with the others, ``batch_shape x L (k - 1) x 2``, or -1."""
     losers = stages[..., 1:]
     winners = torch.where(losers >= 0, stages[..., :1], -1)
     return torch.stack([winners, losers], dim=-1).flatten(-3, -2)
@@ -96,7 +96,7 @@ class EtaLosses(NamedTuple):
 def _held_out_losses(
     engine: WeightEngine, features: Tensor, folds: Iterable[AnswerFold], etas: Tensor
 ) -> EtaLosses:
-    """The log loss of the comparisons in held-out answers, all candidates at once.
+    """Computes log losses of comparisons in held-out answers, all candidates at once.
 
     ``etas`` has a dimension of size one for each batch dimension behind its first.
     """
@@ -124,7 +124,7 @@ def _held_out_losses(
 def _log_win_probability(
     features: Tensor, pairs: Tensor, weights: WeightSolution
 ) -> Tensor:
-    """Log probability that the first of each pair wins, ``E x batch_shape x m``."""
+    """Computes log probabilities that first items win, ``E x batch_shape x m``."""
     first, second = pairs.clamp_min(0).unbind(-1)
     gap = take_rows(features, first) - take_rows(features, second)
     mean = (gap @ weights.mean.unsqueeze(-1)).squeeze(-1)
@@ -259,7 +259,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         return solution
 
     def solution(self) -> WeightSolution:
-        """The posterior of the weights for the present parameters; in eval mode.
+        """Solves for the weights' posterior at the present parameters; in eval mode.
 
         Raises:
             BotorchPrefError: There are no answers, or derivatives in the datapoints are
@@ -300,13 +300,13 @@ class PlackettLuceRegression(UtilityModel, GP):
         return self.solution().terms.covariance
 
     def map_estimate(self) -> Tensor:
-        """The weights of largest posterior density, ``batch_shape x d``."""
+        """Finds the weights of largest posterior density, ``batch_shape x d``."""
         self.eval()
         with torch.no_grad():
             return self._solve(_ENGINES["laplace"]).terms.mean
 
     def log_evidence(self) -> Tensor:
-        """The log evidence under Laplace or EP, or its lower bound (equation 25).
+        """Computes the log evidence under Laplace or EP, or its bound (equation 25).
 
         Returns:
             ``batch_shape``; its gradient in eta is exact, of EP for pairs. For larger
@@ -318,14 +318,14 @@ class PlackettLuceRegression(UtilityModel, GP):
         return self._solve(self.engine).log_evidence
 
     def diagnostics(self) -> dict[str, Any]:
-        """``converged``, ``iterations``, ``residual`` and ``log_evidence``.
+        """Reports ``converged``, ``iterations``, ``residual`` and ``log_evidence``.
 
         The residual is in posterior standard deviations.
         """
         return self.solution().diagnostics()
 
     def forward(self, x: Tensor) -> MultivariateNormal:
-        """The prior at ``x`` in train mode, else the posterior."""
+        """Computes the prior at ``x`` in train mode, else the posterior."""
         if not self.training:
             return gaussian_posterior(self.moments(x)).distribution
         x = self.transform_inputs(x)
@@ -348,7 +348,7 @@ class PlackettLuceRegression(UtilityModel, GP):
     def duel_probability(
         self, X1: Tensor, X2: Tensor, observation_noise: bool = False
     ) -> Tensor:
-        r"""P(X1 beats X2).
+        r"""Computes P(X1 beats X2).
 
         Of utilities that is :math:`\Phi(g' m / \sqrt{g' S g + \rho})` with the
         difference g of the features and the weights' mean m and covariance S. Without

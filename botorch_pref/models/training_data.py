@@ -75,7 +75,7 @@ class MergedAnswers:
 
 
 def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
-    """The distinct answers of a block; equal are those that all of a batch has equal.
+    """Merges answers of a block that all elements of a batch have equal.
 
     ``places`` has the distinct point of each datapoint; None where all are distinct.
     """
@@ -94,7 +94,7 @@ def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
 
 
 def _table(block: Feedback, columns: tuple[str, ...], places: Tensor | None) -> Tensor:
-    """Some fields of answers as one table, ``m x k``, of distinct points."""
+    """Joins some fields of answers to one table, ``m x k``, of distinct points."""
     parts = []
     for name in columns:
         value: Tensor | None = getattr(block, name)
@@ -212,13 +212,13 @@ class TrainingSet:
         return RowFinder()
 
     def in_order_of(self, feedback: Sequence[Feedback]) -> Self:
-        """The same data with kinds of answers in the order of other blocks."""
+        """Orders kinds of answers as other blocks do."""
         blocks = {type(block): block for block in self.feedback}
         ordered = [blocks[type(b)] for b in feedback if type(b) in blocks]
         return type(self)(self.datapoints, tuple(ordered))
 
     def followed_by(self, new_data: TrainingSet) -> Self:
-        """The same data and more answers, about more points; batch shapes broadcast."""
+        """Appends more answers, about more points; batch shapes broadcast."""
         new_data = new_data.map_tensors(lambda t: t.to(self.datapoints.device))
         added = in_precision_of("X", new_data.datapoints, self.datapoints)
         points = _joined_points(self.datapoints, added)
@@ -231,7 +231,7 @@ class TrainingSet:
         return type(self)(points, tuple(blocks.values()))
 
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """With a function applied to every tensor; itself where none changes."""
+        """Applies a function to every tensor; returns itself where none changes."""
         points = function(self.datapoints)
         feedback = tuple(block.map_tensors(function) for block in self.feedback)
         blocks = zip(feedback, self.feedback, strict=True)
@@ -265,7 +265,7 @@ def _join_batches(batch: torch.Size, block: Feedback) -> torch.Size:
 def checked_blocks(
     datapoints: Tensor, feedback: Sequence[Feedback]
 ) -> tuple[Feedback, ...]:
-    """Blocks of answers about datapoints, comparisons first, and none without rows.
+    """Checks blocks of answers about datapoints; comparisons first, none empty.
 
     Raises:
         FeedbackError: Two blocks of a kind, an index of no datapoint, batches that do
@@ -309,7 +309,7 @@ def _check_datapoints(datapoints: Tensor) -> None:
 def collect_feedback(
     comparisons: Tensor | Comparisons | None, feedback: Sequence[Feedback]
 ) -> tuple[Feedback, ...]:
-    """The ``comparisons=`` and ``feedback=`` arguments of a model as one sequence."""
+    """Joins the ``comparisons=`` and ``feedback=`` arguments of a model."""
     if isinstance(feedback, Feedback) or not isinstance(feedback, Iterable):
         raise FeedbackError(
             f"feedback is one {type(feedback).__name__}; pass a sequence, "
@@ -336,14 +336,14 @@ def collect_feedback(
 
 
 def without_empty(blocks: Iterable[Feedback]) -> tuple[Feedback, ...]:
-    """The blocks of answers that say something."""
+    """Keeps the blocks of answers that say something."""
     return tuple(block for block in blocks if block.num_rows)
 
 
 def collect_answers(
     answers: Tensor | Feedback | Sequence[Feedback],
 ) -> tuple[Feedback, ...]:
-    """The ``Y`` of ``condition_on_observations`` as a sequence of containers."""
+    """Makes a sequence of containers of ``Y`` of ``condition_on_observations``."""
     if isinstance(answers, Feedback):
         return (answers,)
     if isinstance(answers, Tensor):
@@ -358,7 +358,7 @@ def replaced_data(
     feedback: Sequence[Feedback] | None,
     strict: bool,
 ) -> TrainingSet:
-    """Training data of which those are replaced that are not None."""
+    """Makes training data, with arguments that are not None in place of the old."""
     if datapoints is None:
         if old is None:
             raise FeedbackError("There are no datapoints yet; pass datapoints=.")
@@ -424,7 +424,7 @@ class FeedbackDataset(SupervisedDataset):
         )
 
     def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> Self:
-        """Copy, deep or not; a mask is refused, for answers connect datapoints."""
+        """Copies the data, deeply or not; a mask is refused: answers connect points."""
         if mask is not None:
             raise UnsupportedFeedbackError(
                 "A FeedbackDataset cannot leave out datapoints, which answers refer "
@@ -441,7 +441,7 @@ class FeedbackDataset(SupervisedDataset):
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether blocks of answers, or values of their fields, are equal."""
+    """Tells whether blocks of answers, or values of their fields, are equal."""
     if type(first) is not type(second):
         return False
     if isinstance(first, Feedback):
@@ -454,7 +454,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _duels(indices: Tensor, ranks: Tensor) -> Tensor | Comparisons:
-    """Pairs, winner first; beside ties, which have equal ranks, where there are any."""
+    """Makes pairs, winner first, beside ties, of equal ranks, where there are any."""
     pairs = torch.gather(indices, dim=-1, index=ranks)
     tied = ranks[..., 0] == ranks[..., 1]
     if not bool(tied.any()):
@@ -468,7 +468,7 @@ def _duels(indices: Tensor, ranks: Tensor) -> Tensor | Comparisons:
 
 
 def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
-    """``datapoints``, and ``feedback`` or ``comparisons``, from a data set of answers.
+    """Makes ``datapoints``, and ``feedback`` or ``comparisons``, of a data set.
 
     ``Y`` of a ``RankingDataset`` holds the rank of each item, 0 for the best: two items
     give comparisons, a tie where their ranks are equal; more give ``Rankings``, and of

@@ -52,7 +52,7 @@ ModelT = TypeVar("ModelT", bound=Model)
 
 
 def check_one_to_one(model: ModelT) -> ModelT:
-    """The model, which predicts one utility of each point.
+    """Returns the model after checking that it predicts one utility of each point.
 
     Raises:
         UnsupportedError: Its input transform makes several points of each.
@@ -70,7 +70,7 @@ def check_one_to_one(model: ModelT) -> ModelT:
 
 
 def _makes_several(transform: InputTransform) -> InputTransform | None:
-    """The part of a transform that makes several points of each; None if none does."""
+    """Finds the part of a transform that makes several points of each, if any does."""
     if isinstance(transform, ChainedInputTransform):
         parts = (_makes_several(cast("InputTransform", t)) for t in transform.values())
         return next(filter(None, parts), None)
@@ -84,7 +84,7 @@ def _makes_several(transform: InputTransform) -> InputTransform | None:
 
 
 def check_answered(points: Tensor, transformed: Tensor) -> Tensor:
-    """The transformed datapoints, which are as many as the answers are about.
+    """Checks that transformed datapoints are as many as the answers are about.
 
     Raises:
         UnsupportedError: They are several of each.
@@ -113,7 +113,7 @@ class DuelPairs(NamedTuple):
     def differences(
         self, moments: Moments, prior_variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Means and variances of first less second utilities, as they were given.
+        """Computes means and variances of first less second utilities of pairs.
 
         The moments and prior variances are those at the points; their batch may end in
         more dimensions than that of the pairs. Means, ``num_components x q x
@@ -131,7 +131,7 @@ class DuelPairs(NamedTuple):
 
 
 def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
-    """Pairs of points, the one with the smaller first different coordinate first.
+    """Orders pairs of points, the smaller first different coordinate first.
 
     Batches of pairs get as many dimensions as the model's at least, in front, for the
     model would take pairs for its batch. An ensemble's members are none of them.
@@ -202,11 +202,11 @@ class UtilityModel(Model, FantasizeMixin):
 
     @abstractmethod
     def moments(self, X: Tensor) -> Moments:
-        """Moments of utilities at untransformed ``X``, ``batch_shape x q x d``."""
+        """Computes moments of utilities at untransformed ``X``, ``... x q x d``."""
 
     @abstractmethod
     def make_posterior(self, moments: Moments) -> Posterior:
-        """Moments of utilities, or of linear combinations of them, as a posterior."""
+        """Makes a posterior of moments of utilities or their linear combinations."""
 
     def posterior(  # type: ignore[override]
         self,
@@ -215,7 +215,7 @@ class UtilityModel(Model, FantasizeMixin):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """The joint posterior of utilities.
+        """Computes the joint posterior of utilities.
 
         Args:
             X: ``batch_shape x q x d``; leading dimensions broadcast against
@@ -271,7 +271,7 @@ class UtilityModel(Model, FantasizeMixin):
         return None if hasattr(self, "input_transform") else self.dim
 
     def duel_posterior(self, X: Tensor, X_ref: Tensor) -> Posterior:
-        """The joint posterior of differences ``f(X) - f(X_ref)``.
+        """Computes the joint posterior of differences ``f(X) - f(X_ref)``.
 
         Args:
             X: ``batch_shape x q x d``.
@@ -286,7 +286,7 @@ class UtilityModel(Model, FantasizeMixin):
         return self.make_posterior(contrast(self.moments(points), X.shape[-2]))
 
     def subset_output(self, idcs: list[int]) -> Self:
-        """A copy of the model: it has one output, and ``idcs`` is ``[0]``."""
+        """Copies the model: it has one output, and ``idcs`` is ``[0]``."""
         if list(idcs) != [0]:
             raise UnsupportedError(f"idcs={idcs}, but there is one output.")
         return deepcopy(self)
@@ -298,7 +298,7 @@ class UtilityModel(Model, FantasizeMixin):
         observation_noise: Tensor | None = None,
         **kwargs: Any,
     ) -> Self:
-        """The model conditioned on answers to the duels of some points.
+        """Conditions the model on answers to the duels of some points.
 
         Utilities are drawn with the noise of the answers, and of each pair the larger
         one wins; neither ties nor lapses are drawn. The answers are no differentiable
@@ -391,7 +391,7 @@ class UtilityModel(Model, FantasizeMixin):
     def condition_on_observations(
         self, X: Tensor, Y: Tensor | Feedback | Sequence[Feedback], **kwargs: Any
     ) -> Self:
-        """A copy of the model with more points and more answers about them.
+        """Copies the model with more points and more answers about them.
 
         Args:
             X: ``batch_shape x n' x d``, untransformed. What is computed with the copy
@@ -424,7 +424,7 @@ class UtilityModel(Model, FantasizeMixin):
         return new
 
     def _copy_with(self, data: TrainingSet) -> Self:
-        """A copy with other data, and modules and parameters of its own."""
+        """Copies the model with other data, and its own modules and parameters."""
         # Modules, parameters and buffers are in dicts of PyTorch: these are copied.
         shared = {
             id(part): part
@@ -443,7 +443,7 @@ class UtilityModel(Model, FantasizeMixin):
         """Takes over what is known of the model that was given more answers."""
 
     def with_feedback(self, feedback: Sequence[Feedback]) -> Self:
-        """A copy of the model with other answers about the same points.
+        """Copies the model with other answers about the same points.
 
         Args:
             feedback: All of them, with indices into ``datapoints``.
@@ -464,7 +464,7 @@ class UtilityModel(Model, FantasizeMixin):
     def construct_inputs(
         cls, training_data: SupervisedDataset
     ) -> dict[str, BotorchContainer | Tensor]:
-        """Constructor arguments from a `FeedbackDataset` or a ``RankingDataset``.
+        """Makes constructor arguments of a `FeedbackDataset` or a ``RankingDataset``.
 
         Raises:
             UnsupportedFeedbackError: Another data set, or equal ranks among three and
@@ -571,19 +571,19 @@ class UtilityModel(Model, FantasizeMixin):
         return self.datapoints is not None and self.datapoints.requires_grad
 
     def _state(self) -> list[Tensor]:
-        """Hyper-parameters, and what the input transform has learned."""
+        """Lists hyper-parameters, and what the input transform has learned."""
         transform = getattr(self, "input_transform", None)
         learned = () if transform is None else transform.buffers()
         return [t.detach() for t in (*self.parameters(), *learned)]
 
     def transformed_points(self) -> Tensor:
-        """The distinct training inputs, transformed, with the graph of the given."""
+        """Returns the distinct training inputs, transformed, with the user's graph."""
         # All of them: a transform that learns from the data counts duplicates.
         points = self._transformed_datapoints()
         return points if self._distinct is None else points[self._distinct.first]
 
     def _transformed_datapoints(self) -> Tensor:
-        """All training inputs, transformed, with the graph of the given."""
+        """Returns all training inputs, transformed, with the user's graph."""
         datapoints = cast("Tensor", self.datapoints)
         if not self._has_transformed_inputs:
             return self.transform_inputs(datapoints)
@@ -605,7 +605,7 @@ class UtilityModel(Model, FantasizeMixin):
 
 
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
-    """Every stimulus as each rater meets it, ``batch_shape x (q R) x (d + r)``."""
+    """Repeats every stimulus for each rater, ``batch_shape x (q R) x (d + r)``."""
     columns = rater_columns(raters).to(X)
     shape = (*X.shape[:-1], len(columns))
     stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
@@ -614,7 +614,7 @@ def at_raters(X: Tensor, raters: Tensor) -> Tensor:
 
 
 def rater_columns(raters: Tensor) -> Tensor:
-    """The columns of each rater, ``R x r``, of these or of ``R`` numbers."""
+    """Returns the columns of each rater, ``R x r``, of these or of ``R`` numbers."""
     if not isinstance(raters, Tensor):
         raise FeedbackError(
             f"raters is a {type(raters).__name__}; give a tensor, such as "
@@ -633,14 +633,14 @@ class DerivedModel(Model):
 
     @abstractmethod
     def moments(self, X: Tensor) -> Moments:
-        """Moments of utilities at untransformed ``X``, ``batch_shape x q x d``."""
+        """Computes moments of utilities at untransformed ``X``, ``... x q x d``."""
 
     @abstractmethod
     def make_posterior(self, moments: Moments) -> Posterior:
-        """Moments of utilities, or of linear combinations of them, as a posterior."""
+        """Makes a posterior of moments of utilities or their linear combinations."""
 
     def of_own_points(self, marks: Tensor) -> Tensor:
-        """Booleans of the other model's points, ``batch_shape x n``, of its own points.
+        """Translates booleans of the other model's points, ``batch_shape x n``.
 
         These are the same, unless a subclass says how they differ.
         """
@@ -673,7 +673,7 @@ class DerivedModel(Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """The joint posterior of utilities, see :meth:`UtilityModel.posterior`.
+        """Computes the joint posterior of utilities, see `UtilityModel.posterior`.
 
         Without ``observation_noise``: there are no answers that it could be in.
         """

@@ -94,7 +94,7 @@ def _halley(
 def _bracket_by_order(
     p: Tensor, means: Tensor, deviation: Tensor, low: Tensor, high: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Tighten a bracket where components are narrow beside their distances.
+    """Tightens a bracket where components are narrow beside their distances.
 
     With ``t = Phi(-c)`` negligible and ordered means ``m_(1) <= m_(2) ..``,
 

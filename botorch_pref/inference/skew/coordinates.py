@@ -45,19 +45,19 @@ class LogRatio(Protocol):
     r"""A log ratio :math:`\ell` of coordinates; the caller owns what it returns."""
 
     def __call__(self, z: Tensor, /) -> tuple[Tensor, Tensor]:
-        """The value, ``num_chains x batch_shape``, and the gradient, like ``z``.
+        """Computes the value, ``num_chains x batch_shape``, and the gradient.
 
         ``z`` is ``num_chains x batch_shape x m``.
         """
 
     def gradient(self, z: Tensor, /) -> Tensor:
-        """The gradient alone."""
+        """Computes the gradient alone."""
 
 
 def box_log_ratio(
     variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
 ) -> LogRatio:
-    r"""The log ratio of boxed factors to their Gaussian sites, :math:`\ell(z)`."""
+    r"""Makes the log ratio of boxed factors to Gaussian sites, :math:`\ell(z)`."""
     return _BoxLogRatio(*torch.broadcast_tensors(variance, lower, upper, nu, tau))
 
 
@@ -117,7 +117,7 @@ class _BoxLogRatio:
         return float(y.amax()) > self._end
 
     def _boxed_terms(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Log probability and slope of rows with two ends."""
+        """Computes log probability and slope of rows with two ends."""
         low, high = self._lower[..., self._boxed], self._upper[..., self._boxed]
         z, sd = z[..., self._boxed], self._scale[..., self._boxed]
         value, first, _, _ = interval_derivatives(
@@ -156,10 +156,10 @@ class Target(NamedTuple):
     log_scale: Tensor | float = 0.0
 
     def divergence(self, generator: torch.Generator) -> Tensor:
-        r"""How far the Gaussian is from the target: its relative Fisher information.
+        r"""Estimates how far the Gaussian is from the target by Fisher information.
 
-        :math:`E |H' \nabla \ell|^2` at draws of the Gaussian, ``batch_shape``: the
-        squared length of the force on a trajectory, which limits its steps.
+        It is :math:`E |H' \nabla \ell|^2` at draws of the Gaussian, ``batch_shape``:
+        the squared length of the force on a trajectory, which limits its steps.
         """
         x = self.mean + normal_draws(self.root, _PROBES, generator)
         slope = self.log_ratio.gradient(x).movedim(0, -1)
@@ -167,7 +167,7 @@ class Target(NamedTuple):
 
 
 def normal_draws(root: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Draws of ``N(0, H H')``, ``count x batch_shape x m``."""
+    """Draws ``N(0, H H')``, ``count x batch_shape x m``."""
     shape = (*root.shape[:-2], root.shape[-1], count)
     white = torch.randn(
         shape, generator=generator, dtype=root.dtype, device=root.device
@@ -257,19 +257,19 @@ class BoxCopula:
         return Target(self, mean, self._root, self._log_scale)
 
     def suits(self, rows: Target, generator: torch.Generator) -> bool:
-        """Whether all elements are so near a Gaussian that this is faster."""
+        """Tells whether all elements are so near a Gaussian that this is faster."""
         copula = self.target.divergence(generator)
         nearer = _COST * copula < rows.divergence(generator)
         return bool((nearer & (copula < rows.mean.shape[-1])).all())
 
     def values(self, s: Tensor) -> Tensor:
-        """The boxed values ``v``, both ``num_chains x batch_shape x m``."""
+        """Computes the boxed values ``v``, both ``num_chains x batch_shape x m``."""
         v = torch.addcmul(self._mean, self._scale * self._sign, self._standard(s))
         # Rounding alone can leave the box.
         return torch.minimum(torch.maximum(v, self._box[0]), self._box[1])
 
     def _standard(self, s: Tensor) -> Tensor:
-        r""":math:`(v - m) / \sigma`, mirrored: the normal quantile within the box."""
+        r"""Computes :math:`(v - m) / \sigma`, mirrored: the quantile within the box."""
         share = torch.erfc(s * (-_SQRT_HALF * self._sign))
         p = torch.addcmul(self._below, 0.5 * self._mass, share)
         return torch.special.ndtri(p)
@@ -288,7 +288,7 @@ class BoxCopula:
         return self._gradient(s, y, force, pull)
 
     def _forces(self, s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """``v - A m``, its prior force, and that between the two Gaussians of ``s``."""
+        """Computes ``v - A m``, its prior force, and that between both Gaussians."""
         residual = torch.addcmul(self._mean - self._prior, self._scale * self._sign, y)
         return (residual, _times(residual, self._precision), _times(s, self._excess))
 
@@ -300,7 +300,7 @@ class BoxCopula:
 
 
 def _times(x: Tensor, matrix: Tensor) -> Tensor:
-    """Products of ``num_chains x batch_shape x m`` with ``batch_shape x m x m``."""
+    """Multiplies ``num_chains x batch_shape x m`` by ``batch_shape x m x m``."""
     if x.dim() == 2:
         return x @ matrix
     return (x.movedim(0, -2) @ matrix).movedim(-2, 0)

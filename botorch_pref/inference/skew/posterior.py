@@ -113,7 +113,7 @@ class BoxProblem:
         num_draws: int,
         generator: torch.Generator,
     ) -> SkewResult:
-        """The exact posterior of utilities, by draws of chains.
+        """Samples the exact posterior of utilities by chains.
 
         They start at expectation propagation's solution of the problem, in the
         coordinates in which they are faster; ``latent.converged`` of the result says
@@ -132,7 +132,7 @@ class BoxProblem:
     def _copula(
         self, approximation: GaussianSolution, rows: Target, generator: torch.Generator
     ) -> BoxCopula | None:
-        """The coordinates of quantiles; None where the rows suit better."""
+        """Makes the coordinates of quantiles; None where the rows suit better."""
         factors = self.factors
         if not isinstance(factors, BoxFactors):
             return None
@@ -146,7 +146,7 @@ class BoxProblem:
         return copula
 
     def _rows(self, approximation: GaussianSolution) -> Target:
-        """The rows, near the Gaussian of expectation propagation."""
+        """Makes the target of rows, near the Gaussian of expectation propagation."""
         factors, (tau, nu) = self.factors, approximation.sites
         ratio: LogRatio
         if isinstance(factors, BoxFactors):
@@ -166,7 +166,7 @@ class BoxProblem:
     def mixture(
         self, truncated: Tensor, latent: LatentDraws, effective_sample_size: Tensor
     ) -> SkewResult:
-        """The posterior of utilities as a mixture over draws of ``v`` of chains."""
+        """Makes the posterior of utilities, a mixture over draws of ``v`` of chains."""
         solver = choose_solver(self.covar, self.factors.rows, self.factors.noise)
         batch = truncated.shape[1:]
         factor = solver.factor(self.factors.variance.reciprocal().expand(batch))
@@ -180,7 +180,7 @@ class BoxProblem:
         return SkewResult(weights, factor, truncated, latent, effective_sample_size)
 
     def log_evidence(self, result: SkewResult, generator: torch.Generator) -> Tensor:
-        r"""The evidence without approximation: estimates of its value and its gradient.
+        r"""Estimates the evidence without approximation, with its gradient.
 
         The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz + \log
         E[e^{\ell(z)}]`, over the EP Gaussian, by bridge sampling with the draws of
@@ -217,7 +217,7 @@ class BoxProblem:
         return with_gradient_of(value, surrogate)
 
     def _rows_given(self, result: SkewResult, generator: torch.Generator) -> Tensor:
-        """Draws of the rows ``z``, an antithetic pair given each draw of ``v``."""
+        """Draws the rows ``z``, an antithetic pair given each draw of ``v``."""
         prior, factor = self.factors.rows.apply(self.mean), result.factor
         pull = factor.tau * (result.truncated - prior)
         means = prior + factor.covariance_times(pull.movedim(0, -1)).movedim(-1, 0)
@@ -225,7 +225,7 @@ class BoxProblem:
         return torch.cat([means + apart, means - apart])
 
     def _noise_gradient(self, noise: NoiseBlocks, result: SkewResult) -> Tensor:
-        """The derivative of the evidence in the noise that rows of one answer share."""
+        """Differentiates the evidence in the noise that rows of one answer share."""
         factors = self.factors
         tau = factors.variance.reciprocal().unsqueeze(-1)
         shifts = tau * (result.truncated - factors.rows.apply(self.mean)).movedim(0, -1)
@@ -235,10 +235,11 @@ class BoxProblem:
 
 
 def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
-    r"""The log evidence from draws of both the Gaussian and the target.
+    r"""Estimates the log evidence from draws of both the Gaussian and the target.
 
-    By bridge sampling (Meng and Wong 1996, eq. 4.1): with the log ratio :math:`\ell`,
-    :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell + r}`.
+    It is bridge sampling (Meng and Wong 1996, eq. 4.1): with the log ratio
+    :math:`\ell`, :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell +
+    r}`.
     """
     ratio, mean, root, log_scale = latent.target
     draws = latent.draws
@@ -253,7 +254,7 @@ def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
 
 
 def _leading_scores(columns: Tensor) -> Tensor:
-    """Scores of ``s`` columns on their first principal component, approximately.
+    """Scores ``s`` columns on their first principal component, approximately.
 
     By the power method. Draws in the order of their scores lie near their neighbours.
     """
@@ -423,7 +424,7 @@ def continue_draws(
 
 
 def _with_batch(draws: Tensor, batch: torch.Size) -> Tensor:
-    """``S x batch_shape' x k`` as ``S x batch_shape x k``."""
+    """Expands ``S x batch_shape' x k`` to ``S x batch_shape x k``."""
     count, *batch_part, width = draws.shape
     missing = len(batch) - len(batch_part)
     draws = draws.reshape(count, *[1] * missing, *batch_part, width)
@@ -445,7 +446,7 @@ class SkewStart(WarmStart):
     continued: int = 0
 
     def at_other_parameters(self) -> Self:
-        """The sites alone."""
+        """Keeps the sites alone."""
         return replace(self, draws=None)
 
 
@@ -652,11 +653,11 @@ class UnifiedSkewNormal(Engine):
         return self if self.exact_evidence else self.approximation
 
     def generator(self, like: Tensor, offset: int = 0) -> torch.Generator:
-        """A new source of randomness, of a seed that ``offset`` makes another one."""
+        """Makes a source of randomness, of a seed that ``offset`` changes."""
         return torch.Generator(device=like.device).manual_seed(self.seed + offset)
 
     def _goes_on(self, start: SkewStart) -> bool:
-        """Whether there are draws, and enough of them."""
+        """Tells whether there are draws, and enough of them."""
         if start.draws is None:
             return False
         # A batch is sampled as a whole, so what its elements have left is averaged.

@@ -31,7 +31,7 @@ _FEWEST_STEPS = 4
 
 
 def _split(draws: Tensor) -> Tensor:
-    """Halves of each chain as chains of their own; an odd middle step is left out."""
+    """Halves each chain to chains of their own; an odd middle step is left out."""
     if draws.dim() < 2 or draws.shape[0] < _FEWEST_STEPS:
         raise ValueError(
             "draws must be num_steps x num_chains x batch_shape with at least "
@@ -42,7 +42,7 @@ def _split(draws: Tensor) -> Tensor:
 
 
 def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Chains less their means; ``W`` within them and pooled ``var+`` (eq. 1 to 3)."""
+    """Centres chains; computes ``W`` within them and pooled ``var+`` (eq. 1 to 3)."""
     steps = chains.shape[0]
     means = chains.mean(dim=0)
     centred = chains - means
@@ -51,9 +51,9 @@ def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def split_r_hat(draws: Tensor) -> Tensor:
-    r"""The potential scale reduction :math:`\hat R = \sqrt{\widehat{var}^+ / W}`.
+    r"""Computes potential scale reduction :math:`\hat R = \sqrt{\widehat{var}^+ / W}`.
 
-    Of split chains, with :math:`W` the variance within and :math:`\widehat{var}^+` that
+    Chains are split, :math:`W` is the variance within and :math:`\widehat{var}^+` that
     of all draws (eq. 1 to 4): infinite where no half of a chain moves but they differ,
     NaN where all draws are equal.
     """
@@ -62,14 +62,14 @@ def split_r_hat(draws: Tensor) -> Tensor:
 
 
 def _autocovariance(centred: Tensor, lag: int) -> Tensor:
-    """Averaged over chains, biased (divided by the number of steps)."""
+    """Averages over chains, biased (divided by the number of steps)."""
     steps, chains = centred.shape[:2]
     product = centred[: steps - lag] * centred[lag:]
     return product.sum(dim=(0, 1)) / (steps * chains)
 
 
 def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Tensor:
-    """Sum of Geyer's initial monotone sequence; all of ``num_quantities``.
+    """Sums Geyer's initial monotone sequence; all of ``num_quantities``.
 
     Lag by lag, because chains that mix need few: quantities that have seen a negative
     pair are dropped once they are half of what is left.
@@ -101,7 +101,7 @@ def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Ten
 
 
 def effective_sample_size(draws: Tensor) -> Tensor:
-    r"""Number of independent draws that would give the mean the same variance.
+    r"""Computes the number of independent draws with the same variance of the mean.
 
     With :math:`M` split chains of :math:`N` steps, mean autocovariance :math:`\gamma_t`
     and :math:`\rho_t = 1 - (W - \gamma_t) / \widehat{var}^+` (eq. 10), it is :math:`N M
@@ -128,7 +128,9 @@ _SLACK = 2.0
 
 
 def worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
-    """R-hat and effective size of the worst row that is not ``fixed``, ``batch_shape``.
+    """Computes R-hat and effective size of the worst row that is not ``fixed``.
+
+    Both are ``batch_shape``.
 
     The ``rows`` are ``num_steps x batch_shape x num_chains x m``.
     """
@@ -139,12 +141,12 @@ def worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reached(r_hat: Tensor, size: Tensor, num_draws: int) -> Tensor:
-    """Whether there are as many effective draws, and R-hat is at most 1.05."""
+    """Tells whether there are as many effective draws, and R-hat is at most 1.05."""
     return (size >= num_draws) & (r_hat <= _R_HAT_TARGET)
 
 
 def out_of_reach(r_hat: Tensor, size: Tensor, num_draws: int, longer: int) -> Tensor:
-    """Whether a run so many times longer would still be far from its targets.
+    """Tells whether a run so many times longer would still be far from its targets.
 
     Of chains that mix, length divides what R-hat has above one, and multiplies the
     size.
@@ -215,7 +217,7 @@ class _Coordinates:
         self._covar = root @ root.mT if self._in_rows else None
 
     def normal(self, num_chains: int, generator: torch.Generator | None) -> Tensor:
-        """Draws of the Gaussian part: of positions and of momenta alike."""
+        """Draws the Gaussian part: positions and momenta alike."""
         root = self._root
         shape = (*root.shape[:-2], num_chains, root.shape[-1])
         white = torch.randn(
@@ -224,21 +226,21 @@ class _Coordinates:
         return white @ root.mT if self._in_rows else white
 
     def rows(self, position: Tensor) -> Tensor:
-        """``z`` at a position."""
+        """Computes ``z`` at a position."""
         return self._mean + self.of_rows(position)
 
     def of_rows(self, change: Tensor) -> Tensor:
-        """A change of position, or a force, as one of ``z``."""
+        """Translates a change of position, or a force, to one of ``z``."""
         return change if self._in_rows else change @ self._root.mT
 
     def state(self, position: Tensor) -> _State:
-        """The ratio and its force at a position."""
+        """Computes the ratio and its force at a position."""
         value, gradient = self._log_ratio(self._chains_first(position))
         covector, force = self._as_force(gradient)
         return _State(position, value.movedim(0, -1), covector, force)
 
     def force(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Covector and force at a position, without the ratio."""
+        """Computes covector and force at a position, without the ratio."""
         return self._as_force(self._log_ratio.gradient(self._chains_first(position)))
 
     def _chains_first(self, position: Tensor) -> Tensor:
@@ -257,7 +259,9 @@ class _Coordinates:
 def _trajectory(
     coordinates: _Coordinates, start: _State, momentum: Tensor, angle: float, kicks: int
 ) -> tuple[_State, Tensor]:
-    """Half kick, rotation, (kick, rotation)..., half kick; and the log acceptance.
+    """Moves by half a kick, rotation, (kick, rotation)..., half a kick.
+
+    It returns the log acceptance besides.
 
     Rotations conserve the Gaussian part of the energy, so only kicks are accounted. A
     rotation is three shears.
@@ -311,7 +315,7 @@ class _Chains:
         self._state = coordinates.state(centre)
 
     def run(self, num_steps: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows and forces on them; the acceptance rate, ``batch_shape``.
+        """Runs chains; returns rows, forces on them and acceptance, ``batch_shape``.
 
         Both are ``num_steps x batch_shape x num_chains x m``.
         """
@@ -367,7 +371,7 @@ _MOST_SMOOTH_KICKS = 16
 def steadied(
     draws: Tensor, all_draws: Tensor, forces: Tensor, target: Target, size: Tensor
 ) -> Tensor:
-    r"""Some draws, moved to a mean and a covariance with less scatter than their own.
+    r"""Moves draws to a mean and a covariance with less scatter than their own.
 
     Of a density :math:`p(x) \propto N(x; \mu, C) e^{\ell(x)}` the mean of :math:`\nabla
     \log p` is zero. Hence, with the force :math:`f = C \nabla \ell`,
@@ -415,7 +419,7 @@ def steadied(
 
 
 def _with_covariance(x: Tensor, covariance: Tensor) -> Tensor:
-    """Deviations ``batch_shape x n x m``, given a covariance where rows are free."""
+    """Gives deviations ``batch_shape x n x m`` a covariance where rows are free."""
     sample_covariance = x.mT @ x / x.shape[-2]
     (root, bad), (wanted, worse) = map(
         torch.linalg.cholesky_ex, (sample_covariance, covariance)
@@ -438,7 +442,7 @@ def sample_latent(
     num_draws: int,
     generator: torch.Generator | None,
 ) -> LatentDraws:
-    r"""Draws of :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
+    r"""Draws from :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
     All chains start at the mean. Warm-up adds kicks to the trajectory until 80 % of the
     proposals are accepted and then leaves them. The first run has half as many steps
