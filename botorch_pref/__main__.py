@@ -58,6 +58,7 @@ def _command(arguments: list[str]) -> None:
 
 
 def _guarded(run: Callable[[T], None], given: T) -> int:
+    """Runs a command and returns its exit status, with errors as messages."""
     try:
         run(given)
         # Else Python finds at its end that nobody reads.
@@ -79,6 +80,7 @@ def _guarded(run: Callable[[T], None], given: T) -> int:
 
 
 def _run(given: dict[str, Any]) -> None:
+    """Optimises a problem, or explains choices, by the user's arguments."""
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
     from botorch_pref.commands.optimise import optimise
@@ -98,6 +100,7 @@ def _run(given: dict[str, Any]) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    """Makes the parser of ``python -m botorch_pref``."""
     from botorch_pref.simulation.problems import PROBLEM_NAMES
 
     parser = argparse.ArgumentParser(

@@ -169,6 +169,7 @@ class _Answers:
 
     @staticmethod
     def of(study: Study) -> _Answers:
+        """Reads the answers of a preferential study."""
         attributes = study._storage.get_study_system_attrs(study._study_id)
         if not attributes.get("preference:is_preferential"):
             raise ExperimentError(
@@ -218,6 +219,7 @@ class _Space:
     distributions: dict[str, BaseDistribution]
 
     def having_all(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
+        """Keeps trials that have all parameters."""
         return [t for t in trials if self.distributions.keys() <= t.params.keys()]
 
     @cached_property
@@ -233,6 +235,7 @@ class _Space:
 
     @cached_property
     def num_columns(self) -> int:
+        """Number of columns of all parameters."""
         return sum(map(len, self.columns.values()))
 
     def points(self, trials: list[FrozenTrial]) -> Tensor:

@@ -109,6 +109,7 @@ def informative_pairs(
 
 
 def _check_pending(pairs: Tensor, count: int) -> None:
+    """Checks that pending pairs are places of two different items each."""
     is_integer = not (pairs.is_floating_point() or pairs.dtype == torch.bool)
     if is_integer and pairs.dim() == 2 and pairs.shape[-1] == 2:
         inside = bool(((pairs >= 0) & (pairs < count)).all())

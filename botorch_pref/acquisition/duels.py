@@ -274,6 +274,7 @@ def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
 
     @wraps(forward)
     def checked(self: FunctionT, X: Tensor) -> Tensor:
+        """Checks ``X`` beside pending points and the reference, and calls."""
         pending = getattr(self, "X_pending", None)
         if pending is not None:
             check_points("X", X, dim=pending.shape[-1])

@@ -109,6 +109,7 @@ def register_acquisition(
         )
 
     def decorate(acquisition_class: type[A]) -> type[A]:
+        """Registers the class in the table and with BoTorch."""
         decorator, family = "register_acquisition", "BoTorch acquisition functions"
         check_class(decorator, acquisition_class, AcquisitionFunction, family)
         construct = duel_input_constructor(acquisition_class, reference)

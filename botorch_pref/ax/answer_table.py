@@ -147,6 +147,7 @@ def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
     checked: dict[object, T] = {}
 
     def result(argument: Any) -> T:
+        """Looks the argument up before it is checked."""
         try:
             key = _key(argument)
             hash(key)
@@ -287,6 +288,7 @@ def _questions_of_duels(
     }
 
     def option(row_name: str, row: Mapping[Hashable, Any], side: str) -> Any:
+        """Reads an option of a row: a design in columns, or an item's name."""
         if not by_name:
             columns = {name: f"{side}_{name}" for name in log.space.parameters}
             return _design(log, row_name, row, columns, from_file)
@@ -308,6 +310,7 @@ def _questions_of_duels(
 
 
 def _check_items(items: object) -> None:
+    """Checks that items are a table with different names."""
     if items is not None and not isinstance(items, DataFrame):
         raise ExperimentError(
             f"items is a {type(items).__name__}; give a table of pandas, whose index "
@@ -363,6 +366,7 @@ def csv_content(table: DataFrame) -> bytes:
 def _check_columns(
     table: DataFrame, columns_read: Sequence[str], instead: str = ""
 ) -> None:
+    """Warns of columns that are not read, and refuses two of one name."""
     columns = [*table.columns]
     if unread := [column for column in columns if column not in columns_read]:
         remainder = f" and {len(unread) - 10} more" if len(unread) > 10 else ""
@@ -466,6 +470,7 @@ def _is_empty(cell: Any) -> bool:
 
 
 def _truth(row_name: str, row: Mapping[Hashable, Any], column: str) -> bool:
+    """Reads True or False in a cell; an empty one is False."""
     cell = row.get(column)
     if _is_empty(cell):
         return False

@@ -160,6 +160,7 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
 
 
 def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
+    """Counts wins, losses, ties and failures of each option."""
     columns = ["wins", "losses", "ties", "failed"]
     counts = {column: dict.fromkeys(rows, 0) for column in columns}
     for answer in log.answers():

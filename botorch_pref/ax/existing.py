@@ -64,6 +64,7 @@ def parameter_configs(space: SearchSpace) -> list[ParameterConfig]:
 
 
 def _config(parameter: Parameter) -> ParameterConfig:
+    """Translates a parameter of Ax to its configuration."""
     name, kind = parameter.name, _TYPES[parameter.parameter_type]
     if parameter.is_hierarchical:
         raise ExperimentError(

@@ -107,6 +107,7 @@ def _arm_to_dict(arm: SignedArm) -> dict[str, Any]:
 
 
 def _register() -> None:
+    """Registers generators, transforms and encoders in the tables of Ax."""
     GENERATOR_KEY_TO_GENERATOR_SETUP[PreferenceGenerators.PREFERENCE.value] = (
         GeneratorSetup(
             adapter_class=PreferenceAdapter,

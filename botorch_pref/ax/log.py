@@ -579,6 +579,7 @@ class Log:
         self.events.append(event)
 
     def _append_question(self, event: Event) -> None:
+        """Adds a question to the log, with names for its new options."""
         used = event.what.get("generated", {}).get("position", 0)
         self.position = max(self.position, used)
         options = []
@@ -652,6 +653,7 @@ class Log:
             ) from error
 
     def _check_order(self, event: Event) -> None:
+        """Checks that an event may follow the last one of its question."""
         index, before = event.question, None
         if index in range(len(self.questions)):
             before = self.questions[index].events[-1].kind
@@ -669,6 +671,7 @@ class Log:
             Line(self.space, first, last)
 
     def _check_options(self, event: Event) -> None:
+        """Checks that a question shows different options of the space."""
         checked_rater(event.rater)
         designs = [option["parameters"] for option in event.what["options"]]
         check_one_context(designs, self.settings.context)

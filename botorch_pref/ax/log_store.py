@@ -87,6 +87,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _check_replaceable(target: Path, status: os.stat_result) -> None:
+    """Checks that a path may be replaced: a writable file, no database."""
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "It is no file", str(target))
     if not _is_writable(target, status):
@@ -272,6 +273,7 @@ class LogStore:
 
     @contextmanager
     def _transaction(self, action: str, writes: bool = False) -> Iterator[Connection]:
+        """Opens a transaction, in which errors of the database are named."""
         self.check_file(action, writes)
         options: dict[str, Any] = {"botorch_pref_writes": writes}
         if self.path is None and not writes:

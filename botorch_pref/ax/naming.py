@@ -86,6 +86,7 @@ def object_named(
     cls: Any = class_named(name, dict(classes), noun)
 
     def option(value: Any) -> Any:
+        """Makes objects of names in the values of options."""
         if isinstance(value, list):
             return torch.tensor(value, dtype=torch.float64)
         if not isinstance(value, str | Mapping):

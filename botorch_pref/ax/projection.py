@@ -143,6 +143,7 @@ class Projection:
         return self._experiment
 
     def _bring_up_to_date(self, question: LoggedQuestion) -> None:
+        """Brings the trial of a question to the state of its events."""
         answer, key = question.standing, self._key(question)
         index = self._trials.setdefault(key, question.index)
         if answer is not None and index != question.index:

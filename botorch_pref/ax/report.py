@@ -217,6 +217,7 @@ def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
 
 
 def _cell_text(value: object) -> object:
+    """Writes a value as text of one cell of a Markdown table."""
     if isinstance(value, str):
         # A name with either of them would be two cells, or two rows.
         return " ".join(value.splitlines()).replace("|", r"\|")

@@ -260,6 +260,7 @@ def report_html(
 
 
 def _effects(effects: DataFrame) -> str:
+    """Writes the section of what each parameter does, with figures."""
     low = min(0.0, float(effects["lower"].min()))
     high = max(0.0, float(effects["upper"].max()))
     figures = [
@@ -277,6 +278,7 @@ def _effects(effects: DataFrame) -> str:
 
 
 def _table(table: DataFrame, kind: str = "options") -> str:
+    """Writes a table of HTML."""
     heads = "".join(f"<th>{_escaped(name)}</th>" for name in ("", *table.columns))
     rows = "".join(
         f"<tr><th>{_escaped(name)}</th>"

@@ -115,6 +115,7 @@ def _other_contexts(log: Log, adapter: PreferenceAdapter) -> dict[str, str]:
 
 
 def _counts(log: Log) -> dict[str, int]:
+    """Counts questions and answers of a log by what became of them."""
     questions, answers = log.questions, [*log.answers()]
     kinds: Counter[str] = Counter()
     for answer in answers:

@@ -125,6 +125,7 @@ def plain_options(argument: str, options: object) -> dict[str, Any]:
 
 
 def _plain(path: str, value: Any) -> Any:
+    """Translates a user's value to what JSON can hold."""
     if value is None or isinstance(value, str):
         return value
     if is_bool(value):

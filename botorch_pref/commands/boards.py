@@ -166,6 +166,7 @@ def write_boards(
 
 
 def _write_files(ranking: Ranking, title: str, out: Path, caption: str) -> list[Path]:
+    """Writes the boards as tables, figures and a page."""
     from pandas import concat
 
     kinds = ("csv", "png", "html", "svg", "pdf")
@@ -316,6 +317,7 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 
 def _texts(board: DataFrame) -> Texts:
+    """Writes the cells of a board, with a row of heads."""
     bad = BOTH_BAD in board.columns
     heads = ["rank", "item", "utility", "95 %", "to the first", "better"]
     heads.append("win rate" if "win_rate" in board.columns else "rating")

@@ -191,6 +191,7 @@ def held_out(
 
 @torch.no_grad()
 def _log_wins(model: Any, first: Tensor, second: Tensor) -> Tensor:
+    """Computes the log probabilities that first points win."""
     if not isinstance(model, PairwiseGP):
         return model.duel_probability(first, second, observation_noise=True).log()
     with warnings.catch_warnings():

@@ -53,6 +53,7 @@ def optimise(settings: RunSettings, out: Path) -> None:
 
 
 def _describe(answered: RankedQuestion) -> str:
+    """Writes a line about an answered question."""
     question = answered.question
     rank = ""
     if answered.favourite is not None:

@@ -355,6 +355,7 @@ def _notes_on_ranking(
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    """Makes the parser of ``rank``."""
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref rank",
         description="Rank items by a file of answers, whose layout is recognised by "
@@ -475,6 +476,7 @@ _COLUMNS = {
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of processes and of workers elsewhere."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--jobs",

@@ -36,6 +36,7 @@ def serve(argv: Sequence[str]) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    """Makes the parser of ``serve``."""
     parser = argparse.ArgumentParser(
         prog="python -m botorch_pref serve",
         description="Ask people the questions of an experiment, on a page for the "
@@ -132,6 +133,7 @@ def _add_address(add: Callable[..., Any]) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """Opens a socket that listens at an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

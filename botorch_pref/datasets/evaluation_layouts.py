@@ -55,6 +55,7 @@ def compared_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
     table.refuse(winner, unknown)
 
     def read(table: CsvTable) -> Answers:
+        """Reads verdicts: the winner beats all others, or two are equal."""
         answers = Answers()
         for row, (name, items) in enumerate(_verdicts(table, winner, candidates)):
             if name == "tie":

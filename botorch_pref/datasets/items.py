@@ -397,6 +397,7 @@ def tidy_answers(answers: DataFrame) -> DataFrame:
 
 
 def _column(answers: DataFrame, name: str) -> Series[Any]:
+    """Returns a column of answers without gaps."""
     if name not in answers.columns:
         raise FeedbackError(
             f"The answers have no column {name!r}, but {[*answers.columns]}; add it."

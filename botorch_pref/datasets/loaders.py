@@ -235,6 +235,7 @@ def _read_sushi(path: Path) -> tuple[list[str], Tensor]:
 
 
 def _read_orders(path: Path, num_items: int) -> Tensor:
+    """Reads rankings of a file of orders, padded with -1."""
     header, *lines = path.read_text("utf-8").splitlines() or [""]
     if header.split() != [str(num_items), "1"]:
         raise FeedbackError(

@@ -125,6 +125,7 @@ def _outcome(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None
 
 
 def _pair(table: CsvTable, named: NamedColumns) -> Pair | None:
+    """Finds the two columns of items, with what their sides are called."""
     if named.first and named.second:
         words = [words_of(column) for column in (named.first, named.second)]
         differing = [[w for w in words[i] if w not in words[1 - i]] for i in (0, 1)]

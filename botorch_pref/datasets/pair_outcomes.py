@@ -311,6 +311,8 @@ def _codes(column: str, pair: Pair, cells: set[str]) -> list[tuple[str, Code]]:
     """Returns ways to say who won, each with words for it."""
 
     def by(meanings: dict[str, str]) -> Code:
+        """Makes a code of cells by their meanings, whatever the case."""
+
         # A million rows have a handful of different cells.
         @cache
         def meaning(cell: str) -> str | None:
@@ -414,6 +416,7 @@ STRENGTHS = (
 
 
 def _no_outcome(cell: str, pair: Pair) -> str:
+    """Writes what is wrong with a cell that names no outcome."""
     number = number_of(cell)
     if number is not None and 0 < number < 1:
         advice = STRENGTHS
@@ -449,6 +452,7 @@ def _scores(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None:
         return None
 
     def read_score(table: CsvTable) -> Outcomes:
+        """Reads scores such as 2-1; empty cells say nothing."""
         cells = table.cells(column)
         parts = [_SCORE.fullmatch(cell) for cell in cells]
         message = "is no score such as 2-1: correct it, or empty it"

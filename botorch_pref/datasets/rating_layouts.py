@@ -61,6 +61,7 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
     sessions = _sessions(table, named, (rating, item))
 
     def read(table: CsvTable) -> Ratings:
+        """Reads ratings of items by raters, all of whom have names."""
         keys = zip(*map(table.cells, sessions), strict=True)
         raters = [" ".join(key).strip() for key in keys] if sessions else None
         if raters:

@@ -65,6 +65,7 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
         _check_items(table, of_sets, by_place=by_place)
 
     def read(table: CsvTable) -> Answers:
+        """Reads the best and the worst of the items of each row."""
         answers = Answers()
         columns = [table.cells(column) for column in named_in_row]
         for row, (top, bottom, *items) in enumerate(zip(*columns, strict=True)):
@@ -136,6 +137,7 @@ def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
     _check_items(table, cells, by_place=by_place)
 
     def read(table: CsvTable) -> Answers:
+        """Reads the choice of each row, which beats the other options."""
         answers = Answers()
         columns = [table.cells(column) for column in (choice, *options)]
         for row, (item, *items) in enumerate(zip(*columns, strict=True)):
@@ -166,6 +168,7 @@ def _mentions(
     options: Sequence[str],
     silent: Collection[int],
 ) -> list[_Mention]:
+    """Lists all mentions of options in rows that are not silent."""
     sets = [*zip(*(table.cells(column) for column in options), strict=True)]
     return [
         _Mention(row, column, cell, [*sets[row]])
@@ -270,6 +273,7 @@ def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
         return None
 
     def read(table: CsvTable) -> Answers:
+        """Reads how often the item of a row beat that of each column."""
         answers = Answers()
         cells = [["" if is_missing(c) else c for c in row] for row in table.rows]
         table = replace(table, rows=cells)
@@ -313,6 +317,7 @@ def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
             pairs: dict[str, tuple[str, str]] = pairs,
             second: float = second,
         ) -> Answers:
+            """Reads columns of outcomes, each of one pair of items."""
             answers = Answers()
             for name, pair in pairs.items():
                 for row, value in enumerate(table.numbers(name)):

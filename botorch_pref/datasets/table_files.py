@@ -161,6 +161,7 @@ _OUTCOMES = {1: "first", 0: "second", 0.5: "tie"}
 
 
 def _opinions_of(videos: Any) -> Iterator[dict[str, Any]]:
+    """Yields rows of ratings and of comparisons of videos."""
     places = {video["asset_id"]: Path(str(video["path"])).name for video in videos}
     for video in videos:
         name, scores = places[video["asset_id"]], video["os"]

@@ -189,6 +189,7 @@ class TableFaults(FeedbackError):
         super().__init__(self._text())
 
     def _text(self) -> str:
+        """Writes all faults of a file, the first ones in full."""
         faults = self.faults
         if len(faults) == 1:
             place = faults[0].place
@@ -570,6 +571,7 @@ def load_csv(path: str | Path) -> ComparisonData:
 
 
 def _features_of(table: CsvTable) -> list[str]:
+    """Lists the features that winner and loser have columns of."""
     won, lost = (
         [name.removeprefix(side) for name in table.header if name.startswith(side)]
         for side in SIDES

@@ -211,6 +211,7 @@ def evidence_profile(
 
 
 def _find(model: PreferenceGP, parameter: str) -> tuple[Module, str, Parameter]:
+    """Finds a scalar parameter: its module, its name and its raw value."""
     path, _, name = parameter.rpartition(".")
     raw_name = f"{path}.raw_{name}".lstrip(".")
     raw = dict(model.named_parameters()).get(raw_name)

@@ -119,6 +119,7 @@ def rater_reliability(
 
 
 def _checked_kernel(model: PreferenceGP) -> ReliabilityKernel:
+    """Finds the kernel of raters' noises that answers tell of."""
     kernel = reliability_kernel(model)
     if kernel is None or not kernel.raw_noise.requires_grad or not model.feedback:
         raise BotorchPrefError(

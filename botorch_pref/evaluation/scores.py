@@ -232,6 +232,7 @@ def _of_stops(
 def _likelihood_of(
     model: PreferenceGP, kind: type[Feedback]
 ) -> PreferenceLikelihood[Any]:
+    """Finds the model's likelihood of a kind of answers."""
     if not hasattr(check_one_to_one(model), "likelihoods"):
         if kind in model.likelihood.explains:
             return model.likelihood
@@ -287,6 +288,7 @@ class _BlockScores(NamedTuple):
 
 
 def _fold_scores(fold: HeldOutAnswers) -> list[_BlockScores]:
+    """Scores each kind of the held-out answers of a fold."""
     block_scores = []
     for kind, block in by_kind(fold.feedback):
         scores = _scores(block, fold)
@@ -300,6 +302,7 @@ def _fold_scores(fold: HeldOutAnswers) -> list[_BlockScores]:
 
 
 def _table(folds: Iterable[Sequence[_BlockScores]]) -> DataFrame:
+    """Makes the table of scores of all folds, duels first."""
     blocks: dict[str, list[_BlockScores]] = defaultdict(list)
     for block in chain.from_iterable(folds):
         blocks[block.kind].append(block)
@@ -375,6 +378,7 @@ def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
 
 
 def _row(scores: Tensor, counts: Tensor, correct: Tensor) -> dict[str, float]:
+    """Averages scores of one kind of answers, each as often as it counts."""
     is_scored = ~scores.isnan()
     scored, often = scores[is_scored], counts[is_scored]
     count = int(often.sum())

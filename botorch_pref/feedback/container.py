@@ -420,6 +420,7 @@ class Feedback(ABC):
         )
 
     def _joined(self, name: str, first: Any, second: Any) -> Any:
+        """Joins a field of two blocks."""
         if first is None or second is None:
             return second if first is None else first
         if isinstance(first, Tensor):

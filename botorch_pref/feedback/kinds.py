@@ -133,6 +133,7 @@ class Comparisons(Feedback):
         return columns | {name: getattr(self, name) for name in _COVARIATES_OF_DUELS}
 
     def _replaced(self, columns: Mapping[str, Any]) -> Self:
+        """See base class; covariates of pairs and of ties are one field."""
         fields = dict(columns)
         if not fields.keys().isdisjoint(_COVARIATES_OF_DUELS):
             won, tied = (fields.pop(name, None) for name in _COVARIATES_OF_DUELS)
@@ -205,6 +206,7 @@ class Choices(Feedback):
     covariates: Tensor | None = None
 
     def _check(self) -> None:
+        """Checks that each chosen item is in its set."""
         _check_padded_sets("Choices.sets", self.sets, "set")
         integer_tensor("Choices.chosen", self.chosen, "m", "indices into datapoints")
         self._check_one_a_row("chosen", "sets")
@@ -533,6 +535,7 @@ class Validity(Feedback):
     valid: Tensor
 
     def _check(self) -> None:
+        """Checks indices and booleans."""
         check_index_tensor("Validity.indices", self.indices, width=None)
         if not isinstance(self.valid, Tensor) or self.valid.dtype != torch.bool:
             kind = getattr(self.valid, "dtype", type(self.valid).__name__)
@@ -566,6 +569,7 @@ class OrdinalRatings(Feedback):
     num_levels: int
 
     def _check(self) -> None:
+        """Checks indices, and levels that are on the scale."""
         check_index_tensor("OrdinalRatings.indices", self.indices, width=None)
         levels = integer_tensor("OrdinalRatings.levels", self.levels, "m", "levels")
         self._check_one_a_row("levels", "indices")

@@ -74,6 +74,7 @@ class LineChoices(Feedback):
         return ("lines",) if self.points is None else ("lines", "points")
 
     def _check(self) -> None:
+        """Checks ends, positions and the datapoints at these."""
         self._check_pairs("lines")
         if place := first_place(self.lines < 0):
             raise FeedbackError(
@@ -149,6 +150,7 @@ def _is_compared(positions: Tensor) -> Tensor:
 
 
 def _check_positions(chosen: object) -> None:
+    """Checks that positions are numbers from 0 to 1."""
     if not isinstance(chosen, Tensor) or not chosen.is_floating_point():
         kind = getattr(chosen, "dtype", type(chosen).__name__)
         raise FeedbackError(

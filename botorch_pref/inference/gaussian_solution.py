@@ -83,11 +83,13 @@ class _Linear(Function):
 
     @staticmethod
     def forward(ctx: Any, form: Tensor) -> Tensor:
+        """See base class."""
         ctx.save_for_backward(form)
         return form.view_as(form)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """Passes the gradient on, which has no derivative itself."""
         return differentiated_once(gradient, *ctx.saved_tensors)
 
 
@@ -119,12 +121,14 @@ class _PriorForm(Function):
     def forward(
         ctx: Any, covar: Tensor, mean: Tensor, lacking: Tensor, pull: Tensor
     ) -> Tensor:
+        """Returns zeros of the batch."""
         ctx.save_for_backward(lacking, pull)
         ctx.shapes = covar.shape, mean.shape
         return pull.new_zeros(pull.shape[:-1])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Multiplies the gradients in prior covariance and mean."""
         lacking, pull = ctx.saved_tensors
         of_covar, of_mean = ctx.shapes
         in_covar = (-0.5 * gradient)[..., None, None] * lacking

@@ -316,6 +316,7 @@ class SparseTangent:
     def _precision_change(
         self, covar: Tensor, cross: Tensor, tau: Tensor, noise: NoiseBlocks | None
     ) -> Tensor:
+        """Computes the change of the precision of the inducing values."""
         root, precision = self._fixed.solver.root, self._precision
         cross_precision = self._of_cross
         turned = root @ (root.mT @ (cross.mT @ cross_precision - covar @ precision))

@@ -181,6 +181,8 @@ class _Weights(Point):
 
 
 class _Curvature(NamedTuple):
+    """Curvature of the log posterior at some weights, factored."""
+
     cholesky: Tensor
     eta: Tensor
 

@@ -522,6 +522,7 @@ def joint_factors(
 def _stacked_counts(
     blocks: Sequence[Factors], counts: Sequence[Tensor | None]
 ) -> Tensor | None:
+    """Joins the counts of all blocks, 1 where a block has none."""
     if all(count is None for count in counts):
         return None
     return join_rows(

@@ -329,6 +329,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         self.register_buffer("lapse_rate", self._checked_rate(lapse_rate))
 
     def _checked_rate(self, rate: object) -> Tensor:
+        """Checks that a rate is one probability."""
         like = self.raw_noise
         rate = argument_checks.number_tensor(
             "lapse_rate", rate, like.dtype, like.device

@@ -168,6 +168,7 @@ class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
 def _initial_cutpoints(
     num_levels: int | None, cutpoints: Tensor | None, noise: Tensor
 ) -> Tensor:
+    """Returns the user's cut points, or ones of equally likely levels."""
     if num_levels is not None:
         check_count("OrdinalProbitLikelihood: num_levels", num_levels, at_least=2)
     if cutpoints is None:

@@ -233,6 +233,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return self._duel_factors(feedback, num_points)
 
     def _duel_factors(self, feedback: Comparisons, num_points: int) -> BoxFactors:
+        """Makes boxes of duels: beyond the threshold of ties, or within."""
         if feedback.ties is not None and not self._has_ties:
             raise FeedbackError(
                 "Comparisons has ties, but the likelihood has no tie threshold; pass "

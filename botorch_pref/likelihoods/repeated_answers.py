@@ -372,6 +372,7 @@ def sum_heard(
 def _sum_of_many(
     boxes: Boxes, counts: Tensor, z: Tensor, generator: torch.Generator
 ) -> Tensor:
+    """Draws the sum of many values in a box, nearly normal."""
     r, count = boxes.variance, counts.clamp_min(1.0)
     _, first, second, third = boxes.shifted(z, r)
     deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()

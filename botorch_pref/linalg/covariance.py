@@ -84,12 +84,16 @@ def has_closed_form(kernel: Kernel, x: Tensor) -> bool:
 
 
 class _Once(Function):
+    """Gradient that refuses to be differentiated."""
+
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, *sources: Tensor) -> Tensor:
+        """See base class."""
         return gradient.view_as(gradient)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
+        """Raises an error: no second derivative is known."""
         raise BotorchPrefError(
             "Gradients of evidences and of covariances in hyper-parameters are known "
             "in closed form, and their own derivatives are not; take differences of "
@@ -125,6 +129,7 @@ class _ScaledStationary(Function):
     def forward(
         ctx: Any, x: Tensor, lengthscale: Tensor, outputscale: Tensor, matern: bool
     ) -> Tensor:
+        """Computes the covariance, and keeps its slope in the distances."""
         # In GPyTorch's order, so that covariances with other points round as these do.
         z = (x - x.mean(dim=-2, keepdim=True) if matern else x) / lengthscale
         z = z - z.mean(dim=-2, keepdim=True)
@@ -151,6 +156,7 @@ class _ScaledStationary(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Computes the gradient in the scales."""
         z, lengthscale, outputscale, covariance, slope = ctx.saved_tensors
         gradient = differentiated_once(gradient, lengthscale, outputscale)
         total = torch.linalg.vecdot(gradient.flatten(-2), covariance.flatten(-2))
@@ -397,8 +403,11 @@ def semidefinite_cholesky(matrix: Tensor) -> Tensor:
 
 
 class _SemidefiniteCholesky(Function):
+    """Cholesky factor of semi-definite matrices, with its gradient."""
+
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        """Factors each matrix, singular ones by their eigenvectors."""
         factor, info = torch.linalg.cholesky_ex(matrix)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         rounding = _ROUNDING_FACTOR * matrix.shape[-1] * torch.finfo(matrix.dtype).eps
@@ -416,6 +425,7 @@ class _SemidefiniteCholesky(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """Computes the gradient with the pivots left out held at 0."""
         # With S = L^-T Phi(L' G) L^-1, Phi the lower triangle with half its diagonal,
         # the gradient is (S + S') / 2 (Murray 2016, "Differentiation of the Cholesky
         # decomposition", eq. 10). A unit pivot stands in for one that was left out.

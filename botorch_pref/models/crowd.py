@@ -434,6 +434,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return _conditioned_moments(self._conditioned(), self._without_shared(X))
 
     def _predict_with_weights(self, X: Tensor) -> Moments:
+        """See base class."""
         weights, about = cast("Tensor", self._weight_prior), self._without_shared(X)
         p, count = len(weights), len(self._crowd.items)
         rows = pad(weights, (count, 0)).expand(*about.shared.shape[:-2], -1, -1)

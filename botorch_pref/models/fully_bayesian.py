@@ -71,6 +71,7 @@ def _log_volume(value: Tensor, free: Tensor) -> Tensor:
 
 
 def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
+    """Lists the learned parameters, each with its prior."""
     learned = {n: p for n, p in model.named_parameters() if p.requires_grad}
     if not learned:
         raise BotorchPrefError(
@@ -258,6 +259,7 @@ class HyperparameterDensity(Module):
         return log_density
 
     def _value_and_gradient(self, offset: Any) -> tuple[Any, Any]:
+        """Evaluates the density for JAX, in its precision."""
         # By default JAX computes in single precision: far ends may become infinite,
         # which is as good as a density of zero.
         dtype = getattr(torch, offset.dtype.name)

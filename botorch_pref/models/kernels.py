@@ -321,6 +321,7 @@ class _RelevanceCovariance(Function):
         agreements: Tensor | None,
         raw_relevance: Tensor,
     ) -> Tensor:
+        """Computes the covariance, and keeps what the gradient needs."""
         shares = _Shares.of(raw_relevance)
         correlations = _Correlations.of(x1, x2, lengthscale, agreements)
         value = correlations.value
@@ -334,6 +335,7 @@ class _RelevanceCovariance(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Computes the gradient, recorded where it is differentiated again."""
         inputs, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         if torch.is_grad_enabled():
             return _recorded_gradients(inputs, ctx.needs_input_grad, gradient)

@@ -67,6 +67,7 @@ def choice_probability(
 def _set_likelihood(
     model: PreferenceGP | PlackettLuceRegression,
 ) -> PreferenceLikelihood[Any]:
+    """Finds the model's likelihood of choices or rankings."""
     if isinstance(model, PlackettLuceRegression):
         return model.likelihood
     for kind in (Choices, Rankings):

@@ -305,6 +305,7 @@ class PreferenceGP(UtilityModel, GP):
     def _solve(
         self, start: WarmStart | None, engine: Engine
     ) -> Solution[PosteriorTerms]:
+        """Solves from a start, and anew where that leads astray."""
         factors, prior = self.factors(), self.prior()
         try:
             solution = engine.solve(prior, factors, start)

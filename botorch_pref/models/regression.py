@@ -245,6 +245,7 @@ class PlackettLuceRegression(UtilityModel, GP):
                 )
 
     def _solve(self, engine: WeightEngine) -> WeightSolution:
+        """Solves for the weights by some engine, and warns of failures."""
         if not self.feedback:
             raise BotorchPrefError(
                 "There are no answers to learn from; pass comparisons= or feedback=."
@@ -278,6 +279,7 @@ class PlackettLuceRegression(UtilityModel, GP):
         )
 
     def _solve_for_prediction(self) -> WeightSolution:
+        """Solves for the weights, and warns where Laplace is far off."""
         solution = self._solve(self.engine)
         if solution.asymmetry > MOST_ASYMMETRY:
             warn_caller(

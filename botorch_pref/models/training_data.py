@@ -241,6 +241,7 @@ class TrainingSet:
 
 
 def _joined_points(first: Tensor, second: Tensor) -> Tensor:
+    """Appends points to others; their batches broadcast."""
     try:
         return join_rows([first, second], along=-2)
     except RuntimeError as error:
@@ -252,6 +253,7 @@ def _joined_points(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _join_batches(batch: torch.Size, block: Feedback) -> torch.Size:
+    """Broadcasts the batch of a block with that of the others."""
     try:
         return torch.broadcast_shapes(batch, block.batch_shape)
     except RuntimeError as error:

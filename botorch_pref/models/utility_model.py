@@ -342,6 +342,7 @@ class UtilityModel(Model, FantasizeMixin):
         return 0
 
     def _set_data(self, data: TrainingSet) -> None:
+        """Takes data, checked, in place of those before."""
         self.check_feedback(data.feedback)
         if data.num_covariates not in (0, self.num_covariates):
             raise UnsupportedFeedbackError(
@@ -545,6 +546,7 @@ class UtilityModel(Model, FantasizeMixin):
             self._cache = SolutionCache()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """See base class; the data move with the parameters."""
         super()._apply(fn, recurse)
         before = self._data
         if before is not None:

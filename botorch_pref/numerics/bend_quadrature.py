@@ -247,6 +247,7 @@ def _about_peaks(
         variance: Tensor,
         places: Tensor | None,
     ) -> TiltedMoments:
+        """Integrates what was missed by more nodes, or about the bends."""
         some = Peak(*(part[..., places] for part in peak))
         if len(counts) == 1:
             function = of_missed(None)

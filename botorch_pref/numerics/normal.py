@@ -40,14 +40,18 @@ def _log_ndtr_and_hazard_value(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _SlopedValue(torch.autograd.Function):
+    """Value of a function whose derivative is given."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Elementwise, slope: Elementwise) -> Tensor:
+        """Computes the value."""
         ctx.save_for_backward(x)
         ctx.slope = slope
         return value(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        """Multiplies by the slope."""
         (x,) = ctx.saved_tensors
         return grad * ctx.slope(x), None, None
 
@@ -85,6 +89,7 @@ def hazard_excess(x: Tensor) -> Tensor:
 
 
 def _excess(x: Tensor, h: Tensor) -> Tensor:
+    """Adds the hazard to its point, by a series in the left tail."""
     cut = -((_SERIES_ERROR / torch.finfo(x.dtype).eps) ** (1 / 12))
     deep = x < cut
     if not bool(deep.any()):

@@ -87,6 +87,7 @@ class NormalPowers:
         return TiltedMoments(*(torch.cat(part, -1).to(mean.dtype) for part in columns))
 
     def _moments(self, mean: Tensor, variance: Tensor, rows: Tensor) -> TiltedMoments:
+        """Sums over the nodes, with the Gaussian beyond them."""
         deviation = variance.sqrt()
         nodes = self._nodes.view(-1, *[1] * mean.dim())
         logs = self._logs[:, self._which[rows]]

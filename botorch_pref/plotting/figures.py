@@ -428,6 +428,7 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
 
 
 def _draw_regret(axes: Axes, regrets: Sequence[float]) -> None:
+    """Draws regrets by questions, in logs where all are positive."""
     numbers = range(1, len(regrets) + 1)
     axes.step(numbers, regrets, where="post", color=drawing.BLUE)
     axes.plot(numbers, regrets, ".", color=drawing.BLUE)

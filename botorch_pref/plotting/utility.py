@@ -218,6 +218,7 @@ def _columns_of(
 
 
 def _designs_of_model(model: Model, points: Tensor, columns: _Columns) -> Designs:
+    """Makes the designs of a model of columns."""
     feedback = drawing.feedback_of(model)
     if is_ensemble(model):
         # All members have the same answers.
@@ -390,6 +391,7 @@ def _plot_contours(
     second: Dimension,
     level: float,
 ) -> None:
+    """Draws the mean over two parameters, with lines of its intervals."""
     across, up = first.values(NUM_SIDE), second.values(NUM_SIDE)
     moved = [{**held, first.name: a, second.name: b} for b in up for a in across]
     parts = designs.intervals(moved, level)

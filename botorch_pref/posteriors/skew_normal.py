@@ -178,6 +178,7 @@ class SkewNormalPosterior(Posterior):
     def _at_each(
         self, function: Callable[[Tensor, Tensor, Tensor], Tensor], value: Tensor
     ) -> Tensor:
+        """Evaluates a function of the mixture at each value."""
         # One value at a time: a grid of values times points times components would
         # not fit into memory.
         results = [

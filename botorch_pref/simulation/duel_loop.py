@@ -167,6 +167,7 @@ class ChosenDuels:
         return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
     def _choose(self, model: Model, best: Tensor) -> tuple[Tensor, Tensor]:
+        """Chooses the next duel by the acquisition function."""
         # BoTorch's parts draw from torch's global generator, here seeded and restored.
         with manual_seed(int(torch.randint(2**31, (), generator=self.generator))):
             acquisition = self.make_acquisition(model, best)

@@ -105,6 +105,7 @@ class Guard:
         await (self._refusal(scope) or self._app)(scope, receive, sealed)
 
     def _refusal(self, scope: Scope) -> Response | None:
+        """Refuses a request from another host, too many, or without token."""
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         headers = Headers(scope=scope)
         host = ", ".join(headers.getlist("host"))

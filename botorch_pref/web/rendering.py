@@ -97,6 +97,7 @@ def text_content(text: str) -> JSON:
 
 
 def _content(value: Any) -> Content:
+    """Translates what a user's function shows to what a page can."""
     if hasattr(value, "__html__"):
         return {"type": "markup", "html": str(value.__html__())}
     if isinstance(value, str):
@@ -366,6 +367,7 @@ class Presenter:
             excess -= number
 
     def _draw(self, question: Question) -> list[Contents]:
+        """Makes the contents of all options of a question."""
         if isinstance(self._show, NumberTable):
             return number_tables(
                 self._space,

@@ -444,6 +444,7 @@ class PreferenceService:
         return True
 
     def _history_entry(self, answer: Event) -> JSON:
+        """Describes an answer for the history of a person."""
         question = self.experiment.question(answer.question)
         titles = self.experiment.titles
         try:

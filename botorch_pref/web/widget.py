@@ -84,6 +84,7 @@ class QuestionWidget(anywidget.AnyWidget):
         self._calls.submit(self._answer, dict(message))
 
     def _answer(self, message: dict[str, Any]) -> None:
+        """Calls what a message of the widget asks for, and replies."""
         reply: dict[str, Any] = {"id": message.get("id")}
         try:
             call = message.get("call")

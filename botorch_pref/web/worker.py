@@ -477,6 +477,7 @@ class ModelWorker:
             self._note(notes)
 
     def _new_findings(self, context: Context | None) -> JSON:
+        """Computes findings in a process, or here without one."""
         if not any(question.compared for question in self.experiment.log.questions):
             raise ExperimentError(
                 "Nobody has compared or judged options yet: there are findings from "

@@ -100,6 +100,7 @@ class PreferenceAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Model,
     ) -> AcquisitionFunction:
+        """Makes an acquisition function with reference, choices and prices."""
         options, space = dict(botorch_acqf_options), self.options.get(_SPACE)
         takes_choices = "choices" in signature(botorch_acqf_class).parameters
         rule = reference_rule(botorch_acqf_class)
@@ -239,6 +240,7 @@ class PreferenceAdapter(TorchAdapter):
     ) -> tuple[
         list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None
     ]:
+        """Makes one data set of all answers, in place of one a metric."""
         dataset = feedback_dataset(self._experiment, experiment_data, parameters)
         return [dataset], [OBJECTIVE], None
 

@@ -82,6 +82,7 @@ class ReadableNumbers(_ShownDesigns):
     no_op_for_experiment_data = True
 
     def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
+        """Rounds numbers to readable ones, where constraints still hold."""
         space = self.search_space
         numbers: TParameterization = {}
         if self._rows:
@@ -107,6 +108,7 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
     """
 
     def _shown_values(self, design: TParameterization) -> Mapping[str, int]:
+        """Rounds numbers to the nearest whole ones that constraints allow."""
         numbers = {
             name: float(design[name])  # type: ignore[arg-type]
             for name in self.search_space.parameters
@@ -161,6 +163,7 @@ class _MovedConstraints(Transform):
         return search_space
 
     def _transformed(self, constraint: ParameterConstraint) -> ParameterConstraint:
+        """Translates a constraint to the transformed parameters."""
         if constraint.is_equality:
             raise ExperimentError(
                 f"{constraint} is an equality; leave out one of its parameters."
@@ -202,6 +205,7 @@ class UnitNumbers(_MovedConstraints, UnitX):
 
 
 def _transforms(integers: type[Transform]) -> list[type[Transform]]:
+    """Lists the transforms of Ax with ours in place of some."""
     removed, *encoders = Cont_X_trans
     ours: dict[type[Transform], type[Transform]] = {
         OrderedChoiceToIntegerRange: PlacesInOrder,

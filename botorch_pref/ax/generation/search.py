@@ -412,6 +412,7 @@ class QuestionSearch:
         apart: Distinctness,
         reference: Tensor,
     ) -> Tensor:
+        """Chooses one option after the other, the earlier ones pending."""
         pending = getattr(acquisition, "X_pending", None)
         chosen = waiting = reference[:0] if pending is None else pending
         for _ in range(size):
@@ -425,6 +426,7 @@ class QuestionSearch:
     def _joint(
         self, acquisition: AcquisitionFunction, size: int, apart: Distinctness | None
     ) -> Tensor:
+        """Chooses all options at once: listed ones, or by climbing."""
         designs = self.space.designs(MAX_DESIGNS // size)
         if designs is not None:
             best = self.centres[:1] if len(self.centres) else None

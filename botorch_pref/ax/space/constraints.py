@@ -273,6 +273,7 @@ def check_config(config: Any) -> None:
 
 
 def _check_range(config: RangeParameterConfig) -> None:
+    """Checks that bounds are numbers that a model can tell apart."""
     argument = f"bounds of {config.name!r}"
     bounds: Any = config.bounds
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
@@ -338,6 +339,7 @@ def in_steps(config: Any) -> Any:
 
 
 def _checked_size(argument: str, value: Any) -> float:
+    """Checks that a number is finite and not too large."""
     number = finite_number(value)
     if number is None:
         raise ExperimentError(f"{argument} has {quoted(value)}; give finite numbers.")

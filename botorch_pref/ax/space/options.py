@@ -180,6 +180,7 @@ def _warn_of_outliers(
 
 
 def _ids(index: Index) -> list[str]:
+    """Checks that the ids of a catalogue are different readable texts."""
     if index.nlevels > 1 or not index.is_unique or index.hasnans:
         raise ExperimentError(
             "The index of the catalogue must have one level and a different id for "

@@ -103,6 +103,7 @@ class _BoxLogRatio:
         return self._gradient(z, torch.addcmul(self._offset, self._steepness, z))
 
     def _gradient(self, z: Tensor, y: Tensor) -> Tensor:
+        """Computes the gradient, ``y`` being the standardised bound."""
         pull = torch.addcmul(self._minus_nu, self._tau, z)
         if self._is_far(y):
             slope = self._force * hazard(y.mul(-_SQRT_2)) / _SQRT_2_OVER_PI

@@ -198,6 +198,7 @@ class BoxProblem:
             value = _bridge_estimate(result.latent, generator)
 
         def surrogate() -> Tensor:
+            """Makes a form with the gradient of Fisher's identity."""
             with torch.no_grad():
                 w = result.weights
                 second_moment = w @ w.mT / w.shape[-1]

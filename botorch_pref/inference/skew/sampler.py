@@ -286,6 +286,7 @@ def _trajectory(
 
 
 def _choose(accept: Tensor, new: _State, old: _State) -> _State:
+    """Takes the new state of chains that accept, the old one of others."""
     along = accept.unsqueeze(-1)
     covector = torch.where(along, new.covector, old.covector)
     return _State(
