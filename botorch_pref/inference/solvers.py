@@ -39,7 +39,10 @@ from botorch_pref.inference.conditioning import (
 )
 from botorch_pref.linalg.covariance import (
     join_rows,
+    product_of_sparse,
     psd_root,
+    sparse_congruence,
+    sparse_matrix,
     sparse_product,
     triangular_congruence,
 )
@@ -326,7 +329,7 @@ class _PointFactor(SitePosterior):
 
     @cached_property
     def _half(self) -> Tensor:
-        """``H`` with ``Sigma_f = H' H``, which steps to a mode do without."""
+        """``H`` with ``Sigma_f = H' H``."""
         return torch.linalg.solve_triangular(
             self._cholesky, self._solver.root.mT, upper=False
         )
@@ -334,7 +337,15 @@ class _PointFactor(SitePosterior):
     @cached_property
     def _covariance(self) -> Tensor:
         """``Sigma_f``, ``batch_shape x n x n``."""
-        return self._half.mT @ self._half
+        root = self._solver.sparse_root
+        if root is None:
+            return self._half.mT @ self._half
+        return sparse_congruence(root, torch.cholesky_inverse(self._cholesky))
+
+    def _points_times(self, values: Tensor) -> Tensor:
+        """Multiplies ``Sigma_f values``, both ``batch_shape x n x k``."""
+        root = self._solver.root
+        return root @ torch.cholesky_solve(root.mT @ values, self._cholesky)
 
     @property
     def log_det(self) -> Tensor:
@@ -346,8 +357,7 @@ class _PointFactor(SitePosterior):
         noise = self._site_noise
         softened = noise.soften(shifts, transposed=True)
         pull = self.rows.adjoint_matrix(softened)
-        half = self._half @ pull
-        white = torch.linalg.solve_triangular(self._cholesky.mT, half, upper=True)
+        white = torch.cholesky_solve(self._solver.root.mT @ pull, self._cholesky)
         row_movement = self.rows.apply_matrix(self._solver.root @ white)
         forces = softened - noise.oppose(row_movement)
         energy = white.square().sum(-2) + noise.energy(forces)
@@ -357,10 +367,10 @@ class _PointFactor(SitePosterior):
 
     def _weights(self, pull: Tensor) -> Tensor:
         """Solves for ``w`` with pulls ``b``, both ``batch_shape x n x k``."""
-        weights = pull - self._gram @ (self._half.mT @ (self._half @ pull))
+        weights = pull - self._gram @ self._points_times(pull)
         for _ in range(self._turns):
             residual = pull - self._gram @ (self._solver.covar @ weights) - weights
-            change = self._gram @ (self._half.mT @ (self._half @ residual))
+            change = self._gram @ self._points_times(residual)
             weights = weights + residual - change
         return weights
 
@@ -376,10 +386,8 @@ class _PointFactor(SitePosterior):
     def covariance_times(self, values: Tensor) -> Tensor:
         """See base class; without a difference of large numbers."""
         softened = self._site_noise.soften(values, transposed=True)
-        half = self._half @ self.rows.adjoint_matrix(softened)
-        return self._site_noise.moved(
-            self.rows.apply_matrix(self._half.mT @ half), values
-        )
+        moved = self._points_times(self.rows.adjoint_matrix(softened))
+        return self._site_noise.moved(self.rows.apply_matrix(moved), values)
 
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
         r"""See base class: the diagonal of ``A S (A' diag(x) A) S A'``.
@@ -418,7 +426,9 @@ class _PointFactor(SitePosterior):
             return self.rows.row_squares(self._half.mT)
         variance = torch.zeros_like(self.tau)
         alone = (~noise.inside).nonzero().squeeze(-1)
-        variance[..., alone] = self.rows.take(alone).row_squares(self._half.mT)
+        if len(alone):
+            rows = self.rows.take(alone)
+            variance[..., alone] = rows.row_squares(self._half.mT)
         variance = variance.unsqueeze(-1)
         for part, covariance in zip(
             site_noise.parts, self._block_covariances, strict=True
@@ -442,8 +452,13 @@ class _PointFactor(SitePosterior):
 
     def precision(self) -> Tensor:
         """See base class."""
-        half = sparse_product(self._gram, self._half.mT)
-        return self._gram - half @ half.mT
+        root = self._solver.sparse_root
+        if root is None:
+            half = sparse_product(self._gram, self._half.mT).mT
+        else:
+            pulled = product_of_sparse(root.mT, self._gram)
+            half = torch.linalg.solve_triangular(self._cholesky, pulled, upper=False)
+        return self._gram - half.mT @ half
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """See base class."""
@@ -482,9 +497,16 @@ class PointSolver(SiteSolver):
 
     def whitened(self, gram: Tensor) -> Tensor:
         """Computes ``S' G S`` for the root ``S``, in its lower triangle at least."""
+        if self.sparse_root is not None:
+            return sparse_congruence(self.sparse_root.mT, gram)
         if gram.dim() == 2 and self._has_large_triangle:
             return triangular_congruence(gram, self.root)
         return self.root.mT @ sparse_product(gram, self.root)
+
+    @cached_property
+    def sparse_root(self) -> Tensor | None:
+        """The root where most of it is zero, as that of items without features."""
+        return sparse_matrix(self.root)
 
     @cached_property
     def _has_large_triangle(self) -> bool:

@@ -328,11 +328,30 @@ def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
         matrix: ``batch_shape x k x k``; one with batches is taken as it is.
         other: ``batch_shape x k x l``.
     """
-    if matrix.dim() > 2 or other.dim() > 2 or len(matrix) < _LARGE:
-        return matrix @ other
+    sparse = sparse_matrix(matrix)
+    return matrix @ other if sparse is None else product_of_sparse(sparse, other)
+
+
+def sparse_matrix(matrix: Tensor) -> Tensor | None:
+    """Takes the non-zeros of a matrix; None where many, of a batch or a small one."""
+    if matrix.dim() > 2 or len(matrix) < _LARGE:
+        return None
     if int(matrix.count_nonzero()) > _SPARSE * matrix.numel():
-        return matrix @ other
-    return torch.sparse.mm(matrix.to_sparse(), other)
+        return None
+    return matrix.to_sparse()
+
+
+def product_of_sparse(sparse: Tensor, matrix: Tensor) -> Tensor:
+    """Multiplies a sparse ``k x n`` matrix by ``batch_shape x n x l``."""
+    # One matrix is what it can be multiplied by.
+    columns = matrix.movedim(-2, 0)
+    product = sparse @ columns.flatten(1)
+    return product.unflatten(1, columns.shape[1:]).movedim(0, -2)
+
+
+def sparse_congruence(sparse: Tensor, matrix: Tensor) -> Tensor:
+    """Computes ``S M S'`` of a sparse ``k x n`` and a symmetric ``... x n x n``."""
+    return product_of_sparse(sparse, product_of_sparse(sparse, matrix).mT)
 
 
 def triangular_congruence(matrix: Tensor, root: Tensor) -> Tensor:

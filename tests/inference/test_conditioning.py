@@ -37,10 +37,14 @@ each_solver = pytest.mark.parametrize(
 class Problem:
     """Random rows of random points, and precisions of either sign."""
 
-    def __init__(self, m, n, batch=(), precision=1.0, noise=False, share=0.0):
+    def __init__(
+        self, m, n, batch=(), precision=1.0, noise=False, share=0.0, covar=None
+    ):
         self.generator = torch.Generator().manual_seed(m * n)
         root = self.normal(*batch, n, n)
         self.covar = root @ root.mT + 0.1 * torch.eye(n, dtype=torch.float64)
+        if covar is not None:
+            self.covar = covar
         index = torch.randint(n, (m, 2), generator=self.generator)
         self.rows = SparseDesign(index, self.normal(m, 2), n)
         self.noise = self._blocks(m, batch) if noise else None
@@ -186,6 +190,30 @@ def test_so_it_does_where_precisions_are_negative(
     assert torch.equal(factor.tau, problem.tau)
     # Digits lost to 1 - share and to the condition of the dense inverses.
     problem.assert_agrees(factor, built, atol=1e-10 / (1 - share))
+
+
+@in_turn(
+    ("num_items", "batch", "noise"),
+    [
+        (items, batch, noise)
+        for items in (6, 102)
+        for batch in ((), (2,))
+        for noise in (False, True)
+    ],
+)
+def test_points_that_few_others_say_anything_of_are_no_exception(
+    num_items, batch, noise
+) -> None:
+    """Items of two categories each, so few that they are dense, and more."""
+    generator = torch.Generator().manual_seed(num_items)
+    order = torch.randperm(2 * num_items, generator=generator)
+    agreement = torch.tensor([[1.5, 0.9], [0.9, 1.5]], dtype=torch.float64)
+    covar = torch.kron(torch.eye(num_items, dtype=torch.float64), agreement)
+    covar = covar[order][:, order]
+    problem = Problem(2 * num_items + 9, len(covar), batch, noise=noise, covar=covar)
+    built = PointSolver(covar, problem.rows, problem.noise)
+    assert (built.sparse_root is not None) == (num_items > 100)
+    problem.assert_agrees(built.factor(problem.tau), built, atol=1e-11)
 
 
 class DenseSites(SitePosterior):

@@ -19,6 +19,8 @@ from botorch_pref.linalg.covariance import (
     dense_covariance,
     joint_shape,
     semidefinite_cholesky,
+    sparse_congruence,
+    sparse_matrix,
     sparse_product,
     triangular_congruence,
 )
@@ -272,19 +274,24 @@ def test_second_derivatives_of_the_factor() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 60, 900])
-def test_product_over_few_non_zeros_is_that_of_all_entries(number) -> None:
+@pytest.mark.parametrize(("size", "batch"), [(40, ()), (200, ()), (200, (3, 2))])
+def test_product_over_few_non_zeros_is_that_of_all_entries(size, batch, number) -> None:
     generator = torch.Generator().manual_seed(number)
-    matrix = torch.zeros(40, 40, dtype=F64)
-    places = torch.randint(1600, (number,), generator=generator)
+    matrix = torch.zeros(size, size, dtype=F64)
+    places = torch.randint(size**2, (number,), generator=generator)
     matrix.view(-1)[places] = normal(number, seed=number)
-    other = normal(40, 7, seed=1)
-    torch.testing.assert_close(
-        sparse_product(matrix, other),
-        torch.einsum("ij,jk->ik", matrix, other),
-        rtol=0,
-        # Forty products of normals, each rounded once, and their sum.
-        atol=40 * torch.finfo(F64).eps * 40,
-    )
+    other = normal(*batch, size, 7, seed=1)
+    # Products of normals, each rounded once, and their sum.
+    close = {"rtol": 0, "atol": size**2 * torch.finfo(F64).eps}
+    expected = torch.einsum("ij,...jk->...ik", matrix, other)
+    torch.testing.assert_close(sparse_product(matrix, other), expected, **close)
+    if (sparse := sparse_matrix(matrix)) is not None:
+        assert size == 200
+        symmetric = normal(*batch, size, size, seed=2)
+        symmetric = symmetric + symmetric.mT
+        expected = matrix @ symmetric @ matrix.mT
+        got = sparse_congruence(sparse, symmetric)
+        torch.testing.assert_close(got, expected, **close)
 
 
 def test_a_congruence_by_a_triangle_is_the_product() -> None:
