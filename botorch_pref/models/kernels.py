@@ -69,7 +69,6 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
 
 
 _FEW_DIMS = 6
-_SCALE, _SCALE_SPREAD = 10.0, 1.0
 _SHORTEST = 0.025
 
 
@@ -139,17 +138,12 @@ class RelevanceKernel(Kernel):
             raise FeedbackError(
                 f"lengthscale is {lengthscale}; give a finite number above {_SHORTEST}."
             )
-        positive = {
-            "lengthscale_spread": lengthscale_spread,
-            "expected_inputs": expected_inputs,
-            "relevance_spread": relevance_spread,
-            "share_spread": share_spread,
-        }
-        for name, number in positive.items():
-            if not 0 < number < math.inf:
-                raise FeedbackError(
-                    f"{name} is {number}; give a positive finite number."
-                )
+        _check_positive(
+            lengthscale_spread=lengthscale_spread,
+            expected_inputs=expected_inputs,
+            relevance_spread=relevance_spread,
+            share_spread=share_spread,
+        )
         check_categorical(categorical, dim)
         batch = torch.Size() if batch_shape is None else batch_shape
         self.dim, self.categorical = dim, [list(columns) for columns in categorical]
@@ -428,8 +422,8 @@ class DuelKernel(ScaleKernel):
 
     Up to a constant the log density of the prior of the output scale is
 
-    .. math:: -\frac{(\log s - \log v)^2}{2}, \qquad
-        v = \frac{60}{\max(d, 6)} .
+    .. math:: -\frac{(\log s - \log v)^2}{2 \lambda^2}, \qquad
+        v = \frac{6 \, m}{\max(d, 6)} .
 
     From six features on the mode :math:`v` falls, because noise is felt as a share of
     the range of the utility: that of a sum of :math:`d` parts is :math:`d` times the
@@ -445,10 +439,13 @@ class DuelKernel(ScaleKernel):
         batch_shape: Of the model; empty by default.
         categorical: The columns of each unordered choice, coded as zeros and a one.
         lengthscale: The mode of the lengthscales, at which they start.
+        outputscale: :math:`m`, the mode of the output scale of up to six features.
+        outputscale_spread: :math:`\lambda`.
 
     Raises:
-        FeedbackError: There are no features, the mode is not above 0.025, the least
-            lengthscale, or columns of choices are not among the features.
+        FeedbackError: There are no features, a mode or a spread is not positive, or
+            that of lengthscales not above 0.025, the least lengthscale, or columns of
+            choices are not among the features.
     """
 
     @checked_arguments
@@ -459,17 +456,20 @@ class DuelKernel(ScaleKernel):
         *,
         categorical: Sequence[Sequence[int]] = (),
         lengthscale: float = 0.5,
+        outputscale: float = 10.0,
+        outputscale_spread: float = 1.0,
     ) -> None:
+        _check_positive(outputscale=outputscale, outputscale_spread=outputscale_spread)
         batch = torch.Size() if batch_shape is None else batch_shape
         base = RelevanceKernel(
             dim, batch, categorical=categorical, lengthscale=lengthscale
         )
-        scale = _SCALE * min(1.0, _FEW_DIMS / dim)
+        scale = outputscale * min(1.0, _FEW_DIMS / dim)
         super().__init__(
             base,
             batch_shape=batch,
-            outputscale_prior=_around(scale, _SCALE_SPREAD),
-            outputscale_constraint=Positive(**in_spreads(_SCALE_SPREAD)),
+            outputscale_prior=_around(scale, outputscale_spread),
+            outputscale_constraint=Positive(**in_spreads(outputscale_spread)),
         )
         self.outputscale = scale
 
@@ -486,6 +486,13 @@ class DuelKernel(ScaleKernel):
                 f"make it with dim={num_features}."
             )
         return super().__call__(x1, *args, **params)
+
+
+def _check_positive(**numbers: float) -> None:
+    """Checks that settings, by name, are positive and finite."""
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise FeedbackError(f"{name} is {number}; give a positive finite number.")
 
 
 def _relevance_prior(

@@ -212,13 +212,20 @@ def test_columns_of_choices_are_features(columns: list) -> None:
 
 @in_turn("value", [0.0, -1.0, math.inf, math.nan])
 @in_turn(
-    "name",
-    ["lengthscale_spread", "expected_inputs", "relevance_spread", "share_spread"],
+    ("kernel", "name"),
+    [
+        (RelevanceKernel, "lengthscale_spread"),
+        (RelevanceKernel, "expected_inputs"),
+        (RelevanceKernel, "relevance_spread"),
+        (RelevanceKernel, "share_spread"),
+        (DuelKernel, "outputscale"),
+        (DuelKernel, "outputscale_spread"),
+    ],
 )
-def test_numbers_of_priors_are_positive(name: str, value: float) -> None:
+def test_numbers_of_priors_are_positive(kernel: type, name: str, value: float) -> None:
     options: dict = {name: value}
     with pytest.raises(FeedbackError, match=f"{name} is {value}; give a positive"):
-        RelevanceKernel(3, **options)
+        kernel(3, **options)
 
 
 @in_turn("dim", [1, 3])
@@ -257,6 +264,11 @@ def test_priors_and_start(dim: int, mode: float) -> None:
         expected = -(math.log(5) ** 2) / (2 * spread**2)
         assert float(density[0] - density[1]) == pytest.approx(expected, rel=1e-5)
         assert float(density[2] - density[1]) == pytest.approx(expected, rel=1e-5)
+    chosen = DuelKernel(20, outputscale=4.0, outputscale_spread=0.5)
+    assert float(chosen.outputscale.detach()) == pytest.approx(4.0 * 6 / 20)
+    ends = chosen.outputscale_prior.log_prob(torch.tensor([1.2, 6.0]).double())
+    fall = float(ends[1] - ends[0])
+    assert fall == pytest.approx(-(math.log(5) ** 2) / (2 * 0.5**2), rel=1e-5)
     start = base.relevance.detach()
     torch.testing.assert_close(start, torch.full_like(start, min(3 / dim, 0.5)))
     step = uniform(dim)
