@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from torch import Generator
+from torch.quasirandom import SobolEngine
 
 from botorch_pref import (
     BotorchPrefError,
@@ -144,6 +145,24 @@ def test_lines_and_options_find_numbers_and_category() -> None:
         model = default_model(X, answers, bounds=BOUNDS, categorical=[[2, 3]])
     # Of a range of about ten, and one for the category.
     assert float(utility(incumbent(model))) > 0.9
+
+
+def test_first_lines_run_through_further_designs_of_the_sequence() -> None:
+    """Whether those before them wait for an answer or have one."""
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
+    lines = bounds.new_zeros(0, 2, 2)
+    for _ in range(4):
+        line = next_question(None, bounds, kind="line", pending=lines).options
+        lines = torch.cat([lines, line[None]])
+    through = SobolEngine(2, scramble=True, seed=0).draw(8, dtype=DOUBLE)
+    for line, points in zip(lines, through.view(4, 2, 2), strict=True):
+        length = (line[0] - line[1]).norm()
+        ways = (points.unsqueeze(-2) - line).norm(dim=-1).sum(-1)
+        torch.testing.assert_close(ways, length.expand(2))
+    answers = LineChoices(torch.tensor([[0, 1]]), torch.tensor([0.3], dtype=DOUBLE))
+    model = default_model(lines[0], answers)
+    line = next_question(model, bounds, kind="line").options
+    assert torch.equal(line, lines[1]), "a line after one answer is not the second"
 
 
 def test_a_line_that_waits_is_not_asked_again(model: EPPreferenceGP) -> None:
