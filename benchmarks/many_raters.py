@@ -5,10 +5,11 @@
 
 Raters answer 50 to 200 random duels each, and agree with a correlation of 0.6. Each
 case has more to learn than the plain one: features of the items, two categories, a bias
-of each rater towards what is shown first, ties, a noise of each rater, and all of these
-at once. Prints the processor seconds of the fit, of the board and of the table of
-raters, the most memory of the process, and the shares of items whose true mean utility
-and true rank, and of raters whose true noise, lie in their 95 % intervals.
+of each rater towards what is shown first, ties, a noise of each rater, categories with
+biases and noises together, and all at once. Prints the processor seconds of the fit, of
+the board and of the table of raters, the most memory of the process, and the shares of
+items whose true mean utility and true rank, and of raters whose true noise, lie in
+their 95 % intervals.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ LEARNED = {
     "home": {"home"},
     "ties": {"ties"},
     "reliability": {"reliability"},
+    "together": {"category", "home", "reliability"},
     "all": {"features", "category", "home", "ties", "reliability"},
 }
 AGREEMENT, AGREEMENT_OF_CATEGORIES, VARIANCE = 0.6, 0.7, 2.0

@@ -30,6 +30,7 @@ from botorch_pref.likelihoods import (
 )
 from botorch_pref.likelihoods.protocol import register_prior
 from botorch_pref.linalg.covariance import dense_covariance
+from botorch_pref.linalg.sparse_design import take_rows
 from botorch_pref.models import AgreementKernel, CrowdKernel, ReliabilityKernel
 from botorch_pref.models.kernels import default_covar_module
 
@@ -237,10 +238,14 @@ class TableKernel(Kernel):
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
         """See base class; points are ``batch_shape x n x 1`` numbers of items."""
-        first, second = (self.table[x.squeeze(-1).long()] for x in (x1, x2))
+        numbers = [x.squeeze(-1).long() for x in (x1, x2)]
         if diag:
+            first, second = (self.table[number] for number in numbers)
             return cast("Tensor", self.base(first, second, diag=True))
-        return dense_covariance(self.base, first, second)
+        # Each category and each rater has the same items.
+        (first, i), (second, j) = (x.unique(return_inverse=True) for x in numbers)
+        covariance = dense_covariance(self.base, self.table[first], self.table[second])
+        return take_rows(take_rows(covariance, i).mT, j).mT
 
 
 class _Share(Kernel):

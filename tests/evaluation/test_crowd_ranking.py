@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from gpytorch.kernels import Kernel, ProductKernel
+from cases import in_turn
+from gpytorch.kernels import Kernel, ProductKernel, RBFKernel
 
 from botorch_pref import EPPreferenceGP
 from botorch_pref.datasets import ItemTable
@@ -18,7 +19,11 @@ from botorch_pref.evaluation import (
     rank_items,
     rater_reliability,
 )
-from botorch_pref.evaluation.item_models import RankingModel, ranking_size
+from botorch_pref.evaluation.item_models import (
+    RankingModel,
+    TableKernel,
+    ranking_size,
+)
 from botorch_pref.evaluation.rater_biases import with_rater_biases
 from botorch_pref.models import (
     AgreementKernel,
@@ -123,6 +128,33 @@ def test_a_crowd_ranks_as_the_dense_model(monkeypatch, has_all: bool) -> None:
         assert table["outlier"].tolist() == exact_table["outlier"].tolist()
         # Nobody compared the last one: its sugar says what it is.
         assert ranking.board().loc["g", "answers"] == 0
+
+
+@in_turn(("first", "second"), [((), ()), ((2,), ()), ((), (2,)), ((3, 1), (2,))])
+def test_items_by_number_have_the_covariance_of_their_rows(first, second) -> None:
+    """However often a number comes, as an item does in each category."""
+    generator = torch.Generator().manual_seed(6)
+    table = torch.rand(4, 3, generator=generator, dtype=torch.float64)
+    kernel = TableKernel(RBFKernel().double(), table)
+    numbers = [
+        torch.randint(4, (*batch, count, 1), generator=generator)
+        for batch, count in ((first, 6), (second, 5))
+    ]
+    at_rows = [table[number.squeeze(-1)] for number in numbers]
+    values, truth = (
+        k(*inputs).to_dense()
+        for k, inputs in (
+            (kernel, [number.double() for number in numbers]),
+            (kernel.base, at_rows),
+        )
+    )
+    torch.testing.assert_close(values, truth)
+    weights = torch.rand(truth.shape, generator=generator, dtype=torch.float64)
+    raw = kernel.base.raw_lengthscale
+    slopes = [
+        torch.autograd.grad((weights * value).sum(), raw) for value in (values, truth)
+    ]
+    torch.testing.assert_close(*slopes)
 
 
 @pytest.mark.parametrize("most", [3, 1500], ids=["crowd", "dense"])
