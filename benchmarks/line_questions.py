@@ -42,7 +42,7 @@ from benchmarks.line_stops import (
 )
 from benchmarks.report import print_table, start
 from benchmarks.suite.cell import GLISP, LIBRARY, Cell, Rule, Setting
-from benchmarks.suite.pages.tables import markdown
+from benchmarks.suite.pages.tables import folded, markdown
 from benchmarks.suite.runs.batch import play_together
 from benchmarks.suite.runs.play import COLUMNS
 from benchmarks.suite.runs.store import read_record
@@ -477,10 +477,9 @@ What was to be reached, and what is, in means:
 
 {reached}
 
-All that was played:
+All that was played, by problem:
 
 {regrets}
-
 [How exactly people stop](line-stops.md) where the likelihood is right.
 
 _`python -m benchmarks.line_questions --page docs/logbook/lines.md` made this page._
@@ -513,9 +512,13 @@ def page(record: Path, person: PersonTime) -> str:
     """
     regrets = by_rule(recorded(record)) | suite_regrets(record.parent)
     reached = reached_rows(regrets, person)
+    every = DataFrame(regret_rows(regrets, person), columns=REGRETS)
     return PAGE.format(
         reached=markdown(DataFrame(reached, columns=REACHED)),
-        regrets=markdown(DataFrame(regret_rows(regrets, person), columns=REGRETS)),
+        regrets="\n".join(
+            folded(name, markdown(rows.drop(columns="problem")))
+            for name, rows in every.groupby("problem", sort=False)
+        ),
         **asdict(person),
     )
 

@@ -106,7 +106,7 @@ html_sidebars = {
     f"docs/{page}": []
     for page in (
         *("index", "start", "choose", "questions", "reliability", "gallery"),
-        *("logbook/lines", "logbook/*-[0-9]*"),  # wide tables
+        *("logbook/lines", "logbook/errata", "logbook/*-[0-9]*"),  # wide tables
     )
 }
 

@@ -225,7 +225,14 @@ def test_starts_are_counted_over_the_problems_of_each_judge() -> None:
         (learned.title, "probit 1"): 0,
         (learned.title, "probit 2"): 5,
     }
-    assert f"{UCB.title} (probit 1, 7)" in study_pages(study, runs)["one"]
+    page = study_pages(study, runs)["one"]
+    few = page.partition("but for these rules:\n\n")[2]
+    assert few.splitlines()[:4] == [
+        "| rule | probit 1 | probit 2 | ties |",
+        "| --- | --- | --- | --- |",
+        f"| {UCB.title} | 7 | 0 | 0 |",
+        f"| {learned.title} | 0 | 5 |  |",
+    ]
 
 
 def test_a_rule_of_few_starts_is_not_drawn(monkeypatch, tmp_path: Path) -> None:

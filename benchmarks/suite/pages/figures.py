@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import matplotlib
@@ -20,6 +21,9 @@ COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#5
 
 FEW = 8
 """Rules up to which quartiles are drawn: the bands of more hide each other."""
+
+MANY = 14
+"""Rules up to which the legend has one column."""
 
 STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 
@@ -66,7 +70,8 @@ def _draw(
     from matplotlib import pyplot
 
     # As wide as a phone can show, with the legend below.
-    height = 3.6 + 0.19 * len(curves)
+    columns = 1 if len(curves) <= MANY else 2
+    height = 3.6 + 0.19 * math.ceil(len(curves) / columns)
     figure, axes = pyplot.subplots(figsize=(5.6, height), layout="constrained")
     lines = {}
     for number, (rule, curve) in enumerate(curves.items()):
@@ -92,6 +97,7 @@ def _draw(
         [lines[name] for name in ordered],
         ordered,
         loc="outside lower center",
+        ncols=columns,
         title="rule (starts), the largest regret first",
         fontsize="small",
     )

@@ -78,8 +78,8 @@ _READING = f"""# How to read the tables
 All rules of a table start with the same random questions from the same seed, and are
 answered by the same judge. Rows with different numbers of *runs* are of different
 starts: compare them by the columns *against the reference*. [Names](names.md) has the
-rules, problems and judges. The runs are in `benchmarks/records/STUDY`, a file for each
-rule.
+rules, problems and judges; judges of one kind are numbered from the fewest errors on.
+The runs are in `benchmarks/records/STUDY`, a file for each rule.
 
 - Regret is that of the recommended point (`incumbent`) after the last question, in
   units of the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL}

@@ -12,6 +12,7 @@ from benchmarks.suite.pages.claims import WRONG, runs_of
 from benchmarks.suite.pages.tables import (
     SETTING,
     anywhere,
+    folded,
     listed_pages,
     markdown,
     of_the_cube,
@@ -100,7 +101,8 @@ def options_pages(study: Study, runs: pd.DataFrame) -> dict[str, str]:
             questions, minutes = map(markdown, tables)
             title = f"Options: {setting_title(*setting)}"
             pages[setting_name(study.name, *setting)] = (
-                f"# {title}\n\n{link}\n\n{questions}\n\n{minutes}\n"
+                f"# {title}\n\n{link}\n\n{questions}\n\n"
+                + folded("By the minutes of a person's time", minutes)
             )
     return {study.name: head + listed_pages("Each setting", pages), **pages}
 

@@ -12,6 +12,7 @@ from benchmarks.suite.pages.options import options_pages
 from benchmarks.suite.pages.tables import (
     RULE,
     SETTING,
+    folded,
     hidden_list,
     joined,
     listed_pages,
@@ -81,7 +82,7 @@ def study_pages(
     if table["runs"].median() >= ENOUGH:
         return {study.name: head + listed_pages("Each setting", pages), **pages}
     head += f"\n## Each setting\n\n{markdown(medians(study, table))}\n"
-    head += f"\n## Questions\n\n{markdown(questions(table))}\n"
+    head += f"\n{folded('What each rule asked', markdown(questions(table)))}"
     return {study.name: head + (hidden_list(pages) if pages else ""), **pages}
 
 
@@ -130,17 +131,17 @@ def questions(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _what_was_run(study: Study, table: pd.DataFrame, runs: pd.DataFrame) -> str:
-    """Sentences of how many starts each rule has, and which ones have too few."""
+    """Sentences of how many starts each rule has, and a table of those with too few."""
     each = " to ".join(map(str, table["runs"].agg(["min", "max"]).drop_duplicates()))
     starts = starts_before_judges(study, runs)
-    says = f"Each rule has {each} starts in a setting, and"
+    says = f"In each setting a rule has {each} starts, or was not played. Before each "
+    says += f"judge it has {max(starts.min(), STARTS)} or more, over all problems"
     if starts.min() >= STARTS:
-        return f"{says} {starts.min()} or more over the problems of a judge.\n"
-    few = [
-        f"{rule} ({judge}, {n})" for (rule, judge), n in starts.items() if n < STARTS
-    ]
-    listed = "; ".join(few)
-    return f"{says} {STARTS} or more over the problems of a judge, but for {listed}.\n"
+        return f"{says}.\n"
+    few = starts[starts < STARTS].index.unique("rule")
+    counts = starts.unstack("judge", sort=False).loc[few]
+    shown = counts.map("{:.0f}".format, na_action="ignore").reset_index()
+    return f"{says}, but for these rules:\n\n{markdown(shown)}\n"
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:

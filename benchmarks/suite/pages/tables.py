@@ -231,6 +231,16 @@ def hidden_list(names: Iterable[str]) -> str:
     return "\n".join(["", "```{toctree}", ":hidden:", "", *names, "```", ""])
 
 
+def folded(title: str, text: str) -> str:
+    """A part of a page that opens at a click on its title.
+
+    Args:
+        title: What is seen before.
+        text: In Markdown.
+    """
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>\n"
+
+
 def markdown(table: pd.DataFrame) -> str:
     """A table in Markdown: three digits, nothing where there is no figure."""
     lines = [list(table.columns), ["---"] * len(table.columns)]
