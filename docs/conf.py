@@ -156,6 +156,14 @@ def write_display(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def is_in_parts(cls: type) -> bool:
+    """Tells whether a class of `botorch_pref.ax` has bases, which hold some methods."""
+    bases = cls.__mro__[1:-1]
+    return bool(bases) and all(
+        base.__module__.startswith("botorch_pref.ax.") for base in bases
+    )
+
+
 class PublicNames(SphinxDirective):
     """A table of the names in the `__all__` of modules, then the docstring of each.
 
@@ -182,6 +190,8 @@ class PublicNames(SphinxDirective):
             lines += ["", f".. auto{kind}:: {module}.{name}"]
             if kind == "class":
                 lines += ["   :members:", "   :show-inheritance:"]
+                if is_in_parts(known):
+                    lines.append("   :inherited-members:")
         return self.parse_text_to_nodes("\n".join(["```{eval-rst}", *lines, "```"]))
 
 
