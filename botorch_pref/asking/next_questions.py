@@ -36,6 +36,7 @@ from botorch_pref.acquisition.line_search import (
 from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.acquisition.recommendation import recommended_of_space
+from botorch_pref.acquisition.reliability_check import reliability_check
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE, DuelingJointEUBO
 from botorch_pref.acquisition.space_arguments import (
     checked_bounds,
@@ -70,8 +71,9 @@ FEW_PARAMETERS = 6
 """Most parameters with which two new points find more than the incumbent and a
 challenger; with twenty they find less (`docs/logbook/claims.md`)."""
 
-SPREAD = "Sobol"
-"""Method that chooses the options of a question that no model chooses."""
+SPREAD, CHECK = "Sobol", "Check"
+"""What chooses options that no acquisition function does: those that are spread, and
+duels that show whether answers can be relied on."""
 
 _DESIGNS, _OPEN = 256, 24
 """Designs that one may choose in the end are of so many; options of open questions that
@@ -100,7 +102,8 @@ class Question(NamedTuple):
     Attributes:
         options: ``size x d``, in the units of the user and in a random order, because
             people favour what comes first; of a plane row by row.
-        acquisition: The name of the acquisition function that chose them, or `Sobol`.
+        acquisition: The name of the acquisition function that chose them, `Sobol`, or
+            `Check`.
         reason: A sentence that says why.
     """
 
@@ -163,6 +166,11 @@ _REASONS: dict[type[AcquisitionFunction], str] = {
         "that the design to take after the answer is expected to be as good as can be."
     ),
 }
+
+_CHECKS = (
+    "The answer to this duel is foreseen: it shows how far the answers can be relied "
+    "on, which the answers so far leave open."
+)
 
 
 @checked_arguments
@@ -366,7 +374,8 @@ def _requested_question(
         return _spread_question(request, observed, _too_little(answers, initial))
     if request.kind == "plane":
         return _plane_question(request, model)
-    return _chosen_question(request, model)
+    check = _check_question(request, model, observed, answers)
+    return _chosen_question(request, model) if check is None else check
 
 
 def _observed(model: Model | None, bounds: Tensor) -> Tensor:
@@ -451,6 +460,22 @@ def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
         rows = space.rows
         designs = space.features(space.draw(_DESIGNS, seed)) if rows is None else rows
     return designs[mean_at(model, designs).argmax()].unsqueeze(0)
+
+
+def _check_question(
+    request: _Request, model: Model, observed: Tensor, answers: int
+) -> Question | None:
+    """Asks a duel that checks the answers, where somebody seeks the best by duels."""
+    is_free = request.best is None and not len(request.beside)
+    if request.size != 2 or request.goal != "best" or not is_free:
+        return None
+    duel = reliability_check(
+        model,
+        observed[request.space.allows(observed)],
+        answers + len(request.open_questions),
+        request.open_questions,
+    )
+    return None if duel is None else Question(duel[torch.randperm(2)], CHECK, _CHECKS)
 
 
 def _chosen_question(request: _Request, model: Model) -> Question:

@@ -23,11 +23,10 @@ from botorch_pref.ax.generation.question_choice import (
     chosen_question,
     derived_seed,
     fitted_sobol_spec,
-    num_answers,
     spread_run,
 )
 from botorch_pref.ax.log import Chosen, Log
-from botorch_pref.ax.projection import Projection, chosen_by
+from botorch_pref.ax.projection import Projection, chosen_by, num_answers
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.context import NO_CONTEXT, Context, in_context
 from botorch_pref.ax.space.lines import Line, can_move, line_through, line_toward

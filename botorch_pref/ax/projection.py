@@ -289,6 +289,13 @@ def answer_counts(experiment: Experiment, apart: bool | None = None) -> Counts:
     return counts
 
 
+def num_answers(experiment: Experiment) -> int:
+    """Returns the number of answers, of which the model needs some to choose."""
+    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
+    counts = answer_counts(experiment, apart=False)
+    return sum(counts[index][None] for index in completed)
+
+
 def arms_and_raters(
     experiment_data: ExperimentData, counts: Counts
 ) -> list[tuple[str, int | None]]:

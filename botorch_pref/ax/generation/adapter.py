@@ -36,6 +36,7 @@ from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.duels import DuelingAcquisition
 from botorch_pref.acquisition.option_search import Climb
 from botorch_pref.acquisition.registration import reference_rule, utility_model
+from botorch_pref.acquisition.reliability_check import reliability_check
 from botorch_pref.asking.next_questions import best_design
 from botorch_pref.ax.answer_kinds import OBJECTIVE, TIE
 from botorch_pref.ax.generation.search import (
@@ -50,6 +51,7 @@ from botorch_pref.ax.projection import (
     answer_counts,
     arms_and_raters,
     feedback_dataset,
+    num_answers,
 )
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.context import NO_CONTEXT, Context, in_context
@@ -66,6 +68,10 @@ _SPACE, _APART, _PENDING = "design_space", "distinctness", "pending_options"
 COUNT, FURTHER = "num_questions", "further_questions"
 """Names by which `PreferenceAdapter.gen` is asked for several questions, among Ax's
 arguments of the acquisition, and tells those after the first, in a run's metadata."""
+
+CHECKS = "checks_answers"
+"""Name by which `PreferenceAdapter.gen` is told, among its options, whether a duel may
+be a `reliability_check`."""
 
 UTILITY = "utility"
 """Name by which `PreferenceAdapter.gen` is told to seek options by another model than
@@ -354,7 +360,11 @@ class PreferenceAdapter(TorchAdapter):
         context = self.context
         if fixed_features is not None:
             context = fixed_features.parameters
-        options = model_gen_options or {}
+        options = {**(model_gen_options or {})}
+        if options.pop(CHECKS, False) and n == 2 and not context:
+            duel = self._check_duel()
+            if duel is not None:
+                return GeneratorRun(duel, generator_key=self._generator_key)
         arguments = Keys.AX_ACQUISITION_KWARGS.value
         arguments_of_ax: Any = options.get(arguments, {})
         run = super().gen(
@@ -388,6 +398,17 @@ class PreferenceAdapter(TorchAdapter):
             ]
             run._gen_metadata = {**(run.gen_metadata or {}), FURTHER: questions}
         return run
+
+    def _check_duel(self) -> list[Arm] | None:
+        """Finds the arms of a duel that checks answers; None where none is due."""
+        points, waiting = self.datapoints, self.open_questions(2)
+        allowed = points[self.design_space().allows(points)]
+        number = num_answers(self._experiment) + len(waiting)
+        duel = reliability_check(self.botorch_model, allowed, number, waiting)
+        if duel is None:
+            return None
+        places = [int((points == option).all(-1).nonzero()[0]) for option in duel]
+        return [self.arms[place] for place in places]
 
     def designs_of(self, points: Tensor) -> list[TParameterization]:
         """Makes designs of points, ``N x d``: the inverse of `points_of`."""

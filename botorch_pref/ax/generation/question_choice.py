@@ -34,11 +34,16 @@ from botorch.exceptions.errors import CandidateGenerationError
 from botorch_pref.acquisition.polytopes import Frame
 from botorch_pref.ax.answer_kinds import OBJECTIVE
 from botorch_pref.ax.answers import Answer, check_taken
-from botorch_pref.ax.generation.adapter import COUNT, FURTHER, run_in_context
+from botorch_pref.ax.generation.adapter import (
+    CHECKS,
+    COUNT,
+    FURTHER,
+    run_in_context,
+)
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
 from botorch_pref.ax.log import Chosen, Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
-from botorch_pref.ax.projection import Projection, answer_counts, chosen_by
+from botorch_pref.ax.projection import Projection, chosen_by, num_answers
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.ax.space.context import (
     NO_CONTEXT,
@@ -133,13 +138,6 @@ def preference_generation_strategy(
     nodes = [spread, GenerationNode(MODEL, [model_spec(settings, size=size)])]
     name = f"{settings.model}+{settings.acquisition_of(size)}"
     return GenerationStrategy(nodes=nodes, name=name)
-
-
-def num_answers(experiment: Experiment) -> int:
-    """Returns the number of answers, of which the model needs some to choose."""
-    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
-    counts = answer_counts(experiment, apart=False)
-    return sum(counts[index][None] for index in completed)
 
 
 def next_run(
@@ -274,7 +272,11 @@ def model_spec(
         mll_class=PreferenceMarginalLogLikelihood,
         name=settings.model,
     )
-    of_optimizer = {Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options}
+    of_search = {
+        Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options,
+        # Whoever names an acquisition function is asked by it alone.
+        CHECKS: settings.acquisition is None and acquisition_class is None,
+    }
     surrogate = SurrogateSpec(metric_to_model_configs={OBJECTIVE: [config]})
     return GeneratorSpec(
         PreferenceGenerators.PREFERENCE,
@@ -287,7 +289,7 @@ def model_spec(
             # Without the only tie, a fold has no tie threshold to take over.
             "refit_on_cv": True,
         },
-        generator_gen_kwargs={"model_gen_options": of_optimizer},
+        generator_gen_kwargs={"model_gen_options": of_search},
     )
 
 
