@@ -204,6 +204,11 @@ def next_question(
     seed and the numbers of points and answers, so that the same model asks the same
     question, and the global random state stays as it is.
 
+    Close duels do not tell a person from a coin. So while a model of duels that learns
+    how often she lapses explains them hardly better than a coin does, every second one
+    is of designs that were shown, and its answer is foreseen (`reliability_check`).
+    There is none where ``best`` or ``beside`` says what to show.
+
     The goal "understand" asks what each parameter does, by the answer that says most
     about utilities (`DuelingBALD`): of two new points, or of the best design and a
     challenger at a time. More effects are known in the end, and the best design less

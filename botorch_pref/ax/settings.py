@@ -57,7 +57,8 @@ class Settings:
     Attributes:
         model: The name of a model.
         acquisition: The name of an acquisition function. None for that by which
-            `botorch_pref.next_question` chooses so many options.
+            `botorch_pref.next_question` chooses so many options; its checks of answers
+            are left out where one is named.
         initial: How many questions are answered before the model chooses.
         seed: Of everything random. Equal seeds and answers give equal questions.
         model_options: Further arguments of the model. If there is no ``covar_module``

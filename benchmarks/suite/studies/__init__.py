@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.suite.cell import LIBRARY
+from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.own import (
     DEFAULTS,
     EIGHT_AND_TWELVE,
@@ -13,6 +14,7 @@ from benchmarks.suite.studies.own import (
     OPTIONS,
     PAIRS,
     PEOPLE,
+    RELEVANT_PAIR,
 )
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
 from benchmarks.suite.studies.rules import DUELS, LIBRARY_BESIDE_PEERS
@@ -21,6 +23,12 @@ from benchmarks.suite.studies.tasks import (
     FAUVEL_CHALK,
     PEOPLE_JUDGES,
     PEOPLE_TASKS,
+)
+
+CHECKS = Claim(
+    "Two new points alone are better than with checks of the answers.",
+    RELEVANT_PAIR,
+    DUELS,
 )
 
 
@@ -32,6 +40,8 @@ def beside_library(study: Study) -> Study:
     rules = (*study.rules, *LIBRARY)
     has_claims = study not in (DEFAULTS, INFERENCE)
     claims = [c for c in LIBRARY_BESIDE_PEERS if has_claims and c.worse in rules]
+    if CHECKS.better in rules:
+        claims.append(CHECKS)
     return replace(
         study,
         rules=rules,
