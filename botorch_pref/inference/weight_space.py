@@ -23,14 +23,9 @@ from botorch_pref.inference.engine import Solution, in_double, not_finite
 from botorch_pref.inference.gaussian_solution import with_gradient_of
 from botorch_pref.inference.inducing import FeatureFactor, FeatureSolver, InducingPrior
 from botorch_pref.inference.laplace import Laplace, Point, find_mode
+from botorch_pref.inference.lower_bounds import Bound, stage_bound
 from botorch_pref.inference.solvers import ConditionedNoise
-from botorch_pref.inference.variational import (
-    Bound,
-    BoundProblem,
-    VariationalBound,
-    last_step,
-    stage_bound,
-)
+from botorch_pref.inference.variational import BoundProblem, VariationalBound, last_step
 from botorch_pref.likelihoods.logit import StageItems, in_some_element, stage_items
 from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 

@@ -15,7 +15,7 @@ from botorch_pref import (
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.inference.engine import SolutionCache, carry_rows, row_sources
-from botorch_pref.inference.variational import bound_of
+from botorch_pref.inference.lower_bounds import bound_of
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     OrdinalProbitLikelihood,

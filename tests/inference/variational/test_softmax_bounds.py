@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import logsigmoid
 
-from botorch_pref.inference.variational import (
+from botorch_pref.inference.lower_bounds import (
     bound_curvature,
     bound_intercept,
     profile_slopes,

@@ -12,12 +12,8 @@ from truths.engines import solver_of, variational
 from botorch_pref.errors import UnsupportedFeedbackError
 from botorch_pref.feedback import Choices, Comparisons, Rankings, Validity
 from botorch_pref.inference import VariationalBound
-from botorch_pref.inference.variational import (
-    BoundStep,
-    ascend,
-    bound_of,
-    bound_problem,
-)
+from botorch_pref.inference.lower_bounds import bound_of
+from botorch_pref.inference.variational import BoundStep, ascend, bound_problem
 from botorch_pref.likelihoods import (
     AffineProbitLikelihood,
     PairwiseLogitLikelihood,
