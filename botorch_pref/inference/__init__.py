@@ -14,7 +14,7 @@ from botorch_pref.inference.engine import (
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.gaussian_solution import GaussianSolution
 from botorch_pref.inference.laplace import Laplace
-from botorch_pref.inference.skew.posterior import UnifiedSkewNormal
+from botorch_pref.inference.skew.unified_skew_normal import UnifiedSkewNormal
 from botorch_pref.inference.variational import VariationalBound
 
 __all__ = [

@@ -17,7 +17,7 @@ from botorch_pref.inference.engine import PosteriorTerms, Solution, UtilityPrior
 from botorch_pref.inference.ep import ExpectationPropagation
 from botorch_pref.inference.inducing import InducingPrior
 from botorch_pref.inference.laplace import Laplace
-from botorch_pref.inference.skew.posterior import UnifiedSkewNormal
+from botorch_pref.inference.skew.unified_skew_normal import UnifiedSkewNormal
 from botorch_pref.inference.sparse import SparseExpectationPropagation
 from botorch_pref.inference.variational import VariationalBound
 from botorch_pref.likelihoods import PairwiseLogitLikelihood, PlackettLuceLikelihood
