@@ -72,7 +72,7 @@ FEW_PARAMETERS = 6
 challenger; with twenty they find less (`docs/logbook/claims.md`)."""
 
 SPREAD, CHECK = "Sobol", "Check"
-"""What chooses options that no acquisition function does: those that are spread, and
+"""Choosers in place of an acquisition function: of options that are spread, and of
 duels that show whether answers can be relied on."""
 
 _DESIGNS, _OPEN = 256, 24
