@@ -839,6 +839,30 @@ def test_what_adds_most_is_told_without_the_sentence_before() -> None:
     )
 
 
+def test_a_coin_is_compared_with_the_other_rater_alone() -> None:
+    answers = pd.DataFrame({"winner": [*"aa"], "loser": [*"bb"], "rater": [*"xy"]})
+    table = pd.DataFrame(
+        {"repeated": [80, 20], "contradicted": [44, 1], "expected": [19.0, 4.0]},
+        index=[*"xy"],
+    )
+    # Of all 100 pairs 45 contradict each other, which for a coin is nothing unusual.
+    *_, named = notes_on_raters(answers.assign(tie=False, count=1), table)
+    assert named.startswith("'x' answers as a coin does: of 80 such pairs 44")
+
+
+def test_two_raters_who_mostly_agree_are_not_told_apart() -> None:
+    rows = ["abx", "bcx", "acx", "aby", "bcy", "cay"]
+    columns = ["winner", "loser", "rater"]
+    answers = pd.DataFrame([[*row] for row in rows], columns=columns)
+    answers = answers.assign(tie=False, count=1)
+    table = contradictions(answers, np.full(6, 0.5))
+    assert notes_on_raters(answers, table) == []
+    # Turned round, two of three answers differ.
+    answers.loc[3, ["winner", "loser"]] = [*"ba"]
+    [note] = notes_on_raters(answers, table)
+    assert note.startswith("The two raters agree on 1 of 3 answers")
+
+
 def test_no_rater_is_named_a_coin_whom_nobody_differs_from() -> None:
     answers = pd.DataFrame({"winner": [*"ab"], "loser": [*"ba"], "rater": [*"xx"]})
     answers = answers.assign(tie=False, count=40)

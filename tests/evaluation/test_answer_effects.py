@@ -9,6 +9,7 @@ import torch
 from scipy import optimize
 from scipy.sparse import csr_array
 from scipy.special import expit
+from torch.distributions import Gamma
 
 from botorch_pref.errors import FeedbackError
 from botorch_pref.evaluation import (
@@ -19,6 +20,7 @@ from botorch_pref.evaluation import (
 )
 from botorch_pref.evaluation.answer_effects import standardised, typical_controls
 from botorch_pref.evaluation.many_items import SparsePosterior
+from botorch_pref.evaluation.rater_biases import bias_moments
 
 
 def duels_of_texts(
@@ -252,6 +254,30 @@ def test_intervals_of_biases_hold_the_truth(
         alone = 1 / math.sqrt(0.2 * answers)
         half = (board["upper"] - board["lower"]).mean() / 2
         assert half < 0.85 * 1.96 * alone
+
+
+def test_biases_are_averaged_over_the_spread_of_raters() -> None:
+    """By a fine grid of the spread itself, with its prior Gamma(2, 4)."""
+    _, _, table = judged(3, 40, 0.4, seed=0)
+    model = ranked(table).evidence_model
+    mean, deviation = bias_moments(model)
+    module, prior = model.covariate_module, Gamma(*torch.tensor([2.0, 4.0]).double())
+    # The weight that all share, and that of the rater.
+    sums = torch.cat([torch.ones(3, 1), torch.eye(3)], dim=-1).double()
+    logs, means, squares = [], [], []
+    with torch.no_grad():
+        for spread in torch.linspace(0.05, 3, 40).double():
+            module.spread = spread
+            logs.append(model.log_evidence() + prior.log_prob(spread))
+            weights = model.covariate_posterior()
+            covariance = sums @ weights.covariance_matrix @ sums.T
+            means.append(sums @ weights.mean.flatten())
+            squares.append(covariance.diagonal() + means[-1].square())
+    share = torch.stack(logs).softmax(0)
+    truth = share @ torch.stack(means)
+    true_deviation = (share @ torch.stack(squares) - truth.square()).sqrt()
+    assert ((mean - truth) / true_deviation).abs().max() < 0.005
+    assert (deviation / true_deviation - 1).abs().max() < 0.005
 
 
 def test_judges_contradict_themselves_as_often_as_the_board_expects() -> None:
