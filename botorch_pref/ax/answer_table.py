@@ -17,7 +17,8 @@ from pandas import NA, DataFrame, Series, read_csv
 
 from botorch_pref.ax.answer_kinds import INVALID, KINDS, ShownOptions
 from botorch_pref.ax.answers import Answer
-from botorch_pref.ax.log import Log, moment
+from botorch_pref.ax.events import moment
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.log_store import file_content
 from botorch_pref.ax.questions import KnownAnswers, answer_content, record
 from botorch_pref.ax.space.options import checked_options, own_design

@@ -16,8 +16,9 @@ from botorch.utils.transforms import is_fully_bayesian
 from pandas import DataFrame
 
 from botorch_pref.ax.answers import Answer, check_taken
+from botorch_pref.ax.events import Definition, now, stored_parameters
 from botorch_pref.ax.generation.question_choice import next_options, spread_context
-from botorch_pref.ax.log import Definition, Log, now, stored_parameters
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import ParameterConfig, Settings

@@ -16,19 +16,19 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from botorch_pref.ax.log import (
+from botorch_pref.ax.events import (
     ASKED,
     COLUMNS,
     Chosen,
     Definition,
     Event,
-    Log,
     LoggedQuestion,
     Option,
     json_text,
     now,
     stored_parameters,
 )
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.log_store import SQLITE, file_content, replace_file
 from botorch_pref.ax.settings import ParameterConfig
 from botorch_pref.ax.space.options import own_design

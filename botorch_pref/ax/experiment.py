@@ -21,10 +21,11 @@ from botorch_pref.ax.answer_table import record_table
 from botorch_pref.ax.answers import checked_rater
 from botorch_pref.ax.client import PreferenceClient
 from botorch_pref.ax.creation import new_log
+from botorch_pref.ax.events import UNDONE, WITHDRAWN, Chosen
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.hooks import register_classes
-from botorch_pref.ax.log import UNDONE, WITHDRAWN, Chosen, Log
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.questions import Design, Question
 from botorch_pref.ax.space.context import (
     NO_CONTEXT,

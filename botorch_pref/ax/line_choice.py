@@ -16,6 +16,7 @@ from botorch_pref.acquisition.plane_search import best_plane, planes_through, si
 from botorch_pref.asking.next_questions import INITIAL_LINES, QuestionKind
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.best_designs import best_anywhere, fitted_adapter
+from botorch_pref.ax.events import Chosen
 from botorch_pref.ax.generation.question_choice import (
     MODEL,
     SPREAD,
@@ -25,7 +26,7 @@ from botorch_pref.ax.generation.question_choice import (
     fitted_sobol_spec,
     spread_run,
 )
-from botorch_pref.ax.log import Chosen, Log
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection, chosen_by, num_answers
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.context import NO_CONTEXT, Context, in_context

@@ -25,7 +25,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from botorch_pref.ax.log import Definition, Event, Log, json_text, json_value
+from botorch_pref.ax.events import Definition, Event, json_text, json_value
+from botorch_pref.ax.log import Log
 from botorch_pref.errors import StorageError
 
 SQLITE = b"SQLite format 3\0"

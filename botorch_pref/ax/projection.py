@@ -39,15 +39,15 @@ from botorch_pref.ax.answer_kinds import (
     position,
 )
 from botorch_pref.ax.answers import Answer
-from botorch_pref.ax.log import (
+from botorch_pref.ax.events import (
     PERSON,
     Chosen,
     Event,
-    Log,
     LoggedQuestion,
     Option,
     json_text,
 )
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.settings import SHARE, Settings
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models.training_data import FeedbackDataset

@@ -11,14 +11,14 @@ from pandas.api.types import is_integer
 
 from botorch_pref.ax.answer_kinds import POSITION
 from botorch_pref.ax.answers import check_taken, checked_parts
-from botorch_pref.ax.log import (
+from botorch_pref.ax.events import (
     TOLD,
     Chosen,
-    Log,
     LoggedQuestion,
     check_of_line,
     json_text,
 )
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.context import Context
 from botorch_pref.ax.space.lines import Line

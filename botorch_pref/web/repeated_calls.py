@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.log import PERSON, TOLD, UNDONE, WITHDRAWN, Log
+from botorch_pref.ax.events import PERSON, TOLD, UNDONE, WITHDRAWN
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.stored_log import one_at_a_time
 from botorch_pref.errors import StorageError
 from botorch_pref.web.call_arguments import AnswerConflictError

@@ -16,9 +16,9 @@ from typing import Any
 
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import POSITION, stop_place
+from botorch_pref.ax.events import PERSON, Event
 from botorch_pref.ax.generation.question_choice import has_designs_to_choose
 from botorch_pref.ax.line_choice import PLANE_SIZE, check_kind
-from botorch_pref.ax.log import PERSON, Event
 from botorch_pref.ax.questions import MOST_OPTIONS
 from botorch_pref.ax.settings import SHARE
 from botorch_pref.ax.space.context import Context, checked_context

@@ -23,6 +23,7 @@ from botorch_pref.asking.next_questions import QuestionKind
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answer_table import parameter_columns
+from botorch_pref.ax.events import Chosen
 from botorch_pref.ax.findings import (
     DECIMALS,
     OPTION_COLUMNS,
@@ -30,11 +31,9 @@ from botorch_pref.ax.findings import (
     has_effect,
     representatives,
 )
-from botorch_pref.ax.generation.question_choice import (
-    chosen_questions,
-)
+from botorch_pref.ax.generation.question_choice import chosen_questions
 from botorch_pref.ax.line_choice import answers_before, chosen_of_kind
-from botorch_pref.ax.log import Chosen, Log
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import preference_report

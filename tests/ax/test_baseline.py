@@ -10,8 +10,8 @@ from pandas import DataFrame
 from showing import A, B, C, D, averaged_draws, tell, triangle
 
 from botorch_pref.ax import PreferenceExperiment, Settings
+from botorch_pref.ax.events import Chosen
 from botorch_pref.ax.generation.question_choice import SPREAD, beside_baseline
-from botorch_pref.ax.log import Chosen
 from botorch_pref.errors import ExperimentError
 
 BASELINE = {"a": 1, "b": 0.5}

@@ -34,6 +34,7 @@ from botorch.exceptions.errors import CandidateGenerationError
 from botorch_pref.acquisition.polytopes import Frame
 from botorch_pref.ax.answer_kinds import OBJECTIVE
 from botorch_pref.ax.answers import Answer, check_taken
+from botorch_pref.ax.events import Chosen
 from botorch_pref.ax.generation.adapter import (
     CHECKS,
     COUNT,
@@ -41,7 +42,7 @@ from botorch_pref.ax.generation.adapter import (
     run_in_context,
 )
 from botorch_pref.ax.generation.numbers import TO_EVEN_UNIT_CUBE
-from botorch_pref.ax.log import Chosen, Log
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import OF_RATERS, RATER, duel_classes, model_classes
 from botorch_pref.ax.projection import Projection, chosen_by, num_answers
 from botorch_pref.ax.settings import SHARE, Settings

@@ -29,8 +29,8 @@ from showing import (
 from botorch_pref.ax import PreferenceExperiment, report
 from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.best_designs import best_anywhere, best_shown
+from botorch_pref.ax.events import option_title
 from botorch_pref.ax.generation import adapter as adapter_module
-from botorch_pref.ax.log import option_title
 from botorch_pref.ax.summary import all_judged, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability

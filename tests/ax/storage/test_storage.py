@@ -17,7 +17,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.log import VERSION, Log, json_value
+from botorch_pref.ax.events import VERSION, json_value
+from botorch_pref.ax.log import Log
 from botorch_pref.ax.log_store import EVENTS, EXPERIMENTS, LogStore, definition_of
 from botorch_pref.ax.stored_log import checked_log
 from botorch_pref.errors import ExperimentError, StorageError

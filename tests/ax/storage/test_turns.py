@@ -18,7 +18,7 @@ from espresso import QUICK_FIT
 from showing import resumed, triangle
 
 from botorch_pref.ax import PreferenceExperiment, Question
-from botorch_pref.ax.log import TOLD
+from botorch_pref.ax.events import TOLD
 from botorch_pref.errors import StorageError
 
 pytestmark = pytest.mark.slow
