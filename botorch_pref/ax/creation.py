@@ -23,7 +23,8 @@ from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.settings import ParameterConfig, Settings
 from botorch_pref.ax.space.constraints import shown_constraint
-from botorch_pref.ax.space.options import can_differ, catalogue_parameters
+from botorch_pref.ax.space.differences import can_differ
+from botorch_pref.ax.space.options import catalogue_parameters
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import EPPreferenceGP
 

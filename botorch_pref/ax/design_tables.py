@@ -22,8 +22,8 @@ from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.rater_report import chances
+from botorch_pref.ax.space.differences import differ, in_smallest_differences
 from botorch_pref.ax.space.lines import has_digits, readable
-from botorch_pref.ax.space.options import differ, in_smallest_differences
 from botorch_pref.evaluation import progress
 from botorch_pref.evaluation.explanation import Designs, Dimension
 from botorch_pref.evaluation.scores import table_of

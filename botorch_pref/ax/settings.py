@@ -25,6 +25,11 @@ from botorch_pref.asking.next_questions import INITIAL, recommended_acquisition
 from botorch_pref.ax.answer_kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.space import constraints, context, options
+from botorch_pref.ax.space.differences import (
+    DEFAULT_SHARE,
+    check_smallest_difference,
+    plain_differences,
+)
 from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.ax.user_values import (
     TEXT,
@@ -102,7 +107,7 @@ class Settings:
     acquisition_options: dict[str, Any] = field(default_factory=dict)
     optimizer_options: dict[str, Any] = field(default_factory=dict)
     baseline: dict[str, Any] | None = None
-    smallest_difference: float | dict[str, float] = options.DEFAULT_SHARE
+    smallest_difference: float | dict[str, float] = DEFAULT_SHARE
     repeat_rate: float = 0.05
     raters: str = POOL
     position_bias: bool = False
@@ -119,7 +124,7 @@ class Settings:
             "position_bias": checked_truth("position_bias", self.position_bias),
             "context": _names("context", self.context),
             "repeat_rate": finite_number(self.repeat_rate),
-            "smallest_difference": options.plain_differences(self.smallest_difference),
+            "smallest_difference": plain_differences(self.smallest_difference),
             **{name: plain_options(name, getattr(self, name)) for name in _OPTIONS},
         }
         rate = checked["repeat_rate"]
@@ -222,7 +227,7 @@ def new_experiment(
     constraints.check_coefficients(space)
     constraints.check_feasible(space)
     constraints.fit_ranges(space)
-    options.check_smallest_difference(space, settings.smallest_difference)
+    check_smallest_difference(space, settings.smallest_difference)
     context.check_names(space, settings.context)
     if settings.context and (catalogue is not None or settings.baseline is not None):
         rival = "baseline" if catalogue is None else "catalogue"

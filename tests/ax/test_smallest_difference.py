@@ -7,7 +7,7 @@ from ax.core.parameter import ChoiceParameter, ParameterType, RangeParameter
 from ax.core.search_space import SearchSpace
 from cases import in_turn
 
-from botorch_pref.ax.space.options import (
+from botorch_pref.ax.space.differences import (
     check_smallest_difference,
     column_widths,
     in_smallest_differences,

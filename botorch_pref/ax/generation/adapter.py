@@ -55,7 +55,8 @@ from botorch_pref.ax.projection import (
 )
 from botorch_pref.ax.settings import Settings
 from botorch_pref.ax.space.context import NO_CONTEXT, Context, in_context
-from botorch_pref.ax.space.options import Catalogue, column_widths, features
+from botorch_pref.ax.space.differences import column_widths, features
+from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import GroupUtility, averaged_utility

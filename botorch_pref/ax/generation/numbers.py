@@ -20,8 +20,9 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
 from botorch_pref.ax.space.constraints import LinearConstraint, constrained_names
+from botorch_pref.ax.space.differences import shares
 from botorch_pref.ax.space.lines import has_digits, readable
-from botorch_pref.ax.space.options import Catalogue, shares
+from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError
 
 

@@ -52,13 +52,13 @@ from botorch_pref.ax.space.context import (
     context_of,
     context_text,
 )
-from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
-from botorch_pref.ax.space.options import (
+from botorch_pref.ax.space.differences import (
     can_differ,
     differ,
     has_designs,
     in_smallest_differences,
 )
+from botorch_pref.ax.space.options import PROPERTY as CATALOGUE
 from botorch_pref.errors import ExperimentError
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
 

@@ -29,7 +29,8 @@ from botorch_pref.acquisition.option_search import (
 from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
 from botorch_pref.ax.space.constraints import constrained_names
 from botorch_pref.ax.space.context import NO_CONTEXT, Context
-from botorch_pref.ax.space.options import all_values, differ, few_values, number_range
+from botorch_pref.ax.space.differences import all_values, differ, few_values
+from botorch_pref.ax.space.options import number_range
 
 _MAX_VALUES, _MAX_LISTED = 1_000, 20
 """Values of whole numbers, at most: more are as good as continuous; and of those that

@@ -18,7 +18,7 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
 from botorch_pref.ax.answer_kinds import DECIMALS, checked_position
-from botorch_pref.ax.space.options import shares
+from botorch_pref.ax.space.differences import shares
 from botorch_pref.ax.user_values import quoted
 from botorch_pref.errors import ExperimentError
 

@@ -1,17 +1,13 @@
-"""Designs: those of a table, those that a person chose, and when they differ."""
+"""Designs: those of a table, and those that a person chose."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
-import torch
-from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.experiment import Experiment
 from ax.core.parameter import (
@@ -29,11 +25,9 @@ from botorch.exceptions.warnings import InputDataWarning
 from pandas import CategoricalDtype, DataFrame, Index, RangeIndex, Series
 from pandas.api import types
 from pandas.api.types import is_bool, is_scalar
-from torch import Tensor
-from torch.nn.functional import one_hot
 
 from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
-from botorch_pref.ax.space.constraints import most_shares, shown_constraint
+from botorch_pref.ax.space.constraints import shown_constraint
 from botorch_pref.ax.user_values import (
     TEXT,
     argument_error,
@@ -264,245 +258,6 @@ def number_range(parameter: Parameter) -> tuple[float, float] | None:
     numeric = parameter.parameter_type in (ParameterType.INT, ParameterType.FLOAT)
     values: list[Any] = parameter.values
     return (min(values), max(values)) if numeric else None
-
-
-SmallestDifference = float | Mapping[str, float]
-"""See `Settings`."""
-
-DEFAULT_SHARE = SMALLEST_DIFFERENCE
-"""A hundredth of the range of each parameter."""
-
-_MOST_TRIED = 10_000
-"""Designs that are tried against constraints one by one, to count them."""
-
-_FINEST = 1e-9
-"""Share of a range in which rounding could make two numbers one."""
-
-
-def plain_differences(difference: Any) -> float | dict[str, float]:
-    """Returns smallest differences that people give, as Python's numbers."""
-    if not isinstance(difference, Mapping):
-        if (number := finite_number(difference)) is None:
-            raise argument_error("smallest_difference", difference, _SHARE)
-        return number
-    numbers = {}
-    for name, value in difference.items():
-        if (number := finite_number(value)) is None:
-            raise argument_error(
-                f"smallest_difference of {name!r}", value, "a finite number"
-            )
-        numbers[name] = number
-    return numbers
-
-
-_SHARE = "the share of a range, from 0 to below 0.5, or for each parameter a number in "
-_SHARE += "its own unit"
-
-
-def check_smallest_difference(
-    space: SearchSpace, smallest_difference: SmallestDifference
-) -> None:
-    """Checks that a search space can have such smallest differences."""
-    if not isinstance(smallest_difference, Mapping):
-        if not 0 <= smallest_difference < 0.5:
-            raise argument_error("smallest_difference", smallest_difference, _SHARE)
-        return
-    for name, difference in smallest_difference.items():
-        parameter = space.parameters.get(name)
-        if not isinstance(parameter, RangeParameter):
-            raise ExperimentError(
-                f"smallest_difference names {name!r}, which is no number with a range; "
-                "choices and numbers in steps that differ can be told apart."
-            )
-        lower_limit = 1 if parameter.log_scale else 0
-        if not (
-            difference > lower_limit and _width(parameter, smallest_difference) < 0.5
-        ):
-            unit = "a factor above 1" if parameter.log_scale else "a positive number"
-            raise ExperimentError(
-                f"smallest_difference of {name!r} is {difference!r}; give {unit}, "
-                "less than half of the range."
-            )
-
-
-def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
-    """Returns designs as numbers from 0 to 1, ``N x c``.
-
-    A number is its share of the range on its scale, an ordered value its place. Other
-    values have a column each, scaled so that two of them are 1 apart.
-    """
-    columns: list[Tensor] = []
-    for name, parameter in space.tunable_parameters.items():
-        values: list[Any] = [design[name] for design in designs]
-        if isinstance(parameter, RangeParameter):
-            lower, upper = float(parameter.lower), float(parameter.upper)
-            number = torch.tensor(values, dtype=torch.float64)
-            if parameter.log_scale:
-                columns.append((number / lower).log() / math.log(upper / lower))
-            else:
-                columns.append((number - lower) / (upper - lower))
-            continue
-        assert isinstance(parameter, ChoiceParameter)
-        places = torch.tensor([parameter.values.index(value) for value in values])
-        last = len(parameter.values) - 1
-        if parameter.is_ordered:
-            columns.append(places.double() / last)
-        else:
-            columns += (one_hot(places, last + 1).double() / 2**0.5).unbind(-1)
-    return torch.stack(columns, dim=-1)
-
-
-def features(
-    space: SearchSpace, designs: Sequence[TParameterization], columns: Sequence[str]
-) -> Tensor:
-    """Returns designs as models take them, ``N x d``, all at once; up to rounding.
-
-    They are `shares`, but for choices without order, which are one-hot. The ``columns``
-    are the names of Ax's features.
-    """
-    names = [*column_widths(space, 0.0)]
-    columns_of_designs = shares(space, designs)
-    choices = torch.tensor([OH_PARAM_INFIX in name for name in names])
-    columns_of_designs = torch.where(
-        choices, (columns_of_designs > 0).double(), columns_of_designs
-    )
-    return columns_of_designs[:, [names.index(column) for column in columns]]
-
-
-def in_smallest_differences(
-    space: SearchSpace,
-    smallest_difference: SmallestDifference,
-    designs: Sequence[TParameterization],
-) -> Tensor:
-    """Makes `shares` in smallest differences: nobody tells less than 1 apart."""
-    widths = [*column_widths(space, smallest_difference).values()]
-    return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
-
-
-def differ(squared: Tensor) -> Tensor:
-    """Tells whether squared differences are at least 1, up to rounding."""
-    return squared >= 1 - 1e-6
-
-
-def has_designs(
-    space: SearchSpace,
-    catalogue: Catalogue | None,
-    smallest_difference: SmallestDifference,
-    number: int,
-    fixed: Collection[str] = (),
-) -> bool:
-    """Tells whether there are so many designs that a person can tell apart.
-
-    Those that differ in ``fixed`` parameters alone are one.
-
-    Of up to 10,000 designs each is tried against the constraints, which are taken to
-    leave enough of more.
-    """
-    if catalogue is not None:
-        return len(catalogue.rows) >= number
-    limits, parameters = space.parameter_constraints, space.tunable_parameters.values()
-    distinct, cardinality = 1.0, 1.0
-    for parameter in parameters:
-        cardinality *= parameter.cardinality()
-        if parameter.name in fixed:
-            continue
-        if isinstance(parameter, ChoiceParameter):
-            distinct *= len(parameter.values)
-        else:
-            # Shares such as a third are not exact.
-            steps = 1 / max(_width(parameter, smallest_difference), _FINEST) + 1e-6
-            distinct *= min(parameter.cardinality(), math.floor(steps) + 1)
-    if distinct < number or not limits or cardinality > _MOST_TRIED:
-        return distinct >= number
-    tried = product(*map(all_values, parameters))
-    designs = (
-        dict(zip(space.tunable_parameters, values, strict=True)) for values in tried
-    )
-    allowed = {
-        tuple(value for name, value in design.items() if name not in fixed)
-        for design in designs
-        if all(limit.check(design) for limit in limits)
-    }
-    return len(allowed) >= number
-
-
-def can_differ(
-    space: SearchSpace,
-    smallest_difference: SmallestDifference,
-    context: Mapping[str, Any] = MappingProxyType({}),
-) -> bool:
-    """Tells whether people can tell apart the ends that constraints leave numbers.
-
-    Where people cannot, they cannot tell apart any two designs in the context.
-    """
-    varying = space.tunable_parameters.items()
-    if any(isinstance(p, ChoiceParameter) and n not in context for n, p in varying):
-        return True
-    free_shares = most_shares(space, context)
-    steps = (
-        free_shares.get(name, 1.0) / width
-        for name, width in column_widths(space, smallest_difference).items()
-        if name in space.range_parameters and name not in context
-    )
-    # Shares such as a third are not exact.
-    return sum(step**2 for step in steps) > 1 - 1e-6
-
-
-def few_values(parameter: Parameter, limit: float) -> bool:
-    """Tells whether a parameter is a choice, or an integer of a few values."""
-    choice = isinstance(parameter, ChoiceParameter)
-    return choice or bool(parameter.cardinality() <= limit)
-
-
-def all_values(parameter: Parameter) -> Sequence[Any]:
-    """Returns all values of a choice or of a whole number."""
-    if isinstance(parameter, ChoiceParameter):
-        return parameter.values
-    assert isinstance(parameter, RangeParameter)
-    return range(int(parameter.lower), int(parameter.upper) + 1)
-
-
-def column_widths(
-    space: SearchSpace, smallest_difference: SmallestDifference
-) -> dict[str, float]:
-    """Makes smallest differences of the columns of `shares`, by names of features."""
-    widths: dict[str, float] = {}
-    for name, parameter in space.tunable_parameters.items():
-        width = max(_width(parameter, smallest_difference), _FINEST)
-        if isinstance(parameter, ChoiceParameter) and not parameter.is_ordered:
-            places = range(len(parameter.values))
-            widths |= {f"{name}{OH_PARAM_INFIX}{i}": width for i in places}
-        else:
-            widths[name] = width
-    return widths
-
-
-def _width(parameter: Parameter, smallest_difference: SmallestDifference) -> float:
-    """Makes the smallest difference a share of the parameter's range on its scale."""
-    if isinstance(parameter, ChoiceParameter):
-        return 1 / (len(parameter.values) - 1) if parameter.is_ordered else 1.0
-    assert isinstance(parameter, RangeParameter)
-    lower, upper = float(parameter.lower), float(parameter.upper)
-    if (
-        isinstance(smallest_difference, Mapping)
-        and parameter.name in smallest_difference
-    ):
-        difference = smallest_difference[parameter.name]
-        log = parameter.log_scale
-        return (
-            math.log(difference) / math.log(upper / lower)
-            if log
-            else difference / (upper - lower)
-        )
-    share = (
-        DEFAULT_SHARE
-        if isinstance(smallest_difference, Mapping)
-        else smallest_difference
-    )
-    is_whole = parameter.parameter_type is ParameterType.INT
-    if is_whole and not parameter.log_scale:
-        return max(1.0, math.floor(share * (upper - lower))) / (upper - lower)
-    return share
 
 
 def own_options(
