@@ -42,7 +42,7 @@ def _quiet() -> Any:
 def suggest(trial: Any) -> dict[str, Any]:
     return {
         "rate": trial.suggest_float("rate", 1e-5, 1e-1, log=True),
-        "layers": trial.suggest_int("layers", 1, 12),
+        "layers": trial.suggest_int("layers", 1, 13, step=2),
         "drop": trial.suggest_float("drop", 0.0, 0.6, step=0.1),
         "act": trial.suggest_categorical("act", ["relu", None, True]),
     }
@@ -86,7 +86,7 @@ def stored(tmp_path: Path) -> Iterator[Callable[[], RDBStorage]]:
 def random_design(draws: random.Random) -> dict[str, Any]:
     return {
         "rate": 10 ** draws.uniform(-5, -1),
-        "layers": draws.randint(1, 12),
+        "layers": 1 + 2 * draws.randint(0, 6),
         "drop": draws.randint(0, 6) / 10,
         "act": draws.choice(["relu", None, True]),
     }

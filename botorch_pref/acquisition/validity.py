@@ -92,7 +92,9 @@ class FeasibilityWeighted(_ValidityAcquisition):
         failure_value: float = 0.0,
     ) -> None:
         super().__init__(acquisition, feasibility_model)
-        if failure_value != 0 and (acquisition._log or self._own_value is not None):
+        if failure_value != 0 and (
+            acquisition._log or self._feasible_value is not None
+        ):
             raise ValueError(
                 f"failure_value is {failure_value}, but {type(acquisition).__name__} "
                 "counts in logarithms of probabilities or improvements, or says "
@@ -101,14 +103,15 @@ class FeasibilityWeighted(_ValidityAcquisition):
         self.failure_value = failure_value
 
     @property
-    def _own_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
+    def _feasible_value(self) -> Callable[[Tensor, Tensor], Tensor] | None:
         """`feasible_value` of the acquisition function; None where it has none."""
         return getattr(self.acquisition, "feasible_value", None)
 
     def _value(self, X: Tensor, log_valid: Tensor) -> Tensor:
+        """Weighs values by log probabilities that each option is valid."""
         log_valid = log_valid.sum(-1)
-        if self._own_value is not None:
-            return self._own_value(X, log_valid)
+        if self._feasible_value is not None:
+            return self._feasible_value(X, log_valid)
         value = self.acquisition(X)
         if self.acquisition._log:
             return value + log_valid
@@ -186,6 +189,7 @@ class ChanceConstrained(_ValidityAcquisition):
         self.level = level
 
     def _value(self, X: Tensor, log_valid: Tensor) -> Tensor:
+        """See base class."""
         margin = log_valid.amin(-1) - math.log(self.level)
         value = self.acquisition(X)
         # value + sqrt(1 + value^2), without cancellation where value is negative.

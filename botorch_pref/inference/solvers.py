@@ -96,7 +96,10 @@ class _RowFactor(SitePosterior):
         return self._settled(values)[1]
 
     def _settled(self, shifts: Tensor) -> tuple[Tensor, Tensor]:
-        """Solves for forces and movements of the rows, each ``batch_shape x m x k``."""
+        """Solves for forces and movements of the rows, each ``batch_shape x m x k``.
+
+        The formulas of the class: of precise sites the first ones, of vague the others.
+        """
         scale = self._scale.unsqueeze(-1)
         if not self._any_precise:
             inner = scale * (self._covar @ shifts)
@@ -106,8 +109,8 @@ class _RowFactor(SitePosterior):
         vague = torch.where(precise, 0.0, shifts)
         inner = torch.where(precise, shifts / scale, 0.0) - self._scaled.mT @ vague
         forces = vague + scale * torch.cholesky_solve(inner, self._cholesky)
-        given_way = (shifts - forces) / self.tau.unsqueeze(-1)
-        return forces, torch.where(precise, given_way, self._covar @ forces)
+        moved = (shifts - forces) / self.tau.unsqueeze(-1)
+        return forces, torch.where(precise, moved, self._covar @ forces)
 
     @cached_property
     def _variances(self) -> tuple[Tensor, Tensor]:

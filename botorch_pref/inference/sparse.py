@@ -316,9 +316,10 @@ class SparseTangent:
     def _precision_change(
         self, covar: Tensor, cross: Tensor, tau: Tensor, noise: NoiseBlocks | None
     ) -> Tensor:
-        """Computes the change of the precision of the inducing values."""
+        """Computes ``d(P' M P)``: by ``dP`` and ``dC``, by the sites, by the noise."""
         root, precision = self._fixed.solver.root, self._precision
         cross_precision = self._of_cross
+        # dP' M P, and the first part of -P' M dC M P; their transposes follow.
         turned = root @ (root.mT @ (cross.mT @ cross_precision - covar @ precision))
         turned = turned - cross_precision.mT @ cross @ precision
         change = turned + turned.mT + precision @ covar @ precision

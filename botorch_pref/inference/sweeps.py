@@ -170,8 +170,10 @@ class Damping:
 
     def __init__(self, sweep: Sweep, solver: SiteSolver) -> None:
         self._share = _module(sweep.sites).ones_like(sweep.mismatch)
+        # Elements whose last step was accepted: the others go on without acceleration.
         self._accelerated = sweep.proper
-        self._is_needed = not sweep.is_proper
+        # Whether an element takes shorter steps, or has to go back.
+        self._is_active = not sweep.is_proper
         self._everywhere = solver.everywhere
 
     def next_sites(self, sweep: Sweep, memory: AndersonMemory) -> Arrays:
@@ -182,7 +184,7 @@ class Damping:
         accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
         num_rows = accelerated.shape[-1] // 2
         tau = accelerated[..., :num_rows]
-        if not self._is_needed and bool(self._everywhere((tau >= 0).all(-1)).all()):
+        if not self._is_active and bool(self._everywhere((tau >= 0).all(-1)).all()):
             return accelerated
         damped = sweep.sites + self._share[..., None] * sweep.step
         is_asked_for = damped[..., :num_rows] < 0
@@ -192,17 +194,17 @@ class Damping:
 
     def adapt(self, accepted: Arrays, all_accepted: bool) -> None:
         """Halves the steps of elements that had to go back, doubles the others'."""
-        if all_accepted and not self._is_needed:
+        if all_accepted and not self._is_active:
             return
         module = _module(self._share)
         longer, shorter = module.clip(2 * self._share, None, 1.0), 0.5 * self._share
         self._accelerated = accepted
         self._share = module.where(accepted, longer, shorter)
-        self._is_needed = not all_accepted or bool((self._share < 1).any())
+        self._is_active = not all_accepted or bool((self._share < 1).any())
 
     def has_ended(self, converged: Arrays, any_converged: bool) -> bool:
         """Tells whether all have converged, or take steps too short to matter."""
-        if self._is_needed:
+        if self._is_active:
             converged = converged | (self._share < _MIN_DAMPING)
         elif not any_converged:
             return False

@@ -248,17 +248,19 @@ def _about_peaks(
         places: Tensor | None,
     ) -> TiltedMoments:
         """Integrates what was missed by more nodes, or about the bends."""
-        some = Peak(*(part[..., places] for part in peak))
+        missed_peak = Peak(*(part[..., places] for part in peak))
         if len(counts) == 1:
             function = of_missed(None)
-            return bent_integral(function, mean, variance, some.place, some.width)
+            return bent_integral(
+                function, mean, variance, missed_peak.place, missed_peak.width
+            )
         with torch.no_grad():
             ratio, first = moments.ratio[..., places], moments.first[..., places]
             narrow = width[..., places]
             # Moments that are about right say better where the product is.
-            again = torch.where(ratio > 0, (ratio * variance).sqrt(), narrow)
-        product = (first * variance).detach(), again
-        return _about_peaks(of_missed, mean, variance, some, product, counts[1:])
+            wide = torch.where(ratio > 0, (ratio * variance).sqrt(), narrow)
+        product = (first * variance).detach(), wide
+        return _about_peaks(of_missed, mean, variance, missed_peak, product, counts[1:])
 
     return completed(moments, missed, of_rows, mean, variance, rule)
 

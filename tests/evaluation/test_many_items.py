@@ -195,6 +195,12 @@ def test_many_items_have_intervals_that_hold_the_truth() -> None:
     assert board["answers"].sum() == 40_000
 
 
+def test_items_that_answers_do_not_tell_apart_share_a_rank() -> None:
+    answers = pd.DataFrame({"winner": [*"abc"], "loser": [*"ccd"], "count": [3, 3, 1]})
+    board = rank_many_items(answers.assign(tie=False)).board()
+    assert board["rank"].to_dict() == {"a": 1, "b": 1, "c": 3, "d": 4}
+
+
 def test_intervals_are_those_of_the_inverse() -> None:
     answers = mixed_answers(20, seed=4)
     number = 4000

@@ -2,7 +2,9 @@ from pathlib import Path
 
 import matplotlib.image
 import pandas as pd
+import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from botorch_pref import Question
@@ -46,6 +48,21 @@ def test_run_figure_shows_options_the_first_and_the_best_so_far(tmp_path: Path) 
     # Marks of the options ranked first, above the regret, beside the legend's.
     assert len(orange) > 0
     assert int(orange[:, 0].max()) < 0.6 * image.shape[0]
+
+
+def test_run_figure_has_regrets_as_shares_of_the_way_from_the_worst_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = torch.linspace(0, 1, 4).double().unsqueeze(-1)
+    way = PROBLEM.best - float(PROBLEM.utility(options).min())
+    run = [answered(0, way, options), answered(1, way / 4, options)]
+    figures: list[Figure] = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *_, **__: figures.append(figure)
+    )
+    draw_run(RunSettings("forrester", 4, 2, 0.0, 0), PROBLEM, run, Path("run.png"))
+    shares = figures[0].axes[1].lines[0].get_ydata()
+    assert list(shares) == pytest.approx([100, 25])
 
 
 def test_drivers_figure_draws_every_feature(tmp_path: Path) -> None:
