@@ -32,7 +32,7 @@ THUMBNAILS = HERE / "thumbnails"
 
 project = "botorch_pref"
 author = "The botorch_pref authors"
-copyright = f"2026, {author}"  # the name that Sphinx reads
+copyright = f"2026, {author}. MIT licence"  # the name that Sphinx reads
 release = version = botorch_pref.__version__
 
 root_doc = "docs/index"
@@ -292,6 +292,33 @@ def mark_logbook(app: Sphinx, doctree: nodes.document) -> None:
         app.env.metadata[page]["no-search"] = ""
 
 
+LOOKED_FOR = "## Words that people look for"
+
+
+def words_that_lead_to(page: Path) -> list[tuple[str, str]]:
+    """Words of the glossary whose first link is a page, with its heading."""
+    table = (HERE / "glossary.md").read_text(encoding="utf-8").partition(LOOKED_FOR)[2]
+    return [
+        (word, heading)
+        for words, name, heading in re.findall(
+            r"^\| (.*?) \| [^(\n]*\]\(([^)#]*)#?([^)]*)\)", table, re.M
+        )
+        if (HERE / name).resolve() == page
+        for word in words.split(", ")
+    ]
+
+
+def index_words(app: Sphinx, doctree: nodes.document) -> None:
+    """Lets the search lead from a word that people look for to its heading."""
+    page = app.env.docname
+    app.env.note_dependency(str(HERE / "glossary.md"))
+    for word, heading in words_that_lead_to(Path(app.env.doc2path(page)).resolve()):
+        if heading and heading not in doctree.ids:
+            LOGGER.warning("%s has no heading %r for %r.", page, heading, word)
+        entry = ("single", word, heading, "main", None)
+        doctree.insert(0, addnodes.index(entries=[entry]))
+
+
 IMAGE = re.compile(r"<img(?![^>]*\bloading=)")
 NARROW = re.compile(r"<(t[dh]|dt|h1)\b.*?</\1>", re.DOTALL)
 NAMES = re.compile(r'(?<=<span class="pre">)[^<]+|(?<=<h1>)botorch_pref[^<]+')
@@ -349,6 +376,7 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", write_defaults)
     app.connect("doctree-read", hide_values)
     app.connect("doctree-read", mark_logbook)
+    app.connect("doctree-read", index_words)
     app.connect("html-page-context", let_names_break)
     app.add_html_math_renderer(
         "mathml",

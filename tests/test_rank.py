@@ -34,6 +34,18 @@ NAMES = ["ash", "<b>oak</b>", "elm", "fir"]
 UTILITIES = dict(zip(NAMES, [1.5, 0.5, -0.5, -1.5], strict=True))
 
 
+def test_a_panel_of_twelve_tells_nine_wins_from_a_coin_and_eight_not() -> None:
+    """As `docs/questions.md` says of six products, of which each pair is asked once."""
+    for wins, told in ((8, False), (9, True)):
+        pairs = itertools.combinations(range(6), 2)
+        rows = [(i, j, wins if i == 0 else 6) for i, j in pairs]
+        rows += [(j, i, 12 - count) for i, j, count in rows]
+        answers = pd.DataFrame(rows, columns=["winner", "loser", "count"])
+        board = rank_items(answers).board()
+        assert board.index[0] in (0, "0")
+        assert bool((board["most"].iloc[1:] < 0).all()) is told, wins
+
+
 def played(games: int, seed: int = 0) -> list[tuple[str, str, str]]:
     """Answers of a person who errs: the two items and the winner or the tie."""
     generator = Generator().manual_seed(seed)
