@@ -10,6 +10,11 @@ from zlib import crc32
 import pytest
 from hypothesis import settings
 
+# Assertions in what tests share say their values, as those of tests do.
+pytest.register_assert_rewrite(
+    *("browsing", "calling", "cases", "models", "truths", "tutorial_checks")
+)
+
 # Same examples every time, and no deadline: the tests time nothing.
 settings.register_profile("reproducible", derandomize=True, deadline=None)
 settings.load_profile("reproducible")

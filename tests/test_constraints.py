@@ -61,7 +61,7 @@ def test_all_that_the_extras_for_tests_and_docs_install_is_pinned() -> None:
 
 def test_pins_are_whole_versions_without_local_ones() -> None:
     for pin in pinned().values():
-        assert re.fullmatch(r"[\w.-]+==[\w.]+", pin), pin
+        assert re.fullmatch(r"[\w.-]+==[\w.]+", pin), f"{pin} is no exact version"
 
 
 def test_what_the_extra_of_ax_imports_is_declared() -> None:

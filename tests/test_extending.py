@@ -35,12 +35,12 @@ def test_each_part_has_an_example_of_public_names_alone() -> None:
     parts = ["A likelihood", "An engine", "An acquisition function", "A kind of answer"]
     assert list(EXAMPLES) == parts
     for title, code in EXAMPLES.items():
-        assert "\nassert " in code, title
+        assert "\nassert " in code, f"{title} shows no outcome"
         imports = [IMPORT.match(line) for line in code.splitlines()]
         paths = [match[1] for match in imports if match]
-        assert paths, title
-        assert all(path.count(".") <= 1 for path in paths), paths
-        assert not re.search(r"\._[a-z]", code), title
+        assert paths, f"{title} imports nothing"
+        assert all(path.count(".") <= 1 for path in paths), f"{title} takes modules"
+        assert not re.search(r"\._[a-z]", code), f"{title} takes a private name"
 
 
 @pytest.mark.parametrize("title", EXAMPLES)

@@ -212,12 +212,12 @@ def test_what_cannot_be_run_is_said_and_ends_with_status_two(
     for options in REFUSED:
         with pytest.raises(SystemExit) as stop:
             main(options.split())
-        assert stop.value.code == 2, options
-        assert "error: " in capsys.readouterr().err, options
+        assert stop.value.code == 2, f"status after {options}"
+        assert "error: " in capsys.readouterr().err, f"no error after {options}"
     for options, message in UNUSABLE:
-        assert main(options.split()) == 2, options
+        assert main(options.split()) == 2, f"status after {options}"
         (error_line,) = capsys.readouterr().err.strip().splitlines()
-        assert error_line.startswith("botorch_pref: error: "), options
+        assert error_line.startswith("botorch_pref: error: "), f"no error: {options}"
         assert message in error_line
 
 

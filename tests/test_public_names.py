@@ -70,8 +70,9 @@ def test_the_promised_names_are_there_and_no_others() -> None:
     assert exported - promised <= LISTED.keys()
     assert [name for name, part in LISTED.items() if name not in part.__all__] == []
     for part in PUBLIC_PARTS:
-        assert list(part.__all__) == sorted(part.__all__), part
-        assert all(hasattr(part, name) for name in part.__all__), part
+        assert list(part.__all__) == sorted(part.__all__), f"{part} is not in order"
+        missing = [name for name in part.__all__ if not hasattr(part, name)]
+    assert not missing, f"{part} lists {missing} and has them not"
 
 
 def _is_ours(member: Any) -> bool:

@@ -141,7 +141,7 @@ def test_it_is_optimised(case: Case, model: type) -> None:
     assert bool(first.isfinite().all())
     torch.testing.assert_close(torch.cat(values), first, rtol=1e-6, atol=1e-9)
     candidates, value = optimised(case.q, acqf, "cpu")
-    assert global_states() == before
+    assert global_states() == before, "a search drew from a global generator"
     assert bool(((candidates >= BOUNDS[0]) & (candidates <= BOUNDS[1])).all())
     # Of where it started and of what it says of where it ended.
     assert value.item() >= first.max().item() - 1e-9
@@ -160,11 +160,13 @@ def test_a_gpu_finds_the_same(model: type) -> None:
             with torch.no_grad():
                 values = acqf(starts(case.q).to(device)).cpu()
             _, value = optimised(case.q, acqf, device)
-            assert value.item() >= values.max().item() - 1e-9, name
+            assert value.item() >= values.max().item() - 1e-9, (
+                f"{name} on {device} ends below its best start"
+            )
             results.append(values)
         if name.startswith("DuelingHB") or model is SkewPreferenceGP:
             # Their draws are other ones on another device.
             continue
         if not torch.allclose(results[1], results[0], rtol=1e-4, atol=1e-6):
             others[name] = [values.tolist() for values in results]
-    assert not others, others
+    assert not others, f"values on the CPU and on the GPU differ: {others}"

@@ -207,7 +207,7 @@ def test_no_call_takes_what_is_no_number(tmp_path) -> None:
             if name in TOLD.get(door, ()):
                 continue
             check_refused(partial(call, experiment), name)
-            assert path.read_bytes() == before, (door, name)
+            assert path.read_bytes() == before, f"{door} refused and stored {name}"
     again = PreferenceExperiment.resume("doors", storage=path)
     assert again.pending == [question]
     again.tell(question, winner=1)

@@ -112,7 +112,7 @@ def assert_same(first: Sequence[Feedback], second: Sequence[Feedback]) -> None:
     for first_event, second_event in zip(first, second, strict=True):
         for name, value in vars(first_event).items():
             if isinstance(value, torch.Tensor):
-                assert value.equal(getattr(second_event, name)), name
+                assert value.equal(getattr(second_event, name)), f"{name} differs"
             else:
                 assert value == getattr(second_event, name)
 

@@ -124,7 +124,9 @@ def test_a_crowd_ranks_as_the_dense_model(monkeypatch, has_all: bool) -> None:
         # Squares of covariances between raters are left out of its curvature.
         for column in ("noise", "lower", "upper"):
             expected = exact_table[column].to_numpy()
-            assert table[column].to_numpy() == pytest.approx(expected, 0.03), column
+            assert table[column].to_numpy() == pytest.approx(expected, 0.03), (
+                f"{column} of the crowd is not that of the exact model"
+            )
         assert table["outlier"].tolist() == exact_table["outlier"].tolist()
         # Nobody compared the last one: its sugar says what it is.
         assert ranking.board().loc["g", "answers"] == 0

@@ -490,8 +490,8 @@ def test_names_that_people_gave_are_drawn_as_they_are_in_every_figure() -> None:
         for text in (text for axes in panels for text in labels_of(axes)):
             box = text.get_window_extent()
             # Nothing is cut off at the left or below.
-            assert box.x0 >= -1, text
-            assert box.y0 >= -1, text
+            assert box.x0 >= -1, f"{text} is cut off at the left"
+            assert box.y0 >= -1, f"{text} is cut off below"
         for axes in panels:
             assert axes.get_window_extent().width > 0.1 * figure.bbox.width
         labels = [t for axes in panels for t in labels_of(axes) if "$" in t.get_text()]
@@ -568,7 +568,7 @@ def test_agreement_is_that_of_the_table() -> None:
     matrix = drawn[places][:, places]
     pairs = {("Ada", "Eva"): (0, 2), ("Ada", "Ben"): (0, 1), ("Eva", "Ben"): (1, 2)}
     for names, place in pairs.items():
-        assert float(matrix[place]) == pytest.approx(table[names]), names
+        assert float(matrix[place]) == pytest.approx(table[names]), f"cell of {names}"
     assert matrix[0, 1] > 0 > matrix[0, 2]
     (beside,) = axes.child_axes
     x, y = beside.lines[0].get_data()

@@ -456,7 +456,7 @@ WRONG_DESIGNS: list[tuple[dict[str, Any], str]] = [
 def test_designs_that_cannot_be_compared_are_refused_in_a_sentence(page: Page) -> None:
     for change, message in WRONG_DESIGNS:
         reply = page.post("own", 400, options=[OWN[0], {**OWN[0], **change}])
-        assert reply["error"].startswith(message), change
+        assert reply["error"].startswith(message), f"error after {change}"
     missing = {name: value for name, value in OWN[1].items() if name != "kind"}
     for options in ([OWN[0]], OWN[0], [OWN[0], "green"], [OWN[0], missing]):
         assert "error" in page.post("own", 400, options=options)

@@ -767,11 +767,11 @@ def test_nothing_lies_over_a_button(visit: Open) -> None:
         for text in ("A is better", "No difference", "Skip"):
             visitor.answer(text)
             assert ("Skipped" if text == "Skip" else "Saved") in visitor.text()
-            assert visitor.driver.execute_script(COVERED) == [], size
-            assert visitor.fits(), size
+            assert visitor.driver.execute_script(COVERED) == [], f"covered at {size}"
+            assert visitor.fits(), f"the page is too wide at {size}"
         visitor.leave(lambda: visitor.click("Undo"))
         assert "Undone" in visitor.text()
-        assert visitor.driver.execute_script(COVERED) == [], size
+        assert visitor.driver.execute_script(COVERED) == [], f"covered at {size}"
 
 
 def test_taps_answer_one_question_and_beside_the_menu_none(

@@ -121,7 +121,9 @@ def test_what_was_chosen_for_a_room_that_was_left_is_withdrawn(
 def test_each_person_has_a_context(page) -> None:
     for rater, context in (("ann", A), ("bob", B), ("ann", None), ("bob", None)):
         question = asked(page, context, rater)
-        assert rooms(question) == ({"Aula"} if rater == "ann" else {"Bar"}), rater
+        assert rooms(question) == ({"Aula"} if rater == "ann" else {"Bar"}), (
+            f"{rater} is asked of another room"
+        )
         page.post("answer", question=question["question"], rater=rater, winner=1)
 
 

@@ -32,7 +32,7 @@ def test_nothing_is_served_or_stored_without_the_token(
 
     for path in ("/", "/report", "/api/question", "/api/progress"):
         for token in ({}, {"token": "wrong"}, {"token": ""}, {"token": "right2"}):
-            assert status(params=token) == 403, (path, token)
+            assert status(params=token) == 403, f"{path} is served with {token}"
         assert status(headers=bearer) == status(params=right) == 200
         assert status(params=right, headers=wrong) == 403
     for call in ("answer", "skip", "undo", "own", "claim"):
@@ -82,10 +82,10 @@ def test_wrong_answers_get_a_reason_and_store_nothing(page: Page) -> None:
     page.experiment.ask(2)
     for status, keywords, message in WRONG:
         assert message in page.send("answer", json.dumps(keywords), status)["error"], (
-            keywords
+            f"sent {keywords}"
         )
     for body in BODIES:
-        assert "body" in page.send("answer", body, 400)["error"], body[:9]
+        assert "body" in page.send("answer", body, 400)["error"], f"sent {body[:9]}"
     # A form of another site.
     for kind in ("text/plain", "application/x-www-form-urlencoded"):
         reply = page.client.post(
@@ -170,12 +170,12 @@ def test_a_name_that_leads_here_from_another_site_is_refused(
 
     for host in KNOWN:
         for path in ("/", "/api/question", "/static/question.js"):
-            assert reply(path, host).status_code == 200, host
+            assert reply(path, host).status_code == 200, f"{path} is refused to {host}"
     for host in FOREIGN:
         for path in ("/", "/static/question.js"):
-            assert reply(path, host).status_code == 421, host
+            assert reply(path, host).status_code == 421, f"{path} is served to {host}"
         refused = reply("/api/question", host)
-        assert refused.status_code == 421, host
+        assert refused.status_code == 421, f"a question is shown to {host}"
         assert "not served" in refused.json()["error"]
     for hosts in (["localhost", "evil.com"], ["localhost", "localhost"]):
         assert reply("/", *hosts).status_code == 421
@@ -241,4 +241,6 @@ def test_no_file_of_the_page_names_another_host(page: Page) -> None:
         assert len(text) > 500
         named = [line for line in text.splitlines() if "://" in line]
         # The name of SVG's elements is no address.
-        assert all("http://www.w3.org/2000/svg" in line for line in named), named
+        assert all("http://www.w3.org/2000/svg" in line for line in named), (
+            f"lines with other addresses: {named}"
+        )

@@ -267,7 +267,9 @@ def test_a_screen_reader_says_what_moves_and_what_was_kept(visit: Open) -> None:
     assert slider(visitor).get_attribute("aria-valuetext") == "leaf 9.00 g"
     buttons = [button["name"]["value"] for button in spoken("button")]
     for name in ("It is best here", "No difference", "Nothing here is any good"):
-        assert any(button.startswith(name) for button in buttons), (name, buttons)
+        assert any(button.startswith(name) for button in buttons), (
+            f"no button {name!r} among {buttons}"
+        )
     visitor.answer("It is best here")
     live = visitor.all("[aria-live]")
     until(lambda: any("Saved: best at leaf 9.00 g" in part.text for part in live))

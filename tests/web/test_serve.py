@@ -415,13 +415,13 @@ def test_what_cannot_be_served_is_one_line_and_leaves_nothing_behind(
     capsys.readouterr()
     for options, message in WRONG:
         new = [] if is_present else ["--parameter", "cups=1:4"]
-        assert serve(place, *new, *options.split()) == 2, options
+        assert serve(place, *new, *options.split()) == 2, f"status after {options}"
         line = capsys.readouterr().err.strip()
         assert line.startswith("botorch_pref: error: ")
-        assert message in line, options
+        assert message in line, f"error after {options}"
         assert "\n" not in line
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before, (
-            options
+            f"files changed after {options}"
         )
     assert served == []
     if not is_present:

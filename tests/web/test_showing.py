@@ -129,7 +129,7 @@ def test_numbers_are_as_fine_as_their_bounds_need() -> None:
         parameter = number(lower, upper)
         assert written(parameter, value) == text
         apart = (upper - lower) / step(parameter)
-        assert 100 <= apart <= 1000 or step(parameter) == 1, text
+        assert 100 <= apart <= 1000 or step(parameter) == 1, f"steps of {text}"
     parameter = number(1e-4, 10, log_scale=True)
     texts = [written(parameter, v) for v in (0.00012345, 1.2345, 9.876)]
     assert texts == ["0.000123", "1.23", "9.88"]

@@ -93,7 +93,8 @@ def test_a_challenger_of_mixed_parameters(constrained) -> None:
     apart = Distinctness(WIDTHS, duels, NONE, best.unsqueeze(0))
     third = search.best(acquisition, 1, apart)
     for rival in (best, second[0]):
-        assert ((third - rival) / WIDTHS).square().sum() >= 1 - 1e-6
+        square = ((third - rival) / WIDTHS).square().sum()
+        assert square >= 1 - 1e-6, "the third option is no different from a rival"
 
 
 def test_pairs_of_mixed_parameters_are_chosen_jointly() -> None:
