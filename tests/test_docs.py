@@ -230,15 +230,15 @@ def _claims() -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 IN_WORDS = {
-    "Four to rank, rather than BoTorch's `PairwiseGP` with qEUBO's four": (
+    "Rankings of four, rather than BoTorch's `PairwiseGP` with qEUBO's four": (
         "What the library asks, four to rank, is better than `PairwiseGP` with qEUBO "
         "of four."
     ),
-    "Four to rank, rather than optuna-dashboard's four": (
+    "Rankings of four, rather than optuna-dashboard's four": (
         "What the library asks, four to rank, is better than optuna-dashboard's four, "
         "the worst named."
     ),
-    "Four to rank, rather than as many duels of optuna-dashboard": (
+    "Rankings of four, rather than as many duels of optuna-dashboard": (
         "What the library asks, four to rank, is better than as many duels of "
         "optuna-dashboard."
     ),
