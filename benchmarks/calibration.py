@@ -2,12 +2,9 @@
 
     python -m benchmarks.calibration --task bump --task parts --persons 8
 
-A simulated person, whose utility is a task's, answers duels that a model chooses: five
-random ones, then the pair of designs with the largest expected utility of the better
-one (`DuelingEUBO`), among designs all over the space and around the best so far. With
-``--options 4`` she ranks the questions of four that the library asks by default. After
-some answers a model that may be another one is asked for all that a report states, and
-each statement is compared with the truth:
+A simulated person, whose utility is a task's, answers the duels that the library asks,
+or with ``--options 4`` ranks its questions of four. After some answers models are asked
+for all that a report states, and each statement is compared with the truth:
 
 - ``effect (dead)``, ``effect (live)``: 95 % intervals of the change of utility as one
   parameter moves from the best option, of parameters that do nothing and of the others;
@@ -41,7 +38,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import torch
@@ -62,13 +59,12 @@ from benchmarks.statements import (
 )
 from botorch_pref import (
     Comparisons,
-    DuelingBALD,
     DuelKernel,
     EPPreferenceGP,
     PreferenceMarginalLogLikelihood,
     Rankings,
-    incumbent,
 )
+from botorch_pref.asking.next_questions import Goal
 from botorch_pref.evaluation import (
     best_probability,
     leaderboard,
@@ -125,8 +121,7 @@ ERRORS = {"steady": 0.02, "errs": 0.1, "errs much": 0.25}
 """Noise deviation of a judge per option, as a share of the range of the utility."""
 LAPSES = 0.05
 CHECKPOINTS = 10, 30
-NUM_RANDOM, POOL, NUM_VALUES = 5, 96, 11
-DEVIATION = 0.1
+NUM_VALUES = 11
 INDIVIDUAL = 0.3
 """Deviation of what raters like alone, as a share of that of the utility."""
 
@@ -166,52 +161,26 @@ class Person:
         return (1 - LAPSES) * attentive + LAPSES / 2
 
 
-def play_duels(
-    person: Person, ask: Fit, checkpoints: Sequence[int], goal: str = "best"
+def play(
+    person: Person, checkpoints: Sequence[int], size: int = 2, goal: Goal = "best"
 ) -> Iterator[tuple[Tensor, Feedback]]:
-    """Points and duels after each of some numbers of answers.
-
-    The model is fitted anew after each of the first answers, then after every fifth.
+    """Points and what was said of them after each of some numbers of answers.
 
     Args:
-        person: Who answers.
-        ask: Fits the model that chooses questions.
+        person: Who answers the questions that the library asks.
         checkpoints: Increasing numbers of answers.
-        goal: What questions are chosen for, of `PAIRS`.
-    """
-    points = torch.empty(0, person.problem.dim, dtype=torch.double)
-    duels, model = torch.empty(0, 2, dtype=torch.long), None
-    for number in range(1, checkpoints[-1] + 1):
-        pair = person.designs(2)
-        if number > NUM_RANDOM:
-            if number <= 2 * NUM_RANDOM or number % 5 == 0:
-                model = ask(person.problem, points, Comparisons(duels))
-            pair = PAIRS[goal](person, model)
-        order = person.judge.order(pair)
-        points, place = distinct(torch.cat([points, pair]))
-        duels = torch.cat([place[:-2][duels], place[-2:][order].unsqueeze(0)])
-        if number in checkpoints:
-            yield points, Comparisons(duels)
-
-
-def play_rankings(
-    person: Person, checkpoints: Sequence[int], size: int
-) -> Iterator[tuple[Tensor, Feedback]]:
-    """Points and rankings of them after each of some numbers of answers.
-
-    Args:
-        person: Who answers.
-        checkpoints: Increasing numbers of answers.
-        size: How many options a question has.
+        size: How many options a question has: two to compare, or more to rank.
+        goal: What questions are chosen for.
     """
     problem, seed = person.problem, person.generator.initial_seed()
-    settings = RunSettings("", size, checkpoints[-1], 0.0, seed)
+    settings = RunSettings("", size, checkpoints[-1], 0.0, seed, goal)
     orders: list[Tensor] = []
     for answered in run_questions(problem, person.judge, settings):
         orders.append(answered.question.options[answered.order])
         if len(orders) in checkpoints:
             points, place = distinct(torch.cat(orders))
-            yield points, Rankings(place.view(-1, size))
+            places = place.view(-1, size)
+            yield points, Comparisons(places) if size == 2 else Rankings(places)
 
 
 def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,66 +190,6 @@ def distinct(points: Tensor) -> tuple[Tensor, Tensor]:
         points: `n x d`.
     """
     return torch.unique(points, dim=0, return_inverse=True)
-
-
-@torch.no_grad()
-def best_pair(person: Person, model: Any) -> Tensor:
-    """The pair with the largest expected utility of the better one, `2 x d`.
-
-    Args:
-        person: Whose designs are looked through, all over and around the incumbent.
-        model: That chooses.
-    """
-    pool = designs_around(person, incumbent(model), POOL)
-    posterior = model.posterior(pool)
-    mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
-    variance = covariance.diagonal()
-    squares = variance + variance.unsqueeze(-1) - 2 * covariance
-    deviation = squares.clamp_min(1e-12).sqrt()
-    z = (mean.unsqueeze(-1) - mean) / deviation
-    density = (-0.5 * z.square()).exp() / math.sqrt(2 * math.pi)
-    value = mean + deviation * (z * torch.special.ndtr(z) + density)
-    value.fill_diagonal_(-math.inf)
-    first, second = divmod(int(value.argmax()), len(pool))
-    return pool[[first, second]]
-
-
-@torch.no_grad()
-def informative_pair(person: Person, model: Any) -> Tensor:
-    """The pair whose answer says most about utilities (`DuelingBALD`), `2 x d`.
-
-    Args:
-        person: Whose designs are looked through.
-        model: That chooses.
-    """
-    pool = designs_around(person, incumbent(model), POOL)
-    first, second = torch.triu_indices(len(pool), len(pool), 1)
-    pairs = torch.stack([pool[first], pool[second]], -2)
-    return pairs[DuelingBALD(model)(pairs).argmax()]
-
-
-PAIRS = {"best": best_pair, "understand": informative_pair}
-"""What questions are chosen for: to find the best design, or to know the utility."""
-
-
-def designs_around(person: Person, centre: Tensor, number: int) -> Tensor:
-    """Designs all over the space, and as many around one, `n x d` at most, each once.
-
-    Args:
-        person: Whose designs they are.
-        centre: `1 x d`.
-        number: How many at most.
-    """
-    half = number // 2
-    shape = half, person.problem.dim
-    step = torch.randn(shape, generator=person.generator, dtype=torch.double)
-    # A step of few parameters at a time changes a choice alone, too.
-    moved = torch.rand(shape, generator=person.generator, dtype=torch.double) < 0.5
-    near = torch.where(moved, centre + DEVIATION * step, centre)
-    jump = torch.rand(shape, generator=person.generator, dtype=torch.double)
-    far = torch.rand(shape, generator=person.generator, dtype=torch.double) < 0.2
-    near = torch.where(far & ~moved, jump, near).clamp(0, 1)
-    return distinct(torch.cat([person.designs(half), person.problem.project(near)]))[0]
 
 
 def statements(person: Person, model: Any) -> Iterator[Tally]:
@@ -573,7 +482,7 @@ def rows_of(
     ask: str,
     tell: Sequence[str],
     checkpoints: Sequence[int],
-    goal: str = "best",
+    goal: Goal = "best",
     size: int = 2,
 ) -> pd.DataFrame:
     """The rows of the record of one person.
@@ -582,12 +491,12 @@ def rows_of(
         task: Her utility.
         errors: How much she errs, of `ERRORS`.
         seed: Of her errors and of random designs.
-        ask: The model that chooses questions, of `MODELS`; `panel` or `position` for
+        ask: What chooses questions: `default`, the library; `panel` or `position` for
             raters, or positions, and random questions.
         tell: The models of what is stated, each of the same answers.
         checkpoints: Numbers of answers.
-        goal: What questions are chosen for, of `PAIRS`.
-        size: How many options a question has; more than two are those of the library.
+        goal: What questions are chosen for.
+        size: How many options a question has.
     """
     person = make_person(task, errors, seed)
     problem = person.problem
@@ -599,10 +508,7 @@ def rows_of(
             tallies = RANDOM_QUESTIONS[ask](person, answers)
             tables.append(table_of_tallies(tallies, **known, tell="", answers=answers))
         return pd.concat(tables)
-    if size == 2:
-        played = play_duels(person, MODELS[ask], checkpoints, goal)
-    else:
-        played = play_rankings(person, checkpoints, size)
+    played = play(person, checkpoints, size, goal)
     for answers, (points, feedback) in zip(checkpoints, played, strict=True):
         # All models are asked about the same designs, and the play goes on from there.
         state = person.generator.get_state()
@@ -625,10 +531,10 @@ def main() -> None:
     parser.add_argument("--persons", type=int, default=8)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--answers", type=int, action="append")
-    ask = [*MODELS, *RANDOM_QUESTIONS]
+    ask = ["default", *RANDOM_QUESTIONS]
     parser.add_argument("--ask", default="default", choices=ask)
     parser.add_argument("--options", type=int, default=2, help="of a question")
-    parser.add_argument("--goal", default="best", choices=PAIRS)
+    parser.add_argument("--goal", default="best", choices=get_args(Goal))
     parser.add_argument("--tell", action="append", choices=MODELS)
     parser.add_argument("--record", type=Path, help="a table to add the tallies to")
     parser.add_argument("--read", type=Path, help="a table of tallies to print")

@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.asking import Question, default_model, next_question
+from botorch_pref.asking.next_questions import Goal
 from botorch_pref.feedback import Comparisons, Feedback, Rankings
 from botorch_pref.simulation.judges import Judge, ProbitJudge
 from botorch_pref.simulation.problem import Problem
@@ -28,6 +29,7 @@ class RunSettings:
         questions: How many are asked.
         noise: Variance of the judge's noise per option; 0 for one who never errs.
         seed: Of every draw.
+        goal: What questions are chosen for, see `next_question`.
     """
 
     problem: str
@@ -35,6 +37,7 @@ class RunSettings:
     questions: int
     noise: float
     seed: int
+    goal: Goal = "best"
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,11 @@ class RankedQuestion:
 
 
 def problem_question(
-    problem: Problem, model: Model | None, size: int, seed: int = 0
+    problem: Problem,
+    model: Model | None,
+    size: int,
+    seed: int = 0,
+    goal: Goal = "best",
 ) -> Question:
     """Chooses the next question about a problem, by the rule the library recommends.
 
@@ -72,6 +79,7 @@ def problem_question(
         model: Of the answers so far, in the unit cube; None before the first.
         size: Number of options.
         seed: Of the options before there is a model, and of all draws.
+        goal: What the question is chosen for, see `next_question`.
     """
     limit = problem.sum_limit
     return next_question(
@@ -82,6 +90,7 @@ def problem_question(
         discrete_dims=problem.discrete_dims or None,
         categorical=problem.categorical,
         seed=seed,
+        goal=goal,
     )
 
 
@@ -110,7 +119,9 @@ def run_questions(
     X = torch.empty(0, problem.dim, dtype=torch.double)
     orders = torch.empty(0, settings.options, dtype=torch.long)
     for number in range(settings.questions):
-        question = problem_question(problem, model, settings.options, settings.seed)
+        question = problem_question(
+            problem, model, settings.options, settings.seed, settings.goal
+        )
         order = judge.order(question.options)
         favourite = None if model is None else _favourite(model, question.options)
         orders = torch.cat([orders, len(X) + order.unsqueeze(0)])

@@ -120,43 +120,20 @@ def test_a_person_is_played_and_asked_after_each_checkpoint() -> None:
         assert counts[answers, "rank"] == counts[answers, "difference"] + 1
 
 
-def test_rankings_are_those_of_the_person(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [2, 4])
+def test_answers_are_those_of_the_person(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of one who does not err, whatever the order in which options are shown."""
     monkeypatch.setattr(calibration, "LAPSES", 0.0)
     source = torch.Generator().manual_seed(3)
     person = calibration.Person(calibration.make_problem("bump"), 1e-9, source)
-    played = calibration.play_rankings(person, (1, 3), 4)
+    played = calibration.play(person, (1, 3), size)
     for (points, answers), questions in zip(played, (1, 3), strict=True):
-        assert len(answers.orders) == questions
-        utilities = person.problem.utility(points)[answers.orders]
+        orders = answers.pairs if size == 2 else answers.orders
+        assert len(orders) == questions
+        utilities = person.problem.utility(points)[orders]
         assert bool((utilities.diff(dim=-1) < 0).all())
-
-
-def test_the_best_pair_is_that_of_the_largest_expected_maximum() -> None:
-    """Beside draws, of all pairs of a pool."""
-    problem = calibration.make_problem("bump")
-    person = calibration.Person(problem, 0.2, torch.Generator().manual_seed(3))
-    points = person.designs(8)
-    duels = torch.tensor([[0, 1], [2, 3], [4, 5], [6, 7], [0, 2]])
-    model = calibration.EPPreferenceGP(points, duels).eval()
-    person.generator.manual_seed(4)
-    pair = calibration.best_pair(person, model)
-    person.generator.manual_seed(4)
-    best = calibration.incumbent(model)
-    pool = calibration.designs_around(person, best, calibration.POOL)
-    with torch.no_grad():
-        posterior = model.posterior(pool)
-        root = torch.linalg.cholesky(
-            posterior.covariance_matrix + 1e-8 * torch.eye(len(pool)).double()
-        )
-        source = torch.Generator().manual_seed(5)
-        z = torch.randn(len(pool), 4_000, generator=source, dtype=torch.double)
-        draws = posterior.mean + root @ z
-    values = torch.maximum(draws.unsqueeze(0), draws.unsqueeze(1)).mean(-1)
-    first, second = ((pool == option).all(-1).nonzero().item() for option in pair)
-    # The standard error of the expected maximum of two.
-    error = float(draws.std(-1).max()) / math.sqrt(4_000)
-    assert float(values.max() - values[first, second]) < 5 * error
 
 
 def test_a_drawn_utility_has_the_covariance_of_its_kernel() -> None:
