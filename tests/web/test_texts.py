@@ -90,7 +90,7 @@ def test_truths_in_a_table_are_in_the_language_of_the_page(tmp_path: Path) -> No
         "tea", parameters=parameters, storage=tmp_path / "tea.db", initial=10_000
     )
     texts = service.PageTexts(language="de")
-    options: dict[str, Any] = {"size": 2, "texts": texts, "apart": False}
+    options: dict[str, Any] = {"size": 2, "texts": texts, "separate_process": False}
     german = service.PreferenceService(experiment, lambda *part: "", **options)
     contents = german.question({})["shown"]
     german.close()
