@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from botorch_pref.acquisition.design_space import DesignSpace, Listed
+from botorch_pref.acquisition.polytopes import Frame
 from botorch_pref.acquisition.space_arguments import space_of
 from botorch_pref.errors import FeedbackError
 
@@ -183,6 +184,20 @@ def test_a_budget_that_is_spent_keeps_as_many_designs() -> None:
     designs = space.sample_near(torch.full((1, 4), 0.4, dtype=D), 256, seed=0)
     assert len(designs) == 257
     torch.testing.assert_close(designs @ prices, torch.full((257,), budget, dtype=D))
+
+
+def test_coordinates_of_a_thin_space_are_those_of_the_nearest_point() -> None:
+    """By least squares; within the space they lead back to the point."""
+    # x_0 + 2 x_1 + x_2 = 1, in a cube.
+    A = torch.tensor([[1.0, 2.0, 1.0], [-1.0, -2.0, -1.0]], dtype=D)
+    frame = Frame.from_constraints(A, torch.tensor([1.0, -1.0], dtype=D), CUBE[:, :3])
+    assert frame.axes.shape == (3, 2)
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(20, 3, generator=generator, dtype=D)
+    nearest = torch.linalg.lstsq(frame.axes, (X - frame.centre).mT).solution.mT
+    torch.testing.assert_close(frame.coordinates(X), nearest)
+    inside = frame.mixtures(20)
+    torch.testing.assert_close(frame.points(frame.coordinates(inside)), inside)
 
 
 def test_draws_under_constraints_fill_what_these_leave() -> None:

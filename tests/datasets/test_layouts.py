@@ -376,6 +376,7 @@ def test_blank_lines_above_the_header_are_skipped(tmp_path: Path, above: str) ->
         ("rater,item,rating\nu,a,60\nu,b,40.5\nv,a,70\nv,b,\n", ("u", "v")),
         ("rater,age,a,b\nu,30,60,40.5\nv,40,70,NA\n", ("u", "v")),
         ("stimulus,u,v\na,60,70\nb,40.5,\n", ("u", "v")),
+        ("stimulus,u,v,mean\na,60,70,65\nb,40.5,,40.5\n", ("u", "v")),
     ],
 )
 def test_ratings_in_rows_and_columns(
